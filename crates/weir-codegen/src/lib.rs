@@ -1,0 +1,1 @@
+//! Graph to native code.

@@ -1,0 +1,1 @@
+//! A question (stack, filters, wanted types) lowered to one graph.

@@ -1,0 +1,1 @@
+//! The data path: tables, sequences, timers, counters.

@@ -1,0 +1,1 @@
+//! The control-flow graph: instructions, text form, verifier, interpreter, passes.

@@ -1,0 +1,18 @@
+//! The words that every other crate of Weir shares: packets and bursts of them, link types, drop
+//! reasons, and the trait of a packet source.
+//!
+//! This crate has no dependencies and does no input or output; sources live in `weir-io`, the data
+//! path in `weir-engine`.
+#![forbid(unsafe_code)]
+
+mod block;
+mod drop;
+mod link;
+mod source;
+mod time;
+
+pub use block::{Block, BlockPool, Burst, PacketMeta, BURST_PACKETS_MAX};
+pub use drop::{DropReason, Drops};
+pub use link::LinkType;
+pub use source::{Source, SourceError, SourceErrorKind};
+pub use time::Timestamp;

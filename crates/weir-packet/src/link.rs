@@ -1,0 +1,47 @@
+//! Link types of captures: the LINKTYPE_ numbers of <https://www.tcpdump.org/linktypes.html>.
+
+use std::fmt;
+
+/// A LINKTYPE_ value as capture files store it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct LinkType(pub u16);
+
+macro_rules! link_types {
+    ($($name:ident = $value:literal, $text:literal;)*) => {
+        impl LinkType {
+            $(#[doc = concat!("LINKTYPE_", stringify!($name), ": ", $text, ".")]
+            pub const $name: Self = Self($value);)*
+
+            /// The name without its LINKTYPE_ prefix, for the types that the project knows of.
+            pub fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$name => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+link_types! {
+    NULL = 0, "BSD loopback, family in host byte order";
+    ETHERNET = 1, "Ethernet";
+    RAW_BSD = 12, "raw IP, the DLT_RAW of most systems";
+    RAW_OPENBSD = 14, "raw IP, the DLT_RAW of OpenBSD";
+    RAW = 101, "raw IPv4 or IPv6";
+    LOOP = 108, "OpenBSD loopback, family in network byte order";
+    LINUX_SLL = 113, "Linux cooked capture v1";
+    IPV4 = 228, "raw IPv4";
+    IPV6 = 229, "raw IPv6";
+    LINUX_SLL2 = 276, "Linux cooked capture v2";
+}
+
+impl fmt::Display for LinkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "link type {}", self.0),
+        }
+    }
+}

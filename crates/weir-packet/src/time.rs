@@ -1,0 +1,52 @@
+//! Time of capture.
+
+use std::fmt;
+
+/// A point in time: nanoseconds since 1970-01-01T00:00:00 UTC, leap seconds not counted.
+///
+/// Captures may hold times before 1970 or after 2262; readers saturate them to this range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The time `seconds` and `nanoseconds` after 1970, saturated to the range of the type.
+    pub fn from_parts(seconds: i64, nanoseconds: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
+    }
+
+    /// Seconds since 1970, as Zeek's logs write a time. Loses precision below a microsecond.
+    pub fn as_seconds_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Nanoseconds from `earlier` to `self`; 0 where `earlier` is later.
+    pub fn since_ns(self, earlier: Self) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// Seconds and a six-digit fraction, as Zeek writes `ts`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.0.div_euclid(1_000);
+        write!(f, "{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_seconds_and_micros() {
+        assert_eq!(Timestamp::from_parts(12, 345_678_901).to_string(), "12.345678");
+        assert_eq!(Timestamp::from_parts(i64::MAX, 0).0, i64::MAX);
+    }
+
+    #[test]
+    fn difference_never_underflows() {
+        assert_eq!(Timestamp(5).since_ns(Timestamp(9)), 0);
+        assert_eq!(Timestamp(9).since_ns(Timestamp(5)), 4);
+    }
+}

@@ -1,0 +1,1 @@
+//! Application sessions: one parser a file, behind one trait.
