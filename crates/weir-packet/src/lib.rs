@@ -8,11 +8,13 @@
 mod block;
 mod drop;
 mod link;
+mod record;
 mod source;
 mod time;
 
 pub use block::{Block, BlockPool, Burst, PacketMeta, BURST_PACKETS_MAX};
 pub use drop::{DropReason, Drops};
 pub use link::LinkType;
+pub use record::{Column, Sink, Value, ValueType};
 pub use source::{Source, SourceError, SourceErrorKind};
 pub use time::Timestamp;

@@ -1,1 +1,14 @@
-//! Application sessions: one parser a file, behind one trait.
+//! Application sessions (TLS …): one parser a file, behind one trait, one registry line each.
+//!
+//! A parser is handed the bytes of both directions of a connection in order, in pieces of any size,
+//! and told of gaps. It keeps its state between calls, holds a bounded number of bytes, never panics,
+//! and says when it has no further use for the connection's bytes. It knows nothing of packets.
+#![forbid(unsafe_code)]
+
+mod session;
+pub mod tls;
+
+pub use session::{Direction, Field, Probe, Progress, Session, SessionParser, SessionProtocol};
+
+/// Every session protocol, in the order in which they are probed. A new protocol is one line here.
+pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL];

@@ -1,0 +1,96 @@
+//! Records: rows of named, typed values, and the trait of whatever they are written to.
+
+use crate::Timestamp;
+use std::borrow::Cow;
+use std::io;
+use std::net::IpAddr;
+
+/// The type of a field or column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ValueType {
+    /// True or false.
+    Bool,
+    /// An unsigned number.
+    Unsigned,
+    /// A point in time.
+    Time,
+    /// A length of time.
+    Interval,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
+    /// An IPv4 or IPv6 address.
+    Address,
+    /// An IEEE 802 MAC address.
+    Mac,
+    /// Text; what is no UTF-8 on the wire is replaced.
+    Text,
+    /// Bytes, written as hexadecimal digits.
+    Bytes,
+    /// A list of texts.
+    Texts,
+    /// A list of unsigned numbers.
+    Numbers,
+}
+
+/// One value of a record. `Absent` where the traffic did not have it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'a> {
+    /// Not there.
+    Absent,
+    /// True or false.
+    Bool(bool),
+    /// An unsigned number.
+    Unsigned(u64),
+    /// A point in time.
+    Time(Timestamp),
+    /// A length of time, nanoseconds.
+    Interval(u64),
+    /// An address.
+    Address(IpAddr),
+    /// A MAC address.
+    Mac([u8; 6]),
+    /// Text, as it came off the wire: a sink escapes what its format or a terminal can't bear.
+    Text(Cow<'a, str>),
+    /// Bytes, written as lower-case hexadecimal digits.
+    Bytes(Cow<'a, [u8]>),
+    /// A list of texts.
+    Texts(Cow<'a, [String]>),
+    /// A list of unsigned numbers.
+    Numbers(Cow<'a, [u64]>),
+}
+
+/// A named, typed column of a record, or a field that a filter can name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The name, as Zeek has it where Zeek has one.
+    pub name: Cow<'static, str>,
+    /// The type of its values.
+    pub value_type: ValueType,
+    /// One line of meaning, with the unit.
+    pub doc: Cow<'static, str>,
+}
+
+/// What rows are written to: a table on a terminal, JSON lines, CSV …
+///
+/// A sink is given its columns once, then rows of as many values in the same order, then the end.
+pub trait Sink {
+    /// Starts the output with these columns.
+    ///
+    /// # Errors
+    /// Those of the underlying writer; a broken pipe is one of them, and the caller's to pardon.
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()>;
+
+    /// Writes one row: as many values as there are columns.
+    ///
+    /// # Errors
+    /// As [`begin`](Sink::begin).
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()>;
+
+    /// Ends the output and flushes it.
+    ///
+    /// # Errors
+    /// As [`begin`](Sink::begin).
+    fn end(&mut self) -> io::Result<()>;
+}
