@@ -1,1 +1,13 @@
-//! The control-flow graph: instructions, text form, verifier, interpreter, passes.
+//! The control-flow graph that a question is compiled to: instructions, text form, verifier,
+//! interpreter, passes.
+//!
+//! * [`graph`]: the data structure, and the meaning of every instruction.
+//! * [`build`]: how lowering makes one, variables turned into block parameters.
+//! * `text`: prints and parses it.  `verify`: the invariants.  `interpret`: the reference meaning.
+//! * `passes`: one file a pass.
+//! * [`abi`]: the contract between a program made from a graph and whoever runs it.
+#![forbid(unsafe_code)]
+
+pub mod abi;
+pub mod build;
+pub mod graph;

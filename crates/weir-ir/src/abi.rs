@@ -1,0 +1,252 @@
+//! The contract between a program (interpreted or native) and whoever runs it.
+//!
+//! The engine calls [`Program::head`] on every packet of a burst, overlaps the lookups that the
+//! heads ask for, and then, in order, calls [`Program::resume`] with the flow of each packet, until the
+//! program says [`Step::Done`]. While it runs, a program calls back through [`Host`].
+
+use crate::graph::{Graph, Sequence, Table, Var, VarKind};
+use std::sync::Arc;
+use weir_packet::{Block, DropReason, PacketMeta};
+
+/// The most words of a flow key.
+pub const KEY_WORDS: usize = 5;
+/// The most values that live across a lookup.
+pub const LIVE_VALUES_MAX: usize = 96;
+/// The most slots of a packet's record.
+pub const OUTS_MAX: usize = 64;
+
+/// Status of `seq.insert`: kept for later, or nothing new in it and nothing old.
+pub const SEQ_QUEUED: u64 = 0;
+/// The bytes (less those skipped) are the next in order.
+pub const SEQ_ORDERED: u64 = 1;
+/// All of them had been there before.
+pub const SEQ_RETRANSMITTED: u64 = 2;
+/// They lie outside the window or beyond a bound.
+pub const SEQ_OUT_OF_WINDOW: u64 = 3;
+/// Kept for later, and a bound was reached: the next bytes come with a gap (`seq.next` has them).
+pub const SEQ_FORCED: u64 = 4;
+
+/// A range of a block that somebody keeps a reference to.
+#[derive(Debug, Clone, Default)]
+pub struct Slice {
+    /// The block.
+    pub block: Arc<Block>,
+    /// First byte.
+    pub offset: u32,
+    /// Bytes.
+    pub length: u32,
+}
+
+impl Slice {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.block.bytes[self.offset as usize..][..self.length as usize]
+    }
+}
+
+/// What `seq.next` yields.
+#[derive(Debug, Clone, Default)]
+pub struct Ordered {
+    /// Bytes missing before these.
+    pub gap_bytes: u64,
+    /// The bytes, as far as captured.
+    pub bytes: Slice,
+    /// Their number as the headers claim it.
+    pub claimed_bytes: u64,
+    /// What was remembered with them.
+    pub metas: [u64; 4],
+}
+
+/// A flow as a program sees it.
+#[derive(Debug)]
+pub struct FlowRecord<'a> {
+    /// The engine's number of the flow in its table.
+    pub id: u32,
+    /// The flow's variables, laid out by [`Layout`].
+    pub data: &'a mut [u8],
+}
+
+/// What a program may ask of the engine while it runs.
+pub trait Host {
+    /// Offers bytes to a sequence: (status, bytes at their front to skip). `bytes` is what was captured
+    /// of `claimed_bytes`.
+    #[allow(clippy::too_many_arguments)]
+    fn seq_insert(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: bool,
+        at: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+        span: u64,
+        metas: &[u64],
+    ) -> (u64, u64);
+
+    /// The next queued bytes that are in order.
+    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered>;
+
+    /// The retained bytes as one.
+    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice;
+
+    /// Bytes in order, for the flow's sessions. `bytes` is what was captured of `claimed_bytes`.
+    fn deliver(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    );
+
+    /// An event.
+    fn emit(&mut self, event: crate::graph::Event, flow: Option<FlowRecord<'_>>, values: &[u64]);
+}
+
+/// What a program wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing: the terms are in [`Continuation::terms`].
+    Done(Option<DropReason>),
+    /// The flow of [`Continuation::table`] and [`Continuation::key`].
+    Lookup,
+    /// The same, but the flow that is there ends first.
+    Restart,
+}
+
+/// The state of one packet between head and tail. Reused from packet to packet without being cleared.
+#[derive(Debug, Clone)]
+#[repr(C)]
+pub struct Continuation {
+    /// The key asked for; unused words are 0.
+    pub key: [u64; KEY_WORDS],
+    /// The table asked for.
+    pub table: u32,
+    /// Where the program goes on.
+    pub resume: u32,
+    /// 1 where the sender stands second in the key.
+    pub swap: u32,
+    /// Padding.
+    pub reserved: u32,
+    /// A bit for every term whose packet part the packet fulfils. Valid when done.
+    pub terms: u64,
+    /// Values that live across the lookup (a buffer takes two: address or number, and length).
+    pub live: [u64; LIVE_VALUES_MAX],
+    /// The packet's record.
+    pub outs: [u64; OUTS_MAX],
+    /// Buffers that must live until the packet is done.
+    pub buffers: Vec<Slice>,
+}
+
+impl Default for Continuation {
+    fn default() -> Self {
+        Self {
+            key: [0; KEY_WORDS],
+            table: 0,
+            resume: 0,
+            swap: 0,
+            reserved: 0,
+            terms: 0,
+            live: [0; LIVE_VALUES_MAX],
+            outs: [0; OUTS_MAX],
+            buffers: Vec::new(),
+        }
+    }
+}
+
+/// A compiled question. Shared by all workers.
+pub trait Program: Send + Sync {
+    /// The graph that it was made from, after the passes.
+    fn graph(&self) -> &Graph;
+
+    /// Where the variables of each table's flow records lie.
+    fn layout(&self) -> &Layout;
+
+    /// Runs the part before the first lookup. Touches nothing but the packet and `k`.
+    fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step;
+
+    /// Goes on after a lookup. `responder`: the packet is the responder's; `new`: the flow was made for it.
+    #[allow(clippy::too_many_arguments)]
+    fn resume(
+        &self,
+        host: &mut dyn Host,
+        packet: &PacketMeta,
+        frame: &[u8],
+        flow: FlowRecord<'_>,
+        responder: bool,
+        new: bool,
+        k: &mut Continuation,
+    ) -> Step;
+
+    /// Runs a graph without packet (a residual filter) on a record's numbers and bytes; its terms.
+    fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64;
+}
+
+/// Where the variables of flow records lie: little-endian (native order), aligned to their size.
+///
+/// A variable with sides lies twice, the responder's [`Layout::stride`] bytes after the originator's.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Layout {
+    offsets: Vec<u32>,
+    strides: Vec<u32>,
+    sizes: Vec<u32>,
+}
+
+impl Layout {
+    /// Lays out all variables of a graph: per table first the originator's, then the responder's, then
+    /// the others, each group by falling size.
+    pub fn of(graph: &Graph) -> Self {
+        let bytes = |kind: VarKind| match kind {
+            VarKind::Bits(bits) => u32::from(bits) / 8,
+            VarKind::Letters(max) => u32::from(max) + 1,
+        };
+        let align = |kind: VarKind| match kind {
+            VarKind::Bits(bits) => u32::from(bits) / 8,
+            VarKind::Letters(_) => 1,
+        };
+        let mut layout = Layout {
+            offsets: vec![0; graph.vars.len()],
+            strides: vec![0; graph.tables.len()],
+            sizes: vec![0; graph.tables.len()],
+        };
+        for table in 0..graph.tables.len() {
+            let mut place = |each_side: bool, start: u32| {
+                let mut vars: Vec<usize> = (0..graph.vars.len())
+                    .filter(|&v| {
+                        graph.vars[v].table.index() == table && graph.vars[v].each_side == each_side
+                    })
+                    .collect();
+                vars.sort_by_key(|&v| std::cmp::Reverse((align(graph.vars[v].kind), bytes(graph.vars[v].kind))));
+                let mut end = start;
+                for v in vars {
+                    let a = align(graph.vars[v].kind);
+                    end = end.next_multiple_of(a);
+                    layout.offsets[v] = end;
+                    end += bytes(graph.vars[v].kind);
+                }
+                end
+            };
+            let stride = place(true, 0).next_multiple_of(8);
+            let end = place(false, stride * 2);
+            layout.strides[table] = stride;
+            layout.sizes[table] = end.next_multiple_of(8);
+        }
+        layout
+    }
+
+    /// Offset of a variable (the originator's, where it has sides) in its flow record.
+    pub fn offset(&self, var: Var) -> usize {
+        self.offsets[var.index()] as usize
+    }
+
+    /// Bytes from an originator's variable to the responder's.
+    pub fn stride(&self, table: Table) -> usize {
+        self.strides[table.index()] as usize
+    }
+
+    /// Bytes of a flow record's variables.
+    pub fn size(&self, table: Table) -> usize {
+        self.sizes[table.index()] as usize
+    }
+}

@@ -1,0 +1,281 @@
+//! Building a graph: a cursor that appends, and variables that become block parameters.
+//!
+//! Lowering thinks in variables that are assigned on some paths and read on others. [`Builder::write`]
+//! and [`Builder::read`] turn them into static single assignment form on the fly, by the algorithm of
+//! Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (CC 2013): a
+//! block is *sealed* once all its predecessors are known.
+
+use crate::graph::{
+    BinaryOp, Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value,
+};
+use std::collections::HashMap;
+use weir_packet::DropReason;
+
+/// A variable of the builder; it exists only until the graph is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Variable(pub u32);
+
+#[derive(Debug, Default, Clone)]
+struct BlockState {
+    sealed: bool,
+    terminated: bool,
+    predecessors: Vec<Block>,
+    incomplete: Vec<(Variable, Value)>,
+}
+
+/// Builds a [`Graph`].
+#[derive(Debug)]
+pub struct Builder {
+    /// The graph so far.
+    pub graph: Graph,
+    at: Block,
+    types: Vec<Type>,
+    definitions: HashMap<(Variable, Block), Value>,
+    states: Vec<BlockState>,
+    constants: HashMap<(Op, Block), Value>,
+}
+
+impl Builder {
+    /// Starts at the entry block, which is sealed.
+    pub fn new(graph: Graph) -> Self {
+        let mut builder = Self {
+            graph,
+            at: Block(0),
+            types: Vec::new(),
+            definitions: HashMap::new(),
+            states: Vec::new(),
+            constants: HashMap::new(),
+        };
+        let entry = builder.block();
+        builder.graph.entry = entry;
+        builder.seal(entry);
+        builder.switch_to(entry);
+        builder
+    }
+
+    /// The graph.
+    ///
+    /// # Panics
+    /// If a reachable block was left without a terminator or unsealed: a mistake of lowering.
+    pub fn finish(mut self) -> Graph {
+        for (index, state) in self.states.iter().enumerate() {
+            assert!(state.sealed, "block{index} was never sealed");
+            assert!(state.terminated || state.predecessors.is_empty(), "block{index} has no end");
+        }
+        let zero = self.graph.value(Type::Int);
+        for (index, state) in self.states.iter().enumerate() {
+            if !state.terminated {
+                let block = &mut self.graph.blocks[index];
+                block.insts = vec![Inst { results: vec![zero], op: Op::Const(0) }];
+                block.params.clear();
+                block.terminator = Terminator::Done { terms: zero, reason: None };
+            }
+        }
+        self.graph
+    }
+
+    /// A new block.
+    pub fn block(&mut self) -> Block {
+        self.graph.blocks.push(BlockData {
+            params: vec![],
+            insts: vec![],
+            terminator: Terminator::Restart,
+        });
+        self.states.push(BlockState::default());
+        Block(self.graph.blocks.len() as u32 - 1)
+    }
+
+    /// Appends to `block` from now on.
+    pub fn switch_to(&mut self, block: Block) {
+        self.at = block;
+    }
+
+    /// The block that is appended to.
+    pub fn current(&self) -> Block {
+        self.at
+    }
+
+    /// No instruction can follow: the block has its terminator.
+    pub fn is_terminated(&self) -> bool {
+        self.states[self.at.index()].terminated
+    }
+
+    /// All predecessors of `block` are known.
+    pub fn seal(&mut self, block: Block) {
+        let incomplete = std::mem::take(&mut self.states[block.index()].incomplete);
+        self.states[block.index()].sealed = true;
+        for (variable, param) in incomplete {
+            self.add_arguments(variable, block, param);
+        }
+    }
+
+    /// A new variable.
+    pub fn variable(&mut self, ty: Type) -> Variable {
+        self.types.push(ty);
+        Variable(self.types.len() as u32 - 1)
+    }
+
+    /// Assigns `variable` in the current block.
+    pub fn write(&mut self, variable: Variable, value: Value) {
+        debug_assert_eq!(self.types[variable.0 as usize], self.graph.type_of(value));
+        self.definitions.insert((variable, self.at), value);
+    }
+
+    /// The value of `variable` in the current block. Where no path assigns it: 0, false or the frame.
+    pub fn read(&mut self, variable: Variable) -> Value {
+        self.read_in(variable, self.at)
+    }
+
+    fn read_in(&mut self, variable: Variable, block: Block) -> Value {
+        // Walk up single predecessors without recursion: stacks of layers make long chains.
+        let mut chain = vec![];
+        let mut at = block;
+        let value = loop {
+            if let Some(&value) = self.definitions.get(&(variable, at)) {
+                break value;
+            }
+            let state = &self.states[at.index()];
+            if !state.sealed {
+                let param = self.param(at, self.types[variable.0 as usize]);
+                self.states[at.index()].incomplete.push((variable, param));
+                self.definitions.insert((variable, at), param);
+                break param;
+            }
+            match state.predecessors[..] {
+                [] => break self.undefined(variable, at),
+                [only] => {
+                    chain.push(at);
+                    at = only;
+                }
+                _ => {
+                    let param = self.param(at, self.types[variable.0 as usize]);
+                    self.definitions.insert((variable, at), param);
+                    self.add_arguments(variable, at, param);
+                    break param;
+                }
+            }
+        };
+        for block in chain {
+            self.definitions.insert((variable, block), value);
+        }
+        value
+    }
+
+    fn undefined(&mut self, variable: Variable, block: Block) -> Value {
+        let op = match self.types[variable.0 as usize] {
+            Type::Bool => Op::Bool(false),
+            Type::Int => Op::Const(0),
+            Type::Buf => Op::Frame,
+            Type::Flow(table) => panic!("a flow of {table} is read where none was looked up"),
+        };
+        let value = self.graph.value(self.types[variable.0 as usize]);
+        self.graph.blocks[block.index()].insts.insert(0, Inst { results: vec![value], op });
+        self.definitions.insert((variable, block), value);
+        value
+    }
+
+    fn add_arguments(&mut self, variable: Variable, block: Block, _param: Value) {
+        let mut predecessors = self.states[block.index()].predecessors.clone();
+        predecessors.sort_unstable();
+        predecessors.dedup();
+        for predecessor in predecessors {
+            let value = self.read_in(variable, predecessor);
+            for target in self.graph.blocks[predecessor.index()].terminator.targets_mut() {
+                if target.block == block {
+                    target.args.push(value);
+                }
+            }
+        }
+    }
+
+    /// A parameter of `block`; arguments given explicitly come before those of variables.
+    pub fn param(&mut self, block: Block, ty: Type) -> Value {
+        let value = self.graph.value(ty);
+        self.graph.blocks[block.index()].params.push(value);
+        value
+    }
+
+    /// Appends an instruction with any number of results.
+    pub fn push(&mut self, op: Op) -> Vec<Value> {
+        debug_assert!(!self.is_terminated(), "{} has ended", self.at);
+        let results: Vec<Value> =
+            self.graph.result_types(&op).into_iter().map(|ty| self.graph.value(ty)).collect();
+        self.graph.blocks[self.at.index()].insts.push(Inst { results: results.clone(), op });
+        results
+    }
+
+    /// Appends an instruction with one result.
+    pub fn one(&mut self, op: Op) -> Value {
+        self.push(op)[0]
+    }
+
+    fn shared(&mut self, op: Op) -> Value {
+        if let Some(&value) = self.constants.get(&(op.clone(), self.at)) {
+            return value;
+        }
+        let value = self.one(op.clone());
+        self.constants.insert((op, self.at), value);
+        value
+    }
+
+    /// A number.
+    pub fn int(&mut self, value: u64) -> Value {
+        self.shared(Op::Const(value))
+    }
+
+    /// True or false.
+    pub fn bool(&mut self, value: bool) -> Value {
+        self.shared(Op::Bool(value))
+    }
+
+    /// Arithmetic.
+    pub fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        self.one(Op::Binary(op, a, b))
+    }
+
+    /// Comparison.
+    pub fn compare(&mut self, op: CompareOp, a: Value, b: Value) -> Value {
+        self.one(Op::Compare(op, a, b))
+    }
+
+    /// A bool that is true where the int is not 0.
+    pub fn truth(&mut self, value: Value) -> Value {
+        let zero = self.int(0);
+        self.compare(CompareOp::Ne, value, zero)
+    }
+
+    /// Ends the current block.
+    pub fn end(&mut self, terminator: Terminator) {
+        assert!(!self.is_terminated(), "{} has ended already", self.at);
+        for successor in terminator.successors() {
+            self.states[successor.index()].predecessors.push(self.at);
+        }
+        self.graph.blocks[self.at.index()].terminator = terminator;
+        self.states[self.at.index()].terminated = true;
+    }
+
+    /// Ends the current block: goes on at `block`.
+    pub fn jump(&mut self, block: Block) {
+        self.end(Terminator::Jump(Target { block, args: vec![] }));
+    }
+
+    /// Ends the current block on a bool.
+    pub fn branch(&mut self, condition: Value, then: Block, otherwise: Block) {
+        self.end(Terminator::Branch { condition, then: to(then), otherwise: to(otherwise) });
+    }
+
+    /// Ends the current block: are `bytes` there?
+    pub fn check(&mut self, buf: Value, offset: Value, bytes: u32, then: Block, otherwise: Block) {
+        self.end(Terminator::Check { buf, offset, bytes, then: to(then), otherwise: to(otherwise) });
+    }
+
+    /// Ends the packet.
+    pub fn done(&mut self, terms: Value, reason: Option<DropReason>) {
+        self.end(Terminator::Done { terms, reason });
+    }
+}
+
+/// A target without explicit arguments.
+pub fn to(block: Block) -> Target {
+    Target { block, args: vec![] }
+}

@@ -1,0 +1,745 @@
+//! The graph: blocks of instructions in static single assignment form, with block parameters.
+//!
+//! One graph is one whole question: stack, filters and wanted types. It is run once per packet. It
+//! starts at [`Graph::entry`] and ends in [`Terminator::Done`]. A [`Terminator::Lookup`] leaves the
+//! program so that the engine can find the flow (many packets' lookups overlap); the program then
+//! goes on at the named block with the flow. What comes before the first lookup is the *head*: it
+//! touches nothing but the packet. What comes after is the *tail*.
+//!
+//! Text form (`;` starts a comment; `text` prints and parses it):
+//! ```text
+//! graph "tcp.port == 443"
+//! table0 tcp two_sided observed
+//! var0 table0 packets u64 each_side observed
+//! sequence0 table0 tcp bits 32 from first metas 1
+//! event0 tcp.aborted wanted
+//! set0 { 80, 443, 8000..8080 }
+//! pattern0 contains "example"
+//! block0:                                           ; the entry
+//!     v0 = frame
+//!     v1 = const 12
+//!     check v0 v1 2, block1, block3                 ; 2 bytes are there from v1 on: block1; else block3
+//! block1:
+//!     v2 = load16be v0 v1 0                         ; buffer, offset, displacement
+//!     v3 = const 2048
+//!     v4 = eq v2 v3
+//!     branch v4, block2(v2, v0), block3
+//! block2(v5: int, v6: buf):
+//!     v7 = const 1
+//!     done v7
+//! block3:
+//!     v8 = const 0
+//!     done v8 truncated
+//! ```
+//!
+//! Invariants (held by `verify`):
+//! 1. Every value is defined once, and its definition dominates its uses. Types fit.
+//! 2. Every load is dominated by the passing edge of a [`Terminator::Check`] on the same buffer that
+//!    proves its bytes there: an offset is traced through additions of constants to its root.
+//! 3. Every cycle of blocks passes through a [`Terminator::Again`], so every packet's work is bounded.
+//! 4. `get`, `set`, `append` and sequences are used with a flow of their own table.
+//! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
+
+use std::fmt;
+use weir_packet::DropReason;
+
+macro_rules! id {
+    ($($(#[$doc:meta])* $name:ident, $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// As an index.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+    )*};
+}
+
+id! {
+    /// A value.
+    Value, "v";
+    /// A block.
+    Block, "block";
+    /// A flow table.
+    Table, "table";
+    /// A variable of a flow record.
+    Var, "var";
+    /// A sequence.
+    Sequence, "sequence";
+    /// An event.
+    Event, "event";
+    /// A set of ranges.
+    Set, "set";
+    /// A pattern to search for.
+    Pattern, "pattern";
+    /// A slot of the packet's record.
+    Out, "out";
+    /// A counter that bounds a loop.
+    Fuel, "fuel";
+}
+
+/// The type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// True or false.
+    Bool,
+    /// An unsigned number of 64 bits.
+    Int,
+    /// Bytes: the frame, or a datagram put together.
+    Buf,
+    /// A flow of a table.
+    Flow(Table),
+}
+
+/// Arithmetic on integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    /// Wrapping sum.
+    Add,
+    /// Wrapping difference.
+    Sub,
+    /// Difference, 0 where it would be negative.
+    SubSat,
+    /// Wrapping product.
+    Mul,
+    /// Bitwise and; also of booleans.
+    And,
+    /// Bitwise or; also of booleans.
+    Or,
+    /// Bitwise exclusive or; also of booleans.
+    Xor,
+    /// Shift left, 0 from 64 on.
+    Shl,
+    /// Shift right, 0 from 64 on.
+    Shr,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+}
+
+/// Comparison of integers (unsigned).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    /// Equal.
+    Eq,
+    /// Different.
+    Ne,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Le,
+}
+
+/// Bytes of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Width {
+    /// One byte.
+    W1,
+    /// Two bytes.
+    W2,
+    /// Four bytes.
+    W4,
+    /// Eight bytes.
+    W8,
+}
+
+impl Width {
+    /// The number of bytes.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Width::W1 => 1,
+            Width::W2 => 2,
+            Width::W4 => 4,
+            Width::W8 => 8,
+        }
+    }
+}
+
+/// What the capture says of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Meta {
+    /// Nanoseconds since 1970.
+    Time,
+    /// Bytes on the wire.
+    WireBytes,
+    /// Bytes captured.
+    CapturedBytes,
+    /// LINKTYPE_ number.
+    Link,
+    /// Interface number.
+    Interface,
+    /// Number in the run, from 1.
+    Number,
+}
+
+/// An instruction. What it defines stands in [`Inst::results`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// A number. → int
+    Const(u64),
+    /// True or false. → bool
+    Bool(bool),
+    /// Arithmetic on ints; and, or, xor on bools too. → type of its operands
+    Binary(BinaryOp, Value, Value),
+    /// Comparison of ints. → bool
+    Compare(CompareOp, Value, Value),
+    /// Not. → bool
+    Not(Value),
+    /// 1 for true, 0 for false. → int
+    FromBool(Value),
+    /// The second where the first (a bool) is true, else the third. → their type
+    Select(Value, Value, Value),
+    /// The packet's bytes. → buf
+    Frame,
+    /// Its bytes up to an offset (the second); all where it is longer than that. → buf
+    Narrow(Value, Value),
+    /// Bytes in a buffer. → int
+    Length(Value),
+    /// Bytes at offset plus displacement, most significant first unless `little`. → int
+    Load {
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Added to the offset.
+        displacement: u32,
+        /// How many bytes.
+        width: Width,
+        /// Least significant byte first.
+        little: bool,
+    },
+    /// What the capture says of the packet. → int
+    Meta(Meta),
+    /// Number `n` of the record that a residual filter is asked about. → int
+    Input(u32),
+    /// Bytes `n` of that record (text, too). → buf
+    InputBytes(u32),
+    /// Whether (high, low), a number of 128 bits, lies in a set. → bool
+    Member {
+        /// The set.
+        set: Set,
+        /// Upper 64 bits.
+        high: Value,
+        /// Lower 64 bits.
+        low: Value,
+    },
+    /// Whether a pattern occurs in the bytes `offset .. offset + length` (cut to the buffer; needs no check). → bool
+    Search {
+        /// The pattern.
+        pattern: Pattern,
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Length.
+        length: Value,
+    },
+    /// Reads a variable of a flow. `side` (false: the originator's, true: the responder's) exactly where it has sides. → int
+    Get {
+        /// The flow.
+        flow: Value,
+        /// The variable.
+        var: Var,
+        /// Whose.
+        side: Option<Value>,
+    },
+    /// Writes a variable of a flow, cut to its bits.
+    Set {
+        /// The flow.
+        flow: Value,
+        /// The variable.
+        var: Var,
+        /// Whose.
+        side: Option<Value>,
+        /// The new value.
+        value: Value,
+    },
+    /// Appends a letter (an int) to a variable of kind `letters`, once: not where it is in it, or it is full.
+    Append {
+        /// The flow.
+        flow: Value,
+        /// The variable: first byte the count, then the letters.
+        var: Var,
+        /// The letter.
+        letter: Value,
+    },
+    /// Offers bytes to a sequence. → int status ([`crate::abi::SEQ_QUEUED`] …), int bytes at their front that were there already.
+    SeqInsert {
+        /// The sequence.
+        sequence: Sequence,
+        /// The flow.
+        flow: Value,
+        /// Whose direction (false: the originator's).
+        side: Value,
+        /// Sequence number of the first byte.
+        at: Value,
+        /// The buffer that the bytes lie in.
+        buf: Value,
+        /// Their offset (the bytes may reach past the buffer's end where a capture cut them).
+        offset: Value,
+        /// Their number, as the headers claim it.
+        length: Value,
+        /// Sequence numbers they use up.
+        span: Value,
+        /// Values to remember for when they are in order.
+        metas: Vec<Value>,
+    },
+    /// The next queued bytes that are in order now. → bool there are some, int bytes missing before
+    /// them, buf, int offset, int length as claimed, then the metas
+    SeqNext {
+        /// The sequence.
+        sequence: Sequence,
+        /// The flow.
+        flow: Value,
+        /// Whose direction.
+        side: Value,
+    },
+    /// All bytes in order that the sequence retains, as one buffer, and forgets them. → buf
+    SeqAssemble {
+        /// The sequence.
+        sequence: Sequence,
+        /// The flow.
+        flow: Value,
+        /// Whose direction.
+        side: Value,
+    },
+    /// Hands bytes in order to the sessions of a flow.
+    Deliver {
+        /// The flow.
+        flow: Value,
+        /// Whose direction.
+        side: Value,
+        /// Bytes missing before them.
+        gap: Value,
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Bytes as claimed; those beyond the buffer's end are missing.
+        length: Value,
+    },
+    /// An event with its columns.
+    Emit {
+        /// The event.
+        event: Event,
+        /// Its flow, where it has one.
+        flow: Option<Value>,
+        /// The columns.
+        values: Vec<Value>,
+    },
+    /// Stores a value (an int) in a slot of the packet's record.
+    Store {
+        /// The slot.
+        out: Out,
+        /// The value.
+        value: Value,
+    },
+}
+
+/// An instruction with what it defines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inst {
+    /// The values it defines.
+    pub results: Vec<Value>,
+    /// What it does.
+    pub op: Op,
+}
+
+/// Where control goes, with the values of the block's parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The block.
+    pub block: Block,
+    /// As many as it has parameters.
+    pub args: Vec<Value>,
+}
+
+/// How a block ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Terminator {
+    /// Goes on there.
+    Jump(Target),
+    /// On a bool.
+    Branch {
+        /// The bool.
+        condition: Value,
+        /// If true.
+        then: Target,
+        /// If false.
+        otherwise: Target,
+    },
+    /// On an int; the first case that fits.
+    Switch {
+        /// The int.
+        value: Value,
+        /// Cases.
+        cases: Vec<(u64, Target)>,
+        /// If none fits.
+        otherwise: Target,
+    },
+    /// Are `bytes` bytes there in `buf` from `offset` on?
+    Check {
+        /// The buffer.
+        buf: Value,
+        /// The offset.
+        offset: Value,
+        /// How many.
+        bytes: u32,
+        /// Yes.
+        then: Target,
+        /// No.
+        otherwise: Target,
+    },
+    /// Bounds a loop: taken at most `max` times per packet, then `exhausted`.
+    Again {
+        /// Which counter.
+        fuel: Fuel,
+        /// How often.
+        max: u32,
+        /// Not yet exhausted.
+        then: Target,
+        /// Exhausted.
+        otherwise: Target,
+    },
+    /// Leaves the program for the engine to find (or make) the flow. Goes on at `then`, whose
+    /// parameters are the flow, a bool (false: the packet is the originator's) and a bool (true: the flow is new).
+    Lookup {
+        /// The table.
+        table: Table,
+        /// Up to five ints, the sides in canonical order where the table is two-sided.
+        key: Vec<Value>,
+        /// A bool: the sender stands second in the key.
+        swap: Value,
+        /// Takes no arguments but the three.
+        then: Block,
+    },
+    /// The flow of the last lookup ends; the program goes on from there with a new one.
+    Restart,
+    /// The packet is through.
+    Done {
+        /// An int: a bit for every term whose packet part the packet fulfils.
+        terms: Value,
+        /// Why the packet could not be followed to its end, if so.
+        reason: Option<DropReason>,
+    },
+}
+
+/// A block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockData {
+    /// Values that its predecessors hand it.
+    pub params: Vec<Value>,
+    /// Instructions.
+    pub insts: Vec<Inst>,
+    /// How it ends.
+    pub terminator: Terminator,
+}
+
+/// A flow table: an instance declaration of a layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDecl {
+    /// The layer's name.
+    pub name: String,
+    /// Instances have two directions.
+    pub two_sided: bool,
+    /// Somebody wants its instances: lookups must stay even where the program needs nothing of the flow.
+    pub observed: bool,
+    /// Somebody wants its bytes in order: `deliver` must stay.
+    pub delivers: bool,
+}
+
+/// The kind of a flow variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VarKind {
+    /// A number of 8, 16, 32 or 64 bits.
+    Bits(u8),
+    /// Letters: a count and up to this many bytes.
+    Letters(u8),
+}
+
+/// A variable of a table's flow records, 0 at first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VarDecl {
+    /// Its table.
+    pub table: Table,
+    /// Its name, unique in the table.
+    pub name: String,
+    /// Its kind.
+    pub kind: VarKind,
+    /// One per direction.
+    pub each_side: bool,
+    /// Somebody outside the graph reads or writes it: it must stay.
+    pub observed: bool,
+}
+
+/// A sequence of a table's flows, one per direction where the table is two-sided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SequenceDecl {
+    /// Its table.
+    pub table: Table,
+    /// The layer's name.
+    pub name: String,
+    /// Sequence numbers wrap at this many bits.
+    pub bits: u8,
+    /// It starts at the first number seen; else at 0.
+    pub from_first: bool,
+    /// Bytes in order are kept until assembled; else they pass.
+    pub retain: bool,
+    /// Nobody wants the bytes themselves: only their places are remembered.
+    pub headers_only: bool,
+    /// Values remembered with each piece.
+    pub metas: u8,
+}
+
+/// An event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventDecl {
+    /// `layer.name`.
+    pub name: String,
+    /// Somebody listens.
+    pub wanted: bool,
+}
+
+/// What is searched for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PatternDecl {
+    /// These bytes somewhere inside.
+    Contains(Vec<u8>),
+    /// Exactly these bytes.
+    Equals(Vec<u8>),
+    /// Bytes that compare less than these (bytewise).
+    Less(Vec<u8>),
+    /// A regular expression, case-insensitive, on bytes.
+    Matches(String),
+}
+
+/// A graph.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Graph {
+    /// What it answers.
+    pub name: String,
+    /// Tables.
+    pub tables: Vec<TableDecl>,
+    /// Variables.
+    pub vars: Vec<VarDecl>,
+    /// Sequences.
+    pub sequences: Vec<SequenceDecl>,
+    /// Events.
+    pub events: Vec<EventDecl>,
+    /// Sets: inclusive ranges of 128-bit numbers, sorted, disjoint.
+    pub sets: Vec<Vec<(u128, u128)>>,
+    /// Patterns.
+    pub patterns: Vec<PatternDecl>,
+    /// Names of the slots of the packet's record.
+    pub outs: Vec<String>,
+    /// Loop counters in use: `fuel0 … fuelN-1`.
+    pub fuels: u32,
+    /// Type of every value.
+    pub values: Vec<Type>,
+    /// Blocks. Unreachable ones may be there until a pass removes them.
+    pub blocks: Vec<BlockData>,
+    /// Where it starts.
+    pub entry: Block,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Block(0)
+    }
+}
+
+impl Op {
+    /// Calls `f` on every value that the instruction reads.
+    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+        let mut copy = self.clone();
+        copy.map_operands(|v| {
+            f(v);
+            v
+        });
+    }
+
+    /// Replaces every value that the instruction reads.
+    pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+        let mut each = |v: &mut Value| *v = f(*v);
+        match self {
+            Op::Const(_)
+            | Op::Bool(_)
+            | Op::Frame
+            | Op::Meta(_)
+            | Op::Input(_)
+            | Op::InputBytes(_) => {}
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Narrow(a, b) => [a, b].into_iter().for_each(each),
+            Op::Not(a) | Op::FromBool(a) | Op::Length(a) => each(a),
+            Op::Select(a, b, c) => [a, b, c].into_iter().for_each(each),
+            Op::Load { buf, offset, .. } => [buf, offset].into_iter().for_each(each),
+            Op::Member { high, low, .. } => [high, low].into_iter().for_each(each),
+            Op::Search { buf, offset, length, .. } => [buf, offset, length].into_iter().for_each(each),
+            Op::Get { flow, side, .. } => [flow].into_iter().chain(side).for_each(each),
+            Op::Set { flow, side, value, .. } => [flow, value].into_iter().chain(side).for_each(each),
+            Op::Append { flow, letter, .. } => [flow, letter].into_iter().for_each(each),
+            Op::SeqInsert { flow, side, at, buf, offset, length, span, metas, .. } => {
+                [flow, side, at, buf, offset, length, span].into_iter().chain(metas).for_each(each);
+            }
+            Op::SeqNext { flow, side, .. } | Op::SeqAssemble { flow, side, .. } => {
+                [flow, side].into_iter().for_each(each);
+            }
+            Op::Deliver { flow, side, gap, buf, offset, length } => {
+                [flow, side, gap, buf, offset, length].into_iter().for_each(each);
+            }
+            Op::Emit { flow, values, .. } => flow.iter_mut().chain(values).for_each(each),
+            Op::Store { value, .. } => each(value),
+        }
+    }
+
+    /// Nothing but its results comes of it, and equal operands give equal results anywhere: it may be
+    /// shared, moved up to where its operands (and, for loads, their check) are, or dropped.
+    pub fn is_pure(&self) -> bool {
+        !matches!(
+            self,
+            Op::Get { .. }
+                | Op::Set { .. }
+                | Op::Append { .. }
+                | Op::SeqInsert { .. }
+                | Op::SeqNext { .. }
+                | Op::SeqAssemble { .. }
+                | Op::Deliver { .. }
+                | Op::Emit { .. }
+                | Op::Store { .. }
+        )
+    }
+}
+
+impl Terminator {
+    /// The blocks it may lead to, with their arguments. A lookup's block has none here.
+    pub fn targets(&self) -> Vec<&Target> {
+        match self {
+            Terminator::Jump(t) => vec![t],
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => vec![then, otherwise],
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter().map(|(_, t)| t).chain([otherwise]).collect()
+            }
+            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => vec![],
+        }
+    }
+
+    /// As [`targets`](Self::targets), to change.
+    pub fn targets_mut(&mut self) -> Vec<&mut Target> {
+        match self {
+            Terminator::Jump(t) => vec![t],
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => vec![then, otherwise],
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter_mut().map(|(_, t)| t).chain([otherwise]).collect()
+            }
+            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => vec![],
+        }
+    }
+
+    /// Every block that control may go to, the one after a lookup included.
+    pub fn successors(&self) -> Vec<Block> {
+        match self {
+            Terminator::Lookup { then, .. } => vec![*then],
+            other => other.targets().into_iter().map(|t| t.block).collect(),
+        }
+    }
+
+    /// Replaces every value that it reads itself, and every argument.
+    pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+        match self {
+            Terminator::Branch { condition, .. } => *condition = f(*condition),
+            Terminator::Switch { value, .. } => *value = f(*value),
+            Terminator::Check { buf, offset, .. } => {
+                *buf = f(*buf);
+                *offset = f(*offset);
+            }
+            Terminator::Lookup { key, swap, .. } => {
+                key.iter_mut().for_each(|v| *v = f(*v));
+                *swap = f(*swap);
+            }
+            Terminator::Done { terms, .. } => *terms = f(*terms),
+            Terminator::Jump(_) | Terminator::Again { .. } | Terminator::Restart => {}
+        }
+        for target in self.targets_mut() {
+            target.args.iter_mut().for_each(|v| *v = f(*v));
+        }
+    }
+
+    /// Calls `f` on every value that it reads, arguments included.
+    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+        let mut copy = self.clone();
+        copy.map_operands(|v| {
+            f(v);
+            v
+        });
+    }
+}
+
+impl Graph {
+    /// A new value of a type.
+    pub fn value(&mut self, ty: Type) -> Value {
+        self.values.push(ty);
+        Value(self.values.len() as u32 - 1)
+    }
+
+    /// The type of a value.
+    pub fn type_of(&self, value: Value) -> Type {
+        self.values[value.index()]
+    }
+
+    /// The block `block`.
+    pub fn block(&self, block: Block) -> &BlockData {
+        &self.blocks[block.index()]
+    }
+
+    /// Its blocks' numbers.
+    pub fn block_ids(&self) -> impl Iterator<Item = Block> + use<> {
+        (0..self.blocks.len() as u32).map(Block)
+    }
+
+    /// The types of what `op` defines.
+    pub fn result_types(&self, op: &Op) -> Vec<Type> {
+        match op {
+            Op::Const(_)
+            | Op::FromBool(_)
+            | Op::Length(_)
+            | Op::Load { .. }
+            | Op::Meta(_)
+            | Op::Input(_)
+            | Op::Get { .. } => vec![Type::Int],
+            Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => {
+                vec![Type::Bool]
+            }
+            Op::Binary(_, a, _) | Op::Select(_, a, _) => vec![self.type_of(*a)],
+            Op::Frame | Op::Narrow(..) | Op::InputBytes(_) | Op::SeqAssemble { .. } => vec![Type::Buf],
+            Op::SeqInsert { .. } => vec![Type::Int, Type::Int],
+            Op::SeqNext { sequence, .. } => {
+                let metas = self.sequences[sequence.index()].metas as usize;
+                let mut types = vec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int];
+                types.extend(std::iter::repeat_n(Type::Int, metas));
+                types
+            }
+            Op::Set { .. }
+            | Op::Append { .. }
+            | Op::Deliver { .. }
+            | Op::Emit { .. }
+            | Op::Store { .. } => vec![],
+        }
+    }
+}
