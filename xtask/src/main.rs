@@ -1,1 +1,37 @@
-fn main() {}
+//! The chores of the project, one file (or folder) each: `cargo xtask CHORE`.
+//!
+//! Not part of what users get. `ci.rs` is what the CI machine runs; start there.
+
+mod capture;
+mod lab;
+mod random;
+mod shell;
+
+use shell::Result;
+
+struct Chore {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result,
+}
+
+const CHORES: &[Chore] =
+    &[Chore { name: "capture", about: "record examples/first-light.pcap anew (root)", run: capture::run }];
+
+fn main() -> std::process::ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some(chore) = args.first().and_then(|name| CHORES.iter().find(|c| c.name == name)) else {
+        eprintln!("usage: cargo xtask CHORE\n");
+        for chore in CHORES {
+            eprintln!("  {:9} {}", chore.name, chore.about);
+        }
+        return 2.into();
+    };
+    match (chore.run)(&args[1..]) {
+        Ok(()) => 0.into(),
+        Err(trouble) => {
+            eprintln!("xtask {}: {trouble}", chore.name);
+            1.into()
+        }
+    }
+}

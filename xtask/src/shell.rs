@@ -1,0 +1,69 @@
+//! Running other programs, and saying which Debian package has them when they are missing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What every chore returns: nothing, or one message for the person at the keyboard.
+pub type Result<T = ()> = std::result::Result<T, String>;
+
+/// Puts `what` before an error of the system.
+pub fn said<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+/// The top folder of the project.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// Finds `program` on the path or where Debian keeps the system's own.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(["/usr/sbin", "/sbin"])
+        .map(|folder| Path::new(folder).join(program))
+        .find(|file| file.is_file())
+}
+
+/// Errors with the `apt-get` line for whatever of `(program, package)` is not installed.
+pub fn need(programs: &[(&str, &str)]) -> Result {
+    let missing: Vec<_> = programs.iter().filter(|(program, _)| find(program).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.iter().map(|m| m.0).collect::<Vec<_>>().join(", ");
+    let packages = missing.iter().map(|m| m.1).collect::<Vec<_>>().join(" ");
+    Err(format!("missing: {names}\n  apt-get install --no-install-recommends {packages}"))
+}
+
+/// Runs a shell script that must succeed; returns its standard output.
+pub fn sh(script: &str) -> Result<String> {
+    output(Command::new("sh").args(["-euc", script]))
+}
+
+/// Runs a command that must succeed; returns its standard output, and its complaints in the error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let out = command.stdin(Stdio::null()).output().map_err(said(&shown))?;
+    if out.status.success() {
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
+    }
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    Err(format!("{shown}\n  {}\n{stdout}{stderr}", out.status))
+}
+
+/// Reads a whole text file.
+pub fn read(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(said(path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes a whole file, making its folder.
+pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
+    let path = path.as_ref();
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(said(folder.display()))?;
+    }
+    std::fs::write(path, content).map_err(said(path.display()))
+}
