@@ -1,0 +1,77 @@
+//! "Did you mean …?": the candidate nearest to a mistyped name.
+
+/// The candidate that most resembles `name`, if any does: at most a third of its characters (and at
+/// least one) may be added, dropped, changed or swapped with a neighbour. Case doesn't count.
+///
+/// Cost: for each candidate of similar length, the product of both lengths.
+pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Longer than any real name: nothing could be near it, and the cost would be the reader's.
+    const NAME_BYTES_MAX: usize = 64;
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let wanted = letters(name);
+    let distance_max = (wanted.len() / 3).max(1);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        if candidate == name || candidate.len() > NAME_BYTES_MAX {
+            continue;
+        }
+        let other = letters(candidate);
+        if other.len().abs_diff(wanted.len()) > distance_max {
+            continue;
+        }
+        let distance = edit_distance(&wanted, &other);
+        if distance <= distance_max && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The characters that are compared.
+fn letters(name: &str) -> Vec<char> {
+    name.chars().map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b`.
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut cost = replaced.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                cost = cost.min(before_last[j - 2] + 1);
+            }
+            row.push(cost);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_suggested_and_far_ones_are_not() {
+        let names = ["src_port", "dst_port", "flags.syn", "seq"];
+        assert_eq!(suggest("scr_port", names), Some("src_port"));
+        assert_eq!(suggest("dstport", names), Some("dst_port"));
+        assert_eq!(suggest("flags.sin", names), Some("flags.syn"));
+        assert_eq!(suggest("SEQ", names), Some("seq"));
+        assert_eq!(suggest("window", names), None);
+        assert_eq!(suggest("", names), None);
+    }
+
+    #[test]
+    fn swapped_neighbours_are_one_mistake() {
+        assert_eq!(edit_distance(&letters("ab"), &letters("ba")), 1);
+        assert_eq!(edit_distance(&letters("syn"), &letters("sny")), 1);
+        assert_eq!(edit_distance(&letters("kitten"), &letters("sitting")), 3);
+    }
+}
