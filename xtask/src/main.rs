@@ -6,6 +6,7 @@ mod capture;
 mod lab;
 mod random;
 mod shell;
+mod traces;
 
 use shell::Result;
 
@@ -15,8 +16,10 @@ struct Chore {
     run: fn(&[String]) -> Result,
 }
 
-const CHORES: &[Chore] =
-    &[Chore { name: "capture", about: "record examples/first-light.pcap anew (root)", run: capture::run }];
+const CHORES: &[Chore] = &[
+    Chore { name: "capture", about: "record examples/first-light.pcap anew (root)", run: capture::run },
+    Chore { name: "traces", about: "make the benchmark's traces in bench/data (root)", run: traces::run },
+];
 
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

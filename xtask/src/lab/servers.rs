@@ -92,10 +92,10 @@ pub fn objects(sizes: &[(&str, usize)]) -> Result {
 pub fn nginx(requests_per_connection_max: u32, workers: u32, more_addresses: &[String]) -> Result<Child> {
     let mut conf = format!(
         "daemon off; user root; worker_processes {workers}; pid {SCRATCH}/nginx.pid;
-         error_log {SCRATCH}/nginx-error.log info; worker_rlimit_nofile 65536; events {{ worker_connections 16384; }}
+         error_log {SCRATCH}/nginx-error.log info; events {{ worker_connections 8192; }}
          http {{
             log_format lab '{ACCESS_LOG}'; access_log {SCRATCH}/nginx-access.log lab buffer=64k flush=200ms;
-            default_type application/octet-stream; sendfile on; reset_timedout_connection on;
+            default_type application/octet-stream; sendfile on; tcp_nopush on; reset_timedout_connection on;
             keepalive_requests {requests_per_connection_max}; client_body_temp_path {SCRATCH}/body;
             proxy_temp_path {SCRATCH}/p; fastcgi_temp_path {SCRATCH}/f; uwsgi_temp_path {SCRATCH}/u;
             scgi_temp_path {SCRATCH}/s;\n"

@@ -1,0 +1,34 @@
+//! 10 M UDP frames of 64 bytes over 1 M random flows: nothing but flow table.
+
+use std::path::Path;
+
+use crate::random::Random;
+use crate::shell::Result;
+use crate::traces::frame::{ETHERNET_BYTES, Ends, IPV4_BYTES, Trace, ethernet, ipv4, udp};
+
+const FRAMES: f64 = 10_000_000.0;
+const FLOWS: f64 = 1_000_000.0;
+const FRAME_BYTES: usize = 64;
+const STEP_US: u64 = 1;
+
+pub fn make(file: &Path, scale: f64) -> Result {
+    let mut random = Random::new(64);
+    let flows: Vec<Ends> = (0..(FLOWS * scale) as u64).map(|_| ends(&mut random)).collect();
+    let mut trace = Trace::create(file, STEP_US)?;
+    let payload = [0u8; FRAME_BYTES - ETHERNET_BYTES - IPV4_BYTES - 8];
+    for n in 0..(FRAMES * scale) as u64 {
+        let flow = flows[random.below(flows.len() as u64) as usize];
+        trace.put(&ethernet(0x0800, &ipv4(flow, 17, n as u16, 0, &udp(flow, &payload))))?;
+    }
+    trace.finish()
+}
+
+fn ends(random: &mut Random) -> Ends {
+    let (addresses, ports) = (random.next(), random.next());
+    Ends {
+        src: 0x0a00_0000 | (addresses as u32 & 0x00ff_ffff),
+        dst: 0x0a00_0000 | ((addresses >> 32) as u32 & 0x00ff_ffff),
+        src_port: 1024 + (ports % 64_000) as u16,
+        dst_port: 1024 + ((ports >> 32) % 64_000) as u16,
+    }
+}
