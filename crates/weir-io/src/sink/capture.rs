@@ -1,0 +1,109 @@
+//! A capture file to write packets to, in the format that its name asks for.
+
+use super::{Out, PcapWriter, PcapngWriter};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use weir_packet::PacketMeta;
+
+/// A format of capture files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CaptureFormat {
+    /// pcap: one link type, read by every tool.
+    Pcap,
+    /// pcapng: several link types and interfaces.
+    Pcapng,
+}
+
+impl CaptureFormat {
+    /// The format that a file of this name has: `.pcap` or `.pcapng`, in either case; `-` (standard
+    /// output) is pcapng.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        if path.as_os_str() == "-" {
+            return Some(Self::Pcapng);
+        }
+        match path.extension()?.to_ascii_lowercase().to_str()? {
+            "pcap" => Some(Self::Pcap),
+            "pcapng" => Some(Self::Pcapng),
+            _ => None,
+        }
+    }
+}
+
+/// Writes packets to a capture file of either format.
+pub enum CaptureWriter {
+    /// A pcap file.
+    Pcap(PcapWriter<Out>),
+    /// A pcapng file.
+    Pcapng(PcapngWriter<Out>),
+}
+
+impl CaptureWriter {
+    /// Creates the file `path`, or empties it, and writes the format that its name asks for; `-` is
+    /// standard output, as pcapng.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] where the name asks for no format (nothing is created then), and
+    /// those of creating the file; both name it.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
+        let format = CaptureFormat::of_path(path).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{}: end the name in .pcapng or .pcap, to say which is meant", path.display()),
+            )
+        })?;
+        let out: Out = if path.as_os_str() == "-" {
+            Box::new(io::stdout())
+        } else {
+            let file = File::create(path).map_err(|e| {
+                io::Error::new(e.kind(), format!("{}: can't be created: {e}", path.display()))
+            })?;
+            Box::new(file)
+        };
+        Ok(Self::new(format, out))
+    }
+
+    /// Writes a capture of this format to `out`, which needs no buffer of its own.
+    pub fn new(format: CaptureFormat, out: Out) -> Self {
+        match format {
+            CaptureFormat::Pcap => Self::Pcap(PcapWriter::new(out)),
+            CaptureFormat::Pcapng => Self::Pcapng(PcapngWriter::new(out)),
+        }
+    }
+
+    /// Writes one packet: what `meta` says of it, and its captured bytes `data`.
+    ///
+    /// # Errors
+    /// As [`PcapWriter::write`] and [`PcapngWriter::write`].
+    pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Pcap(writer) => writer.write(meta, data),
+            Self::Pcapng(writer) => writer.write(meta, data),
+        }
+    }
+
+    /// Hands on what was written, for a file that somebody watches grow.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Pcap(writer) => writer.flush(),
+            Self::Pcapng(writer) => writer.flush(),
+        }
+    }
+
+    /// Ends the file; one without packets is a valid, empty capture.
+    ///
+    /// # Errors
+    /// Those of the underlying writer. Without this call what is still collected is written when the
+    /// writer is dropped, and errors of that go unsaid.
+    pub fn finish(self) -> io::Result<()> {
+        let mut out = match self {
+            Self::Pcap(writer) => writer.finish()?,
+            Self::Pcapng(writer) => writer.finish()?,
+        };
+        out.flush()
+    }
+}

@@ -1,0 +1,106 @@
+//! Comma-separated values (RFC 4180), with a header line and lines that end with a single newline, as
+//! Unix tools expect them.
+//!
+//! What a row does not have is empty, and a text that is empty is `""`. Lists are joined by commas,
+//! within quotes. Control characters and what a spreadsheet might take for a formula are left alone:
+//! the file is for programs.
+
+use super::text::*;
+use super::{Options, Out, Rows};
+use std::io;
+use weir_packet::{Column, Sink, Value};
+
+pub(super) struct Csv {
+    rows: Rows,
+    /// A list that is being joined; kept to be used again.
+    joined: String,
+}
+
+impl Csv {
+    pub fn new(out: Out, options: &Options) -> Self {
+        Self { rows: Rows::new(out, options), joined: String::new() }
+    }
+}
+
+impl Sink for Csv {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                self.rows.bytes.push(b',');
+            }
+            push_field(&mut self.rows.bytes, &column.name);
+        }
+        self.rows.bytes.push(b'\n');
+        self.rows.end_row()
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let line = &mut self.rows.bytes;
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                line.push(b',');
+            }
+            match value {
+                Value::Absent => {}
+                Value::Bool(v) => push_bool(line, *v),
+                Value::Unsigned(v) => push_number(line, *v),
+                Value::Time(v) => push_time(line, *v),
+                Value::Interval(ns) => push_seconds(line, *ns),
+                Value::Address(v) => push_address(line, *v),
+                Value::Mac(v) => push_mac(line, *v),
+                Value::Text(v) => push_field(line, v),
+                Value::Bytes(v) => push_hex(line, v),
+                Value::Texts(v) => {
+                    self.joined.clear();
+                    for (index, text) in v.iter().enumerate() {
+                        if index > 0 {
+                            self.joined.push(',');
+                        }
+                        self.joined.push_str(text);
+                    }
+                    push_field(line, &self.joined);
+                }
+                Value::Numbers(v) => push_numbers(line, v),
+            }
+        }
+        line.push(b'\n');
+        self.rows.end_row()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+}
+
+fn push_numbers(line: &mut Vec<u8>, numbers: &[u64]) {
+    let quote = numbers.len() > 1;
+    if quote {
+        line.push(b'"');
+    }
+    for (index, number) in numbers.iter().enumerate() {
+        if index > 0 {
+            line.push(b',');
+        }
+        push_number(line, *number);
+    }
+    if quote {
+        line.push(b'"');
+    }
+}
+
+/// A field, within quotes where it needs them.
+fn push_field(line: &mut Vec<u8>, text: &str) {
+    let special = |b: u8| matches!(b, b',' | b'"' | b'\r' | b'\n');
+    if !text.is_empty() && !text.bytes().any(special) {
+        line.extend_from_slice(text.as_bytes());
+        return;
+    }
+    line.push(b'"');
+    for &byte in text.as_bytes() {
+        if byte == b'"' {
+            line.push(b'"');
+        }
+        line.push(byte);
+    }
+    line.push(b'"');
+}

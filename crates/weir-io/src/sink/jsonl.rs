@@ -1,0 +1,135 @@
+//! JSON lines: an object per row, with the fields, numbers and times of Zeek's JSON logs.
+//!
+//! What a row does not have is left out. Times and intervals are numbers of seconds with six
+//! decimals; addresses and hexadecimal bytes are strings; lists are arrays.
+
+use super::text::*;
+use super::{Options, Out, Rows};
+use std::io;
+use weir_packet::{Column, Sink, Value};
+
+pub(super) struct JsonLines {
+    rows: Rows,
+    /// The columns' names as they stand in a line: `"name":`.
+    keys: Vec<Vec<u8>>,
+}
+
+impl JsonLines {
+    pub fn new(out: Out, options: &Options) -> Self {
+        Self { rows: Rows::new(out, options), keys: Vec::new() }
+    }
+}
+
+impl Sink for JsonLines {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        self.keys = columns
+            .iter()
+            .map(|column| {
+                let mut key = Vec::new();
+                push_string(&mut key, &column.name);
+                key.push(b':');
+                key
+            })
+            .collect();
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        debug_assert_eq!(values.len(), self.keys.len());
+        let line = &mut self.rows.bytes;
+        let mut before = b'{';
+        for (key, value) in self.keys.iter().zip(values) {
+            if matches!(value, Value::Absent) {
+                continue;
+            }
+            line.push(before);
+            line.extend_from_slice(key);
+            push_value(line, value);
+            before = b',';
+        }
+        if before == b'{' {
+            line.push(b'{');
+        }
+        line.extend_from_slice(b"}\n");
+        self.rows.end_row()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+}
+
+fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Absent => line.extend_from_slice(b"null"),
+        Value::Bool(v) => push_bool(line, *v),
+        Value::Unsigned(v) => push_number(line, *v),
+        Value::Time(v) => push_time(line, *v),
+        Value::Interval(ns) => push_seconds(line, *ns),
+        Value::Address(v) => quoted(line, |line| push_address(line, *v)),
+        Value::Mac(v) => quoted(line, |line| push_mac(line, *v)),
+        Value::Text(v) => push_string(line, v),
+        Value::Bytes(v) => quoted(line, |line| push_hex(line, v)),
+        Value::Texts(v) => push_list(line, v.iter(), |line, text| push_string(line, text)),
+        Value::Numbers(v) => push_list(line, v.iter(), |line, number| push_number(line, *number)),
+    }
+}
+
+/// Puts what needs no escaping between quotes.
+fn quoted(line: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
+    line.push(b'"');
+    push(line);
+    line.push(b'"');
+}
+
+fn push_list<T>(line: &mut Vec<u8>, items: impl Iterator<Item = T>, push: impl Fn(&mut Vec<u8>, T)) {
+    line.push(b'[');
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            line.push(b',');
+        }
+        push(line, item);
+    }
+    line.push(b']');
+}
+
+/// A JSON string (RFC 8259, section 7). Beyond what JSON demands, DEL and the C1 control characters
+/// are escaped: the text came off the wire, and the line may end on a terminal.
+fn push_string(line: &mut Vec<u8>, text: &str) {
+    line.push(b'"');
+    let bytes = text.as_bytes();
+    let mut plain = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        if byte >= b' ' && byte != b'"' && byte != b'\\' && byte != 0x7f && byte != 0xc2 {
+            at += 1;
+            continue;
+        }
+        // U+0080 to U+00BF are 0xc2 and one byte more in UTF-8; only the first half is control.
+        let (control, length) = match byte {
+            0xc2 if bytes[at + 1] >= 0xa0 => {
+                at += 2;
+                continue;
+            }
+            0xc2 => (bytes[at + 1], 2),
+            _ => (byte, 1),
+        };
+        line.extend_from_slice(&bytes[plain..at]);
+        match control {
+            b'"' => line.extend_from_slice(b"\\\""),
+            b'\\' => line.extend_from_slice(b"\\\\"),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            b'\t' => line.extend_from_slice(b"\\t"),
+            _ => {
+                line.extend_from_slice(b"\\u00");
+                push_hex(line, &[control]);
+            }
+        }
+        at += length;
+        plain = at;
+    }
+    line.extend_from_slice(&bytes[plain..]);
+    line.push(b'"');
+}

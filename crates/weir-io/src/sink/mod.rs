@@ -1,0 +1,133 @@
+//! Where answers go: rows as a table, JSON lines or CSV, and packets as pcap or pcapng.
+//!
+//! A new format of rows is one file that implements [`Sink`] and one line of the table below.
+
+mod capture;
+mod csv;
+mod jsonl;
+mod pcap;
+mod pcapng;
+mod table;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use capture::{CaptureFormat, CaptureWriter};
+pub use pcap::PcapWriter;
+pub use pcapng::PcapngWriter;
+
+use std::fmt;
+use std::io::Write;
+use std::str::FromStr;
+use weir_packet::Sink;
+
+/// What rows are written to.
+type Out = Box<dyn Write + Send>;
+
+macro_rules! formats {
+    ($($name:ident, $label:literal, $create:path, $text:literal;)*) => {
+        /// A format of rows.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Format {
+            $(#[doc = $text] $name,)*
+        }
+
+        impl Format {
+            /// Every format.
+            pub const ALL: &'static [Format] = &[$(Format::$name,)*];
+
+            /// The name that options use.
+            pub fn label(self) -> &'static str {
+                match self { $(Format::$name => $label,)* }
+            }
+
+            /// One sentence of meaning.
+            pub fn doc(self) -> &'static str {
+                match self { $(Format::$name => $text,)* }
+            }
+        }
+
+        /// A sink that writes rows of this format to `out`, which needs no buffer of its own.
+        pub fn create(format: Format, out: Out, options: &Options) -> Box<dyn Sink + Send> {
+            match format { $(Format::$name => Box::new($create(out, options)),)* }
+        }
+    };
+}
+
+formats! {
+    Table, "table", table::Table::new, "Aligned columns for a person to read.";
+    Json, "json", jsonl::JsonLines::new, "A JSON object per line, as Zeek's JSON logs.";
+    Csv, "csv", csv::Csv::new, "Comma-separated values with a header line (RFC 4180).";
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.label())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    /// Reads a format's name; `jsonl` is another name of `json`.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let wanted = if name == "jsonl" { "json" } else { name };
+        Self::ALL.iter().copied().find(|f| f.label() == wanted).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|f| f.label()).collect();
+            format!("no format `{name}`: there are {}", known.join(", "))
+        })
+    }
+}
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Whether a table may use colour. (Whether it should is the caller's to find out: a terminal,
+    /// and no `NO_COLOR`.)
+    pub color: bool,
+    /// Columns of the terminal that a table is to fit; `None` cuts nothing.
+    pub width: Option<usize>,
+    /// Whether every row is handed on at once, for a live source that somebody watches. Costs a call
+    /// of the system per row.
+    pub flush_rows: bool,
+}
+
+/// Bytes of rows that are collected before they are written.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Collects rows and writes them in large pieces, each of whole rows: a reader of the other end of a
+/// pipe never sees half a row while the run goes on.
+struct Rows {
+    out: Out,
+    bytes: Vec<u8>,
+    flush_rows: bool,
+}
+
+impl Rows {
+    fn new(out: Out, options: &Options) -> Self {
+        Self { out, bytes: Vec::with_capacity(BUFFER_BYTES + 4096), flush_rows: options.flush_rows }
+    }
+
+    /// Ends a row whose bytes were appended to `bytes`.
+    fn end_row(&mut self) -> std::io::Result<()> {
+        if self.flush_rows {
+            return self.flush();
+        }
+        if self.bytes.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        self.hand_on()
+    }
+
+    fn hand_on(&mut self) -> std::io::Result<()> {
+        let written = self.out.write_all(&self.bytes);
+        // Also after an error, so that the rows are not written a second time.
+        self.bytes.clear();
+        written
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.hand_on()?;
+        self.out.flush()
+    }
+}

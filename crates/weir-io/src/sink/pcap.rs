@@ -1,0 +1,97 @@
+//! Packets into a pcap file, with times in nanoseconds.
+
+use std::io::{self, BufWriter, Write};
+use weir_packet::{LinkType, PacketMeta};
+
+/// Bytes that are collected before they are written.
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
+
+/// What the header gives as the most bytes captured of a packet: what every reader believes.
+pub(super) const SNAPLEN_BYTES: u32 = 262_144;
+
+/// Writes packets of one link type as a pcap file: little-endian, nanoseconds, snap length 262 144.
+///
+/// Every tool reads it; it has no interfaces and only one link type. [`super::PcapngWriter`] has both.
+#[derive(Debug)]
+pub struct PcapWriter<W: Write> {
+    out: BufWriter<W>,
+    link: Option<LinkType>,
+}
+
+impl<W: Write> PcapWriter<W> {
+    /// A writer of a file that begins with the first packet, whose link type is the file's.
+    pub fn new(out: W) -> Self {
+        Self { out: BufWriter::with_capacity(BUFFER_BYTES, out), link: None }
+    }
+
+    /// Writes one packet: what `meta` says of it, and its captured bytes `data`.
+    ///
+    /// Times before 1970 and after 2106 are moved to the nearest that the format has.
+    ///
+    /// # Errors
+    /// Those of the underlying writer, and [`io::ErrorKind::InvalidInput`] for a packet of another
+    /// link type than the first one's.
+    pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
+        match self.link {
+            None => self.begin(meta.link)?,
+            Some(link) if link == meta.link => {}
+            Some(link) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!(
+                        "packet {} is {}, the ones before are {link}, and a pcap file has one link type only: \
+                         write pcapng (a name that ends in .pcapng)",
+                        meta.number, meta.link
+                    ),
+                ));
+            }
+        }
+        let ns = meta.time.0.clamp(0, i64::from(u32::MAX) * 1_000_000_000 + 999_999_999);
+        let captured = length_of(data)?;
+        let mut header = [0; 16];
+        header[0..4].copy_from_slice(&((ns / 1_000_000_000) as u32).to_le_bytes());
+        header[4..8].copy_from_slice(&((ns % 1_000_000_000) as u32).to_le_bytes());
+        header[8..12].copy_from_slice(&captured.to_le_bytes());
+        header[12..16].copy_from_slice(&meta.wire_bytes.max(captured).to_le_bytes());
+        self.out.write_all(&header)?;
+        self.out.write_all(data)
+    }
+
+    fn begin(&mut self, link: LinkType) -> io::Result<()> {
+        self.link = Some(link);
+        let mut header = [0; 24];
+        header[0..4].copy_from_slice(&0xa1b2_3c4du32.to_le_bytes());
+        header[4..6].copy_from_slice(&2u16.to_le_bytes());
+        header[6..8].copy_from_slice(&4u16.to_le_bytes());
+        header[16..20].copy_from_slice(&SNAPLEN_BYTES.to_le_bytes());
+        header[20..24].copy_from_slice(&u32::from(link.0).to_le_bytes());
+        self.out.write_all(&header)
+    }
+
+    /// Hands on what was written, for a file that somebody watches grow.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Ends the file. One without packets gets a header too (of Ethernet), so that it is a capture.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.link.is_none() {
+            self.begin(LinkType::ETHERNET)?;
+        }
+        self.out.into_inner().map_err(io::IntoInnerError::into_error)
+    }
+}
+
+/// The length of `data` as the formats store it.
+pub(super) fn length_of(data: &[u8]) -> io::Result<u32> {
+    // The upper bound leaves room for a pcapng block around the data.
+    u32::try_from(data.len()).ok().filter(|&n| n <= u32::MAX - 64).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "a packet is longer than a capture file can have it")
+    })
+}

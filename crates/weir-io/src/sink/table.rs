@@ -1,0 +1,334 @@
+//! A table for a person at a terminal.
+//!
+//! The columns are as wide as the first rows need; every further row is written as it comes, so a
+//! table of a billion rows takes no more memory than one of two hundred. What does not fit is cut
+//! with `…`, or left out from the right with a note in the header; JSON has everything.
+//!
+//! Text comes off the wire, from people who may not wish the reader well: control characters,
+//! escape sequences and what turns the direction of writing are shown, never sent to the terminal.
+
+use super::text::*;
+use super::{Options, Out, Rows};
+use std::fmt::Write;
+use std::io;
+use weir_packet::{Column, Sink, Value, ValueType};
+
+/// Rows that the widths are taken from.
+const SAMPLE_ROWS: usize = 200;
+/// The most columns of the terminal that one column of the table is made for.
+const COLUMN_WIDTH_MAX: usize = 60;
+/// What texts are narrowed to, at most, to make a table fit.
+const TEXT_WIDTH_MIN: usize = 12;
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+pub(super) struct Table {
+    rows: Rows,
+    options: Options,
+    columns: Vec<Shape>,
+    /// Columns that are shown; the others did not fit.
+    shown: usize,
+    /// The first rows, until the widths are known.
+    sample: Vec<Cells>,
+    sample_rows: usize,
+    /// The row being written.
+    cells: Cells,
+}
+
+/// A column of the table.
+struct Shape {
+    name: String,
+    width: usize,
+    right: bool,
+    /// Whether cutting its values is no lie: half a number would be.
+    may_narrow: bool,
+}
+
+/// The texts of a row, one behind the other.
+#[derive(Default)]
+struct Cells {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Cells {
+    fn write(&mut self, values: &[Value<'_>]) {
+        self.text.clear();
+        self.ends.clear();
+        for value in values {
+            push_cell(&mut self.text, value);
+            self.ends.push(self.text.len());
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .map(|(start, &end)| std::str::from_utf8(&self.text[start..end]).unwrap_or_default())
+    }
+}
+
+impl Table {
+    pub fn new(out: Out, options: &Options) -> Self {
+        Self {
+            rows: Rows::new(out, options),
+            options: *options,
+            columns: Vec::new(),
+            shown: 0,
+            sample: Vec::new(),
+            // Who watches a live source wants the first row when it comes.
+            sample_rows: if options.flush_rows { 1 } else { SAMPLE_ROWS },
+            cells: Cells::default(),
+        }
+    }
+
+    /// Settles the widths, and writes the header and the rows that waited for it.
+    fn settle(&mut self) -> io::Result<()> {
+        for row in &self.sample {
+            for (column, cell) in self.columns.iter_mut().zip(row.iter()) {
+                column.width = column.width.max(width_of(cell).min(COLUMN_WIDTH_MAX));
+            }
+        }
+        self.fit();
+        self.write_header();
+        self.sample_rows = 0;
+        for row in std::mem::take(&mut self.sample) {
+            self.write_row(&row);
+            self.rows.end_row()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the columns fit the terminal: narrows the widest text again and again, then leaves out
+    /// columns from the right.
+    fn fit(&mut self) {
+        self.shown = self.columns.len();
+        let Some(terminal) = self.options.width else { return };
+        while total_width(&self.columns) > terminal {
+            let widest = self.columns.iter_mut().filter(|c| c.may_narrow).max_by_key(|c| c.width);
+            match widest {
+                Some(column) if column.width > TEXT_WIDTH_MIN.max(column.name.len()) => column.width -= 1,
+                _ => break,
+            }
+        }
+        let all = self.columns.len();
+        while self.shown > 1 {
+            let note = note_of(all - self.shown);
+            let note_width = if note.is_empty() { 0 } else { GAP + width_of(&note) };
+            if total_width(&self.columns[..self.shown]) + note_width <= terminal {
+                break;
+            }
+            self.shown -= 1;
+        }
+    }
+
+    fn write_header(&mut self) {
+        let line = &mut self.rows.bytes;
+        if self.options.color {
+            line.extend_from_slice(b"\x1b[1m");
+        }
+        let note = note_of(self.columns.len() - self.shown);
+        for (index, column) in self.columns[..self.shown].iter().enumerate() {
+            let last = index + 1 == self.shown && note.is_empty();
+            push_padded(line, &column.name, column, index > 0, last, None);
+        }
+        if !note.is_empty() {
+            line.extend_from_slice(&[b' '; GAP]);
+            line.extend_from_slice(note.as_bytes());
+        }
+        if self.options.color {
+            line.extend_from_slice(b"\x1b[0m");
+        }
+        line.push(b'\n');
+    }
+
+    fn write_row(&mut self, cells: &Cells) {
+        let line = &mut self.rows.bytes;
+        for (index, (column, cell)) in self.columns[..self.shown].iter().zip(cells.iter()).enumerate() {
+            // Cutting is for fitting a terminal; half a number is never shown.
+            let limit = self.options.width.filter(|_| column.may_narrow).map(|_| column.width);
+            push_padded(line, cell, column, index > 0, index + 1 == self.shown, limit);
+        }
+        line.push(b'\n');
+    }
+}
+
+impl Sink for Table {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        let live = self.options.flush_rows;
+        self.columns = columns
+            .iter()
+            .map(|column| {
+                let mut name = Vec::new();
+                push_shown(&mut name, &column.name);
+                let name = String::from_utf8(name).unwrap_or_default();
+                let width = if live { typical_width(column.value_type) } else { 0 };
+                Shape {
+                    width: width_of(&name).max(width),
+                    name,
+                    right: matches!(column.value_type, ValueType::Unsigned | ValueType::Interval),
+                    may_narrow: matches!(
+                        column.value_type,
+                        ValueType::Text | ValueType::Texts | ValueType::Numbers | ValueType::Bytes
+                    ),
+                }
+            })
+            .collect();
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let mut cells = std::mem::take(&mut self.cells);
+        cells.write(values);
+        if self.sample_rows == 0 {
+            self.write_row(&cells);
+            self.cells = cells;
+            return self.rows.end_row();
+        }
+        self.sample.push(cells);
+        if self.sample.len() == self.sample_rows { self.settle() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if self.sample_rows > 0 {
+            self.settle()?;
+        }
+        self.rows.flush()
+    }
+}
+
+fn total_width(columns: &[Shape]) -> usize {
+    columns.iter().map(|c| c.width).sum::<usize>() + GAP * columns.len().saturating_sub(1)
+}
+
+/// What the header says of columns left out.
+fn note_of(left_out: usize) -> String {
+    if left_out == 0 { String::new() } else { format!("(+{left_out} more)") }
+}
+
+/// What values of a type mostly need: for tables that begin before their rows are known.
+fn typical_width(value_type: ValueType) -> usize {
+    match value_type {
+        ValueType::Time => 26,
+        ValueType::Mac => 17,
+        ValueType::Ipv4 | ValueType::Address => 15,
+        ValueType::Ipv6 | ValueType::Text | ValueType::Texts | ValueType::Bytes => 24,
+        ValueType::Interval => 10,
+        ValueType::Unsigned | ValueType::Numbers => 6,
+        ValueType::Bool => 5,
+    }
+}
+
+fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Absent => line.push(b'-'),
+        Value::Bool(v) => push_bool(line, *v),
+        Value::Unsigned(v) => push_number(line, *v),
+        Value::Time(v) => push_date(line, *v),
+        Value::Interval(ns) => push_seconds(line, *ns),
+        Value::Address(v) => push_address(line, *v),
+        Value::Mac(v) => push_mac(line, *v),
+        Value::Text(v) => push_shown(line, v),
+        Value::Bytes(v) => push_hex(line, v),
+        Value::Texts(v) => {
+            for (index, text) in v.iter().enumerate() {
+                if index > 0 {
+                    line.push(b',');
+                }
+                push_shown(line, text);
+            }
+        }
+        Value::Numbers(v) => {
+            for (index, number) in v.iter().enumerate() {
+                if index > 0 {
+                    line.push(b',');
+                }
+                push_number(line, *number);
+            }
+        }
+    }
+}
+
+/// Text as it can be shown: what a terminal would obey is written as an escape.
+fn push_shown(line: &mut Vec<u8>, text: &str) {
+    let mut escape = String::new();
+    for c in text.chars() {
+        escape.clear();
+        // Writing into a string does not fail.
+        let _ = match c {
+            '\n' => escape.write_str("\\n"),
+            '\r' => escape.write_str("\\r"),
+            '\t' => escape.write_str("\\t"),
+            _ if c.is_control() => write!(escape, "\\x{:02x}", c as u32),
+            _ if is_invisible(c) => write!(escape, "\\u{{{:x}}}", c as u32),
+            _ => escape.write_char(c),
+        };
+        line.extend_from_slice(escape.as_bytes());
+    }
+}
+
+/// Separators of lines, marks of the writing direction and the like: they change how other text
+/// looks, and show nothing themselves.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A cell, cut to `limit` columns of the terminal and filled up to its column's width.
+fn push_padded(line: &mut Vec<u8>, cell: &str, column: &Shape, gap: bool, last: bool, limit: Option<usize>) {
+    if gap {
+        line.extend_from_slice(&[b' '; GAP]);
+    }
+    let mut width = width_of(cell);
+    let (kept, cut) = match limit {
+        Some(limit) if width > limit => {
+            let (kept, kept_width) = head_of(cell, limit.saturating_sub(1));
+            width = kept_width + 1;
+            (kept, "…")
+        }
+        _ => (cell, ""),
+    };
+    let padding = column.width.saturating_sub(width);
+    if column.right {
+        line.resize(line.len() + padding, b' ');
+    }
+    line.extend_from_slice(kept.as_bytes());
+    line.extend_from_slice(cut.as_bytes());
+    // No blanks at a line's end: they would wrap in a terminal that became narrower.
+    if !column.right && !last {
+        line.resize(line.len() + padding, b' ');
+    }
+}
+
+/// The longest head of `text` that is no wider than `width`, and how wide it is.
+fn head_of(text: &str, width: usize) -> (&str, usize) {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        let next = used + char_width(c);
+        if next > width {
+            return (&text[..at], used);
+        }
+        used = next;
+    }
+    (text, used)
+}
+
+/// Columns of a terminal that `text` takes up.
+fn width_of(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
+}
+
+/// Columns of a terminal that a character takes up: two for the wide ones of East Asia and pictures,
+/// none for marks that combine. The ranges are coarse: a wrong one costs alignment, nothing else.
+fn char_width(c: char) -> usize {
+    match c as u32 {
+        0x300..=0x36f | 0x483..=0x489 | 0x591..=0x5bd | 0x610..=0x61a | 0x64b..=0x65f => 0,
+        0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => 0,
+        0x1100..=0x115f | 0x2e80..=0x303e | 0x3041..=0xa4cf | 0xa960..=0xa97f | 0xac00..=0xd7a3 => 2,
+        0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 => 2,
+        0x1f300..=0x1f64f | 0x1f680..=0x1f6ff | 0x1f900..=0x1f9ff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}

@@ -1,0 +1,258 @@
+//! What rows look like in every format, and captures written and read again.
+
+use super::*;
+use crate::CaptureReader;
+use std::io::{self, Cursor};
+use std::sync::{Arc, Mutex};
+use weir_packet::{Burst, Column, LinkType, PacketMeta, Source, Timestamp, Value, ValueType};
+
+/// A writer whose bytes can still be looked at.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+fn column(name: &'static str, value_type: ValueType) -> Column {
+    Column { name: name.into(), value_type, doc: "".into() }
+}
+
+/// Writes rows and answers with what came out.
+fn written(format: Format, options: Options, columns: &[Column], rows: &[Vec<Value<'_>>]) -> String {
+    let out = Shared::default();
+    let mut sink = create(format, Box::new(out.clone()), &options);
+    sink.begin(columns).unwrap();
+    for row in rows {
+        sink.row(row).unwrap();
+    }
+    sink.end().unwrap();
+    out.text()
+}
+
+fn every_type() -> (Vec<Column>, Vec<Value<'static>>) {
+    let texts: &'static [String] = Box::leak(Box::new(["a,b".to_owned(), "c\"".to_owned()]));
+    [
+        ("ts", ValueType::Time, Value::Time(Timestamp(1_795_226_401_123_456_789))),
+        ("orig_h", ValueType::Address, Value::Address("10.0.0.1".parse().unwrap())),
+        ("resp_h", ValueType::Ipv6, Value::Address("fe80::1".parse().unwrap())),
+        ("resp_p", ValueType::Unsigned, Value::Unsigned(443)),
+        ("duration", ValueType::Interval, Value::Interval(1_002_003_004)),
+        ("local", ValueType::Bool, Value::Bool(true)),
+        ("mac", ValueType::Mac, Value::Mac([0, 1, 2, 0xfd, 0xfe, 0xff])),
+        ("host", ValueType::Text, Value::Text("x\x1b[31m\u{9b}é".into())),
+        ("none", ValueType::Text, Value::Absent),
+        ("raw", ValueType::Bytes, Value::Bytes((&b"\x00\xab"[..]).into())),
+        ("names", ValueType::Texts, Value::Texts(texts.into())),
+        ("sizes", ValueType::Numbers, Value::Numbers((&[1u64, 20][..]).into())),
+    ]
+    .into_iter()
+    .map(|(name, value_type, value)| (column(name, value_type), value))
+    .unzip()
+}
+
+#[test]
+fn json_lines_are_zeeks() {
+    let (columns, row) = every_type();
+    let absent = vec![Value::Absent; columns.len()];
+    let got = written(Format::Json, Options::default(), &columns, &[row, absent]);
+    let expected = concat!(
+        r#"{"ts":1795226401.123456,"orig_h":"10.0.0.1","resp_h":"fe80::1","resp_p":443,"#,
+        r#""duration":1.002003,"local":true,"mac":"00:01:02:fd:fe:ff","host":"x\u001b[31m\u009bé","#,
+        r#""raw":"00ab","names":["a,b","c\""],"sizes":[1,20]}"#,
+        "\n{}\n"
+    );
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn every_character_survives_json() {
+    let all: String = (0..0x3000).filter_map(char::from_u32).chain("\u{10ffff}\u{1f600}".chars()).collect();
+    let columns = [column("a\"b", ValueType::Text)];
+    let got = written(Format::Json, Options::default(), &columns, &[vec![Value::Text(all.clone().into())]]);
+    assert!(got.chars().all(|c| c == '\n' || !c.is_control()));
+    let parsed: serde_json::Value = serde_json::from_str(&got).unwrap();
+    assert_eq!(parsed["a\"b"], all);
+}
+
+#[test]
+fn csv_quotes_what_needs_it() {
+    let (columns, row) = every_type();
+    let got = written(Format::Csv, Options::default(), &columns, &[row]);
+    let expected = concat!(
+        "ts,orig_h,resp_h,resp_p,duration,local,mac,host,none,raw,names,sizes\n",
+        "1795226401.123456,10.0.0.1,fe80::1,443,1.002003,true,00:01:02:fd:fe:ff,",
+        "x\u{1b}[31m\u{9b}é,,00ab,\"a,b,c\"\"\",\"1,20\"\n",
+    );
+    assert_eq!(got, expected);
+    let texts = ["", "plain", "a\nb"].map(|t| vec![Value::Text(t.into())]);
+    let got = written(Format::Csv, Options::default(), &[column("t", ValueType::Text)], &texts);
+    assert_eq!(got, "t\n\"\"\nplain\n\"a\nb\"\n");
+}
+
+#[test]
+fn a_table_is_aligned_and_sends_no_escapes() {
+    let columns =
+        [column("ts", ValueType::Time), column("port", ValueType::Unsigned), column("host", ValueType::Text)];
+    let row = |port, host: &'static str| {
+        vec![
+            Value::Time(Timestamp(1_795_226_401_123_456_000)),
+            Value::Unsigned(port),
+            Value::Text(host.into()),
+        ]
+    };
+    let rows = [row(7, "\x1b]0;x\x07\n\u{202e}"), row(65_535, "日本"), vec![Value::Absent; 3]];
+    let got = written(Format::Table, Options::default(), &columns, &rows);
+    let expected = "\
+ts                           port  host
+2026-11-21 02:00:01.123456      7  \\x1b]0;x\\x07\\n\\u{202e}
+2026-11-21 02:00:01.123456  65535  日本
+-                               -  -
+";
+    assert_eq!(got, expected);
+    let bold = written(Format::Table, Options { color: true, ..Options::default() }, &columns, &[]);
+    assert_eq!(bold, "\x1b[1mts  port  host\x1b[0m\n");
+}
+
+#[test]
+fn a_table_fits_its_terminal() {
+    let columns = [
+        column("host", ValueType::Text),
+        column("bytes", ValueType::Unsigned),
+        column("uri", ValueType::Text),
+        column("agent", ValueType::Text),
+    ];
+    let row = || {
+        let long = Value::Text("0123456789".repeat(9).into());
+        vec![long.clone(), Value::Unsigned(u64::MAX), long.clone(), long]
+    };
+    for (width, notes) in [(200, 0), (70, 0), (40, 1), (12, 3)] {
+        let options = Options { width: Some(width), ..Options::default() };
+        let got = written(Format::Table, options, &columns, &[row(), row()]);
+        let widest = got.lines().map(|l| l.chars().count()).max().unwrap();
+        assert!(widest <= width.max(12 + 2 + 9), "{width}: {got}");
+        assert_eq!(got.contains("more)"), notes > 0, "{got}");
+        assert!(got.contains('…'));
+    }
+    let got = written(Format::Table, Options::default(), &columns, &[row()]);
+    assert!(!got.contains('…'), "without a terminal nothing is cut");
+}
+
+#[test]
+fn a_table_holds_a_few_rows_only() {
+    let out = Shared::default();
+    let mut sink = create(Format::Table, Box::new(out.clone()), &Options::default());
+    sink.begin(&[column("n", ValueType::Unsigned)]).unwrap();
+    for n in 0..20_000 {
+        sink.row(&[Value::Unsigned(n)]).unwrap();
+    }
+    assert!(!out.text().is_empty(), "streams before its end");
+    sink.end().unwrap();
+    assert_eq!(out.text().lines().count(), 20_001);
+
+    let live = Shared::default();
+    let options = Options { flush_rows: true, ..Options::default() };
+    let mut sink = create(Format::Table, Box::new(live.clone()), &options);
+    sink.begin(&[column("n", ValueType::Unsigned)]).unwrap();
+    sink.row(&[Value::Unsigned(1)]).unwrap();
+    assert_eq!(live.text(), "     n\n     1\n", "a live row is shown at once");
+}
+
+#[test]
+fn formats_print_as_they_parse() {
+    for &format in Format::ALL {
+        assert_eq!(format.to_string().parse(), Ok(format));
+    }
+    assert_eq!("jsonl".parse(), Ok(Format::Json));
+    assert_eq!("xml".parse::<Format>().unwrap_err(), "no format `xml`: there are table, json, csv");
+}
+
+fn meta(number: u64, ns: i64, wire_bytes: u32, link: LinkType, interface: u16) -> PacketMeta {
+    PacketMeta { time: Timestamp(ns), number, wire_bytes, link, interface, ..PacketMeta::default() }
+}
+
+/// Writes packets, reads them again: time, wire bytes, link, interface, data.
+fn round_trip(
+    format: CaptureFormat,
+    packets: &[(PacketMeta, &[u8])],
+) -> Vec<(i64, u32, LinkType, u16, Vec<u8>)> {
+    let out = Shared::default();
+    let mut writer = CaptureWriter::new(format, Box::new(out.clone()));
+    for (meta, data) in packets {
+        writer.write(meta, data).unwrap();
+    }
+    writer.finish().unwrap();
+    let bytes = out.0.lock().unwrap().clone();
+    let mut source = CaptureReader::from_reader("written", Box::new(Cursor::new(bytes)));
+    let (mut got, mut burst) = (Vec::new(), Burst::default());
+    while source.next_burst(&mut burst).unwrap() {
+        for (i, p) in burst.packets.iter().enumerate() {
+            got.push((p.time.0, p.wire_bytes, p.link, p.interface, burst.data(i).to_vec()));
+        }
+    }
+    got
+}
+
+#[test]
+fn captures_written_are_read_again() {
+    let packets: Vec<(PacketMeta, &[u8])> = vec![
+        (meta(1, 1_795_226_401_123_456_789, 60, LinkType::ETHERNET, 3), b"abcde"),
+        (meta(2, -5, 0, LinkType::ETHERNET, 3), b""),
+        (meta(3, 7, 1, LinkType::ETHERNET, 3), b"raised"),
+    ];
+    let expected = |interface| {
+        vec![
+            (1_795_226_401_123_456_789, 60, LinkType::ETHERNET, interface, b"abcde".to_vec()),
+            (0, 0, LinkType::ETHERNET, interface, vec![]),
+            (7, 6, LinkType::ETHERNET, interface, b"raised".to_vec()),
+        ]
+    };
+    for format in [CaptureFormat::Pcap, CaptureFormat::Pcapng] {
+        assert_eq!(round_trip(format, &packets), expected(0), "{format:?}");
+        assert_eq!(round_trip(format, &[]), [], "{format:?}: empty, and a capture");
+    }
+}
+
+#[test]
+fn pcapng_keeps_link_types_and_interfaces_apart_and_pcap_says_that_it_cant() {
+    let packets: Vec<(PacketMeta, &[u8])> = vec![
+        (meta(1, 1, 1, LinkType::ETHERNET, 5), b"a"),
+        (meta(2, 2, 1, LinkType::RAW, 5), b"b"),
+        (meta(3, 3, 1, LinkType::ETHERNET, 9), b"c"),
+        (meta(4, 4, 1, LinkType::RAW, 5), b"d"),
+    ];
+    let got: Vec<_> = round_trip(CaptureFormat::Pcapng, &packets).into_iter().map(|p| (p.2, p.3)).collect();
+    assert_eq!(
+        got,
+        [(LinkType::ETHERNET, 0), (LinkType::RAW, 1), (LinkType::ETHERNET, 2), (LinkType::RAW, 1)]
+    );
+    let mut writer = PcapWriter::new(Vec::new());
+    writer.write(&packets[0].0, b"a").unwrap();
+    let error = writer.write(&packets[1].0, b"b").unwrap_err();
+    assert!(error.to_string().contains("pcapng"), "{error}");
+}
+
+#[test]
+fn a_capture_file_has_the_format_of_its_name() {
+    let of = |name: &str| CaptureFormat::of_path(name.as_ref());
+    assert_eq!(of("a/b.pcap"), Some(CaptureFormat::Pcap));
+    assert_eq!(of("B.PCAPNG"), Some(CaptureFormat::Pcapng));
+    assert_eq!(of("-"), Some(CaptureFormat::Pcapng));
+    assert_eq!(of("b.cap"), None);
+    let error = CaptureWriter::create("x.txt").err().unwrap();
+    assert!(error.to_string().contains("end the name in"));
+    assert!(CaptureWriter::create("/nonexistent/x.pcap").err().unwrap().to_string().contains("x.pcap"));
+}

@@ -1,0 +1,138 @@
+//! Values as text, as far as the formats agree on it. Everything is appended to a line; nothing is
+//! allocated.
+
+use std::io::Write;
+use std::net::IpAddr;
+use weir_packet::Timestamp;
+
+pub(super) fn push_number(line: &mut Vec<u8>, number: u64) {
+    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Seconds with six decimals, rounded towards zero, as Zeek writes times.
+pub(super) fn push_time(line: &mut Vec<u8>, time: Timestamp) {
+    if time.0 <= -1_000 {
+        line.push(b'-');
+    }
+    push_seconds(line, time.0.unsigned_abs());
+}
+
+/// Nanoseconds as seconds with six decimals, rounded down.
+pub(super) fn push_seconds(line: &mut Vec<u8>, ns: u64) {
+    push_number(line, ns / 1_000_000_000);
+    push_micros(line, ns % 1_000_000_000 / 1_000);
+}
+
+/// A point and six digits.
+fn push_micros(line: &mut Vec<u8>, micros: u64) {
+    let mut digits = *b".000000";
+    let mut rest = micros;
+    for digit in digits[1..].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    line.extend_from_slice(&digits);
+}
+
+/// UTC, as `2026-11-21 02:00:01.123456`.
+pub(super) fn push_date(line: &mut Vec<u8>, time: Timestamp) {
+    let micros = time.0.div_euclid(1_000);
+    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date_of(days);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    // Writing into a vector does not fail.
+    let _ = write!(line, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60);
+    push_micros(line, fraction as u64);
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar (Howard Hinnant's
+/// `civil_from_days`: eras of 400 years, years that begin in March).
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+pub(super) fn push_address(line: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            for (index, octet) in v4.octets().into_iter().enumerate() {
+                if index > 0 {
+                    line.push(b'.');
+                }
+                push_number(line, u64::from(octet));
+            }
+        }
+        IpAddr::V6(v6) => {
+            let _ = write!(line, "{v6}");
+        }
+    }
+}
+
+pub(super) fn push_mac(line: &mut Vec<u8>, mac: [u8; 6]) {
+    for (index, octet) in mac.into_iter().enumerate() {
+        if index > 0 {
+            line.push(b':');
+        }
+        push_hex(line, &[octet]);
+    }
+}
+
+pub(super) fn push_hex(line: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    line.extend(bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]));
+}
+
+pub(super) fn push_bool(line: &mut Vec<u8>, value: bool) {
+    line.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pushed<T>(push: impl Fn(&mut Vec<u8>, T), value: T) -> String {
+        let mut line = Vec::new();
+        push(&mut line, value);
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn times_are_seconds_with_six_decimals() {
+        for (ns, text) in [
+            (0, "0.000000"),
+            (1_600_000_000_123_456_789, "1600000000.123456"),
+            (-500_000_000, "-0.500000"),
+            (-999, "0.000000"),
+            (i64::MIN, "-9223372036.854775"),
+        ] {
+            assert_eq!(pushed(push_time, Timestamp(ns)), text);
+        }
+    }
+
+    #[test]
+    fn dates_are_gregorian_and_utc() {
+        for (ns, text) in [
+            (0, "1970-01-01 00:00:00.000000"),
+            (-1_000, "1969-12-31 23:59:59.999999"),
+            (951_782_400_000_000_000, "2000-02-29 00:00:00.000000"),
+            (1_795_226_401_123_456_000, "2026-11-21 02:00:01.123456"),
+            (4_107_542_400_000_000_000, "2100-03-01 00:00:00.000000"),
+        ] {
+            assert_eq!(pushed(push_date, Timestamp(ns)), text);
+        }
+    }
+
+    #[test]
+    fn addresses_are_as_people_write_them() {
+        assert_eq!(pushed(push_address, "10.0.200.1".parse().unwrap()), "10.0.200.1");
+        assert_eq!(pushed(push_address, "fe80::1".parse().unwrap()), "fe80::1");
+        assert_eq!(pushed(push_mac, [0, 1, 0x2b, 0xff, 9, 0x10]), "00:01:2b:ff:09:10");
+    }
+}

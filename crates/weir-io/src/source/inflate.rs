@@ -1,0 +1,210 @@
+//! Compressed input: told by its first bytes, decompressed on a thread of its own.
+//!
+//! The thread fills blocks of the window's shape and hands them over through a channel that holds a
+//! few; blocks that are done with come back for reuse. So decompressing and whatever is done with the
+//! packets overlap, in bounded memory, and the bytes are not copied between.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+/// Decompressed blocks that may wait to be taken. With one being filled and one being read, four
+/// blocks are in memory.
+const CHUNKS_WAITING_MAX: usize = 2;
+
+/// Compressed bytes read at a time.
+const COMPRESSED_BYTES: usize = 256 << 10;
+
+/// A way of compressing that the reader knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Zstd,
+    Lz4,
+}
+
+impl Compression {
+    /// Tells the compression by the first bytes of a file.
+    pub fn of(first: &[u8]) -> Option<Self> {
+        match first {
+            [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
+            // The second is a skippable frame, which pzstd begins its files with.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
+            [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    /// A decoder of everything in `input`: all members of a gzip file, all frames of the others.
+    fn decode(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read>> {
+        let input = BufReader::with_capacity(COMPRESSED_BYTES, input);
+        Ok(match self {
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+            Self::Zstd => Box::new(zstd::Decoder::with_buffer(input)?),
+            Self::Lz4 => Box::new(Lz4Frames { decoder: lz4_flex::frame::FrameDecoder::new(Tail::of(input)) }),
+        })
+    }
+}
+
+/// A decompressed block: `headroom` bytes of no meaning, then fresh bytes up to `end`.
+pub(crate) struct Chunk {
+    pub bytes: Vec<u8>,
+    pub end: usize,
+}
+
+enum Message {
+    Chunk(Chunk),
+    Fault(io::Error),
+    End,
+}
+
+/// The reader's end of a decompressing thread. The thread ends by itself, soon after this is dropped.
+pub(crate) struct Ring {
+    compression: Compression,
+    full: Receiver<Message>,
+    empty: Sender<Vec<u8>>,
+    ended: bool,
+}
+
+impl Ring {
+    /// Starts decompressing `input` into blocks of this geometry (headroom, fresh bytes).
+    pub fn start(
+        compression: Compression,
+        input: impl Read + Send + 'static,
+        geometry: (usize, usize),
+    ) -> io::Result<Self> {
+        let (full_in, full) = sync_channel(CHUNKS_WAITING_MAX);
+        let (empty, empty_out) = channel();
+        std::thread::Builder::new().name(format!("weir-{}", compression.name())).spawn(move || {
+            let last = match compression.decode(input) {
+                Ok(decoder) => decompress(decoder, &full_in, &empty_out, geometry),
+                Err(e) => Message::Fault(e),
+            };
+            // Nobody listens any longer where the reader was dropped early.
+            let _ = full_in.send(last);
+        })?;
+        Ok(Self { compression, full, empty, ended: false })
+    }
+
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// The next block; `None` at the end of the input.
+    pub fn next_chunk(&mut self) -> io::Result<Option<Chunk>> {
+        if self.ended {
+            return Ok(None);
+        }
+        match self.full.recv() {
+            Ok(Message::Chunk(chunk)) => return Ok(Some(chunk)),
+            Ok(Message::End) => {}
+            Ok(Message::Fault(e)) => {
+                self.ended = true;
+                return Err(e);
+            }
+            Err(_) => {
+                self.ended = true;
+                return Err(io::Error::other("the decoder gave up"));
+            }
+        }
+        self.ended = true;
+        Ok(None)
+    }
+
+    /// Gives bytes back that nobody refers to any longer.
+    pub fn recycle(&self, bytes: Vec<u8>) {
+        let _ = self.empty.send(bytes);
+    }
+}
+
+/// Sends blocks until the input or the interest in it ends; answers with what to send last.
+fn decompress(
+    mut decoder: Box<dyn Read>,
+    full: &SyncSender<Message>,
+    empty: &Receiver<Vec<u8>>,
+    (headroom, block_bytes): (usize, usize),
+) -> Message {
+    loop {
+        let mut bytes = empty.try_recv().unwrap_or_default();
+        bytes.resize(headroom + block_bytes, 0);
+        let mut end = headroom;
+        let last = loop {
+            match decoder.read(&mut bytes[end..]) {
+                Ok(0) => break Some(Message::End),
+                Ok(n) => end += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => break Some(Message::Fault(e)),
+            }
+            if end == bytes.len() {
+                break None;
+            }
+        };
+        if end > headroom && full.send(Message::Chunk(Chunk { bytes, end })).is_err() {
+            return Message::End;
+        }
+        if let Some(last) = last {
+            return last;
+        }
+    }
+}
+
+/// Reads frame after frame, and tells the end of a file from the middle of a frame, which the decoder
+/// takes for the same.
+struct Lz4Frames<R: BufRead> {
+    decoder: lz4_flex::frame::FrameDecoder<Tail<R>>,
+}
+
+impl<R: BufRead> Read for Lz4Frames<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.decoder.read(out)? {
+                0 if out.is_empty() => return Ok(0),
+                0 => {}
+                n => return Ok(n),
+            }
+            let input = self.decoder.get_mut();
+            if input.inner.fill_buf()?.is_empty() {
+                return if input.ends_a_frame() { Ok(0) } else { Err(ErrorKind::UnexpectedEof.into()) };
+            }
+        }
+    }
+}
+
+/// Remembers the last eight bytes that were read.
+struct Tail<R> {
+    inner: R,
+    last: u64,
+    legacy: Option<bool>,
+}
+
+impl<R> Tail<R> {
+    fn of(inner: R) -> Self {
+        Self { inner, last: 0, legacy: None }
+    }
+
+    /// Whether these can be the last bytes of a frame: its end mark (four zero bytes), and perhaps a
+    /// checksum behind it. The legacy format has no end mark: any end is one.
+    fn ends_a_frame(&self) -> bool {
+        self.legacy == Some(true) || self.last & 0xffff_ffff == 0 || self.last >> 32 == 0
+    }
+}
+
+impl<R: Read> Read for Tail<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(out)?;
+        if self.legacy.is_none() && n > 0 {
+            self.legacy = Some(out[0] == 0x02);
+        }
+        for &byte in &out[n.saturating_sub(8)..n] {
+            self.last = self.last << 8 | u64::from(byte);
+        }
+        Ok(n)
+    }
+}

@@ -1,0 +1,147 @@
+//! Opening input: files, standard input, what compression they have, and what to say where one can't
+//! be read.
+
+use super::inflate::{Compression, Ring};
+use super::walk::Fault;
+use super::window::Feed;
+use std::fs::File;
+use std::io::{self, Cursor, ErrorKind, IsTerminal, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes at the beginning of a file that tell what it is.
+pub(crate) const MAGIC_BYTES: usize = 28;
+
+/// An input that waits for its turn. Files are opened when it comes, so that a run over thousands of
+/// them needs one descriptor.
+pub(crate) struct Pending {
+    /// As the user named it; `-` for standard input.
+    pub name: String,
+    /// The reader, where there is one already.
+    pub reader: Option<Box<dyn Read + Send>>,
+}
+
+impl Pending {
+    /// Bytes of the (compressed) file, where that can be told without opening it.
+    pub fn size_bytes(&self) -> Option<u64> {
+        if self.reader.is_some() || self.name == "-" {
+            return None;
+        }
+        match std::fs::metadata(&self.name) {
+            Ok(about) if about.is_file() => Some(about.len()),
+            // A pipe or a device: nobody knows.
+            Ok(about) if !about.is_dir() => None,
+            // Opening it will fail, and nothing be read.
+            _ => Some(0),
+        }
+    }
+
+    /// Opens the input; what is read of it is counted in `read_bytes`.
+    pub fn open(self, read_bytes: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Fault> {
+        let inner = match self.reader {
+            Some(reader) => reader,
+            None if self.name == "-" => open_stdin()?,
+            None => open_file(&self.name)?,
+        };
+        Ok(Box::new(Counted { inner, bytes: Arc::clone(read_bytes) }))
+    }
+}
+
+fn open_stdin() -> Result<Box<dyn Read + Send>, Fault> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return Err(Fault::io(
+            "standard input is a terminal: pipe a capture into it (tcpdump -w - | ...), or name a file",
+        ));
+    }
+    Ok(Box::new(stdin))
+}
+
+fn open_file(name: &str) -> Result<Box<dyn Read + Send>, Fault> {
+    let file = File::open(name).map_err(|e| {
+        Fault::io(match e.kind() {
+            ErrorKind::NotFound => "no such file".to_owned(),
+            ErrorKind::PermissionDenied => {
+                "permission denied: the file is there, but not for this user to read".to_owned()
+            }
+            _ => format!("can't be opened: {e}"),
+        })
+    })?;
+    if file.metadata().is_ok_and(|about| about.is_dir()) {
+        return Err(Fault::io("is a directory: name the captures in it, for instance DIR/*.pcap"));
+    }
+    Ok(Box::new(file))
+}
+
+/// Counts what is read.
+struct Counted {
+    inner: Box<dyn Read + Send>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(out)?;
+        // Only ever shown to a person: no order to keep.
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Puts a decompressing thread before `reader`, whose first bytes have been read already.
+pub(crate) fn inflate(
+    compression: Compression,
+    first: &[u8],
+    reader: Box<dyn Read + Send>,
+    geometry: (usize, usize),
+) -> Result<Feed, Fault> {
+    let input = Cursor::new(first.to_vec()).chain(reader);
+    match Ring::start(compression, input, geometry) {
+        Ok(ring) => Ok(Feed::Ring(ring)),
+        Err(e) => Err(Fault::io(format!("no thread to decompress on: {e}"))),
+    }
+}
+
+/// What it means that reading from `feed` failed.
+pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
+    let compression = match feed {
+        // An error of the operating system is one of the file below, not of the compressed data.
+        Feed::Ring(ring) if error.raw_os_error().is_none() => ring.compression().name(),
+        _ => return Fault::io(format!("can't be read: {error}")),
+    };
+    if error.kind() == ErrorKind::UnexpectedEof {
+        return Fault::truncated(format!(
+            "the {compression} data ends too early (was the file copied whole, its writer ended?)"
+        ));
+    }
+    Fault::corrupt(format!("the {compression} data is damaged: {error}"))
+}
+
+/// What to say of a file that begins like no capture.
+pub(crate) fn explain_magic(first: &[u8]) -> Fault {
+    let unsupported = |what: &str, remedy: &str| Fault::unsupported(format!("{what}: {remedy}"));
+    let convert = "convert it with `editcap -F pcapng FILE OUT.pcapng`";
+    match first {
+        [] => Fault::not_a_capture("the file is empty: there is not even the header of a capture"),
+        [b's', b'n', b'o', b'o', b'p', 0, ..] => unsupported("a snoop capture", convert),
+        [b'G', b'M', b'B', b'U', ..] | [b'R', b'T', b'S', b'S', ..] => {
+            unsupported("a Network Monitor capture", convert)
+        }
+        [b'i', b'p', b't', b'r', b'a', b'c', b'e', ..] => unsupported("an iptrace capture", convert),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+            unsupported("xz-compressed", "pipe it in: `xz -dc FILE | ... -r -`")
+        }
+        [b'B', b'Z', b'h', ..] => unsupported("bzip2-compressed", "pipe it in: `bzip2 -dc FILE | ... -r -`"),
+        [b'P', b'K', 3, 4, ..] => unsupported("a zip archive", "unpack it, or `unzip -p FILE | ... -r -`"),
+        _ if first.len() < 4 => {
+            Fault::not_a_capture(format!("{} bytes long: too short for the header of a capture", first.len()))
+        }
+        _ => {
+            let magic = u32::from_be_bytes([first[0], first[1], first[2], first[3]]);
+            Fault::not_a_capture(format!(
+                "not a capture: it begins with 0x{magic:08x}, neither pcap nor pcapng \
+                 (plain, gzip, zstd or lz4)"
+            ))
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The pcap format, in all its dialects.
+//!
+//! ```text
+//! file    magic:u32 major:u16 minor:u16 _:u32 _:u32 snaplen:u32 link:u32   [ixia: record_bytes:u32]
+//! record  seconds:u32 fraction:u32 captured:u32 wire:u32   [modified: interface:u32 protocol:u16 _:u16]   data
+//! ```
+//!
+//! The magic number tells the byte order, the unit of the fraction and the dialect (libpcap's
+//! `sf-pcap.c`, Wireshark's `wiretap/libpcap.c`). Dialects that share a magic number and can only be
+//! guessed at (Nokia's, and early ones of the modified) are not.
+
+use super::interface::{Interface, TimeResolution};
+use super::walk::{Fault, PACKET_BYTES_BELIEVED, RECORD_BYTES_MAX, Run, Stop, u16_at, u32_at};
+use std::sync::Arc;
+use weir_packet::{BURST_PACKETS_MAX, LinkType, PacketMeta, Timestamp};
+
+/// Bytes of the header of a file, without Ixia's extra field.
+const FILE_HEADER_BYTES: usize = 24;
+/// Bytes of the header of a record, without those of the modified dialect.
+const RECORD_HEADER_BYTES: usize = 16;
+
+/// The magic numbers, and what they mean: unit of the fraction, further bytes of the file's header
+/// and of each record's.
+const DIALECTS: &[(u32, TimeResolution, usize, usize)] = &[
+    (0xa1b2_c3d4, TimeResolution::MICROSECONDS, 0, 0),
+    (0xa1b2_3c4d, TimeResolution::NANOSECONDS, 0, 0),
+    // Alexey Kuznetzov's patches to libpcap 0.4: interface, protocol and packet type per record.
+    (0xa1b2_cd34, TimeResolution::MICROSECONDS, 0, 8),
+    // Ixia's lcap, taken by hardware and by software: bytes of all records in the file's header.
+    (0x1c00_01ac, TimeResolution::NANOSECONDS, 4, 0),
+    (0x1c00_01ab, TimeResolution::MICROSECONDS, 4, 0),
+];
+
+/// Which of a record's two lengths comes first. Before version 2.3 it was the wire's; files of 2.3
+/// may have either (libpcap's `sf-pcap.c`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LengthOrder {
+    CapturedFirst,
+    WireFirst,
+    Unsure,
+}
+
+/// Walks the records of one pcap file.
+#[derive(Debug)]
+pub(crate) struct Walker {
+    big: bool,
+    record_header_bytes: usize,
+    /// Nanoseconds in a unit of the fraction.
+    fraction_ns: i64,
+    captured_bytes_max: usize,
+    order: LengthOrder,
+    link: LinkType,
+    interface: u16,
+}
+
+/// Whether a file that begins so is one of pcap.
+pub(crate) fn recognize(first: &[u8]) -> bool {
+    dialect(first).is_some()
+}
+
+fn dialect(first: &[u8]) -> Option<(bool, TimeResolution, usize, usize)> {
+    let magic = first.first_chunk::<4>()?;
+    let (big, little) = (u32::from_be_bytes(*magic), u32::from_le_bytes(*magic));
+    DIALECTS
+        .iter()
+        .find(|d| d.0 == big || d.0 == little)
+        .map(|&(number, resolution, file, record)| (number == big, resolution, file, record))
+}
+
+/// Reads the header of a file that [`recognize`] knows; answers with the walker and the header's bytes.
+pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault> {
+    let (big, resolution, more_file, more_record) =
+        dialect(first).ok_or_else(|| Fault::not_a_capture("not a pcap file"))?;
+    let header_bytes = FILE_HEADER_BYTES + more_file;
+    let Some(header) = first.first_chunk::<FILE_HEADER_BYTES>().filter(|_| first.len() >= header_bytes)
+    else {
+        return Err(Fault::truncated(format!(
+            "the file ends inside its header: {} of {header_bytes} bytes are there",
+            first.len()
+        )));
+    };
+    let half = |at| if big { u16_at::<true>(header, at) } else { u16_at::<false>(header, at) };
+    let word = |at| if big { u32_at::<true>(header, at) } else { u32_at::<false>(header, at) };
+
+    let order = match (half(4), half(6)) {
+        (2, 0..=2) | (543, _) => LengthOrder::WireFirst,
+        (2, 3) => LengthOrder::Unsure,
+        (2, _) => LengthOrder::CapturedFirst,
+        (major, minor) => {
+            return Err(Fault::unsupported(format!(
+                "pcap version {major}.{minor}: only 2.x is known; try `editcap -F pcapng FILE OUT.pcapng`"
+            )));
+        }
+    };
+    let (snaplen_bytes, network) = (word(16), word(20));
+    // The upper bits tell of the frame check sequence: bit 26 that its length is known, bits 28 to 31
+    // how many 16-bit words it has. (Bits 16 to 25 are reserved.)
+    let link = LinkType((network & 0xffff) as u16);
+    let fcs_bytes = (network & 0x0400_0000 != 0).then_some((network >> 28) as u8 * 2);
+    let interface = run.admit(Interface {
+        file: Arc::clone(&run.file),
+        name: String::new(),
+        link,
+        snaplen_bytes,
+        resolution,
+        fcs_bytes,
+    });
+    let walker = Walker {
+        big,
+        record_header_bytes: RECORD_HEADER_BYTES + more_record,
+        fraction_ns: if resolution == TimeResolution::NANOSECONDS { 1 } else { 1_000 },
+        captured_bytes_max: (snaplen_bytes as usize).clamp(PACKET_BYTES_BELIEVED, RECORD_BYTES_MAX),
+        order,
+        link,
+        interface,
+    };
+    Ok((walker, header_bytes))
+}
+
+impl Walker {
+    /// Describes the packets from `pos` on in `packets`, as far as they lie whole in `bytes`.
+    pub fn walk(&self, bytes: &[u8], pos: &mut usize, run: &mut Run, packets: &mut Vec<PacketMeta>) -> Stop {
+        if self.big {
+            self.walk_as::<true>(bytes, pos, run, packets)
+        } else {
+            self.walk_as::<false>(bytes, pos, run, packets)
+        }
+    }
+
+    // The hottest loop of reading: one bound check for the header, one for the data, no allocation
+    // (`packets` has room). Everything rare leaves the loop.
+    fn walk_as<const BIG: bool>(
+        &self,
+        bytes: &[u8],
+        pos: &mut usize,
+        run: &mut Run,
+        packets: &mut Vec<PacketMeta>,
+    ) -> Stop {
+        let mut at = *pos;
+        let mut number = run.packets;
+        let stop = loop {
+            if packets.len() >= BURST_PACKETS_MAX {
+                break Stop::Full;
+            }
+            let Some(header) = bytes[at..].first_chunk::<RECORD_HEADER_BYTES>() else {
+                break Stop::Need(self.record_header_bytes);
+            };
+            let (mut captured, mut wire) = (u32_at::<BIG>(header, 8), u32_at::<BIG>(header, 12));
+            if self.order != LengthOrder::CapturedFirst {
+                (captured, wire) = self.order_lengths(captured, wire);
+            }
+            if captured as usize > self.captured_bytes_max {
+                break Stop::Fault(Fault::corrupt(format!(
+                    "a record claims {captured} captured bytes, and none of this file can have more than {}: \
+                     the file is damaged from here on",
+                    self.captured_bytes_max
+                )));
+            }
+            let offset = at + self.record_header_bytes;
+            let end = offset + captured as usize;
+            if end > bytes.len() {
+                break Stop::Need(end - at);
+            }
+            number += 1;
+            let seconds = i64::from(u32_at::<BIG>(header, 0));
+            let fraction = i64::from(u32_at::<BIG>(header, 4));
+            packets.push(PacketMeta {
+                // 2^32 * 10^9 + 2^32 * 1000 fits the type.
+                time: Timestamp(seconds * 1_000_000_000 + fraction * self.fraction_ns),
+                number,
+                offset: offset as u32,
+                captured_bytes: captured,
+                wire_bytes: wire.max(captured),
+                link: self.link,
+                interface: self.interface,
+            });
+            at = end;
+        };
+        *pos = at;
+        run.packets = number;
+        stop
+    }
+
+    #[cold]
+    fn order_lengths(&self, first: u32, second: u32) -> (u32, u32) {
+        match self.order {
+            LengthOrder::Unsure if first <= second => (first, second),
+            _ => (second, first),
+        }
+    }
+}

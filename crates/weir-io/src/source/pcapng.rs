@@ -1,0 +1,342 @@
+//! The pcapng format (draft-ietf-opsawg-pcapng).
+//!
+//! ```text
+//! block    type:u32 total:u32 body total:u32          total counts all of these, a multiple of 4
+//! section  0x0a0d0d0a: order:u32 major:u16 minor:u16 length:i64 options       begins a byte order anew
+//! interface         1: link:u16 _:u16 snaplen:u32 options
+//! packet (old)      2: interface:u16 drops:u16 time:u64 captured:u32 wire:u32 data options
+//! simple packet     3: wire:u32 data
+//! enhanced packet   6: interface:u32 time:u64 captured:u32 wire:u32 data options
+//! ```
+//!
+//! A time is two numbers of 32 bits, the upper one first in either byte order. A simple packet has no
+//! time: it gets that of the packet before it, so that time does not jump. Options of packets and of
+//! sections (comments, hashes) are passed over unread.
+
+use super::interface::{Interface, Scale, TimeResolution};
+use super::walk::{Fault, RECORD_BYTES_MAX, Run, Stop, u16_at, u32_at};
+use std::sync::Arc;
+use weir_packet::{BURST_PACKETS_MAX, LinkType, PacketMeta, Timestamp};
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+/// The byte-order magic of a section, as a section of either order has it.
+const ORDER: u32 = 0x1a2b_3c4d;
+
+/// Bytes of a block without a body.
+const FRAME_BYTES: usize = 12;
+/// The most interfaces of a section; their numbers in an enhanced packet could go further.
+const INTERFACES_MAX: usize = 1 << 16;
+
+/// What packets of an interface need, in the section being read.
+#[derive(Debug, Clone, Copy)]
+struct Local {
+    link: LinkType,
+    /// Number in the run.
+    number: u16,
+    scale: Scale,
+    offset_ns: i64,
+    snaplen_bytes: u32,
+}
+
+/// Walks the blocks of one pcapng file.
+#[derive(Debug)]
+pub(crate) struct Walker {
+    big: bool,
+    interfaces: Vec<Local>,
+    last_time: Timestamp,
+}
+
+/// Whether a file that begins so is one of pcapng.
+pub(crate) fn recognize(first: &[u8]) -> bool {
+    first.first_chunk::<4>().is_some_and(|magic| u32::from_be_bytes(*magic) == SECTION)
+}
+
+/// How one block ended the loop over blocks, where it did.
+enum Turn {
+    Stop(Stop),
+    /// A section of the other byte order begins.
+    OtherOrder,
+}
+
+impl Walker {
+    /// A walker for a file that [`recognize`] knows; its first block is still to be walked.
+    pub fn new() -> Self {
+        Self { big: false, interfaces: Vec::new(), last_time: Timestamp(0) }
+    }
+
+    /// Describes the packets from `pos` on in `packets`, as far as they lie whole in `bytes`, and
+    /// takes in all other blocks on the way.
+    pub fn walk(
+        &mut self,
+        bytes: &[u8],
+        pos: &mut usize,
+        run: &mut Run,
+        packets: &mut Vec<PacketMeta>,
+    ) -> Stop {
+        loop {
+            let turn = if self.big {
+                self.walk_as::<true>(bytes, pos, run, packets)
+            } else {
+                self.walk_as::<false>(bytes, pos, run, packets)
+            };
+            match turn {
+                Turn::Stop(stop) => return stop,
+                Turn::OtherOrder => self.big = !self.big,
+            }
+        }
+    }
+
+    // As the loop of pcap: what is not an enhanced packet leaves it through a function.
+    fn walk_as<const BIG: bool>(
+        &mut self,
+        bytes: &[u8],
+        pos: &mut usize,
+        run: &mut Run,
+        packets: &mut Vec<PacketMeta>,
+    ) -> Turn {
+        while packets.len() < BURST_PACKETS_MAX {
+            let at = *pos;
+            let Some(frame) = bytes[at..].first_chunk::<FRAME_BYTES>() else {
+                return Turn::Stop(Stop::Need(FRAME_BYTES));
+            };
+            let block_type = u32_at::<BIG>(frame, 0);
+            if block_type == SECTION && u32_at::<BIG>(frame, 8) != ORDER {
+                if u32_at::<BIG>(frame, 8).swap_bytes() == ORDER {
+                    return Turn::OtherOrder;
+                }
+                return Turn::Stop(Stop::Fault(Fault::corrupt(
+                    "a section has no byte-order mark: the file is damaged, or no pcapng",
+                )));
+            }
+            let total = u32_at::<BIG>(frame, 4) as usize;
+            if !(FRAME_BYTES..=RECORD_BYTES_MAX).contains(&total) || total % 4 != 0 {
+                return Turn::Stop(Stop::Fault(bad_total(block_type, total)));
+            }
+            let Some(block) = bytes[at..].get(..total) else {
+                return Turn::Stop(Stop::Need(total));
+            };
+            let trailer = u32_at::<BIG>(block, total - 4) as usize;
+            if trailer != total {
+                return Turn::Stop(Stop::Fault(Fault::corrupt(format!(
+                    "a block (type {block_type}) has two lengths, {total} before and {trailer} after it: \
+                     the file is damaged from here on"
+                ))));
+            }
+            let described = if block_type == ENHANCED_PACKET {
+                self.describe_enhanced::<BIG>(block, at)
+            } else {
+                self.take_other::<BIG>(block_type, block, at, run)
+            };
+            match described {
+                Ok(Some(mut packet)) => {
+                    run.packets += 1;
+                    packet.number = run.packets;
+                    self.last_time = packet.time;
+                    packets.push(packet);
+                }
+                Ok(None) => {}
+                Err(fault) => return Turn::Stop(Stop::Fault(fault)),
+            }
+            *pos = at + total;
+        }
+        Turn::Stop(Stop::Full)
+    }
+
+    /// Describes an enhanced packet; `at` is where its block stands.
+    #[inline(always)]
+    fn describe_enhanced<const BIG: bool>(
+        &self,
+        block: &[u8],
+        at: usize,
+    ) -> Result<Option<PacketMeta>, Fault> {
+        let Some(head) = block.first_chunk::<28>().filter(|_| block.len() >= 32) else {
+            return Err(too_short("an enhanced packet", block.len()));
+        };
+        let id = u32_at::<BIG>(head, 8);
+        self.describe::<BIG>(id, head, block.len(), at)
+    }
+
+    /// What the two packet blocks with a time share: both have it, and the lengths, in one place.
+    #[inline(always)]
+    fn describe<const BIG: bool>(
+        &self,
+        id: u32,
+        head: &[u8; 28],
+        total: usize,
+        at: usize,
+    ) -> Result<Option<PacketMeta>, Fault> {
+        let Some(interface) = self.interfaces.get(id as usize) else {
+            return Err(unknown_interface(id, self.interfaces.len()));
+        };
+        let ticks = u64::from(u32_at::<BIG>(head, 12)) << 32 | u64::from(u32_at::<BIG>(head, 16));
+        let (captured, wire) = (u32_at::<BIG>(head, 20), u32_at::<BIG>(head, 24));
+        if captured as usize > total - 32 {
+            return Err(too_much(captured, total - 32));
+        }
+        Ok(Some(PacketMeta {
+            time: Timestamp(interface.scale.nanoseconds(ticks).saturating_add(interface.offset_ns)),
+            number: 0,
+            offset: (at + 28) as u32,
+            captured_bytes: captured,
+            wire_bytes: wire.max(captured),
+            link: interface.link,
+            interface: interface.number,
+        }))
+    }
+
+    /// Takes in a block that is no enhanced packet.
+    #[cold]
+    fn take_other<const BIG: bool>(
+        &mut self,
+        block_type: u32,
+        block: &[u8],
+        at: usize,
+        run: &mut Run,
+    ) -> Result<Option<PacketMeta>, Fault> {
+        match block_type {
+            SECTION => self.begin_section::<BIG>(block)?,
+            INTERFACE => self.admit_interface::<BIG>(block, run)?,
+            SIMPLE_PACKET => return self.describe_simple::<BIG>(block, at),
+            PACKET => {
+                let Some(head) = block.first_chunk::<28>().filter(|_| block.len() >= 32) else {
+                    return Err(too_short("a packet", block.len()));
+                };
+                let id = u32::from(u16_at::<BIG>(head, 8));
+                return self.describe::<BIG>(id, head, block.len(), at);
+            }
+            _ => run.blocks_skipped += 1,
+        }
+        Ok(None)
+    }
+
+    fn begin_section<const BIG: bool>(&mut self, block: &[u8]) -> Result<(), Fault> {
+        if block.len() < 28 {
+            return Err(too_short("a section", block.len()));
+        }
+        // 1.2 was written by mistake for 1.0 by some, and differs in nothing.
+        match (u16_at::<BIG>(block, 12), u16_at::<BIG>(block, 14)) {
+            (1, 0 | 2) => {}
+            (major, minor) => {
+                return Err(Fault::unsupported(format!(
+                    "a section of pcapng version {major}.{minor}: only 1.0 is known"
+                )));
+            }
+        }
+        self.interfaces.clear();
+        Ok(())
+    }
+
+    fn admit_interface<const BIG: bool>(&mut self, block: &[u8], run: &mut Run) -> Result<(), Fault> {
+        if block.len() < 20 {
+            return Err(too_short("an interface", block.len()));
+        }
+        if self.interfaces.len() == INTERFACES_MAX {
+            return Err(Fault::corrupt(format!("more than {INTERFACES_MAX} interfaces in a section")));
+        }
+        let mut interface = Interface {
+            file: Arc::clone(&run.file),
+            name: String::new(),
+            link: LinkType(u16_at::<BIG>(block, 8)),
+            snaplen_bytes: u32_at::<BIG>(block, 12),
+            resolution: TimeResolution::MICROSECONDS,
+            fcs_bytes: None,
+        };
+        let mut offset_ns = 0i64;
+        for_each_option::<BIG>(&block[16..block.len() - 4], |code, value| match (code, value) {
+            (2, name) => interface.name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned(),
+            (9, &[resolution, ..]) => interface.resolution = TimeResolution::from_option(resolution),
+            (13, &[fcs_bytes, ..]) => interface.fcs_bytes = Some(fcs_bytes),
+            (14, seconds) => {
+                if let Some(raw) = seconds.first_chunk::<8>() {
+                    let seconds = if BIG { i64::from_be_bytes(*raw) } else { i64::from_le_bytes(*raw) };
+                    offset_ns = seconds.saturating_mul(1_000_000_000);
+                }
+            }
+            _ => {}
+        })?;
+        self.interfaces.push(Local {
+            link: interface.link,
+            scale: Scale::of(interface.resolution),
+            offset_ns,
+            snaplen_bytes: interface.snaplen_bytes,
+            number: run.admit(interface),
+        });
+        Ok(())
+    }
+
+    /// A simple packet is of the section's first interface, whose snap length alone tells how much of
+    /// it was captured.
+    fn describe_simple<const BIG: bool>(&self, block: &[u8], at: usize) -> Result<Option<PacketMeta>, Fault> {
+        if block.len() < 16 {
+            return Err(too_short("a simple packet", block.len()));
+        }
+        let Some(interface) = self.interfaces.first() else {
+            return Err(unknown_interface(0, 0));
+        };
+        let (wire, room) = (u32_at::<BIG>(block, 8), block.len() - 16);
+        let limit = if interface.snaplen_bytes == 0 { u32::MAX } else { interface.snaplen_bytes };
+        let captured = wire.min(limit).min(room as u32);
+        Ok(Some(PacketMeta {
+            time: self.last_time,
+            number: 0,
+            offset: (at + 12) as u32,
+            captured_bytes: captured,
+            wire_bytes: wire,
+            link: interface.link,
+            interface: interface.number,
+        }))
+    }
+}
+
+/// Calls `each` with the code and value of every option in `bytes`.
+fn for_each_option<const BIG: bool>(mut bytes: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<(), Fault> {
+    while let Some(head) = bytes.first_chunk::<4>() {
+        let (code, length) = (u16_at::<BIG>(head, 0), usize::from(u16_at::<BIG>(head, 2)));
+        if code == 0 {
+            break;
+        }
+        let Some(value) = bytes[4..].get(..length) else {
+            return Err(Fault::corrupt(format!(
+                "an option (code {code}) claims {length} bytes, and its block has only {} more",
+                bytes.len() - 4
+            )));
+        };
+        each(code, value);
+        // The padding of the last option may be missing.
+        bytes = bytes[4..].get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+#[cold]
+fn bad_total(block_type: u32, total: usize) -> Fault {
+    Fault::corrupt(format!(
+        "a block (type {block_type}) claims to be {total} bytes long, which is {}: \
+         the file is damaged from here on",
+        match total {
+            0..FRAME_BYTES => "too short for any block",
+            _ if total > RECORD_BYTES_MAX => "more than any block has",
+            _ => "no multiple of 4",
+        }
+    ))
+}
+
+#[cold]
+fn too_short(what: &str, total: usize) -> Fault {
+    Fault::corrupt(format!("the block of {what} is only {total} bytes long"))
+}
+
+#[cold]
+fn too_much(captured: u32, room: usize) -> Fault {
+    Fault::corrupt(format!("a packet claims {captured} captured bytes, and its block has room for {room}"))
+}
+
+#[cold]
+fn unknown_interface(id: u32, known: usize) -> Fault {
+    Fault::corrupt(format!("a packet of interface {id}, and the section has described {known} of them"))
+}

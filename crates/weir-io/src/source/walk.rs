@@ -1,0 +1,102 @@
+//! What the walkers of both formats share: how a walk stops, what a fault is, what a run of files
+//! has in common, and how numbers are read.
+//!
+//! A *walker* knows one capture format. It is given the unread bytes of a block, describes as many
+//! packets as lie whole in them, and says why it stopped. It keeps no bytes and reads no input, and
+//! it consumes nothing of what it stops at: called again at the same place it stops in the same way.
+//! So a fault found behind good packets needs no remembering: the packets are delivered, and the
+//! next walk finds the fault again, with nothing before it.
+
+use super::interface::Interface;
+use std::sync::Arc;
+use weir_packet::SourceErrorKind;
+
+/// The most bytes that one record may have, whatever a file says. Bounds what a hostile length can
+/// make the reader hold; the largest records seen in the wild (USB, D-Bus) are below.
+pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// The most bytes captured of a packet that are believed although the file's own limit is lower, as
+/// tshark and libpcap do (`MAXIMUM_SNAPLEN`): files lie about their snap length.
+pub(crate) const PACKET_BYTES_BELIEVED: usize = 256 << 10;
+
+/// Why a walk stopped.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The burst is full.
+    Full,
+    /// The next record needs so many bytes from the walker's place on, and they aren't all there.
+    Need(usize),
+    /// The next record is faulty.
+    Fault(Fault),
+}
+
+/// What is wrong with a file or a record, before it is known where.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub kind: SourceErrorKind,
+    pub message: String,
+}
+
+impl Fault {
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self { kind: SourceErrorKind::Corrupt, message: message.into() }
+    }
+
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self { kind: SourceErrorKind::Unsupported, message: message.into() }
+    }
+
+    pub fn truncated(message: impl Into<String>) -> Self {
+        Self { kind: SourceErrorKind::Truncated, message: message.into() }
+    }
+
+    pub fn not_a_capture(message: impl Into<String>) -> Self {
+        Self { kind: SourceErrorKind::NotACapture, message: message.into() }
+    }
+
+    pub fn io(message: impl Into<String>) -> Self {
+        Self { kind: SourceErrorKind::Io, message: message.into() }
+    }
+}
+
+/// What goes on through all files of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    /// Packets read so far; the number of the last one.
+    pub packets: u64,
+    /// Blocks of pcapng that hold no packet and that the reader has no use for.
+    pub blocks_skipped: u64,
+    /// The interfaces met so far.
+    pub interfaces: Vec<Interface>,
+    /// The file being read.
+    pub file: Arc<str>,
+}
+
+impl Run {
+    /// Takes up an interface and numbers it. A run with more than 65 536 of them gives the last
+    /// number to all further ones: ten thousands of rotated files are no reason to stop.
+    pub fn admit(&mut self, interface: Interface) -> u16 {
+        match u16::try_from(self.interfaces.len()) {
+            Ok(number) => {
+                self.interfaces.push(interface);
+                number
+            }
+            Err(_) => u16::MAX,
+        }
+    }
+}
+
+/// The number of 16 bits at `at`. Panics where it is out of bounds; with a constant `at` into an
+/// array the check is compiled away.
+#[inline(always)]
+pub(crate) fn u16_at<const BIG: bool>(bytes: &[u8], at: usize) -> u16 {
+    let raw = [bytes[at], bytes[at + 1]];
+    if BIG { u16::from_be_bytes(raw) } else { u16::from_le_bytes(raw) }
+}
+
+/// The number of 32 bits at `at`; as [`u16_at`].
+#[inline(always)]
+pub(crate) fn u32_at<const BIG: bool>(bytes: &[u8], at: usize) -> u32 {
+    let raw = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    if BIG { u32::from_be_bytes(raw) } else { u32::from_le_bytes(raw) }
+}
