@@ -213,11 +213,11 @@ impl Layout {
         for table in 0..graph.tables.len() {
             let mut place = |each_side: bool, start: u32| {
                 let mut vars: Vec<usize> = (0..graph.vars.len())
-                    .filter(|&v| {
-                        graph.vars[v].table.index() == table && graph.vars[v].each_side == each_side
-                    })
+                    .filter(|&v| graph.vars[v].table.index() == table && graph.vars[v].each_side == each_side)
                     .collect();
-                vars.sort_by_key(|&v| std::cmp::Reverse((align(graph.vars[v].kind), bytes(graph.vars[v].kind))));
+                vars.sort_by_key(|&v| {
+                    std::cmp::Reverse((align(graph.vars[v].kind), bytes(graph.vars[v].kind)))
+                });
                 let mut end = start;
                 for v in vars {
                     let a = align(graph.vars[v].kind);

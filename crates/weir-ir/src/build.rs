@@ -5,9 +5,7 @@
 //! Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (CC 2013): a
 //! block is *sealed* once all its predecessors are known.
 
-use crate::graph::{
-    BinaryOp, Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value,
-};
+use crate::graph::{BinaryOp, Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value};
 use std::collections::HashMap;
 use weir_packet::DropReason;
 
@@ -76,11 +74,7 @@ impl Builder {
 
     /// A new block.
     pub fn block(&mut self) -> Block {
-        self.graph.blocks.push(BlockData {
-            params: vec![],
-            insts: vec![],
-            terminator: Terminator::Restart,
-        });
+        self.graph.blocks.push(BlockData { params: vec![], insts: vec![], terminator: Terminator::Restart });
         self.states.push(BlockState::default());
         Block(self.graph.blocks.len() as u32 - 1)
     }

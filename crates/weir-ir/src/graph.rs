@@ -6,15 +6,12 @@
 //! goes on at the named block with the flow. What comes before the first lookup is the *head*: it
 //! touches nothing but the packet. What comes after is the *tail*.
 //!
-//! Text form (`;` starts a comment; `text` prints and parses it):
+//! Text form (printed by `Display`, parsed by [`crate::text`]):
 //! ```text
 //! graph "tcp.port == 443"
 //! table0 tcp two_sided observed
 //! var0 table0 packets u64 each_side observed
-//! sequence0 table0 tcp bits 32 from first metas 1
-//! event0 tcp.aborted wanted
-//! set0 { 80, 443, 8000..8080 }
-//! pattern0 contains "example"
+//! out0 port
 //! block0:                                           ; the entry
 //!     v0 = frame
 //!     v1 = const 12
@@ -32,13 +29,59 @@
 //!     done v8 truncated
 //! ```
 //!
-//! Invariants (held by `verify`):
+//! Grammar. A line holds one declaration, block head, instruction or terminator; `;` starts a comment.
+//! Everything declared is numbered from 0 in the order it stands in. `[x]` may be left out, `x*` may be
+//! repeated, `x,*` with commas between; `v`, `table`, `block` and so on stand for `v7`, `table0`, `block3`.
+//! ```text
+//! declaration = graph "NAME"
+//!             | tableN NAME [two_sided] [observed] [delivers]
+//!             | varN table NAME (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
+//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only]
+//!             | eventN NAME [wanted]
+//!             | setN { (FIRST [.. LAST]),* }
+//!             | patternN (contains | equals | less | matches) "TEXT"
+//!             | outN NAME
+//!             | fuels COUNT
+//!             | entry block                           ; where it is not block0
+//! block       = blockN [( (v : type),* )] :  instruction*  terminator
+//! type        = bool | int | buf | flow table
+//! instruction = v = const NUMBER                 | v = bool (true | false)
+//!             | v = (add | sub | sub_sat | mul | and | or | xor | shl | shr | min | max) v v
+//!             | v = (eq | ne | lt | le) v v      | v = not v        | v = from_bool v
+//!             | v = select v v v                 | v = frame        | v = narrow v v      | v = length v
+//!             | v = (load8 | load16be | load16le | load32be …) v v DISPLACEMENT
+//!             | v = meta (time | wire_bytes | captured_bytes | link | interface | number)
+//!             | v = input NUMBER                 | v = input_bytes NUMBER
+//!             | v = member set v v               | v = search pattern v v v
+//!             | v = get v var [side v]           | set v var [side v] = v
+//!             | append v var v
+//!             | v, v = seq_insert sequence v side v at v bytes v v v span v metas (v,*)
+//!             | v,* = seq_next sequence v side v
+//!             | v = seq_assemble sequence v side v
+//!             | deliver v side v gap v bytes v v v
+//!             | emit event [flow v] (v,*)        | store out v
+//! terminator  = jump target                      | branch v, target, target
+//!             | switch v, (NUMBER : target,)* else target
+//!             | check v v BYTES, target, target  | again fuel MAX, target, target
+//!             | lookup table (v,*) swap v, block
+//!             | restart                          | done v [DROP_REASON]
+//! target      = block [(v,*)]
+//! ```
+//! A NAME that is not letters, digits, `_` and `.` is quoted; in quotes, `\"`, `\\` and `\xNN` (a byte)
+//! are what they are elsewhere. Unreachable blocks are printed like others.
+//!
+//! Invariants (held by [`crate::verify`]; of unreachable blocks only that everything named exists and fits):
 //! 1. Every value is defined once, and its definition dominates its uses. Types fit.
-//! 2. Every load is dominated by the passing edge of a [`Terminator::Check`] on the same buffer that
-//!    proves its bytes there: an offset is traced through additions of constants to its root.
+//! 2. Every load is dominated by the passing edge of a [`Terminator::Check`] on the same buffer, or on
+//!    one narrowed from it, that proves its bytes there: an offset is traced through additions of
+//!    constants to its root, as far as these cannot wrap. A check is exact: `offset + bytes <= length`
+//!    without wrapping. Buffers are shorter than 4 GiB, so a passing check also bounds its offset.
 //! 3. Every cycle of blocks passes through a [`Terminator::Again`], so every packet's work is bounded.
-//! 4. `get`, `set`, `append` and sequences are used with a flow of their own table.
+//!    (Counters start anew after a lookup; the lookups of a packet are bounded by the engine.)
+//! 4. `get`, `set`, `append` and sequences are used with a flow of their own table, sides exactly with
+//!    what has sides; a flow is not used after the next lookup, and `restart` only after one.
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
+//! 6. The bounds of [`crate::abi`] hold: words of a key, values across a lookup, slots of the record.
 
 use std::fmt;
 use weir_packet::DropReason;
@@ -576,13 +619,10 @@ impl Op {
     pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
         let mut each = |v: &mut Value| *v = f(*v);
         match self {
-            Op::Const(_)
-            | Op::Bool(_)
-            | Op::Frame
-            | Op::Meta(_)
-            | Op::Input(_)
-            | Op::InputBytes(_) => {}
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Narrow(a, b) => [a, b].into_iter().for_each(each),
+            Op::Const(_) | Op::Bool(_) | Op::Frame | Op::Meta(_) | Op::Input(_) | Op::InputBytes(_) => {}
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Narrow(a, b) => {
+                [a, b].into_iter().for_each(each)
+            }
             Op::Not(a) | Op::FromBool(a) | Op::Length(a) => each(a),
             Op::Select(a, b, c) => [a, b, c].into_iter().for_each(each),
             Op::Load { buf, offset, .. } => [buf, offset].into_iter().for_each(each),
@@ -709,7 +749,7 @@ impl Graph {
     }
 
     /// Its blocks' numbers.
-    pub fn block_ids(&self) -> impl Iterator<Item = Block> + use<> {
+    pub fn block_ids(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
         (0..self.blocks.len() as u32).map(Block)
     }
 
@@ -735,11 +775,9 @@ impl Graph {
                 types.extend(std::iter::repeat_n(Type::Int, metas));
                 types
             }
-            Op::Set { .. }
-            | Op::Append { .. }
-            | Op::Deliver { .. }
-            | Op::Emit { .. }
-            | Op::Store { .. } => vec![],
+            Op::Set { .. } | Op::Append { .. } | Op::Deliver { .. } | Op::Emit { .. } | Op::Store { .. } => {
+                vec![]
+            }
         }
     }
 }

@@ -10,4 +10,7 @@
 
 pub mod abi;
 pub mod build;
+pub mod dominators;
 pub mod graph;
+pub mod liveness;
+pub mod text;

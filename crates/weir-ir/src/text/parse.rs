@@ -1,0 +1,514 @@
+//! Parses the text form. It takes whatever has the right shape: whether the graph makes sense is for
+//! [`crate::verify`] to say.
+
+use super::lexer::{Line, Token};
+use super::words::{BINARY, COMPARE, LOAD, META, thing};
+use crate::graph::{
+    Block, BlockData, Event, EventDecl, Fuel, Graph, Inst, Op, Out, Pattern, PatternDecl, Sequence,
+    SequenceDecl, Set, Table, TableDecl, Target, Terminator, Type, Value, Var, VarDecl, VarKind,
+};
+use std::fmt;
+use std::str::FromStr;
+use weir_packet::DropReason;
+
+/// What is wrong with a text, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl FromStr for Graph {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        parse(text)
+    }
+}
+
+/// Parses a graph.
+pub fn parse(text: &str) -> Result<Graph, ParseError> {
+    let mut parser = Parser::default();
+    for (index, text) in text.lines().enumerate() {
+        let mut line = Line::new(index + 1, text)?;
+        if !line.is_at_end() {
+            parser.line(&mut line)?;
+            if !line.is_at_end() {
+                return Err(line.expected("the end of the line"));
+            }
+            parser.last_line = index + 1;
+        }
+    }
+    parser.finish()
+}
+
+#[derive(Default)]
+struct Parser {
+    graph: Graph,
+    /// The block that is open: its terminator is yet to come.
+    open: Option<BlockData>,
+    types: Vec<Option<Type>>,
+    last_line: usize,
+}
+
+impl Parser {
+    fn line(&mut self, line: &mut Line) -> Result<(), ParseError> {
+        if let Some(mut block) = self.open.take() {
+            match self.terminator(line)? {
+                Some(terminator) => {
+                    block.terminator = terminator;
+                    self.graph.blocks.push(block);
+                }
+                None => {
+                    block.insts.push(self.inst(line)?);
+                    self.open = Some(block);
+                }
+            }
+            return Ok(());
+        }
+        let word = line.peek_word().unwrap_or("").to_owned();
+        match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "block" => self.open = Some(self.block(line)?),
+            "graph" => {
+                line.advance();
+                self.graph.name = line.string()?;
+            }
+            "fuels" => {
+                line.advance();
+                self.graph.fuels = line.number()?;
+            }
+            "entry" => {
+                line.advance();
+                self.graph.entry = Block(line.id("block")?);
+            }
+            "table" => self.table(line)?,
+            "var" => self.var(line)?,
+            "sequence" => self.sequence(line)?,
+            "event" => self.event(line)?,
+            "set" => self.set(line)?,
+            "pattern" => self.pattern(line)?,
+            "out" => {
+                in_order(line, "out", self.graph.outs.len())?;
+                self.graph.outs.push(line.name()?);
+            }
+            _ => return Err(line.expected("a declaration or `blockN`")),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Graph, ParseError> {
+        let at_end = |message: &str| ParseError {
+            line: self.last_line.max(1),
+            column: 1,
+            message: message.to_owned(),
+        };
+        if self.open.is_some() {
+            return Err(at_end("the last block has no end"));
+        }
+        if self.graph.blocks.is_empty() {
+            return Err(at_end("there are no blocks"));
+        }
+        self.infer_types();
+        Ok(self.graph)
+    }
+
+    fn table(&mut self, line: &mut Line) -> Result<(), ParseError> {
+        in_order(line, "table", self.graph.tables.len())?;
+        let mut table = TableDecl { name: line.name()?, two_sided: false, observed: false, delivers: false };
+        while !line.is_at_end() {
+            let flag = match line.peek_word() {
+                Some("two_sided") => &mut table.two_sided,
+                Some("observed") => &mut table.observed,
+                Some("delivers") => &mut table.delivers,
+                _ => return Err(line.expected("`two_sided`, `observed` or `delivers`")),
+            };
+            *flag = true;
+            line.advance();
+        }
+        self.graph.tables.push(table);
+        Ok(())
+    }
+
+    fn var(&mut self, line: &mut Line) -> Result<(), ParseError> {
+        in_order(line, "var", self.graph.vars.len())?;
+        let table = Table(line.id("table")?);
+        let name = line.name()?;
+        let kind = match line.word("`u8`, `u16`, `u32`, `u64` or `letters`")?.as_str() {
+            "u8" => VarKind::Bits(8),
+            "u16" => VarKind::Bits(16),
+            "u32" => VarKind::Bits(32),
+            "u64" => VarKind::Bits(64),
+            "letters" => VarKind::Letters(line.number()?),
+            _ => return Err(line.error_before("expected `u8`, `u16`, `u32`, `u64` or `letters`".to_owned())),
+        };
+        let each_side = line.take("each_side");
+        let observed = line.take("observed");
+        self.graph.vars.push(VarDecl { table, name, kind, each_side, observed });
+        Ok(())
+    }
+
+    fn sequence(&mut self, line: &mut Line) -> Result<(), ParseError> {
+        in_order(line, "sequence", self.graph.sequences.len())?;
+        let table = Table(line.id("table")?);
+        let name = line.name()?;
+        line.expect("bits")?;
+        let bits = line.number()?;
+        line.expect("from")?;
+        let from_first = line.take("first");
+        if !from_first && !line.take("zero") {
+            return Err(line.expected("`first` or `zero`"));
+        }
+        line.expect("metas")?;
+        let metas = line.number()?;
+        let retain = line.take("retain");
+        let headers_only = line.take("headers_only");
+        self.graph.sequences.push(SequenceDecl {
+            table,
+            name,
+            bits,
+            from_first,
+            retain,
+            headers_only,
+            metas,
+        });
+        Ok(())
+    }
+
+    fn event(&mut self, line: &mut Line) -> Result<(), ParseError> {
+        in_order(line, "event", self.graph.events.len())?;
+        let name = line.name()?;
+        let wanted = line.take("wanted");
+        self.graph.events.push(EventDecl { name, wanted });
+        Ok(())
+    }
+
+    fn set(&mut self, line: &mut Line) -> Result<(), ParseError> {
+        in_order(line, "set", self.graph.sets.len())?;
+        line.expect("{")?;
+        let mut set = vec![];
+        while !line.take("}") {
+            let first = line.number()?;
+            let last = if line.take("..") { line.number()? } else { first };
+            set.push((first, last));
+            if line.peek() != Some(&Token::Mark("}")) {
+                line.expect(",")?;
+            }
+        }
+        self.graph.sets.push(set);
+        Ok(())
+    }
+
+    fn pattern(&mut self, line: &mut Line) -> Result<(), ParseError> {
+        in_order(line, "pattern", self.graph.patterns.len())?;
+        let pattern = match line.word("`contains`, `equals`, `less` or `matches`")?.as_str() {
+            "contains" => PatternDecl::Contains(line.bytes()?),
+            "equals" => PatternDecl::Equals(line.bytes()?),
+            "less" => PatternDecl::Less(line.bytes()?),
+            "matches" => PatternDecl::Matches(line.string()?),
+            _ => {
+                return Err(
+                    line.error_before("expected `contains`, `equals`, `less` or `matches`".to_owned())
+                );
+            }
+        };
+        self.graph.patterns.push(pattern);
+        Ok(())
+    }
+
+    fn block(&mut self, line: &mut Line) -> Result<BlockData, ParseError> {
+        in_order(line, "block", self.graph.blocks.len())?;
+        let mut params = vec![];
+        if line.take("(") {
+            while !line.take(")") {
+                let param = self.value(line)?;
+                line.expect(":")?;
+                self.types[param.index()] = Some(ty(line)?);
+                params.push(param);
+                if line.peek() != Some(&Token::Mark(")")) {
+                    line.expect(",")?;
+                }
+            }
+        }
+        line.expect(":")?;
+        Ok(BlockData { params, insts: vec![], terminator: Terminator::Restart })
+    }
+
+    fn value(&mut self, line: &mut Line) -> Result<Value, ParseError> {
+        let value = Value(line.id("v")?);
+        if value.index() >= self.types.len() {
+            self.types.resize(value.index() + 1, None);
+        }
+        Ok(value)
+    }
+
+    /// `(v1, v2)`.
+    fn list(&mut self, line: &mut Line) -> Result<Vec<Value>, ParseError> {
+        line.expect("(")?;
+        let mut values = vec![];
+        while !line.take(")") {
+            values.push(self.value(line)?);
+            if line.peek() != Some(&Token::Mark(")")) {
+                line.expect(",")?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// `word v1`.
+    fn named(&mut self, line: &mut Line, word: &str) -> Result<Value, ParseError> {
+        line.expect(word)?;
+        self.value(line)
+    }
+
+    fn side(&mut self, line: &mut Line) -> Result<Option<Value>, ParseError> {
+        line.take("side").then(|| self.value(line)).transpose()
+    }
+
+    fn target(&mut self, line: &mut Line) -> Result<Target, ParseError> {
+        let block = Block(line.id("block")?);
+        let args = if line.peek() == Some(&Token::Mark("(")) { self.list(line)? } else { vec![] };
+        Ok(Target { block, args })
+    }
+
+    /// `, block1, block2` at the end of a line.
+    fn two_targets(&mut self, line: &mut Line) -> Result<(Target, Target), ParseError> {
+        line.expect(",")?;
+        let then = self.target(line)?;
+        line.expect(",")?;
+        Ok((then, self.target(line)?))
+    }
+
+    /// A terminator; nothing where the line starts like something else.
+    fn terminator(&mut self, line: &mut Line) -> Result<Option<Terminator>, ParseError> {
+        let word = line.peek_word().unwrap_or("").to_owned();
+        if !["jump", "branch", "switch", "check", "again", "lookup", "restart", "done"].contains(&&*word) {
+            return Ok(None);
+        }
+        line.advance();
+        Ok(Some(match word.as_str() {
+            "jump" => Terminator::Jump(self.target(line)?),
+            "branch" => {
+                let condition = self.value(line)?;
+                let (then, otherwise) = self.two_targets(line)?;
+                Terminator::Branch { condition, then, otherwise }
+            }
+            "switch" => self.switch(line)?,
+            "check" => {
+                let (buf, offset, bytes) = (self.value(line)?, self.value(line)?, line.number()?);
+                let (then, otherwise) = self.two_targets(line)?;
+                Terminator::Check { buf, offset, bytes, then, otherwise }
+            }
+            "again" => {
+                let (fuel, max) = (Fuel(line.id("fuel")?), line.number()?);
+                let (then, otherwise) = self.two_targets(line)?;
+                Terminator::Again { fuel, max, then, otherwise }
+            }
+            "lookup" => {
+                let table = Table(line.id("table")?);
+                let key = self.list(line)?;
+                let swap = self.named(line, "swap")?;
+                line.expect(",")?;
+                Terminator::Lookup { table, key, swap, then: Block(line.id("block")?) }
+            }
+            "done" => {
+                let terms = self.value(line)?;
+                Terminator::Done { terms, reason: reason(line)? }
+            }
+            _ => Terminator::Restart,
+        }))
+    }
+
+    fn switch(&mut self, line: &mut Line) -> Result<Terminator, ParseError> {
+        let value = self.value(line)?;
+        let mut cases = vec![];
+        loop {
+            line.expect(",")?;
+            if line.take("else") {
+                return Ok(Terminator::Switch { value, cases, otherwise: self.target(line)? });
+            }
+            let case = line.number()?;
+            line.expect(":")?;
+            cases.push((case, self.target(line)?));
+        }
+    }
+
+    fn inst(&mut self, line: &mut Line) -> Result<Inst, ParseError> {
+        let mut results = vec![];
+        let is_value = |word: &str| word.strip_prefix('v').is_some_and(|n| n.parse::<u32>().is_ok());
+        if line.peek_word().is_some_and(is_value) {
+            results.push(self.value(line)?);
+            while line.take(",") {
+                results.push(self.value(line)?);
+            }
+            line.expect("=")?;
+        }
+        let word = line.word("an instruction")?;
+        let op = self.op(&word, line)?;
+        Ok(Inst { results, op })
+    }
+
+    fn op(&mut self, word: &str, line: &mut Line) -> Result<Op, ParseError> {
+        if let Some(op) = thing(BINARY, word) {
+            return Ok(Op::Binary(op, self.value(line)?, self.value(line)?));
+        }
+        if let Some(op) = thing(COMPARE, word) {
+            return Ok(Op::Compare(op, self.value(line)?, self.value(line)?));
+        }
+        if let Some((width, little)) = thing(LOAD, word) {
+            let (buf, offset, displacement) = (self.value(line)?, self.value(line)?, line.number()?);
+            return Ok(Op::Load { buf, offset, displacement, width, little });
+        }
+        Ok(match word {
+            "const" => Op::Const(line.number()?),
+            "bool" if line.take("true") => Op::Bool(true),
+            "bool" if line.take("false") => Op::Bool(false),
+            "bool" => return Err(line.expected("`true` or `false`")),
+            "not" => Op::Not(self.value(line)?),
+            "from_bool" => Op::FromBool(self.value(line)?),
+            "select" => Op::Select(self.value(line)?, self.value(line)?, self.value(line)?),
+            "frame" => Op::Frame,
+            "narrow" => Op::Narrow(self.value(line)?, self.value(line)?),
+            "length" => Op::Length(self.value(line)?),
+            "meta" => {
+                let name = line.word("what the capture says")?;
+                let Some(meta) = thing(META, &name) else {
+                    return Err(line.error_before(format!("the capture says nothing of `{name}`")));
+                };
+                Op::Meta(meta)
+            }
+            "input" => Op::Input(line.number()?),
+            "input_bytes" => Op::InputBytes(line.number()?),
+            "member" => {
+                let set = Set(line.id("set")?);
+                Op::Member { set, high: self.value(line)?, low: self.value(line)? }
+            }
+            "search" => {
+                let pattern = Pattern(line.id("pattern")?);
+                let (buf, offset, length) = (self.value(line)?, self.value(line)?, self.value(line)?);
+                Op::Search { pattern, buf, offset, length }
+            }
+            _ => return self.flow_op(word, line),
+        })
+    }
+
+    fn flow_op(&mut self, word: &str, line: &mut Line) -> Result<Op, ParseError> {
+        Ok(match word {
+            "get" => {
+                let (flow, var) = (self.value(line)?, Var(line.id("var")?));
+                Op::Get { flow, var, side: self.side(line)? }
+            }
+            "set" => {
+                let (flow, var) = (self.value(line)?, Var(line.id("var")?));
+                let side = self.side(line)?;
+                Op::Set { flow, var, side, value: self.named(line, "=")? }
+            }
+            "append" => {
+                let (flow, var) = (self.value(line)?, Var(line.id("var")?));
+                Op::Append { flow, var, letter: self.value(line)? }
+            }
+            "seq_insert" => {
+                let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
+                let (side, at) = (self.named(line, "side")?, self.named(line, "at")?);
+                let buf = self.named(line, "bytes")?;
+                let (offset, length) = (self.value(line)?, self.value(line)?);
+                let span = self.named(line, "span")?;
+                line.expect("metas")?;
+                let metas = self.list(line)?;
+                Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas }
+            }
+            "seq_next" => {
+                let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
+                Op::SeqNext { sequence, flow, side: self.named(line, "side")? }
+            }
+            "seq_assemble" => {
+                let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
+                Op::SeqAssemble { sequence, flow, side: self.named(line, "side")? }
+            }
+            "deliver" => {
+                let (flow, side) = (self.value(line)?, self.named(line, "side")?);
+                let (gap, buf) = (self.named(line, "gap")?, self.named(line, "bytes")?);
+                Op::Deliver { flow, side, gap, buf, offset: self.value(line)?, length: self.value(line)? }
+            }
+            "emit" => {
+                let event = Event(line.id("event")?);
+                let flow = line.take("flow").then(|| self.value(line)).transpose()?;
+                Op::Emit { event, flow, values: self.list(line)? }
+            }
+            "store" => Op::Store { out: Out(line.id("out")?), value: self.value(line)? },
+            _ => return Err(line.error_before(format!("there is no instruction `{word}`"))),
+        })
+    }
+
+    /// Types of results follow from the operands' (a parameter says its own). Blocks may stand in any
+    /// order, so this goes round until nothing new is learnt; what is never learnt counts as int.
+    fn infer_types(&mut self) {
+        self.graph.values = self.types.iter().map(|ty| ty.unwrap_or(Type::Int)).collect();
+        loop {
+            let mut changed = false;
+            for inst in self.graph.blocks.iter().flat_map(|block| &block.insts) {
+                let types = match &inst.op {
+                    Op::Binary(_, a, _) | Op::Select(_, a, _) if self.types[a.index()].is_none() => continue,
+                    Op::SeqNext { sequence, .. } if sequence.index() >= self.graph.sequences.len() => {
+                        continue;
+                    }
+                    op => self.graph.result_types(op),
+                };
+                for (&result, ty) in inst.results.iter().zip(types) {
+                    if self.types[result.index()].is_none() {
+                        self.types[result.index()] = Some(ty);
+                        self.graph.values[result.index()] = ty;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+}
+
+/// The identifier of the thing declared next: they are numbered in order.
+fn in_order(line: &mut Line, prefix: &str, next: usize) -> Result<(), ParseError> {
+    match line.id(prefix)? {
+        number if number as usize == next => Ok(()),
+        _ => Err(line.error_before(format!("`{prefix}{next}` comes next"))),
+    }
+}
+
+fn ty(line: &mut Line) -> Result<Type, ParseError> {
+    Ok(match line.word("a type")?.as_str() {
+        "bool" => Type::Bool,
+        "int" => Type::Int,
+        "buf" => Type::Buf,
+        "flow" => Type::Flow(Table(line.id("table")?)),
+        word => {
+            return Err(
+                line.error_before(format!("`{word}` is no type: `bool`, `int`, `buf` or `flow tableN`"))
+            );
+        }
+    })
+}
+
+fn reason(line: &mut Line) -> Result<Option<DropReason>, ParseError> {
+    if line.is_at_end() {
+        return Ok(None);
+    }
+    let label = line.word("a drop reason")?;
+    match DropReason::ALL.iter().find(|r| r.label() == label) {
+        Some(&reason) => Ok(Some(reason)),
+        None => Err(line.error_before(format!("`{label}` is no drop reason"))),
+    }
+}

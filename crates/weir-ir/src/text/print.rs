@@ -1,0 +1,271 @@
+//! Prints a graph.
+
+use super::words::{BINARY, COMPARE, LOAD, META, word};
+use crate::graph::{
+    BlockData, Graph, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
+    VarDecl, VarKind,
+};
+use std::fmt::{self, Display, Formatter};
+
+impl Display for Graph {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        print_declarations(self, f)?;
+        for (at, block) in self.blocks.iter().enumerate() {
+            print_block(self, at, block, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Type {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Bool => f.write_str("bool"),
+            Type::Int => f.write_str("int"),
+            Type::Buf => f.write_str("buf"),
+            Type::Flow(table) => write!(f, "flow {table}"),
+        }
+    }
+}
+
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.block)?;
+        if self.args.is_empty() { Ok(()) } else { write!(f, "({})", Separated(&self.args)) }
+    }
+}
+
+impl Display for Inst {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !self.results.is_empty() {
+            write!(f, "{} = ", Separated(&self.results))?;
+        }
+        write!(f, "{}", self.op)
+    }
+}
+
+impl Display for Op {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Const(n) => write!(f, "const {n}"),
+            Op::Bool(b) => write!(f, "bool {b}"),
+            Op::Binary(op, a, b) => write!(f, "{} {a} {b}", word(BINARY, op)),
+            Op::Compare(op, a, b) => write!(f, "{} {a} {b}", word(COMPARE, op)),
+            Op::Not(a) => write!(f, "not {a}"),
+            Op::FromBool(a) => write!(f, "from_bool {a}"),
+            Op::Select(a, b, c) => write!(f, "select {a} {b} {c}"),
+            Op::Frame => write!(f, "frame"),
+            Op::Narrow(a, b) => write!(f, "narrow {a} {b}"),
+            Op::Length(a) => write!(f, "length {a}"),
+            Op::Load { buf, offset, displacement, width, little } => {
+                write!(f, "{} {buf} {offset} {displacement}", word(LOAD, &(*width, *little)))
+            }
+            Op::Meta(meta) => write!(f, "meta {}", word(META, meta)),
+            Op::Input(n) => write!(f, "input {n}"),
+            Op::InputBytes(n) => write!(f, "input_bytes {n}"),
+            Op::Member { set, high, low } => write!(f, "member {set} {high} {low}"),
+            Op::Search { pattern, buf, offset, length } => {
+                write!(f, "search {pattern} {buf} {offset} {length}")
+            }
+            Op::Get { flow, var, side } => write!(f, "get {flow} {var}{}", Side(side)),
+            Op::Set { flow, var, side, value } => write!(f, "set {flow} {var}{} = {value}", Side(side)),
+            Op::Append { flow, var, letter } => write!(f, "append {flow} {var} {letter}"),
+            Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas } => {
+                write!(f, "seq_insert {sequence} {flow} side {side} at {at} ")?;
+                write!(f, "bytes {buf} {offset} {length} span {span} metas ({})", Separated(metas))
+            }
+            Op::SeqNext { sequence, flow, side } => write!(f, "seq_next {sequence} {flow} side {side}"),
+            Op::SeqAssemble { sequence, flow, side } => {
+                write!(f, "seq_assemble {sequence} {flow} side {side}")
+            }
+            Op::Deliver { flow, side, gap, buf, offset, length } => {
+                write!(f, "deliver {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
+            }
+            Op::Emit { event, flow, values } => {
+                write!(f, "emit {event}")?;
+                if let Some(flow) = flow {
+                    write!(f, " flow {flow}")?;
+                }
+                write!(f, " ({})", Separated(values))
+            }
+            Op::Store { out, value } => write!(f, "store {out} {value}"),
+        }
+    }
+}
+
+impl Display for Terminator {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Terminator::Jump(target) => write!(f, "jump {target}"),
+            Terminator::Branch { condition, then, otherwise } => {
+                write!(f, "branch {condition}, {then}, {otherwise}")
+            }
+            Terminator::Switch { value, cases, otherwise } => {
+                write!(f, "switch {value}")?;
+                for (case, target) in cases {
+                    write!(f, ", {case}: {target}")?;
+                }
+                write!(f, ", else {otherwise}")
+            }
+            Terminator::Check { buf, offset, bytes, then, otherwise } => {
+                write!(f, "check {buf} {offset} {bytes}, {then}, {otherwise}")
+            }
+            Terminator::Again { fuel, max, then, otherwise } => {
+                write!(f, "again {fuel} {max}, {then}, {otherwise}")
+            }
+            Terminator::Lookup { table, key, swap, then } => {
+                write!(f, "lookup {table} ({}) swap {swap}, {then}", Separated(key))
+            }
+            Terminator::Restart => write!(f, "restart"),
+            Terminator::Done { terms, reason: None } => write!(f, "done {terms}"),
+            Terminator::Done { terms, reason: Some(reason) } => write!(f, "done {terms} {}", reason.label()),
+        }
+    }
+}
+
+fn print_declarations(graph: &Graph, f: &mut Formatter<'_>) -> fmt::Result {
+    writeln!(f, "graph {}", Quoted(graph.name.as_bytes()))?;
+    for (at, table) in graph.tables.iter().enumerate() {
+        print_table(at, table, f)?;
+    }
+    for (at, var) in graph.vars.iter().enumerate() {
+        print_var(at, var, f)?;
+    }
+    for (at, sequence) in graph.sequences.iter().enumerate() {
+        print_sequence(at, sequence, f)?;
+    }
+    for (at, event) in graph.events.iter().enumerate() {
+        writeln!(f, "event{at} {}{}", Name(&event.name), flag(event.wanted, "wanted"))?;
+    }
+    for (at, set) in graph.sets.iter().enumerate() {
+        print_set(at, set, f)?;
+    }
+    for (at, pattern) in graph.patterns.iter().enumerate() {
+        let (kind, bytes) = match pattern {
+            PatternDecl::Contains(bytes) => ("contains", &bytes[..]),
+            PatternDecl::Equals(bytes) => ("equals", &bytes[..]),
+            PatternDecl::Less(bytes) => ("less", &bytes[..]),
+            PatternDecl::Matches(text) => ("matches", text.as_bytes()),
+        };
+        writeln!(f, "pattern{at} {kind} {}", Quoted(bytes))?;
+    }
+    for (at, out) in graph.outs.iter().enumerate() {
+        writeln!(f, "out{at} {}", Name(out))?;
+    }
+    if graph.fuels > 0 {
+        writeln!(f, "fuels {}", graph.fuels)?;
+    }
+    if graph.entry.0 != 0 {
+        writeln!(f, "entry {}", graph.entry)?;
+    }
+    Ok(())
+}
+
+fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Result {
+    let two_sided = flag(table.two_sided, "two_sided");
+    let observed = flag(table.observed, "observed");
+    let delivers = flag(table.delivers, "delivers");
+    writeln!(f, "table{at} {}{two_sided}{observed}{delivers}", Name(&table.name))
+}
+
+fn print_var(at: usize, var: &VarDecl, f: &mut Formatter<'_>) -> fmt::Result {
+    write!(f, "var{at} {} {}", var.table, Name(&var.name))?;
+    match var.kind {
+        VarKind::Bits(bits) => write!(f, " u{bits}")?,
+        VarKind::Letters(max) => write!(f, " letters {max}")?,
+    }
+    writeln!(f, "{}{}", flag(var.each_side, "each_side"), flag(var.observed, "observed"))
+}
+
+fn print_sequence(at: usize, sequence: &SequenceDecl, f: &mut Formatter<'_>) -> fmt::Result {
+    let from = if sequence.from_first { "first" } else { "zero" };
+    let retain = flag(sequence.retain, "retain");
+    let headers_only = flag(sequence.headers_only, "headers_only");
+    write!(f, "sequence{at} {} {}", sequence.table, Name(&sequence.name))?;
+    writeln!(f, " bits {} from {from} metas {}{retain}{headers_only}", sequence.bits, sequence.metas)
+}
+
+fn print_set(at: usize, set: &[(u128, u128)], f: &mut Formatter<'_>) -> fmt::Result {
+    write!(f, "set{at} {{")?;
+    for (index, (first, last)) in set.iter().enumerate() {
+        write!(f, "{} {first}", if index > 0 { "," } else { "" })?;
+        if last != first {
+            write!(f, "..{last}")?;
+        }
+    }
+    writeln!(f, " }}")
+}
+
+fn print_block(graph: &Graph, at: usize, block: &BlockData, f: &mut Formatter<'_>) -> fmt::Result {
+    write!(f, "block{at}")?;
+    for (index, &param) in block.params.iter().enumerate() {
+        write!(f, "{}{param}: {}", if index > 0 { ", " } else { "(" }, graph.type_of(param))?;
+    }
+    writeln!(f, "{}:", if block.params.is_empty() { "" } else { ")" })?;
+    for inst in &block.insts {
+        writeln!(f, "    {inst}")?;
+    }
+    writeln!(f, "    {}", block.terminator)
+}
+
+fn flag(set: bool, word: &'static str) -> impl Display {
+    fmt::from_fn(move |f| if set { write!(f, " {word}") } else { Ok(()) })
+}
+
+/// Values with commas between.
+struct Separated<'a>(&'a [Value]);
+
+impl Display for Separated<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, value) in self.0.iter().enumerate() {
+            write!(f, "{}{value}", if index > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// ` side v1`, where there is one.
+struct Side<'a>(&'a Option<Value>);
+
+impl Display for Side<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |side| write!(f, " side {side}"))
+    }
+}
+
+/// A name, quoted where it is not one word.
+struct Name<'a>(&'a str);
+
+impl Display for Name<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let starts = self.0.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if starts && !self.0.contains("..") && self.0.chars().all(plain) {
+            f.write_str(self.0)
+        } else {
+            write!(f, "{}", Quoted(self.0.as_bytes()))
+        }
+    }
+}
+
+/// Bytes in quotes; what is not printable text is written `\xNN`.
+struct Quoted<'a>(&'a [u8]);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                match c {
+                    '"' | '\\' => write!(f, "\\{c}")?,
+                    c if c.is_control() => {
+                        c.encode_utf8(&mut [0; 4]).bytes().try_for_each(|b| write!(f, "\\x{b:02x}"))?;
+                    }
+                    c => write!(f, "{c}")?,
+                }
+            }
+            chunk.invalid().iter().try_for_each(|b| write!(f, "\\x{b:02x}"))?;
+        }
+        f.write_str("\"")
+    }
+}

@@ -1,0 +1,54 @@
+//! The words of the text form, each list read one way by the printer and the other way by the parser.
+
+use crate::graph::{BinaryOp, CompareOp, Meta, Width};
+
+/// Arithmetic.
+pub(super) const BINARY: &[(BinaryOp, &str)] = &[
+    (BinaryOp::Add, "add"),
+    (BinaryOp::Sub, "sub"),
+    (BinaryOp::SubSat, "sub_sat"),
+    (BinaryOp::Mul, "mul"),
+    (BinaryOp::And, "and"),
+    (BinaryOp::Or, "or"),
+    (BinaryOp::Xor, "xor"),
+    (BinaryOp::Shl, "shl"),
+    (BinaryOp::Shr, "shr"),
+    (BinaryOp::Min, "min"),
+    (BinaryOp::Max, "max"),
+];
+
+/// Comparisons.
+pub(super) const COMPARE: &[(CompareOp, &str)] =
+    &[(CompareOp::Eq, "eq"), (CompareOp::Ne, "ne"), (CompareOp::Lt, "lt"), (CompareOp::Le, "le")];
+
+/// What the capture says.
+pub(super) const META: &[(Meta, &str)] = &[
+    (Meta::Time, "time"),
+    (Meta::WireBytes, "wire_bytes"),
+    (Meta::CapturedBytes, "captured_bytes"),
+    (Meta::Link, "link"),
+    (Meta::Interface, "interface"),
+    (Meta::Number, "number"),
+];
+
+/// Loads, by width and byte order. A single byte has no order, but the text keeps the graph's.
+pub(super) const LOAD: &[((Width, bool), &str)] = &[
+    ((Width::W1, false), "load8"),
+    ((Width::W1, true), "load8le"),
+    ((Width::W2, false), "load16be"),
+    ((Width::W2, true), "load16le"),
+    ((Width::W4, false), "load32be"),
+    ((Width::W4, true), "load32le"),
+    ((Width::W8, false), "load64be"),
+    ((Width::W8, true), "load64le"),
+];
+
+/// The word of a thing.
+pub(super) fn word<T: PartialEq>(list: &[(T, &'static str)], thing: &T) -> &'static str {
+    list.iter().find(|(t, _)| t == thing).expect("every variant is in its list").1
+}
+
+/// The thing of a word.
+pub(super) fn thing<T: Copy>(list: &[(T, &'static str)], word: &str) -> Option<T> {
+    list.iter().find(|(_, w)| *w == word).map(|(t, _)| *t)
+}
