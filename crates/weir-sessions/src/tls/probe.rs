@@ -1,0 +1,128 @@
+//! Is it TLS? Told from the first record of either side.
+
+use super::message::{CLIENT_HELLO, SERVER_HELLO};
+use super::record::{ALERT, HANDSHAKE, is_header};
+use crate::Probe;
+
+/// Looks at the first bytes of both directions (either may be empty). One hello is enough, whoever sent it; the
+/// other side may speak what it likes. Never certain with fewer than six bytes.
+pub(super) fn probe(originator: &[u8], responder: &[u8]) -> Probe {
+    match (side(originator), side(responder)) {
+        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        _ => Probe::Unsure,
+    }
+}
+
+fn side(bytes: &[u8]) -> Probe {
+    match bytes {
+        [] => Probe::Unsure,
+        [first, ..] if first & 0x80 != 0 => sslv2(bytes),
+        // An alert alone may be the answer to a hello that is still to be shown.
+        [content, rest @ ..] if matches!(*content, HANDSHAKE | ALERT) => record(*content, rest),
+        _ => Probe::NotForUs,
+    }
+}
+
+/// A record of TLS (RFC 8446 §5.1) with a hello at its beginning (§4).
+fn record(content: u8, rest: &[u8]) -> Probe {
+    let fits = match *rest {
+        [] => true,
+        [major] => major == 3,
+        [major, minor, high, low, ..] => is_header(content, major, minor, high, low) && (high, low) != (0, 0),
+        [major, minor, ..] => major == 3 && minor <= 4,
+    };
+    if !fits {
+        return Probe::NotForUs;
+    }
+    let Some(message) = rest.get(4..).filter(|message| content == HANDSHAKE && !message.is_empty()) else {
+        return Probe::Unsure;
+    };
+    match message {
+        [CLIENT_HELLO | SERVER_HELLO] => Probe::Certain,
+        // A hello is longer than 37 bytes and, but for freaks, shorter than 64 KiB.
+        [CLIENT_HELLO | SERVER_HELLO, 0, ..] => Probe::Certain,
+        // HelloRequest (RFC 5246 §7.4.1.1): the hello it asks for comes from the other side.
+        [0, ..] => Probe::Unsure,
+        _ => Probe::NotForUs,
+    }
+}
+
+/// A ClientHello in the form of SSLv2 (RFC 5246 §E.2), all of its lengths adding up.
+fn sslv2(bytes: &[u8]) -> Probe {
+    let [high, low, rest @ ..] = bytes else { return Probe::Unsure };
+    let length_bytes = usize::from(high & 0x7f) << 8 | usize::from(*low);
+    let prefix_fits = match *rest {
+        [] => true,
+        [kind] => kind == CLIENT_HELLO,
+        [kind, major] => kind == CLIENT_HELLO && matches!(major, 0 | 3),
+        [kind, major, minor, ..] => kind == CLIENT_HELLO && matches!((major, minor), (0, 2) | (3, 0..=4)),
+    };
+    if !prefix_fits || length_bytes < 9 + 3 + 16 {
+        return Probe::NotForUs;
+    }
+    let Some([a, b, c, d, e, f]) = rest.get(3..9).and_then(|lengths| <[u8; 6]>::try_from(lengths).ok())
+    else {
+        return Probe::Unsure;
+    };
+    let [specs, session_id, challenge] =
+        [[a, b], [c, d], [e, f]].map(|pair| usize::from(u16::from_be_bytes(pair)));
+    let fits = specs > 0
+        && specs.is_multiple_of(3)
+        && matches!(session_id, 0 | 16)
+        && (16..=32).contains(&challenge)
+        && 9 + specs + session_id + challenge == length_bytes;
+    if fits { Probe::Certain } else { Probe::NotForUs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+
+    #[test]
+    fn a_hello_of_either_side_is_enough() {
+        assert_eq!(probe(HELLO, &[]), Probe::Certain);
+        assert_eq!(probe(&[], HELLO), Probe::Certain);
+        assert_eq!(probe(HELLO, b"HTTP/1.1 400"), Probe::Certain);
+    }
+
+    #[test]
+    fn six_bytes_are_needed() {
+        for length in 0..6 {
+            assert_eq!(probe(&HELLO[..length], &[]), Probe::Unsure, "{length}");
+        }
+        assert_eq!(probe(&HELLO[..6], &[]), Probe::Certain);
+    }
+
+    #[test]
+    fn other_protocols_are_not_for_us() {
+        for bytes in [
+            &b"GET / HTTP/1.1"[..],
+            b"SSH-2.0-x",
+            &[22, 1],
+            &[22, 3, 9],
+            &[23, 3, 3, 0, 1, 1],
+            &[22, 3, 3, 0, 9, 11],
+        ] {
+            assert_eq!(probe(bytes, &[]), Probe::NotForUs, "{bytes:?}");
+        }
+        assert_eq!(probe(&[], b"220 mail"), Probe::NotForUs);
+    }
+
+    #[test]
+    fn an_alert_alone_leaves_it_open() {
+        assert_eq!(probe(&[], &[21, 3, 3, 0, 2, 2, 40]), Probe::Unsure);
+        assert_eq!(probe(HELLO, &[21, 3, 3, 0, 2, 2, 40]), Probe::Certain);
+    }
+
+    #[test]
+    fn the_lengths_of_sslv2_must_add_up() {
+        let hello = [0x80, 28, 1, 3, 1, 0, 3, 0, 0, 0, 16, 0, 0, 0x2f];
+        assert_eq!(probe(&hello, &[]), Probe::Certain);
+        assert_eq!(probe(&hello[..8], &[]), Probe::Unsure);
+        assert_eq!(probe(&[0x80, 29, 1, 3, 1, 0, 3, 0, 0, 0, 16], &[]), Probe::NotForUs);
+        assert_eq!(probe(&[0xff, 0xfe, 0x41], &[]), Probe::NotForUs);
+    }
+}
