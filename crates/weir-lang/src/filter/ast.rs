@@ -1,6 +1,7 @@
 //! What a filter means: resolved predicates and their combination.
 
 use crate::diag::Span;
+use std::hash::{Hash, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_packet::ValueType;
 
@@ -24,7 +25,8 @@ pub struct FieldInfo {
     pub aliases: Vec<String>,
     /// Its type. `Bool` fields of one bit accept `== 1`, `== true` and standing alone.
     pub value_type: ValueType,
-    /// Bits of an unsigned field (0 where not applicable): constants beyond are a warning.
+    /// Bits of an unsigned field (0 where not applicable): `==` and `in` with a constant beyond is an
+    /// error, an ordering with one a warning.
     pub bits: u32,
     /// Where it is known.
     pub stage: Stage,
@@ -45,7 +47,8 @@ pub trait Catalog {
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// The field (or protocol) is there; for `Bool`: it is there and true.
+    /// The field (or protocol) is there; for `Bool`: it is there and true. A bare number of one bit
+    /// (`tcp.flags.syn`) is `Eq` 1 instead.
     Exists,
     /// `==`, `=`, `eq`; text and bytes wholly equal; an address in a prefix.
     Eq,
@@ -65,12 +68,12 @@ pub enum Op {
     Contains,
     /// `matches`, `~`: a regular expression, case-insensitive as in Wireshark.
     Matches,
-    /// `field & number` stands alone or `!= 0`: any of these bits.
+    /// `field & number` stands alone or `!= 0`: any of these bits, in any of the field's values.
     BitsAny,
 }
 
 /// A constant that a field is compared with, of the field's type.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Literal {
     /// A number, or an inclusive range where both ends differ. Times: nanoseconds; booleans: 0, 1.
     Numbers(u64, u64),
@@ -88,13 +91,18 @@ pub enum Literal {
     Text(String),
 }
 
-/// One comparison of one field.
-#[derive(Debug, Clone, PartialEq)]
+/// One comparison of one field. Two are equal if they mean the same; where they stand does not count.
+#[derive(Debug, Clone)]
 pub struct Predicate {
     /// Index into [`Catalog::fields`].
     pub field: usize,
-    /// A slice of the field's bytes (`eth.src[0:3]`): offset and length.
+    /// A slice of the field's bytes (`eth.src[0:3]`): offset and length. Of a protocol (`tcp[13]`): bytes
+    /// from the start of its header on, its payload included; where there are too few, the predicate does
+    /// not hold. Up to eight bytes are compared as one big-endian number ([`Literal::Numbers`]), more as
+    /// [`Literal::Bytes`]; `contains` always takes [`Literal::Bytes`].
     pub slice: Option<(u32, u32)>,
+    /// The value is first cut to these bits (`ip.flags & 6 == 2`). Never with [`Op::BitsAny`].
+    pub mask: Option<u64>,
     /// The comparison.
     pub op: Op,
     /// What it is compared with: none for `Exists`, several for `In`, else one.
@@ -105,8 +113,28 @@ pub struct Predicate {
     pub span: Span,
 }
 
-/// A resolved filter in negation normal form (`not` only inside predicates).
-#[derive(Debug, Clone, PartialEq)]
+impl PartialEq for Predicate {
+    fn eq(&self, other: &Self) -> bool {
+        self.field == other.field
+            && self.slice == other.slice
+            && self.mask == other.mask
+            && self.op == other.op
+            && self.literals == other.literals
+            && self.negated == other.negated
+    }
+}
+
+impl Eq for Predicate {}
+
+impl Hash for Predicate {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.field, self.slice, self.mask, self.op, &self.literals, self.negated).hash(state);
+    }
+}
+
+/// A resolved filter in negation normal form (`not` only inside predicates). Flat: no `And` right inside
+/// an `And`, no `Or` right inside an `Or`, and each has at least two parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expr {
     /// An empty filter: everything.
     True,

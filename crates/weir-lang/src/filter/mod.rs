@@ -1,8 +1,142 @@
 //! Filters: which traffic a question is about.
 //!
-//! `parse` yields an [`Expr`] over names; `resolve` looks every name up in a [`Catalog`] and checks
-//! types; `dnf` turns it into a disjunction of conjunctions of [`Predicate`]s, bounded.
+//! One file per stage. `lexer` cuts the text into tokens; `parse` yields a tree (`tree`) in which
+//! names and constants are still text; `resolve` looks every name up in a [`Catalog`], reads the
+//! constants (`constant`, `literal`) by the field's type (`domain`) and yields an [`Expr`]; `dnf` turns
+//! it into a bounded disjunction of conjunctions of [`Predicate`]s; `print` turns an [`Expr`] back into
+//! text. `bpf` reads pcap-filter(7) instead and joins before `dnf`. What is wrong is collected in
+//! `report`, which lists all codes. Splitting a filter over the layers is not done here but in `weir-compile`.
 
 pub mod ast;
+mod bpf;
+mod constant;
+mod dnf;
+mod domain;
+mod lexer;
+mod literal;
+mod names;
+mod parse;
+mod print;
+mod report;
+mod resolve;
+#[doc(hidden)]
+pub mod sample;
+#[cfg(test)]
+mod tests;
+mod tree;
 
 pub use ast::{Catalog, Expr, FieldInfo, Literal, Op, Predicate, Stage, Term};
+pub use dnf::TERMS_MAX;
+pub use report::CODES;
+
+use crate::diag::{Diagnostic, Severity};
+use names::Names;
+use report::Report;
+
+/// Bytes of a filter's text at most.
+pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// A filter, checked.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// As it was written; all spans point into it, as source 0.
+    pub text: String,
+    /// What it means.
+    pub expr: Expr,
+    /// Its predicates, each once, in the order in which they were first met.
+    pub predicates: Vec<Predicate>,
+    /// Its alternatives: it holds where all predicates of one of them hold. None: it never holds; an
+    /// empty one: it always does.
+    pub terms: Vec<Term>,
+    /// What is probably not as meant.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Compiles a display filter over the names of `catalog`.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, warnings too, in the order of the text.
+pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
+    compile_with(text, catalog, |names, report| match parse::parse(text, report) {
+        Some(node) => resolve::resolve(&node, names, report),
+        None => Some(Expr::True),
+    })
+}
+
+/// Compiles a filter in the syntax of pcap-filter(7) over the names of `catalog`.
+///
+/// It means what libpcap means by it, with these differences: a layer counts wherever it stands (`ip`
+/// also inside a VLAN tag or a tunnel), and where a packet has one several times, any of them counts.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, warnings too, in the order of the text.
+pub fn compile_bpf(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
+    compile_with(text, catalog, |names, report| bpf::parse(text, names, report))
+}
+
+fn compile_with(
+    text: &str,
+    catalog: &dyn Catalog,
+    parse: impl FnOnce(&Names, &mut Report) -> Option<Expr>,
+) -> Result<Filter, Vec<Diagnostic>> {
+    let mut report = Report::default();
+    if text.len() > TEXT_BYTES_MAX {
+        report
+            .error(
+                report::LIMIT,
+                lexer::span(0, 1),
+                format!("this filter has {} bytes, more than {TEXT_BYTES_MAX}", text.len()),
+            )
+            .help = Some("ask several questions with shorter filters".to_string());
+        return Err(report.list);
+    }
+    let names = Names::new(catalog);
+    let expr = parse(&names, &mut report).filter(|_| !report.has_errors());
+    let normal = expr.and_then(|expr| {
+        let (predicates, terms) = dnf::dnf(&expr, catalog, text, &mut report)?;
+        Some((expr, predicates, terms))
+    });
+    report.list.sort_by_key(|diagnostic| diagnostic.spans[0].0.start);
+    match normal {
+        Some((expr, predicates, terms)) => {
+            Ok(Filter { text: text.to_string(), expr, predicates, terms, warnings: report.list })
+        }
+        None => {
+            // Nothing is refused without a reason.
+            assert!(
+                report.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error),
+                "refused without a word: {text:?}"
+            );
+            Err(report.list)
+        }
+    }
+}
+
+/// How the pattern of [`Op::Matches`] is compiled: case does not count, as in Wireshark, and what it is
+/// matched against need not be UTF-8. For the engine too, so that both agree on what compiles.
+///
+/// # Errors
+///
+/// The pattern is wrong, or its automaton larger than 4 MiB.
+pub fn compile_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
+    regex::bytes::RegexBuilder::new(pattern).case_insensitive(true).size_limit(4 << 20).build()
+}
+
+/// Any text compiles or is refused with diagnostics; what compiles prints to text that compiles to the same.
+#[doc(hidden)]
+pub fn fuzz_filter(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let catalog = sample::SampleCatalog::new();
+    for compile_one in [compile, compile_bpf] {
+        if let Ok(filter) = compile_one(&text, &catalog) {
+            let printed = filter.expr.display(&catalog).to_string();
+            // Printing may lengthen the text past the limit.
+            if printed.len() <= TEXT_BYTES_MAX {
+                let again = compile(&printed, &catalog).map(|again| again.expr);
+                assert_eq!(again, Ok(filter.expr), "{text:?} printed as {printed:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A resolved filter to its disjunctive normal form: alternatives, each a list of predicates.
+//!
+//! Terms are kept as sorted sets of indices. A term that another one contains in full is dropped
+//! (`tcp or tcp and udp` is `tcp`), and so is one that holds a predicate and its negation. Growth is
+//! bounded: the product of alternatives may not pass [`TERMS_MAX`] at any step.
+
+use super::ast::{Catalog, Expr, Predicate, Term};
+use super::lexer::span;
+use super::report::{self, Report};
+use std::collections::HashMap;
+
+/// Terms at most.
+pub const TERMS_MAX: usize = 4096;
+
+/// The predicates of `expr`, each once, and the terms over them; `None` if there were too many, which
+/// is reported. No terms: the filter can never hold. One empty term: it always does.
+pub(super) fn dnf(
+    expr: &Expr,
+    catalog: &dyn Catalog,
+    text: &str,
+    report: &mut Report,
+) -> Option<(Vec<Predicate>, Vec<Term>)> {
+    let mut expander = Expander::default();
+    let Some(sets) = expander.expand(expr) else {
+        report
+            .error(
+                report::LIMIT,
+                span(0, text.len()),
+                format!("this filter has more than {TERMS_MAX} alternatives once `and` is spread over `or`"),
+            )
+            .help =
+            Some("use sets (`tcp.port in {80, 443}`) instead of `or`, or ask several questions".to_string());
+        return None;
+    };
+    let predicates = expander.predicates;
+    let fields = catalog.fields();
+    let terms: Vec<Term> = sets
+        .into_iter()
+        .map(|mut set| {
+            set.sort_by_key(|&index| (fields[predicates[index].field].stage, index));
+            Term { predicates: set }
+        })
+        .collect();
+    if terms.is_empty() {
+        report.warning(report::CONSTANT_TRUTH, span(0, text.len()), "this filter can never hold").help =
+            Some("it demands a condition and its opposite at once".to_string());
+    }
+    Some((predicates, terms))
+}
+
+#[derive(Default)]
+struct Expander {
+    predicates: Vec<Predicate>,
+    indices: HashMap<Predicate, usize>,
+    /// For every predicate the index of its negation, once that has been met.
+    opposites: Vec<Option<usize>>,
+}
+
+impl Expander {
+    /// The terms of `expr` as sorted sets, none containing another.
+    fn expand(&mut self, expr: &Expr) -> Option<Vec<Vec<usize>>> {
+        match expr {
+            Expr::True => Some(vec![Vec::new()]),
+            Expr::Predicate(predicate) => Some(vec![vec![self.intern(predicate)]]),
+            Expr::Or(parts) => {
+                let mut terms = Vec::new();
+                for part in parts {
+                    terms.extend(self.expand(part)?);
+                    if terms.len() > TERMS_MAX {
+                        terms = absorb(terms);
+                    }
+                    if terms.len() > TERMS_MAX {
+                        return None;
+                    }
+                }
+                Some(absorb(terms))
+            }
+            Expr::And(parts) => {
+                let mut parts = parts.iter().map(|part| self.expand(part)).collect::<Option<Vec<_>>>()?;
+                // What has one alternative first: long terms, but few of them while they grow.
+                parts.sort_by_key(Vec::len);
+                let mut terms = vec![Vec::new()];
+                for right in parts {
+                    if terms.len() * right.len() > TERMS_MAX {
+                        return None;
+                    }
+                    terms = absorb(self.product(&terms, &right));
+                }
+                Some(terms)
+            }
+        }
+    }
+
+    fn intern(&mut self, predicate: &Predicate) -> usize {
+        if let Some(&index) = self.indices.get(predicate) {
+            return index;
+        }
+        let index = self.predicates.len();
+        let opposite = Predicate { negated: !predicate.negated, ..predicate.clone() };
+        let opposite = self.indices.get(&opposite).copied();
+        if let Some(opposite) = opposite {
+            self.opposites[opposite] = Some(index);
+        }
+        self.opposites.push(opposite);
+        self.predicates.push(predicate.clone());
+        self.indices.insert(predicate.clone(), index);
+        index
+    }
+
+    /// Every term of `left` with every one of `right`, without those that contradict themselves.
+    fn product(&self, left: &[Vec<usize>], right: &[Vec<usize>]) -> Vec<Vec<usize>> {
+        let mut terms = Vec::with_capacity(left.len() * right.len());
+        for a in left {
+            for b in right {
+                let mut both = [a.as_slice(), b.as_slice()].concat();
+                both.sort_unstable();
+                both.dedup();
+                let contradicts = |&index: &usize| {
+                    self.opposites[index].is_some_and(|opposite| both.binary_search(&opposite).is_ok())
+                };
+                if !both.iter().any(contradicts) {
+                    terms.push(both);
+                }
+            }
+        }
+        terms
+    }
+}
+
+/// Drops terms that contain another one, and repetitions; the order of the rest stays.
+fn absorb(terms: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    // A small hash of each set: where its bits are no subset, the set is none either.
+    let signature = |term: &[usize]| term.iter().fold(0u64, |bits, index| bits | 1 << (index % 64));
+    let signatures: Vec<u64> = terms.iter().map(|term| signature(term)).collect();
+    let contains = |large: usize, small: usize| {
+        signatures[small] & !signatures[large] == 0
+            && terms[small].len() <= terms[large].len()
+            && terms[small].iter().all(|index| terms[large].binary_search(index).is_ok())
+    };
+    let keep: Vec<bool> = (0..terms.len())
+        .map(|this| {
+            !(0..terms.len()).any(|other| {
+                other != this
+                    && contains(this, other)
+                    && (terms[other].len() < terms[this].len() || other < this)
+            })
+        })
+        .collect();
+    terms.into_iter().zip(keep).filter_map(|(term, keep)| keep.then_some(term)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absorb_keeps_the_smallest() {
+        let terms = vec![vec![1, 2], vec![1], vec![2, 3], vec![1], vec![2, 3, 4]];
+        assert_eq!(absorb(terms), [vec![1], vec![2, 3]]);
+        assert_eq!(absorb(vec![vec![1], vec![]]), [Vec::<usize>::new()]);
+    }
+}

@@ -1,0 +1,327 @@
+//! Text to tokens, for both filter languages.
+//!
+//! ```text
+//! word    = any run of letters, digits, `_ . : / -`, ending before `..`
+//! quoted  = `"` { char | `\n` `\r` `\t` `\0` `\\` `\"` `\'` `\xHH` | `\` char } `"`  |  `r"` { char } `"`
+//! symbol  = ( ) { } [ ] , .. == = != < <= > >= && || ! ~ & | << >> + * % ^ \
+//! ```
+//!
+//! A word is anything from `tcp.port` to `fe80::1/64`: what it means is known only once the field
+//! that it is compared with is. An unknown escape keeps its backslash, so that regular expressions
+//! (`"\.com$"`) need no doubling.
+
+use super::report::{self, Report};
+use crate::diag::Span;
+
+/// What a token is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    Word,
+    Quoted(Vec<u8>),
+    LeftParen,
+    RightParen,
+    LeftBrace,
+    RightBrace,
+    LeftBracket,
+    RightBracket,
+    Comma,
+    DotDot,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    In,
+    Contains,
+    Matches,
+    And,
+    Or,
+    Not,
+    Ampersand,
+    Pipe,
+    ShiftLeft,
+    ShiftRight,
+    /// `+ * % ^ \`: arithmetic and escapes of pcap-filter(7).
+    Symbol(char),
+    End,
+}
+
+/// A token and where it stands.
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub kind: Kind,
+    pub span: Span,
+}
+
+/// The words of the display-filter language that are operators, in any case.
+pub(super) fn display_keyword(word: &str) -> Option<Kind> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "and" => Kind::And,
+        "or" => Kind::Or,
+        "not" => Kind::Not,
+        "eq" => Kind::Eq,
+        "ne" => Kind::Ne,
+        "lt" => Kind::Lt,
+        "le" => Kind::Le,
+        "gt" => Kind::Gt,
+        "ge" => Kind::Ge,
+        "in" => Kind::In,
+        "contains" => Kind::Contains,
+        "matches" => Kind::Matches,
+        "bitwise_and" => Kind::Ampersand,
+        _ => return None,
+    })
+}
+
+/// The words of pcap-filter(7) that are operators.
+pub(super) fn bpf_keyword(word: &str) -> Option<Kind> {
+    Some(match word {
+        "and" => Kind::And,
+        "or" => Kind::Or,
+        "not" => Kind::Not,
+        _ => return None,
+    })
+}
+
+/// Splits `text` into tokens, the last of which is [`Kind::End`]. Goes on after mistakes.
+pub(super) fn lex(text: &str, keyword: fn(&str) -> Option<Kind>, report: &mut Report) -> Vec<Token> {
+    let mut lexer = Lexer { text, at: 0, report };
+    let mut tokens = Vec::new();
+    loop {
+        lexer.skip_space();
+        let start = lexer.at;
+        let Some(kind) = lexer.token(keyword) else { continue };
+        let end = kind == Kind::End;
+        tokens.push(Token { kind, span: span(start, lexer.at) });
+        if end {
+            return tokens;
+        }
+    }
+}
+
+/// A span of the filter's text.
+pub(super) fn span(start: usize, end: usize) -> Span {
+    Span { source: 0, start: start as u32, end: end as u32 }
+}
+
+struct Lexer<'t, 'r> {
+    text: &'t str,
+    at: usize,
+    report: &'r mut Report,
+}
+
+impl Lexer<'_, '_> {
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// The next token, or `None` after a character that was reported and skipped.
+    fn token(&mut self, keyword: fn(&str) -> Option<Kind>) -> Option<Kind> {
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return Some(Kind::End) };
+        if rest.starts_with('"') {
+            return Some(self.quoted(false));
+        }
+        if rest.starts_with("r\"") || rest.starts_with("R\"") {
+            self.at += 1;
+            return Some(self.quoted(true));
+        }
+        if let Some((symbol, kind)) = symbol(rest) {
+            let start = self.at;
+            self.at += symbol.len();
+            if let Some((better, example)) = foreign(symbol) {
+                self.report
+                    .error(report::OPERATOR, span(start, self.at), format!("`{symbol}` is no operator here"))
+                    .help = Some(format!("write `{better}`: `{example}`"));
+            }
+            return Some(kind);
+        }
+        if is_word(first) {
+            let length = word_length(rest);
+            let word = &rest[..length];
+            let kind = keyword(word).unwrap_or(Kind::Word);
+            self.at += length;
+            return Some(kind);
+        }
+        let start = self.at;
+        self.at += first.len_utf8();
+        let shown = first.escape_debug();
+        let diagnostic = self.report.error(
+            report::CHARACTER,
+            span(start, self.at),
+            format!("`{shown}` has no meaning in a filter"),
+        );
+        diagnostic.help = Some(match first {
+            '\'' | '‘' | '’' | '“' | '”' | '`' => "text is quoted with `\"`".to_string(),
+            ';' | '?' | '#' | '$' | '@' => "join conditions with `and` and `or`".to_string(),
+            _ => "remove it, or quote the text it belongs to".to_string(),
+        });
+        None
+    }
+
+    /// A quoted text whose opening quote is next.
+    fn quoted(&mut self, raw: bool) -> Kind {
+        let start = self.at;
+        self.at += 1;
+        let mut value = Vec::new();
+        while let Some(char) = self.rest().chars().next() {
+            self.at += char.len_utf8();
+            match char {
+                '"' => return Kind::Quoted(value),
+                '\\' if !raw => self.escape(&mut value),
+                // In a raw text only the quote itself needs a backslash, which stays.
+                '\\' if self.rest().starts_with('"') => {
+                    value.extend_from_slice(b"\\\"");
+                    self.at += 1;
+                }
+                _ => value.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        self.report.error(report::QUOTE, span(start, start + 1), "this text has no end").help =
+            Some("close it with `\"`; inside, a quote is written `\\\"`".to_string());
+        Kind::Quoted(value)
+    }
+
+    /// What follows a backslash.
+    fn escape(&mut self, value: &mut Vec<u8>) {
+        let start = self.at - 1;
+        let Some(char) = self.rest().chars().next() else { return };
+        self.at += char.len_utf8();
+        match char {
+            'n' => value.push(b'\n'),
+            'r' => value.push(b'\r'),
+            't' => value.push(b'\t'),
+            '0' => value.push(0),
+            '\\' | '"' | '\'' => value.push(char as u8),
+            'x' => {
+                let byte = self.rest().get(..2).filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+                match byte.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+                    Some(byte) => {
+                        value.push(byte);
+                        self.at += 2;
+                    }
+                    None => {
+                        self.report
+                            .error(report::QUOTE, span(start, self.at), "`\\x` needs two hexadecimal digits")
+                            .help = Some("write `\\x0a`; a backslash itself is `\\\\`".to_string());
+                    }
+                }
+            }
+            _ => {
+                value.push(b'\\');
+                value.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
+}
+
+/// The symbols, longer ones first.
+fn symbol(rest: &str) -> Option<(&'static str, Kind)> {
+    const SYMBOLS: &[(&str, Kind)] = &[
+        ("===", Kind::Eq),
+        ("!==", Kind::Ne),
+        ("..", Kind::DotDot),
+        ("==", Kind::Eq),
+        ("=>", Kind::Ge),
+        ("=<", Kind::Le),
+        ("=~", Kind::Matches),
+        ("!=", Kind::Ne),
+        ("!~", Kind::Matches),
+        ("<>", Kind::Ne),
+        ("<=", Kind::Le),
+        (">=", Kind::Ge),
+        ("<<", Kind::ShiftLeft),
+        (">>", Kind::ShiftRight),
+        ("&&", Kind::And),
+        ("||", Kind::Or),
+        ("=", Kind::Eq),
+        ("<", Kind::Lt),
+        (">", Kind::Gt),
+        ("!", Kind::Not),
+        ("~", Kind::Matches),
+        ("&", Kind::Ampersand),
+        ("|", Kind::Pipe),
+        ("(", Kind::LeftParen),
+        (")", Kind::RightParen),
+        ("{", Kind::LeftBrace),
+        ("}", Kind::RightBrace),
+        ("[", Kind::LeftBracket),
+        ("]", Kind::RightBracket),
+        (",", Kind::Comma),
+        ("+", Kind::Symbol('+')),
+        ("*", Kind::Symbol('*')),
+        ("%", Kind::Symbol('%')),
+        ("^", Kind::Symbol('^')),
+        ("\\", Kind::Symbol('\\')),
+    ];
+    SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol)).cloned()
+}
+
+/// Operators of other languages: what to write instead, and an example.
+fn foreign(symbol: &str) -> Option<(&'static str, &'static str)> {
+    Some(match symbol {
+        "===" => ("==", "tcp.port == 443"),
+        "!==" => ("!=", "tcp.port != 443"),
+        "=>" => (">=", "frame.len >= 100"),
+        "=<" => ("<=", "frame.len <= 100"),
+        "<>" => ("!=", "tcp.port != 443"),
+        "=~" => ("~", "http.host ~ \"example\""),
+        "!~" => ("not … ~", "not http.host ~ \"example\""),
+        _ => return None,
+    })
+}
+
+fn is_word(char: char) -> bool {
+    char.is_alphanumeric() || matches!(char, '_' | '.' | ':' | '/' | '-')
+}
+
+fn word_length(rest: &str) -> usize {
+    let end = rest.find(|char| !is_word(char)).unwrap_or(rest.len());
+    rest[..end].find("..").unwrap_or(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> (Vec<Kind>, usize) {
+        let mut report = Report::default();
+        let tokens = lex(text, display_keyword, &mut report);
+        (tokens.into_iter().map(|token| token.kind).collect(), report.list.len())
+    }
+
+    #[test]
+    fn a_word_ends_before_two_dots() {
+        use Kind::{DotDot, End, In, LeftBrace, RightBrace, Word};
+        let (kinds, wrong) = kinds("tcp.port in {80..90}");
+        assert_eq!(kinds, [Word, In, LeftBrace, Word, DotDot, Word, RightBrace, End]);
+        assert_eq!(wrong, 0);
+    }
+
+    #[test]
+    fn addresses_are_one_word() {
+        for text in ["fe80::1/64", "::", "aa-bb-cc-dd-ee-ff", "10.0.0.0/8", "0:3", "2026-11-21T02:00:00Z"] {
+            assert_eq!(kinds(text), (vec![Kind::Word, Kind::End], 0), "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes() {
+        let (tokens, wrong) = kinds(r#""a\"\x41\.\\n" r"\x\"" "#);
+        assert_eq!(wrong, 0);
+        assert_eq!(tokens[0], Kind::Quoted(br#"a"A\.\n"#.to_vec()));
+        assert_eq!(tokens[1], Kind::Quoted(br#"\x\""#.to_vec()));
+    }
+
+    #[test]
+    fn mistakes_are_reported_and_skipped() {
+        assert_eq!(kinds("$ ; 'a'").1, 4);
+        assert_eq!(kinds("\"open").1, 1);
+        assert_eq!(kinds("a => 3").0[1], Kind::Ge);
+    }
+}

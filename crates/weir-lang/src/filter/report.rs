@@ -1,0 +1,111 @@
+//! Where the stages put what they find wrong, and the codes they use.
+//!
+//! All mistakes are collected before the compilation stops, so every stage goes on after one.
+
+use crate::diag::{Diagnostic, Severity, Span};
+
+/// A character that no filter has.
+pub const CHARACTER: &str = "W0101";
+/// A quoted text without its end, or with a wrong escape.
+pub const QUOTE: &str = "W0102";
+/// A parenthesis, bracket or brace without its partner.
+pub const UNBALANCED: &str = "W0103";
+/// Something else was expected here.
+pub const UNEXPECTED: &str = "W0104";
+/// An operator of another language (`:`, `&`, `=>`).
+pub const OPERATOR: &str = "W0105";
+/// A name that nobody knows.
+pub const UNKNOWN_FIELD: &str = "W0106";
+/// A constant of another type than the field's.
+pub const TYPE: &str = "W0107";
+/// A constant that the field can never have.
+pub const RANGE: &str = "W0108";
+/// A malformed number, address, prefix, time.
+pub const CONSTANT: &str = "W0109";
+/// `in {}`.
+pub const EMPTY_SET: &str = "W0110";
+/// `443..80`.
+pub const REVERSED: &str = "W0111";
+/// A regular expression that does not compile.
+pub const REGEX: &str = "W0112";
+/// A protocol compared with a value.
+pub const PROTOCOL: &str = "W0113";
+/// An operator that the field's type does not have.
+pub const OPERATOR_TYPE: &str = "W0114";
+/// A slice that cannot be.
+pub const SLICE: &str = "W0115";
+/// Text without quotes.
+pub const UNQUOTED: &str = "W0116";
+/// Longer, deeper or with more alternatives than the limit.
+pub const LIMIT: &str = "W0117";
+/// Warning: bits of an address beyond its prefix.
+pub const HOST_BITS: &str = "W0118";
+/// Warning: always or never true.
+pub const CONSTANT_TRUTH: &str = "W0119";
+/// A constant where the field belongs, or two fields.
+pub const SIDES: &str = "W0120";
+/// Valid in pcap-filter(7), but nothing that Weir can do.
+pub const BPF_UNSUPPORTED: &str = "W0121";
+/// Qualifiers of pcap-filter(7) that do not go together.
+pub const BPF_QUALIFIER: &str = "W0122";
+
+/// Every code of a filter's diagnostics with its meaning, for `docs/diagnostics.md`.
+pub const CODES: &[(&str, &str)] = &[
+    (CHARACTER, "a character that no filter has"),
+    (QUOTE, "a quoted text without its end, or with a wrong escape"),
+    (UNBALANCED, "a parenthesis, bracket or brace without its partner"),
+    (UNEXPECTED, "something else was expected here"),
+    (OPERATOR, "an operator of another language"),
+    (UNKNOWN_FIELD, "an unknown field"),
+    (TYPE, "a constant of another type than the field's"),
+    (RANGE, "a constant that the field can never have"),
+    (CONSTANT, "a malformed number, address, prefix or time"),
+    (EMPTY_SET, "an empty set"),
+    (REVERSED, "a range whose end is below its start"),
+    (REGEX, "a regular expression that does not compile"),
+    (PROTOCOL, "a protocol compared with a value"),
+    (OPERATOR_TYPE, "an operator that the field's type does not have"),
+    (SLICE, "a slice that cannot be"),
+    (UNQUOTED, "text without quotes"),
+    (LIMIT, "a filter longer, deeper or with more alternatives than the limit"),
+    (HOST_BITS, "warning: bits of an address beyond its prefix"),
+    (CONSTANT_TRUTH, "warning: always or never true"),
+    (SIDES, "a constant where the field belongs, or two fields"),
+    (BPF_UNSUPPORTED, "pcap-filter(7) has it, Weir has not"),
+    (BPF_QUALIFIER, "qualifiers of pcap-filter(7) that do not go together"),
+];
+
+/// What was found wrong so far, in the order of finding.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub list: Vec<Diagnostic>,
+}
+
+impl Report {
+    /// Adds an error; the caller may add labels and help to what it gets back.
+    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(code, Severity::Error, span, message.into())
+    }
+
+    /// Adds a warning.
+    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(code, Severity::Warning, span, message.into())
+    }
+
+    /// Whether the filter is wrong.
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    fn push(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        span: Span,
+        message: String,
+    ) -> &mut Diagnostic {
+        let spans = vec![(span, String::new())];
+        self.list.push(Diagnostic { code, severity, message, spans, help: None });
+        self.list.last_mut().expect("just pushed")
+    }
+}

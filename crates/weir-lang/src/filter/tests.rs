@@ -1,0 +1,361 @@
+//! Filetests (`filetests/filter`) and properties of the whole way from text to terms.
+
+use super::ast::{Expr, Predicate};
+use super::sample::SampleCatalog;
+use super::{Filter, Op, Stage, compile, compile_bpf, fuzz_filter};
+use crate::diag::{Diagnostic, Severity};
+use std::fmt::Write;
+use std::path::Path;
+
+/// What a filter compiles to, or what is wrong with it.
+fn outcome(language: &str, text: &str) -> String {
+    let catalog = SampleCatalog::new();
+    let result = match language {
+        "bpf" => compile_bpf(text, &catalog),
+        _ => compile(text, &catalog),
+    };
+    let mut out = String::new();
+    match result {
+        Ok(filter) => {
+            writeln!(out, "expr  {}", filter.expr.display(&catalog)).unwrap();
+            if !matches!(filter.expr, Expr::Predicate(_)) {
+                write_terms(&mut out, &filter, &catalog);
+            }
+            filter.warnings.iter().for_each(|warning| write_diagnostic(&mut out, text, warning));
+        }
+        Err(list) => list.iter().for_each(|diagnostic| write_diagnostic(&mut out, text, diagnostic)),
+    }
+    out.lines().fold(String::new(), |all, line| all + line.trim_end() + "\n")
+}
+
+fn write_terms(out: &mut String, filter: &Filter, catalog: &SampleCatalog) {
+    for term in &filter.terms {
+        let parts: Vec<String> =
+            term.predicates.iter().map(|&i| filter.predicates[i].display(catalog).to_string()).collect();
+        writeln!(out, "term  {}", parts.join(" | ")).unwrap();
+    }
+}
+
+fn write_diagnostic(out: &mut String, text: &str, diagnostic: &Diagnostic) {
+    let severity = if diagnostic.severity == Severity::Error { "error" } else { "warning" };
+    writeln!(out, "{severity}[{}]: {}", diagnostic.code, diagnostic.message).unwrap();
+    let mut carets = String::new();
+    for (index, _) in text.char_indices() {
+        let under = |(span, _): &&(crate::diag::Span, String)| {
+            span.start as usize <= index && index < span.end as usize
+        };
+        carets.push(if diagnostic.spans.iter().any(|span| under(&span)) { '^' } else { ' ' });
+    }
+    if diagnostic.spans[0].0.start as usize >= text.len() {
+        carets.push('^');
+    }
+    writeln!(out, "  {text}\n  {carets}").unwrap();
+    if let Some(help) = &diagnostic.help {
+        writeln!(out, "  help: {help}").unwrap();
+    }
+}
+
+/// A file of cases: `> filter` or `bpf> filter`, and below it what is expected. `WEIR_BLESS=1` rewrites it.
+fn run_file(path: &Path) -> Result<usize, String> {
+    let old = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let mut new = String::new();
+    let mut cases = 0;
+    for line in old.lines() {
+        let case = line.strip_prefix("> ").map(|text| ("display", text));
+        let case = case.or_else(|| line.strip_prefix("bpf> ").map(|text| ("bpf", text)));
+        if let Some((language, text)) = case.or((line == ">").then_some(("display", ""))) {
+            cases += 1;
+            new += &format!("\n{line}\n{}", outcome(language, text));
+        } else if line.starts_with('#') {
+            new += &format!("{line}\n");
+        }
+    }
+    if !old.starts_with("# ") {
+        return Err(format!("{}: the first line is `# ` and one sentence", path.display()));
+    }
+    if old == new {
+        return Ok(cases);
+    }
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(path, new).map_err(|error| error.to_string())?;
+        return Ok(cases);
+    }
+    let differs = old.lines().zip(new.lines()).position(|(a, b)| a != b).unwrap_or(0);
+    let shown = |text: &str| text.lines().skip(differs).take(6).collect::<Vec<_>>().join("\n  ");
+    Err(format!(
+        "{} differs from line {} on (WEIR_BLESS=1 accepts):\nwas\n  {}\nis\n  {}",
+        path.display(),
+        differs + 1,
+        shown(&old),
+        shown(&new)
+    ))
+}
+
+#[test]
+fn filetests() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../filetests/filter");
+    let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let results: Vec<_> = paths.iter().map(|path| run_file(path)).collect();
+    let wrong: Vec<_> = results.iter().filter_map(|result| result.as_ref().err().cloned()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    let cases: usize = results.iter().flatten().sum();
+    assert!(cases >= 40, "{cases} cases");
+}
+
+/// A small generator with a printed seed.
+struct Random(u64);
+
+impl Random {
+    /// `WEIR_SEED` repeats a run.
+    fn new(test: &str) -> Random {
+        let seed = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            now.as_nanos() as u64
+        });
+        eprintln!("{test}: WEIR_SEED={seed}");
+        Random(seed | 1)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
+    }
+}
+
+const TESTS: &[&str] = &[
+    "tcp",
+    "udp",
+    "tls",
+    "tcp.port == 443",
+    "tcp.port != 443",
+    "tcp.port in {80, 443, 8000-8080}",
+    "ip.addr == 10.0.0.0/8",
+    "ip.src in {1.2.3.4, 10.0.0.0/8, 1.2.3.0..1.2.3.9}",
+    "ipv6.dst == 2001:db8::/32",
+    "ip.ttl < 5",
+    "tcp.flags & 0x12",
+    "tcp.flags & 0x12 == 2",
+    "tcp.flags.syn",
+    "tcp.options.mss",
+    "eth.src[0:3] == 00:1b:21",
+    "eth.src[0] & 1 != 0",
+    "eth.addr == ff:ff:ff:ff:ff:ff",
+    "tcp[13] & 3 == 1",
+    "tls.sni contains \"exa\\\"mple\"",
+    "http.host ~ \"\\.com$\"",
+    "conn.duration > 100ms",
+    "frame.time >= \"2026-11-21 02:00:00.25\"",
+    "conn.orig_addr in {::1, 10.0.0.0/8}",
+    "tls.random contains 0a:ff",
+    "dns.qry.name == \"a\"",
+    "tls.ciphers in {1..5, 9}",
+    "tls.resumed == 0",
+    "tls.random[0:12] == \"twelve bytes\"",
+    "ip.options[1:2] > 300",
+    "not tls.sni in {\"b\", \"a\"}",
+    "tls.random not contains 00",
+    "eth.src contains aa:bb",
+];
+
+fn random_filter(random: &mut Random, depth: usize) -> String {
+    match random.below(if depth == 0 { 1 } else { 5 }) {
+        0 | 1 => TESTS[random.below(TESTS.len())].to_string(),
+        2 => format!("not ({})", random_filter(random, depth - 1)),
+        3 => format!("({}) and ({})", random_filter(random, depth - 1), random_filter(random, depth - 1)),
+        _ => format!("({}) or ({})", random_filter(random, depth - 1), random_filter(random, depth - 1)),
+    }
+}
+
+/// Whether `expr` holds where `truth` says which positive predicates do.
+fn evaluate(expr: &Expr, truth: &dyn Fn(&Predicate) -> bool) -> bool {
+    match expr {
+        Expr::True => true,
+        Expr::Predicate(predicate) => truth(predicate),
+        Expr::And(parts) => parts.iter().all(|part| evaluate(part, truth)),
+        Expr::Or(parts) => parts.iter().any(|part| evaluate(part, truth)),
+    }
+}
+
+#[test]
+fn terms_mean_what_the_expression_means() {
+    let mut random = Random::new("terms_mean_what_the_expression_means");
+    let catalog = SampleCatalog::new();
+    for _ in 0..2_000 {
+        let text = random_filter(&mut random, 4);
+        let Ok(filter) = compile(&text, &catalog) else { continue };
+        // One coin for a predicate and its negation.
+        let positive = |predicate: &Predicate| Predicate { negated: false, ..predicate.clone() };
+        let mut known: Vec<Predicate> = Vec::new();
+        for predicate in &filter.predicates {
+            if !known.contains(&positive(predicate)) {
+                known.push(positive(predicate));
+            }
+        }
+        for _ in 0..20 {
+            let coins: Vec<bool> = known.iter().map(|_| random.below(2) == 1).collect();
+            let truth = |predicate: &Predicate| {
+                let index = known.iter().position(|other| *other == positive(predicate)).unwrap();
+                coins[index] != predicate.negated
+            };
+            let by_terms = filter
+                .terms
+                .iter()
+                .any(|term| term.predicates.iter().all(|&index| truth(&filter.predicates[index])));
+            assert_eq!(evaluate(&filter.expr, &truth), by_terms, "{text}");
+        }
+        for term in &filter.terms {
+            let stages: Vec<Stage> = term
+                .predicates
+                .iter()
+                .map(|&index| super::Catalog::fields(&catalog)[filter.predicates[index].field].stage)
+                .collect();
+            assert!(stages.is_sorted(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_printed_parses_to_the_same() {
+    let mut random = Random::new("what_is_printed_parses_to_the_same");
+    let catalog = SampleCatalog::new();
+    for test in TESTS {
+        assert!(compile(test, &catalog).is_ok(), "{test}: {:?}", compile(test, &catalog));
+    }
+    for _ in 0..2_000 {
+        fuzz_filter(random_filter(&mut random, 5).as_bytes());
+    }
+}
+
+#[test]
+fn no_text_panics() {
+    const PIECES: &[&str] = &[
+        "tcp",
+        "tcp.port",
+        "ip.addr",
+        "eth.src",
+        "tls.sni",
+        "frame.time",
+        "conn.duration",
+        "==",
+        "!=",
+        "<",
+        ">=",
+        "in",
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "..",
+        "-",
+        ":",
+        "/",
+        "&",
+        "|",
+        "and",
+        "or",
+        "not",
+        "!",
+        "~",
+        "contains",
+        "matches",
+        "\"",
+        "\\",
+        "\"a\"",
+        "443",
+        "70000",
+        "0x",
+        "10.0.0.0/8",
+        "::",
+        "aa:bb",
+        "1.5s",
+        "é",
+        "0",
+        "host",
+        "port",
+        "net",
+        "src",
+        "dst",
+        "portrange",
+        "tcp[13]",
+        "tcp-syn",
+        "len",
+        "vlan",
+        "proto",
+        "ip",
+        "ether",
+        "mask",
+        "less",
+        "1-2",
+        "+",
+        "<<",
+        "-5",
+        "tcp.port:443",
+        "'",
+        "\u{0}",
+    ];
+    let mut random = Random::new("no_text_panics");
+    for _ in 0..20_000 {
+        let mut text = String::new();
+        for _ in 0..random.below(12) {
+            text += PIECES[random.below(PIECES.len())];
+            text += if random.below(2) == 0 { " " } else { "" };
+        }
+        fuzz_filter(text.as_bytes());
+    }
+    for _ in 0..5_000 {
+        let bytes: Vec<u8> = (0..random.below(40)).map(|_| random.below(256) as u8).collect();
+        fuzz_filter(&bytes);
+    }
+}
+
+#[test]
+fn growth_is_bounded() {
+    let catalog = SampleCatalog::new();
+    let alternatives: Vec<String> =
+        (0..14).map(|i| format!("(tcp.port == {} or udp.port == {})", 2 * i, 2 * i + 1)).collect();
+    let list = compile(&alternatives.join(" and "), &catalog).unwrap_err();
+    assert_eq!(list.iter().map(|d| d.code).collect::<Vec<_>>(), ["W0117"]);
+    let fine = compile(&alternatives[..12].join(" and "), &catalog).unwrap();
+    assert_eq!(fine.terms.len(), super::TERMS_MAX);
+    assert_eq!(fine.predicates.len(), 24);
+    let long = "tcp or ".repeat(20_000) + "tcp";
+    assert_eq!(compile(&long, &catalog).unwrap_err()[0].code, "W0117");
+}
+
+#[test]
+fn diagnostics_have_known_codes_and_a_remedy() {
+    let mut random = Random::new("diagnostics_have_known_codes_and_a_remedy");
+    let catalog = SampleCatalog::new();
+    for _ in 0..5_000 {
+        let mut text = random_filter(&mut random, 2);
+        let at = random.below(text.len());
+        text.remove(at);
+        if let Err(list) = compile(&text, &catalog) {
+            for diagnostic in list {
+                assert!(super::CODES.iter().any(|(code, _)| *code == diagnostic.code), "{diagnostic:?}");
+                assert!(diagnostic.help.is_some(), "{text}: {diagnostic:?}");
+                for (span, _) in &diagnostic.spans {
+                    assert!(
+                        span.start <= span.end && span.end as usize <= text.len(),
+                        "{text}: {diagnostic:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn predicates_are_equal_by_meaning() {
+    let catalog = SampleCatalog::new();
+    let filter = compile("tcp.port == 80 or tcp.port in {80} or tcp.port==0x50", &catalog).unwrap();
+    assert_eq!(filter.predicates.len(), 1);
+    assert_eq!(filter.terms.len(), 1);
+    assert_eq!(filter.predicates[0].op, Op::Eq);
+}
