@@ -1,0 +1,157 @@
+//! The fields that filters can name: those of a stack's layers, of the capture, of connections, of
+//! sessions. All are generated from definitions; none is written down a second time.
+
+use weir_ir::graph::Meta;
+use weir_lang::filter::{Catalog, FieldInfo, Stage};
+use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol, Stack};
+use weir_packet::{Column, ValueType};
+use weir_sessions::SessionProtocol;
+
+/// What a field of the catalogue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FieldKey {
+    /// A layer as a whole.
+    Layer(LayerId),
+    /// A field of its header.
+    Field(LayerId, FieldId),
+    /// A derived value.
+    Let(LayerId, LetId),
+    /// Several fields under one name.
+    Alias(LayerId, u16),
+    /// Whether a run item was there.
+    Presence(LayerId, PresenceId),
+    /// The bytes after its header.
+    Payload(LayerId),
+    /// The packet's bytes.
+    Frame,
+    /// What the capture says of the packet.
+    Meta(Meta),
+    /// Column of the connection's record.
+    Connection(u16),
+    /// A session protocol as a whole.
+    Session(u16),
+    /// A field of its sessions.
+    SessionField(u16, u16),
+}
+
+/// The catalogue of one stack.
+#[derive(Debug, Clone, Default)]
+pub struct StackCatalog {
+    fields: Vec<FieldInfo>,
+    keys: Vec<FieldKey>,
+}
+
+impl Catalog for StackCatalog {
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+}
+
+impl StackCatalog {
+    /// Collects the fields of `stack`, of connections (`conn.` before each column's name) and of sessions.
+    pub fn new(stack: &Stack, connection: &[Column], sessions: &[&SessionProtocol]) -> Self {
+        let mut catalog = Self::default();
+        catalog.add_frame();
+        for (index, layer) in stack.layers.iter().enumerate() {
+            catalog.add_layer(LayerId(index as u16), &layer.protocol);
+        }
+        for (index, column) in connection.iter().enumerate() {
+            let key = FieldKey::Connection(index as u16);
+            catalog.add(key, format!("conn.{}", column.name), column.value_type, 64, &column.doc, Stage::Connection);
+        }
+        for (p, protocol) in sessions.iter().enumerate() {
+            let key = FieldKey::Session(p as u16);
+            catalog.add(key, protocol.name.to_string(), ValueType::Bool, 1, protocol.doc, Stage::Session);
+            catalog.last().is_protocol = true;
+            for (f, field) in protocol.fields.iter().enumerate() {
+                let key = FieldKey::SessionField(p as u16, f as u16);
+                catalog.add(key, field.name.to_string(), field.value_type, 64, field.doc, Stage::Session);
+                catalog.last().aliases = field.aliases.iter().map(|a| a.to_string()).collect();
+            }
+        }
+        catalog
+    }
+
+    /// What field `index` is.
+    pub fn key(&self, index: usize) -> FieldKey {
+        self.keys[index]
+    }
+
+    fn last(&mut self) -> &mut FieldInfo {
+        self.fields.last_mut().expect("called after add")
+    }
+
+    fn add(&mut self, key: FieldKey, name: String, value_type: ValueType, bits: u32, doc: &str, stage: Stage) {
+        let bits = if value_type == ValueType::Unsigned || value_type == ValueType::Bool { bits } else { 0 };
+        self.fields.push(FieldInfo {
+            name,
+            aliases: vec![],
+            value_type,
+            bits,
+            stage,
+            doc: doc.to_string(),
+            is_protocol: false,
+            key: self.keys.len() as u32,
+        });
+        self.keys.push(key);
+    }
+
+    fn add_frame(&mut self) {
+        use ValueType::{Bool, Bytes, Time, Unsigned};
+        let packet = Stage::Packet;
+        self.add(FieldKey::Frame, "frame".into(), Bytes, 0, "the captured bytes", packet);
+        for (name, meta, value_type, doc) in [
+            ("frame.len", Meta::WireBytes, Unsigned, "bytes on the wire"),
+            ("frame.cap_len", Meta::CapturedBytes, Unsigned, "bytes captured"),
+            ("frame.number", Meta::Number, Unsigned, "number of the packet in the run, from 1"),
+            ("frame.time", Meta::Time, Time, "time of capture"),
+            ("frame.interface_id", Meta::Interface, Unsigned, "interface, numbered from 0"),
+            ("frame.link", Meta::Link, Unsigned, "LINKTYPE_ number of the interface"),
+        ] {
+            self.add(FieldKey::Meta(meta), name.into(), value_type, 64, doc, packet);
+        }
+        debug_assert!(Bool != Bytes);
+    }
+
+    fn add_layer(&mut self, id: LayerId, protocol: &Protocol) {
+        let prefix = &protocol.filter_name;
+        let packet = Stage::Packet;
+        self.add(FieldKey::Layer(id), prefix.clone(), ValueType::Bool, 1, &protocol.doc, packet);
+        self.last().is_protocol = true;
+        for (index, field) in protocol.fields.iter().enumerate() {
+            let (value_type, bits) = field_value_type(&field.ty);
+            let key = FieldKey::Field(id, FieldId(index as u16));
+            self.add(key, format!("{prefix}.{}", field.path), value_type, bits, &field.doc, packet);
+            self.last().aliases.extend(field.alias.iter().map(|a| format!("{prefix}.{a}")));
+        }
+        for (index, presence) in protocol.presences.iter().enumerate() {
+            let key = FieldKey::Presence(id, PresenceId(index as u16));
+            self.add(key, format!("{prefix}.{}", presence.path), ValueType::Bool, 1, "whether it is there", packet);
+            self.last().aliases.extend(presence.alias.iter().map(|a| format!("{prefix}.{a}")));
+        }
+        for (index, value) in protocol.lets.iter().enumerate().filter(|(_, l)| !l.doc.is_empty()) {
+            let key = FieldKey::Let(id, LetId(index as u16));
+            self.add(key, format!("{prefix}.{}", value.name), ValueType::Unsigned, 64, &value.doc, packet);
+        }
+        for (index, alias) in protocol.aliases.iter().enumerate() {
+            let (value_type, bits) = field_value_type(&protocol.fields[alias.fields[0].0 as usize].ty);
+            let key = FieldKey::Alias(id, index as u16);
+            self.add(key, format!("{prefix}.{}", alias.name), value_type, bits, &alias.doc, packet);
+        }
+        if protocol.payload.is_some() {
+            let name = format!("{prefix}.payload");
+            self.add(FieldKey::Payload(id), name, ValueType::Bytes, 0, "the bytes after the header", packet);
+        }
+    }
+}
+
+/// The type of a field's values in filters and records, and its bits where it is a number.
+pub fn field_value_type(ty: &FieldType) -> (ValueType, u32) {
+    match ty {
+        FieldType::Unsigned { bits, .. } => (ValueType::Unsigned, *bits),
+        FieldType::Mac => (ValueType::Mac, 48),
+        FieldType::Ipv4 => (ValueType::Ipv4, 32),
+        FieldType::Ipv6 => (ValueType::Ipv6, 128),
+        FieldType::Bytes(_) => (ValueType::Bytes, 0),
+    }
+}

@@ -1,0 +1,214 @@
+//! Expressions of the protocol language, as values.
+
+use super::Lower;
+use weir_ir::graph::{BinaryOp, CompareOp, Op, Value};
+use weir_lang::model::{self, Expr, HeaderItem, LayerId, Protocol, Stmt};
+
+impl Lower<'_> {
+    /// The value of an expression as an int.
+    pub(super) fn int(&mut self, id: LayerId, expr: &Expr) -> Value {
+        match expr {
+            Expr::Number(n) => self.b.int(*n),
+            Expr::Field(field) => {
+                let variable = self.vars(id).fields[field.0 as usize].0;
+                self.b.read(variable)
+            }
+            Expr::Ordered(field) => self.ordered_value(id, *field),
+            Expr::Let(value) => self.let_value(id, value.0 as usize),
+            Expr::Below(name) => {
+                let low = self.below[name].0;
+                self.b.read(low)
+            }
+            Expr::Var(var, side) => self.var_value(id, *var, *side),
+            Expr::PayloadLength => {
+                let variable = self.vars(id).payload_bytes.expect("declared");
+                self.b.read(variable)
+            }
+            Expr::RestLength => {
+                let variable = self.vars(id).rest_bytes.expect("declared");
+                self.b.read(variable)
+            }
+            Expr::HeaderLength => {
+                let variable = self.vars(id).header_bytes.expect("declared");
+                self.b.read(variable)
+            }
+            Expr::Binary(op, a, b) if !is_logic(*op) => {
+                let (a, b) = (self.int(id, a), self.int(id, b));
+                self.apply(*op, a, b)
+            }
+            Expr::Choose(condition, a, b) => {
+                let condition = self.truth(id, condition);
+                let (a, b) = (self.int(id, a), self.int(id, b));
+                self.b.one(Op::Select(condition, a, b))
+            }
+            Expr::Present(_) | Expr::Originator | Expr::Not(_) | Expr::In(..) | Expr::Binary(..) => {
+                let truth = self.truth(id, expr);
+                self.b.one(Op::FromBool(truth))
+            }
+        }
+    }
+
+    /// Whether an expression is not 0.
+    pub(super) fn truth(&mut self, id: LayerId, expr: &Expr) -> Value {
+        match expr {
+            Expr::Number(n) => self.b.bool(*n != 0),
+            Expr::Present(presence) => {
+                let variable = self.vars(id).presences[presence.0 as usize];
+                self.b.read(variable)
+            }
+            Expr::Originator => {
+                let responder = self.responder();
+                self.b.one(Op::Not(responder))
+            }
+            Expr::Not(inner) => {
+                let inner = self.truth(id, inner);
+                self.b.one(Op::Not(inner))
+            }
+            Expr::Binary(op @ (model::BinaryOp::LogicalAnd | model::BinaryOp::LogicalOr), a, b) => {
+                let (a, b) = (self.truth(id, a), self.truth(id, b));
+                let op = match op {
+                    model::BinaryOp::LogicalAnd => BinaryOp::And,
+                    _ => BinaryOp::Or,
+                };
+                self.b.binary(op, a, b)
+            }
+            Expr::Binary(op, a, b) if is_logic(*op) => {
+                let (a, b) = (self.int(id, a), self.int(id, b));
+                self.compare(*op, a, b)
+            }
+            Expr::In(value, ranges) => {
+                let value = self.int(id, value);
+                let mut any = self.b.bool(false);
+                for &(low, high) in ranges {
+                    let inside = self.between(value, low, high);
+                    any = self.b.binary(BinaryOp::Or, any, inside);
+                }
+                any
+            }
+            other => {
+                let value = self.int(id, other);
+                self.b.truth(value)
+            }
+        }
+    }
+
+    /// Whether `low <= value <= high`.
+    pub(super) fn between(&mut self, value: Value, low: u64, high: u64) -> Value {
+        let bottom = self.b.int(low);
+        if low == high {
+            return self.b.compare(CompareOp::Eq, value, bottom);
+        }
+        let above = self.b.binary(BinaryOp::Sub, value, bottom);
+        let width = self.b.int(high.wrapping_sub(low));
+        self.b.compare(CompareOp::Le, above, width)
+    }
+
+    /// An operator on two ints, as an int.
+    pub(super) fn apply(&mut self, op: model::BinaryOp, a: Value, b: Value) -> Value {
+        let arithmetic = match op {
+            model::BinaryOp::Add => BinaryOp::Add,
+            model::BinaryOp::Sub => BinaryOp::SubSat,
+            model::BinaryOp::Mul => BinaryOp::Mul,
+            model::BinaryOp::And => BinaryOp::And,
+            model::BinaryOp::Or => BinaryOp::Or,
+            model::BinaryOp::Xor => BinaryOp::Xor,
+            model::BinaryOp::Shl => BinaryOp::Shl,
+            model::BinaryOp::Shr => BinaryOp::Shr,
+            comparison => {
+                let truth = self.compare(comparison, a, b);
+                return self.b.one(Op::FromBool(truth));
+            }
+        };
+        self.b.binary(arithmetic, a, b)
+    }
+
+    fn compare(&mut self, op: model::BinaryOp, a: Value, b: Value) -> Value {
+        match op {
+            model::BinaryOp::Eq => self.b.compare(CompareOp::Eq, a, b),
+            model::BinaryOp::Ne => self.b.compare(CompareOp::Ne, a, b),
+            model::BinaryOp::Lt => self.b.compare(CompareOp::Lt, a, b),
+            model::BinaryOp::Le => self.b.compare(CompareOp::Le, a, b),
+            model::BinaryOp::Gt => self.b.compare(CompareOp::Lt, b, a),
+            model::BinaryOp::Ge => self.b.compare(CompareOp::Le, b, a),
+            other => unreachable!("{other:?} is no comparison"),
+        }
+    }
+
+    pub(super) fn let_value(&mut self, id: LayerId, index: usize) -> Value {
+        let variable = self.vars(id).lets[index].expect("declared");
+        self.b.read(variable)
+    }
+}
+
+fn is_logic(op: model::BinaryOp) -> bool {
+    use model::BinaryOp::{Eq, Ge, Gt, Le, LogicalAnd, LogicalOr, Lt, Ne};
+    matches!(op, Eq | Ne | Lt | Le | Gt | Ge | LogicalAnd | LogicalOr)
+}
+
+/// Calls `f` on every expression of a protocol, inner ones included.
+pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
+    fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {
+        f(expr);
+        match expr {
+            Expr::Not(e) | Expr::In(e, _) => walk(e, f),
+            Expr::Binary(_, a, b) => [a, b].into_iter().for_each(|e| walk(e, f)),
+            Expr::Choose(a, b, c) => [a, b, c].into_iter().for_each(|e| walk(e, f)),
+            _ => {}
+        }
+    }
+    fn items(list: &[HeaderItem], f: &mut impl FnMut(&Expr)) {
+        for item in list {
+            match item {
+                HeaderItem::If { condition, then, otherwise } => {
+                    walk(condition, f);
+                    items(then, f);
+                    items(otherwise, f);
+                }
+                HeaderItem::Run(run) => {
+                    walk(&run.until, f);
+                    run.items.iter().for_each(|i| items(&i.items, f));
+                }
+                _ => {}
+            }
+        }
+    }
+    fn statements(list: &[Stmt], f: &mut impl FnMut(&Expr)) {
+        for stmt in list {
+            match stmt {
+                Stmt::Assign { value, .. } => walk(value, f),
+                Stmt::History { condition, .. } => walk(condition, f),
+                Stmt::If { condition, then, otherwise } => {
+                    walk(condition, f);
+                    statements(then, f);
+                    statements(otherwise, f);
+                }
+            }
+        }
+    }
+    items(&protocol.header, f);
+    for field in &protocol.fields {
+        if let model::FieldType::Bytes(length) = &field.ty {
+            walk(length, f);
+        }
+    }
+    protocol.lets.iter().for_each(|l| walk(&l.value, f));
+    if let Some(model::Payload { length: Some(length) }) = &protocol.payload {
+        walk(length, f);
+    }
+    if let Some(instance) = &protocol.instance {
+        instance.source.iter().chain(&instance.destination).chain(&instance.condition).for_each(|e| walk(e, f));
+    }
+    statements(&protocol.prepare, f);
+    if let Some(sequence) = &protocol.sequence {
+        walk(&sequence.at, f);
+        sequence.span.iter().for_each(|e| walk(e, f));
+        sequence.window.iter().for_each(|(a, b)| [a, b].into_iter().for_each(|e| walk(e, f)));
+    }
+    protocol.transitions.iter().for_each(|t| walk(&t.condition, f));
+    protocol.events.iter().for_each(|e| e.columns.iter().for_each(|(_, e)| walk(e, f)));
+    for part in &protocol.show {
+        if let model::ShowPart::Value(e) = part {
+            walk(e, f);
+        }
+    }
+}

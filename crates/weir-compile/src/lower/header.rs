@@ -1,0 +1,465 @@
+//! A layer's header: one check for each stretch of bytes whose size is known, loads, constraints,
+//! conditional parts, runs; then payload and derived values.
+
+use super::{LayerVars, Lower, Pair};
+use weir_ir::graph::{
+    BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, Width,
+};
+use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
+use weir_packet::DropReason;
+
+/// The most items of a run that are looked at.
+const RUN_ITEMS_MAX: u32 = 64;
+
+/// Where the header is read: a base value, bytes after it, bits after those; and what was checked.
+#[derive(Clone, Copy)]
+struct Cursor {
+    base: Value,
+    bits: u32,
+    /// Bytes from the base that are known to be there.
+    checked: u32,
+    /// Where to go when bytes are missing, or a constraint is broken.
+    fail: Fail,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fail {
+    /// The packet ends: truncated or malformed.
+    Packet,
+    /// The run ends.
+    Run(Block),
+}
+
+impl Lower<'_> {
+    pub(super) fn declare_layer(&mut self, layer: &Layer) -> LayerVars {
+        let mut vars = LayerVars::default();
+        let protocol = &layer.protocol;
+        for field in &protocol.fields {
+            let low = self.b.variable(Type::Int);
+            let high = matches!(field.ty, FieldType::Ipv6).then(|| self.b.variable(Type::Int));
+            vars.fields.push((low, high));
+            vars.field_at.push((self.b.variable(Type::Int), self.b.variable(Type::Int)));
+        }
+        vars.field_present = vec![None; protocol.fields.len()];
+        for id in conditional_fields(&protocol.header) {
+            vars.field_present[id.0 as usize] = Some(self.b.variable(Type::Bool));
+        }
+        vars.lets = protocol.lets.iter().map(|_| Some(self.b.variable(Type::Int))).collect();
+        vars.presences = protocol.presences.iter().map(|_| self.b.variable(Type::Bool)).collect();
+        for slot in [
+            &mut vars.start,
+            &mut vars.header_bytes,
+            &mut vars.payload_at,
+            &mut vars.payload_bytes,
+            &mut vars.rest_bytes,
+        ] {
+            *slot = Some(self.b.variable(Type::Int));
+        }
+        vars
+    }
+
+    /// Reads the header of layer `id` at `offset`.
+    pub(super) fn lower_header(&mut self, id: LayerId) {
+        let layer = self.layer(id);
+        let vars = self.vars(id).clone();
+        let start = self.b.read(self.offset);
+        self.b.write(vars.start.expect("declared"), start);
+        self.reset(&vars);
+        let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail: Fail::Packet };
+        self.lower_items(id, &layer.protocol.header, &mut cursor);
+        let end = self.cursor_value(&cursor);
+        let bytes = self.b.binary(BinaryOp::SubSat, end, start);
+        self.b.write(vars.header_bytes.expect("declared"), bytes);
+        self.b.write(vars.payload_at.expect("declared"), end);
+    }
+
+    /// What a layer's earlier occurrence in the packet left must not show through.
+    fn reset(&mut self, vars: &LayerVars) {
+        let (zero, no) = (self.b.int(0), self.b.bool(false));
+        for (index, present) in vars.field_present.iter().enumerate() {
+            let Some(present) = present else { continue };
+            self.b.write(*present, no);
+            let (low, high) = vars.fields[index];
+            self.b.write(low, zero);
+            if let Some(high) = high {
+                self.b.write(high, zero);
+            }
+            self.b.write(vars.field_at[index].0, zero);
+            self.b.write(vars.field_at[index].1, zero);
+        }
+        for &presence in &vars.presences {
+            self.b.write(presence, no);
+        }
+    }
+
+    fn cursor_value(&mut self, cursor: &Cursor) -> Value {
+        self.add(cursor.base, cursor.bits / 8)
+    }
+
+    fn add(&mut self, value: Value, bytes: u32) -> Value {
+        if bytes == 0 {
+            return value;
+        }
+        let bytes = self.b.int(u64::from(bytes));
+        self.b.binary(BinaryOp::Add, value, bytes)
+    }
+
+    fn lower_items(&mut self, id: LayerId, items: &[HeaderItem], cursor: &mut Cursor) {
+        for (index, item) in items.iter().enumerate() {
+            match item {
+                HeaderItem::Field(field) => {
+                    if cursor.bits >= cursor.checked * 8 {
+                        let bits = self.static_bits(id, &items[index..]);
+                        self.check_bits(cursor, bits);
+                    }
+                    self.lower_field(id, *field, cursor, true);
+                }
+                HeaderItem::Skip { bits } => {
+                    if cursor.bits >= cursor.checked * 8 {
+                        let bits = self.static_bits(id, &items[index..]);
+                        self.check_bits(cursor, bits);
+                    }
+                    cursor.bits += bits;
+                }
+                HeaderItem::Peek(field) => self.lower_peek(id, *field, cursor),
+                HeaderItem::If { condition, then, otherwise } => {
+                    self.lower_if(id, condition, then, otherwise, cursor);
+                }
+                HeaderItem::Run(run) => self.lower_run(id, run, cursor),
+            }
+        }
+    }
+
+    /// Bits up to the next item whose place or presence is not known.
+    fn static_bits(&self, id: LayerId, items: &[HeaderItem]) -> u32 {
+        let mut bits = 0;
+        for item in items {
+            match item {
+                HeaderItem::Skip { bits: b } => bits += b,
+                HeaderItem::Field(f) => match static_field_bits(&self.field(id, *f).ty) {
+                    Some(b) => bits += b,
+                    None => break,
+                },
+                HeaderItem::Peek(_) => {}
+                HeaderItem::If { .. } | HeaderItem::Run(_) => break,
+            }
+        }
+        bits
+    }
+
+    fn field(&self, id: LayerId, field: FieldId) -> &model::Field {
+        &self.stack.layers[id.0 as usize].protocol.fields[field.0 as usize]
+    }
+
+    /// Makes sure that `bits` more are there.
+    fn check_bits(&mut self, cursor: &mut Cursor, bits: u32) {
+        let bytes = (cursor.bits + bits).div_ceil(8);
+        if bytes <= cursor.checked {
+            return;
+        }
+        let buf = self.b.read(self.buf);
+        let (next, short) = (self.b.block(), self.b.block());
+        self.b.check(buf, cursor.base, bytes, next, short);
+        self.b.seal(next);
+        self.b.seal(short);
+        self.b.switch_to(short);
+        match cursor.fail {
+            Fail::Run(exit) => self.b.jump(exit),
+            Fail::Packet => {
+                // Bytes that the enclosing layer claims are missing from the capture; others never were.
+                let wanted = self.add(cursor.base, bytes);
+                let end = self.b.read(self.end);
+                let claimed = self.b.compare(CompareOp::Le, wanted, end);
+                let truncated = self.finish.of(Some(DropReason::Truncated));
+                let malformed = self.finish.of(Some(DropReason::Malformed));
+                self.b.branch(claimed, truncated, malformed);
+            }
+        }
+        self.b.switch_to(next);
+        cursor.checked = bytes;
+    }
+
+    fn lower_field(&mut self, id: LayerId, field: FieldId, cursor: &mut Cursor, advance: bool) {
+        let vars = self.vars(id);
+        let (low, high) = vars.fields[field.0 as usize];
+        let (at, length) = vars.field_at[field.0 as usize];
+        let present = vars.field_present[field.0 as usize];
+        let model::Field { ty, constraint, .. } = self.field(id, field).clone();
+        let here = self.cursor_value(cursor);
+        self.b.write(at, here);
+        if let Some(present) = present {
+            let yes = self.b.bool(true);
+            self.b.write(present, yes);
+        }
+        let (h, l) = match &ty {
+            FieldType::Bytes(bytes) => {
+                let bytes = self.int(id, bytes);
+                self.b.write(length, bytes);
+                let base = self.b.binary(BinaryOp::Add, here, bytes);
+                *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
+                return;
+            }
+            FieldType::Unsigned { bits, little } => (None, self.load_bits(cursor, *bits, *little)),
+            FieldType::Mac => (None, self.load_bits(cursor, 48, false)),
+            FieldType::Ipv4 => (None, self.load_bits(cursor, 32, false)),
+            FieldType::Ipv6 => {
+                let h = self.load_bits(cursor, 64, false);
+                let mut lower = Cursor { bits: cursor.bits + 64, ..*cursor };
+                (Some(h), self.load_bits(&mut lower, 64, false))
+            }
+        };
+        self.b.write(low, l);
+        if let (Some(variable), Some(value)) = (high, h) {
+            self.b.write(variable, value);
+        }
+        let bits = static_field_bits(&ty).expect("bytes were handled above");
+        let bytes = self.b.int(u64::from(bits.div_ceil(8)));
+        self.b.write(length, bytes);
+        if advance {
+            cursor.bits += bits;
+        }
+        if let Some(constraint) = constraint {
+            let limit = self.b.int(constraint.value);
+            let holds = self.apply(constraint.op, l, limit);
+            let holds = self.b.truth(holds);
+            let next = self.b.block();
+            let fail = match cursor.fail {
+                Fail::Packet => self.finish.of(Some(DropReason::Malformed)),
+                Fail::Run(exit) => exit,
+            };
+            self.b.branch(holds, next, fail);
+            self.b.seal(next);
+            self.b.switch_to(next);
+        }
+    }
+
+    /// A number of `bits` at the cursor, most significant bit first. The bytes were checked.
+    fn load_bits(&mut self, cursor: &mut Cursor, bits: u32, little: bool) -> Value {
+        let buf = self.b.read(self.buf);
+        let (first, last) = (cursor.bits / 8, (cursor.bits + bits).div_ceil(8));
+        // The narrowest load that covers the field and stays inside the checked bytes.
+        for width in [Width::W1, Width::W2, Width::W4, Width::W8] {
+            let bytes = width.bytes();
+            if last - first > bytes || bytes > cursor.checked {
+                continue;
+            }
+            let at = first.min(cursor.checked - bytes);
+            let op = Op::Load { buf, offset: cursor.base, displacement: at, width, little };
+            let word = self.b.one(op);
+            let right = (at + bytes) * 8 - (cursor.bits + bits);
+            let shifted = if right == 0 {
+                word
+            } else {
+                let right = self.b.int(u64::from(right));
+                self.b.binary(BinaryOp::Shr, word, right)
+            };
+            if bits == bytes * 8 {
+                return shifted;
+            }
+            let mask = self.b.int(if bits >= 64 { u64::MAX } else { (1 << bits) - 1 });
+            return self.b.binary(BinaryOp::And, shifted, mask);
+        }
+        // Wider than what is checked around it: in two halves on a byte border.
+        let upper = (bits / 2).next_multiple_of(8).min(bits - 1);
+        let (high_bits, low_bits) = (upper, bits - upper);
+        let high = self.load_bits(cursor, high_bits, little);
+        let mut rest = Cursor { bits: cursor.bits + high_bits, ..*cursor };
+        let low = self.load_bits(&mut rest, low_bits, little);
+        let shift = self.b.int(u64::from(low_bits));
+        let high = self.b.binary(BinaryOp::Shl, high, shift);
+        self.b.binary(BinaryOp::Or, high, low)
+    }
+
+    /// A field that may lie beyond the packet's end: then it is 0.
+    fn lower_peek(&mut self, id: LayerId, field: FieldId, cursor: &mut Cursor) {
+        let vars = self.vars(id);
+        let low = vars.fields[field.0 as usize].0;
+        let bits = static_field_bits(&self.field(id, field).ty).unwrap_or(0);
+        let bytes = (cursor.bits + bits).div_ceil(8);
+        if bytes <= cursor.checked {
+            self.lower_field(id, field, cursor, false);
+            return;
+        }
+        let buf = self.b.read(self.buf);
+        let (there, missing, join) = (self.b.block(), self.b.block(), self.b.block());
+        self.b.check(buf, cursor.base, bytes, there, missing);
+        self.b.seal(there);
+        self.b.seal(missing);
+        self.b.switch_to(missing);
+        let zero = self.b.int(0);
+        self.b.write(low, zero);
+        self.b.jump(join);
+        self.b.switch_to(there);
+        let mut peeked = Cursor { checked: bytes, ..*cursor };
+        self.lower_field(id, field, &mut peeked, false);
+        self.b.jump(join);
+        self.b.seal(join);
+        self.b.switch_to(join);
+    }
+
+    fn lower_if(
+        &mut self,
+        id: LayerId,
+        condition: &model::Expr,
+        then: &[HeaderItem],
+        otherwise: &[HeaderItem],
+        cursor: &mut Cursor,
+    ) {
+        let holds = self.truth(id, condition);
+        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
+        self.b.branch(holds, yes, no);
+        self.b.seal(yes);
+        self.b.seal(no);
+        let base = self.b.variable(Type::Int);
+        for (block, items) in [(yes, then), (no, otherwise)] {
+            self.b.switch_to(block);
+            let mut inner = *cursor;
+            self.lower_items(id, items, &mut inner);
+            let at = self.cursor_value(&inner);
+            self.b.write(base, at);
+            self.b.jump(join);
+        }
+        self.b.seal(join);
+        self.b.switch_to(join);
+        *cursor = Cursor { base: self.b.read(base), bits: 0, checked: 0, ..*cursor };
+    }
+
+    /// `while cursor < until`: tag, then the item's layout. What is malformed ends the run, not the packet.
+    fn lower_run(&mut self, id: LayerId, run: &Run, cursor: &mut Cursor) {
+        let until = self.int(id, &run.until);
+        let start = self.vars(id).start.expect("declared");
+        let start = self.b.read(start);
+        let run_end = self.b.binary(BinaryOp::Add, start, until);
+        let at = self.b.variable(Type::Int);
+        let first = self.cursor_value(cursor);
+        self.b.write(at, first);
+        let [head, more, step, tagged, exit] = [(); 5].map(|()| self.b.block());
+        self.b.jump(head);
+        self.b.switch_to(head);
+        let here = self.b.read(at);
+        let left = self.b.compare(CompareOp::Lt, here, run_end);
+        self.b.branch(left, more, exit);
+        self.b.seal(more);
+        self.b.switch_to(more);
+        let fuel = Fuel(self.b.graph.fuels);
+        self.b.graph.fuels += 1;
+        let (then, otherwise) =
+            (Target { block: step, args: vec![] }, Target { block: exit, args: vec![] });
+        self.b.end(Terminator::Again { fuel, max: RUN_ITEMS_MAX, then, otherwise });
+        self.b.seal(step);
+        self.b.switch_to(step);
+        let buf = self.b.read(self.buf);
+        let tag_bytes = run.tag_bits / 8;
+        self.b.check(buf, here, tag_bytes, tagged, exit);
+        self.b.seal(tagged);
+        self.b.switch_to(tagged);
+        let mut inner = Cursor { base: here, bits: 0, checked: tag_bytes, fail: Fail::Run(exit) };
+        let tag = self.load_bits(&mut inner, run.tag_bits, false);
+        inner.bits = run.tag_bits;
+        let blocks: Vec<Block> = run.items.iter().map(|_| self.b.block()).collect();
+        let target = |block| Target { block, args: vec![] };
+        let tags = run.items.iter().zip(&blocks);
+        let cases = tags.clone().filter_map(|(i, &b)| i.tag.map(|t| (t, target(b)))).collect();
+        let other = tags.clone().find(|(i, _)| i.tag.is_none()).map_or(exit, |(_, &b)| b);
+        self.b.end(Terminator::Switch { value: tag, cases, otherwise: target(other) });
+        for (item, block) in run.items.iter().zip(blocks) {
+            self.b.seal(block);
+            self.b.switch_to(block);
+            let mut cursor = inner;
+            self.lower_items(id, &item.items, &mut cursor);
+            let presence = self.vars(id).presences[item.presence.0 as usize];
+            let yes = self.b.bool(true);
+            self.b.write(presence, yes);
+            let next = self.cursor_value(&cursor);
+            self.b.write(at, next);
+            self.b.jump(if item.stop { exit } else { head });
+        }
+        self.b.seal(head);
+        self.b.seal(exit);
+        self.b.switch_to(exit);
+        *cursor = Cursor { base: run_end, bits: 0, checked: 0, ..*cursor };
+    }
+
+    /// Where the payload ends; the buffer is narrowed to it.
+    pub(super) fn lower_payload(&mut self, id: LayerId) {
+        let vars = self.vars(id).clone();
+        let at = self.b.read(vars.payload_at.expect("declared"));
+        let end = self.b.read(self.end);
+        let rest = self.b.binary(BinaryOp::SubSat, end, at);
+        self.b.write(vars.rest_bytes.expect("declared"), rest);
+        let length = match &self.layer(id).protocol.payload {
+            Some(model::Payload { length: Some(length) }) => {
+                let length = self.int(id, length);
+                let length = self.b.binary(BinaryOp::Min, length, rest);
+                let end = self.b.binary(BinaryOp::Add, at, length);
+                let buf = self.b.read(self.buf);
+                let narrow = self.b.one(Op::Narrow(buf, end));
+                self.b.write(self.end, end);
+                self.b.write(self.buf, narrow);
+                length
+            }
+            _ => rest,
+        };
+        self.b.write(vars.payload_bytes.expect("declared"), length);
+    }
+
+    pub(super) fn lower_lets(&mut self, id: LayerId) {
+        for (index, value) in self.layer(id).protocol.lets.iter().enumerate() {
+            let value = self.int(id, &value.value);
+            let variable = self.vars(id).lets[index].expect("declared");
+            self.b.write(variable, value);
+        }
+    }
+
+    /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
+    pub(super) fn field_pair(&mut self, id: LayerId, field: FieldId) -> Pair {
+        let (low, high) = self.vars(id).fields[field.0 as usize];
+        let mapped = matches!(self.field(id, field).ty, FieldType::Ipv4);
+        let low = self.b.read(low);
+        match high {
+            Some(high) => (self.b.read(high), low),
+            None if mapped => {
+                let prefix = self.b.int(0xffff_0000_0000);
+                let zero = self.b.int(0);
+                (zero, self.b.binary(BinaryOp::Or, low, prefix))
+            }
+            None => (self.b.int(0), low),
+        }
+    }
+}
+
+/// Bits of a field whose size does not depend on the packet.
+pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
+    match ty {
+        FieldType::Unsigned { bits, .. } => Some(*bits),
+        FieldType::Mac => Some(48),
+        FieldType::Ipv4 => Some(32),
+        FieldType::Ipv6 => Some(128),
+        FieldType::Bytes(_) => None,
+    }
+}
+
+/// Fields that a packet of the protocol may lack.
+fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
+    fn all(items: &[HeaderItem], out: &mut Vec<FieldId>) {
+        for item in items {
+            match item {
+                HeaderItem::Field(f) | HeaderItem::Peek(f) => out.push(*f),
+                HeaderItem::Skip { .. } => {}
+                HeaderItem::If { then, otherwise, .. } => {
+                    all(then, out);
+                    all(otherwise, out);
+                }
+                HeaderItem::Run(run) => run.items.iter().for_each(|i| all(&i.items, out)),
+            }
+        }
+    }
+    let mut out = vec![];
+    for item in items {
+        match item {
+            HeaderItem::If { .. } | HeaderItem::Run(_) => all(std::slice::from_ref(item), &mut out),
+            HeaderItem::Field(_) | HeaderItem::Peek(_) | HeaderItem::Skip { .. } => {}
+        }
+    }
+    out
+}

@@ -1,0 +1,477 @@
+//! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
+
+use super::Lower;
+use weir_ir::graph::{
+    BinaryOp, Block, CompareOp, EventDecl, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl,
+    VarKind,
+};
+use weir_ir::build::Variable;
+use weir_lang::model::{self, Expr, FieldType, LayerId, Side, Stmt, Target, Trigger, VarId};
+use weir_packet::DropReason;
+
+/// Bit of `$wants`: the flow's bytes in order are wanted.
+pub const WANTS_BYTES: u64 = 1;
+/// Bit of `$wants`: the flow's record is wanted.
+pub const WANTS_RECORD: u64 = 2;
+/// Letters of a history.
+const HISTORY_LETTERS_MAX: u8 = 23;
+
+/// What lowering knows of the flow at hand.
+#[derive(Clone)]
+pub(super) struct FlowContext {
+    pub table: Table,
+    pub flow: Value,
+    pub responder: Value,
+    pub two_sided: bool,
+    /// The state machine's state.
+    pub state: Variable,
+    /// Set where a transition's event hands the instance's bytes to the next layer.
+    pub assembled: Variable,
+    /// Fields of the packet that became in order: those that `ordered.` reads, and their variables.
+    pub ordered: Vec<(model::FieldId, Variable)>,
+}
+
+impl Lower<'_> {
+    /// Lowers the instance of layer `id`. Returns whether the layer's edges follow.
+    pub(super) fn lower_instance(&mut self, id: LayerId) -> bool {
+        let protocol = &self.layer(id).protocol;
+        let Some(instance) = &protocol.instance else { return true };
+        let table = self.declare_table(id);
+        let (with, after) = (self.b.block(), self.b.block());
+        let quoted = self.b.read(self.quoted);
+        let mut condition = self.b.one(Op::Not(quoted));
+        if let Some(when) = &instance.condition {
+            let when = self.truth(id, when);
+            condition = self.b.binary(BinaryOp::And, condition, when);
+        }
+        self.b.branch(condition, with, after);
+        self.b.seal(with);
+        self.b.switch_to(with);
+        let (key, swap) = self.lower_key(id, instance);
+        let found = self.b.block();
+        let flow = self.b.param(found, Type::Flow(table));
+        let responder = self.b.param(found, Type::Bool);
+        let _new = self.b.param(found, Type::Bool);
+        self.b.end(Terminator::Lookup { table, key, swap, then: found });
+        self.b.seal(found);
+        self.b.switch_to(found);
+        let context = FlowContext {
+            table,
+            flow,
+            responder,
+            two_sided: !instance.destination.is_empty(),
+            state: self.b.variable(Type::Int),
+            assembled: self.b.variable(Type::Bool),
+            ordered: self.ordered_fields(id),
+        };
+        self.flow = Some(context.clone());
+        let no = self.b.bool(false);
+        self.b.write(context.assembled, no);
+        let work_done = self.b.block();
+        if context.two_sided {
+            self.lower_wants(&context, work_done);
+        }
+        self.lower_work(id, &context);
+        self.b.jump(work_done);
+        self.b.seal(work_done);
+        self.b.switch_to(work_done);
+        let hands_up = self.hands_up(id);
+        if hands_up {
+            self.lower_hand_up(id, &context);
+        }
+        self.flow = None;
+        self.b.jump(after);
+        self.b.seal(after);
+        self.b.switch_to(after);
+        true
+    }
+
+    /// The layer's bytes, put together, are the payload of layers above it.
+    pub(super) fn hands_up(&self, id: LayerId) -> bool {
+        self.layer(id).protocol.events.iter().any(|e| e.assemble) && self.stack.edges.iter().any(|e| e.from == id)
+    }
+
+    fn declare_table(&mut self, id: LayerId) -> Table {
+        let protocol = &self.layer(id).protocol;
+        let instance = protocol.instance.as_ref().expect("the caller looked");
+        let two_sided = !instance.destination.is_empty();
+        let table = Table(self.b.graph.tables.len() as u32);
+        let hands_up = self.hands_up(id);
+        let delivers = two_sided && !hands_up && self.need.bytes() && protocol.events.iter().any(|e| e.assemble);
+        self.b.graph.tables.push(TableDecl {
+            name: protocol.name.clone(),
+            two_sided,
+            observed: two_sided && self.need.flows(),
+            delivers,
+        });
+        self.tables.push(id);
+        let connections = self.need.connections && two_sided;
+        let mut declare = |name: &str, kind, each_side, observed| {
+            self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
+        };
+        for var in &protocol.vars {
+            declare(&var.name, VarKind::Bits(var.bits as u8), var.each_side, connections);
+        }
+        declare("$timeout_ms", VarKind::Bits(32), false, true);
+        declare("$wants", VarKind::Bits(8), false, two_sided);
+        declare("$terms", VarKind::Bits(64), false, two_sided);
+        if !protocol.states.is_empty() {
+            declare("$state", VarKind::Bits(8), false, connections);
+        }
+        if has_history(&protocol.prepare) {
+            declare("$history", VarKind::Letters(HISTORY_LETTERS_MAX), false, connections);
+        }
+        if protocol.sequence.is_some() {
+            declare("$seq.next", VarKind::Bits(64), two_sided, connections);
+            declare("$seq.high", VarKind::Bits(64), two_sided, connections);
+            declare("$seq.missing_bytes", VarKind::Bits(64), two_sided, connections);
+            declare("$seq.flags", VarKind::Bits(8), two_sided, connections);
+        }
+        if protocol.sequence.is_some() {
+            self.declare_sequence(id, table, hands_up, delivers);
+        }
+        for event in &protocol.events {
+            let name = format!("{}.{}", protocol.name, event.name);
+            self.b.graph.events.push(EventDecl { name, wanted: self.need.events });
+        }
+        table
+    }
+
+    /// The variable called `name` of a table.
+    pub(super) fn var(&self, table: Table, name: &str) -> Var {
+        let index = self.b.graph.vars.iter().position(|v| v.table == table && v.name == name);
+        Var(index.expect("declared with its table") as u32)
+    }
+
+    /// Key words, and whether the sender stands second.
+    ///
+    /// Two-sided: the lesser (address, small part) first; words 0 and 1 its address, 2 and 3 the other's,
+    /// 4 the small parts (32 bits each). One-sided: addresses take two words each, small parts are packed.
+    fn lower_key(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<Value>, Value) {
+        if instance.destination.is_empty() {
+            let mut words = vec![];
+            let mut packed: Option<(Value, u32)> = None;
+            for part in &instance.source {
+                let bits = self.key_bits(id, part);
+                let (high, low) = self.pair(id, part);
+                if bits > 64 {
+                    words.extend([high, low]);
+                    continue;
+                }
+                packed = Some(match packed {
+                    Some((word, used)) if used + bits <= 64 => {
+                        let shift = self.b.int(u64::from(bits));
+                        let word = self.b.binary(BinaryOp::Shl, word, shift);
+                        (self.b.binary(BinaryOp::Or, word, low), used + bits)
+                    }
+                    Some((word, _)) => {
+                        words.push(word);
+                        (low, bits)
+                    }
+                    None => (low, bits),
+                });
+            }
+            words.extend(packed.map(|(word, _)| word));
+            return (words, self.b.bool(false));
+        }
+        let ends = [&instance.source, &instance.destination].map(|parts| {
+            let mut end = (self.b.int(0), self.b.int(0), self.b.int(0));
+            for part in parts {
+                if self.key_bits(id, part) > 64 {
+                    (end.0, end.1) = self.pair(id, part);
+                } else {
+                    end.2 = self.int(id, part);
+                }
+            }
+            end
+        });
+        let [a, b] = ends;
+        // Greater, from the least significant word up.
+        let mut swap = self.b.compare(CompareOp::Lt, b.2, a.2);
+        for (x, y) in [(a.1, b.1), (a.0, b.0)] {
+            let equal = self.b.compare(CompareOp::Eq, x, y);
+            let greater = self.b.compare(CompareOp::Lt, y, x);
+            let tie = self.b.binary(BinaryOp::And, equal, swap);
+            swap = self.b.binary(BinaryOp::Or, greater, tie);
+        }
+        let mut pick = |x, y| self.b.one(Op::Select(swap, x, y));
+        let mut words = vec![pick(b.0, a.0), pick(b.1, a.1), pick(a.0, b.0), pick(a.1, b.1)];
+        let (first, second) = (pick(b.2, a.2), pick(a.2, b.2));
+        let shift = self.b.int(32);
+        let upper = self.b.binary(BinaryOp::Shl, first, shift);
+        words.push(self.b.binary(BinaryOp::Or, upper, second));
+        (words, swap)
+    }
+
+    fn key_bits(&self, id: LayerId, part: &Expr) -> u32 {
+        match part {
+            Expr::Below(_) => 128,
+            Expr::Field(f) => match &self.layer(id).protocol.fields[f.0 as usize].ty {
+                FieldType::Ipv6 => 128,
+                FieldType::Bytes(_) => 64,
+                other => super::header::static_field_bits(other).unwrap_or(64),
+            },
+            _ => 32,
+        }
+    }
+
+    /// A value of up to 128 bits.
+    pub(super) fn pair(&mut self, id: LayerId, expr: &Expr) -> super::Pair {
+        match expr {
+            Expr::Below(name) => {
+                let (low, high) = self.below[name];
+                (self.b.read(high), self.b.read(low))
+            }
+            Expr::Field(f) if self.vars(id).fields[f.0 as usize].1.is_some() => self.field_pair(id, *f),
+            other => (self.b.int(0), self.int(id, other)),
+        }
+    }
+
+    /// The terms that the packet fulfils are remembered; a flow that nobody wants anything of is left alone.
+    fn lower_wants(&mut self, context: &FlowContext, done: Block) {
+        let terms = self.terms_value();
+        let var = self.var(context.table, "$terms");
+        let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
+        let all = self.b.binary(BinaryOp::Or, old, terms);
+        self.b.push(Op::Set { flow: context.flow, var, side: None, value: all });
+        let var = self.var(context.table, "$wants");
+        let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
+        let zero = self.b.int(0);
+        let work = self.b.block();
+        let idle = self.b.compare(CompareOp::Eq, wants, zero);
+        self.b.branch(idle, done, work);
+        self.b.seal(work);
+        self.b.switch_to(work);
+    }
+
+    /// Restart, preparation, sequence, transitions, events, timeout: in this order.
+    fn lower_work(&mut self, id: LayerId, context: &FlowContext) {
+        let protocol = &self.layer(id).protocol;
+        if !protocol.states.is_empty() {
+            let var = self.var(context.table, "$state");
+            let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
+            self.b.write(context.state, state);
+            self.lower_restart(id, context);
+        }
+        self.lower_statements(id, &protocol.prepare);
+        if !protocol.states.is_empty() {
+            self.lower_transitions(id, context, false);
+        }
+        self.lower_events(id, context, Trigger::Packet);
+        if protocol.sequence.is_some() {
+            self.lower_sequence(id, context);
+        } else {
+            self.lower_datagram(id, context);
+        }
+        if !protocol.states.is_empty() {
+            let var = self.var(context.table, "$state");
+            let value = self.b.read(context.state);
+            self.b.push(Op::Set { flow: context.flow, var, side: None, value });
+        }
+        self.lower_timeout(id, context);
+    }
+
+    /// Transitions to `restart` come first: preparation must not touch the instance that ends.
+    fn lower_restart(&mut self, id: LayerId, context: &FlowContext) {
+        for transition in &self.layer(id).protocol.transitions {
+            if transition.to != Target::Restart {
+                continue;
+            }
+            let (take, next) = (self.b.block(), self.b.block());
+            let fires = self.fires(id, context, transition);
+            self.b.branch(fires, take, next);
+            self.b.seal(take);
+            self.b.seal(next);
+            self.b.switch_to(take);
+            self.b.end(Terminator::Restart);
+            self.b.switch_to(next);
+        }
+    }
+
+    fn fires(&mut self, id: LayerId, context: &FlowContext, transition: &model::Transition) -> Value {
+        let mut fires = self.truth(id, &transition.condition);
+        if !transition.from.is_empty() {
+            let state = self.b.read(context.state);
+            let mut from = self.b.bool(false);
+            for &s in &transition.from {
+                let number = self.b.int(s as u64);
+                let here = self.b.compare(CompareOp::Eq, state, number);
+                from = self.b.binary(BinaryOp::Or, from, here);
+            }
+            fires = self.b.binary(BinaryOp::And, from, fires);
+        }
+        fires
+    }
+
+    /// The first transition that fires is taken.
+    pub(super) fn lower_transitions(&mut self, id: LayerId, context: &FlowContext, ordered: bool) {
+        let join = self.b.block();
+        for (index, transition) in self.layer(id).protocol.transitions.iter().enumerate() {
+            let Target::State(to) = transition.to else { continue };
+            if transition.ordered != ordered {
+                continue;
+            }
+            let (take, next) = (self.b.block(), self.b.block());
+            let fires = self.fires(id, context, transition);
+            self.b.branch(fires, take, next);
+            self.b.seal(take);
+            self.b.seal(next);
+            self.b.switch_to(take);
+            let to = self.b.int(to as u64);
+            self.b.write(context.state, to);
+            self.lower_events(id, context, Trigger::Transition(index));
+            self.b.jump(join);
+            self.b.switch_to(next);
+        }
+        self.b.jump(join);
+        self.b.seal(join);
+        self.b.switch_to(join);
+    }
+
+    /// The events that `trigger` makes happen, in the order of the text.
+    pub(super) fn lower_events(&mut self, id: LayerId, context: &FlowContext, trigger: Trigger) {
+        let protocol = &self.layer(id).protocol;
+        for event in protocol.events.iter().filter(|e| e.triggers.contains(&trigger)) {
+            let name = format!("{}.{}", protocol.name, event.name);
+            let index = self.b.graph.events.iter().position(|e| e.name == name).expect("declared");
+            let mut values = vec![];
+            for (_, column) in &event.columns {
+                let (high, low) = self.pair(id, column);
+                values.extend([high, low]);
+            }
+            let event_id = weir_ir::graph::Event(index as u32);
+            self.b.push(Op::Emit { event: event_id, flow: Some(context.flow), values });
+            if event.assemble && matches!(trigger, Trigger::Transition(_)) {
+                let yes = self.b.bool(true);
+                self.b.write(context.assembled, yes);
+            }
+        }
+    }
+
+    pub(super) fn lower_statements(&mut self, id: LayerId, statements: &[Stmt]) {
+        for statement in statements {
+            match statement {
+                Stmt::Assign { var, side, value } => {
+                    let value = self.int(id, value);
+                    let context = self.context();
+                    let (var, side) = (self.declared_var(id, *var), self.side(&context, *side));
+                    self.b.push(Op::Set { flow: context.flow, var, side, value });
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    let condition = self.truth(id, condition);
+                    self.lower_either(condition, |l| l.lower_statements(id, then), |l| {
+                        l.lower_statements(id, otherwise);
+                    });
+                }
+                Stmt::History { letter, condition } => {
+                    let condition = self.truth(id, condition);
+                    let context = self.context();
+                    let var = self.var(context.table, "$history");
+                    let upper = self.b.int(u64::from(*letter as u32));
+                    let lower = self.b.int(u64::from(letter.to_ascii_lowercase() as u32));
+                    let letter = self.b.one(Op::Select(context.responder, lower, upper));
+                    let append = Op::Append { flow: context.flow, var, letter };
+                    self.lower_either(condition, move |l| drop(l.b.push(append)), |_| {});
+                }
+            }
+        }
+    }
+
+    /// Two sides of a condition, joined.
+    pub(super) fn lower_either(
+        &mut self,
+        condition: Value,
+        then: impl FnOnce(&mut Self),
+        otherwise: impl FnOnce(&mut Self),
+    ) {
+        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
+        self.b.branch(condition, yes, no);
+        self.b.seal(yes);
+        self.b.seal(no);
+        self.b.switch_to(yes);
+        then(self);
+        self.b.jump(join);
+        self.b.switch_to(no);
+        otherwise(self);
+        self.b.jump(join);
+        self.b.seal(join);
+        self.b.switch_to(join);
+    }
+
+    fn lower_timeout(&mut self, id: LayerId, context: &FlowContext) {
+        let timeouts = &self.layer(id).protocol.timeouts;
+        if timeouts.is_empty() {
+            return;
+        }
+        let millis = |t: &model::Timeout| t.after.as_millis().min(u128::from(u32::MAX)) as u64;
+        let otherwise = timeouts.iter().find(|t| t.states.is_empty()).map_or(300_000, millis);
+        let mut value = self.b.int(otherwise);
+        for timeout in timeouts {
+            for &state in &timeout.states {
+                let now = self.b.read(context.state);
+                let number = self.b.int(state as u64);
+                let here = self.b.compare(CompareOp::Eq, now, number);
+                let after = self.b.int(millis(timeout));
+                value = self.b.one(Op::Select(here, after, value));
+            }
+        }
+        let var = self.var(context.table, "$timeout_ms");
+        self.b.push(Op::Set { flow: context.flow, var, side: None, value });
+    }
+
+    /// Whole: the layers above parse the bytes put together. Not yet: the packet ends here.
+    fn lower_hand_up(&mut self, id: LayerId, context: &FlowContext) {
+        let (whole, waiting) = (self.b.block(), self.finish.of(Some(DropReason::FragmentWaiting)));
+        let assembled = self.b.read(context.assembled);
+        self.b.branch(assembled, whole, waiting);
+        self.b.seal(whole);
+        self.b.switch_to(whole);
+        let sequence = self.sequence_of(context.table);
+        let (flow, side) = (context.flow, context.responder);
+        let buf = self.b.one(Op::SeqAssemble { sequence, flow, side });
+        let length = self.b.one(Op::Length(buf));
+        let zero = self.b.int(0);
+        self.b.write(self.buf, buf);
+        self.b.write(self.end, length);
+        let vars = self.vars(id).clone();
+        self.b.write(vars.payload_at.expect("declared"), zero);
+        self.b.write(vars.payload_bytes.expect("declared"), length);
+    }
+
+    pub(super) fn context(&self) -> FlowContext {
+        self.flow.clone().expect("statements and variables only occur within an instance")
+    }
+
+    pub(super) fn responder(&mut self) -> Value {
+        match &self.flow {
+            Some(context) => context.responder,
+            None => self.b.bool(false),
+        }
+    }
+
+    fn declared_var(&self, id: LayerId, var: VarId) -> Var {
+        self.var(self.context().table, &self.layer(id).protocol.vars[var.0 as usize].name)
+    }
+
+    fn side(&mut self, context: &FlowContext, side: Side) -> Option<Value> {
+        match side {
+            Side::Me => Some(context.responder),
+            Side::Peer => Some(self.b.one(Op::Not(context.responder))),
+            Side::Both => None,
+        }
+    }
+
+    pub(super) fn var_value(&mut self, id: LayerId, var: VarId, side: Side) -> Value {
+        let context = self.context();
+        let (var, side) = (self.declared_var(id, var), self.side(&context, side));
+        self.b.one(Op::Get { flow: context.flow, var, side })
+    }
+}
+
+fn has_history(statements: &[Stmt]) -> bool {
+    statements.iter().any(|s| match s {
+        Stmt::History { .. } => true,
+        Stmt::If { then, otherwise, .. } => has_history(then) || has_history(otherwise),
+        Stmt::Assign { .. } => false,
+    })
+}

@@ -1,0 +1,350 @@
+//! Lowering: a stack and its questions become one graph.
+//!
+//! Every layer becomes a region of blocks entered at one block, whatever came before it; `buf`,
+//! `offset` and `end` say where its header starts. A layer's region: `header` (checks, loads,
+//! constraints), `predicate` (what filters ask of it), `instance` (lookup, preparation, sequence, states,
+//! events), then the edges to the layers above. A packet ends in one of the blocks of `finish`, where
+//! the predicates' values are combined into terms.
+//!
+//! What is lowered is everything that the stack says; the passes remove what no question needs.
+
+mod expr;
+mod finish;
+mod header;
+mod instance;
+mod predicate;
+mod sequence;
+mod show;
+
+use crate::catalog::StackCatalog;
+use crate::question::{Need, Question, TermBit, Terms};
+use std::collections::{HashMap, HashSet};
+use weir_ir::build::{Builder, Variable};
+use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Target, Terminator, Type, Value};
+use weir_lang::diag::Diagnostic;
+use weir_lang::model::{FieldId, Layer, LayerId, Stack};
+use weir_packet::DropReason;
+
+pub use instance::{WANTS_BYTES, WANTS_RECORD};
+pub(crate) use predicate::{compare_bytes, compare_words};
+pub use show::{OutValue, PATH_BITS};
+
+/// What lowering yields.
+#[derive(Debug, Clone)]
+pub struct Lowered {
+    /// The graph, before any pass.
+    pub graph: Graph,
+    /// What the bits of a packet's terms mean.
+    pub bits: Vec<TermBit>,
+    /// What the slots of the packet's record mean.
+    pub outs: Vec<OutValue>,
+    /// The layer that each table belongs to.
+    pub tables: Vec<LayerId>,
+}
+
+/// Lowers `questions` over `stack`.
+///
+/// # Errors
+/// Where the questions are more than one program can tell apart.
+pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> Result<Lowered, Diagnostic> {
+    let terms = Terms::split(questions, catalog)?;
+    let mut lower = Lower::new(stack, catalog, questions, terms);
+    lower.run();
+    let (bits, outs, tables) = (lower.terms.bits, lower.outs, lower.tables);
+    Ok(Lowered { graph: lower.b.finish(), bits, outs, tables })
+}
+
+/// Two words: a number of up to 128 bits.
+type Pair = (Value, Value);
+
+/// The variables of one layer.
+#[derive(Debug, Clone, Default)]
+struct LayerVars {
+    /// Low and high word of each field; high only for 128 bits.
+    fields: Vec<(Variable, Option<Variable>)>,
+    /// Whether a field that stands under a condition was there.
+    field_present: Vec<Option<Variable>>,
+    /// Where a field's bytes start, and how many there are.
+    field_at: Vec<(Variable, Variable)>,
+    lets: Vec<Option<Variable>>,
+    presences: Vec<Variable>,
+    start: Option<Variable>,
+    header_bytes: Option<Variable>,
+    payload_at: Option<Variable>,
+    payload_bytes: Option<Variable>,
+    rest_bytes: Option<Variable>,
+}
+
+/// The state of lowering.
+struct Lower<'a> {
+    b: Builder,
+    stack: &'a Stack,
+    catalog: &'a StackCatalog,
+    questions: &'a [Question],
+    terms: Terms,
+    need: Need,
+    /// The buffer, where the current layer starts in it, and where the enclosing payload ends.
+    buf: Variable,
+    offset: Variable,
+    end: Variable,
+    quoted: Variable,
+    path: Variable,
+    layers: Vec<LayerVars>,
+    entries: Vec<Block>,
+    /// Low and high word of what `below.NAME` means at this point.
+    below: HashMap<String, (Variable, Variable)>,
+    predicates: Vec<predicate::PredicateVars>,
+    finish: finish::FinishBlocks,
+    reachable: Vec<HashSet<LayerId>>,
+    /// Whether a layer occurred.
+    seen: Vec<Variable>,
+    flow: Option<instance::FlowContext>,
+    outs: Vec<OutValue>,
+    tables: Vec<LayerId>,
+}
+
+impl<'a> Lower<'a> {
+    fn new(stack: &'a Stack, catalog: &'a StackCatalog, questions: &'a [Question], terms: Terms) -> Self {
+        let names: Vec<&str> = questions.iter().map(|q| q.filter.text.as_str()).collect();
+        let mut b = Builder::new(Graph { name: names.join(" | "), ..Graph::default() });
+        let need = questions.iter().fold(Need::default(), |n, q| Need {
+            packets: n.packets | q.need.packets,
+            lines: n.lines | q.need.lines,
+            path: n.path | q.need.path,
+            connections: n.connections | q.need.connections,
+            streams: n.streams | q.need.streams,
+            sessions: n.sessions | q.need.sessions,
+            events: n.events | q.need.events,
+            dispatch: n.dispatch | q.need.dispatch,
+        });
+        let [buf, offset, end, path] =
+            [Type::Buf, Type::Int, Type::Int, Type::Int].map(|ty| b.variable(ty));
+        let quoted = b.variable(Type::Bool);
+        Self {
+            buf,
+            offset,
+            end,
+            quoted,
+            path,
+            b,
+            stack,
+            catalog,
+            questions,
+            terms,
+            need,
+            layers: vec![],
+            entries: vec![],
+            below: HashMap::new(),
+            predicates: vec![],
+            finish: finish::FinishBlocks::default(),
+            reachable: (0..stack.layers.len()).map(|l| reachable_from(stack, LayerId(l as u16))).collect(),
+            seen: vec![],
+            flow: None,
+            outs: vec![],
+            tables: vec![],
+        }
+    }
+
+    fn run(&mut self) {
+        self.declare();
+        self.lower_start();
+        for index in 0..self.stack.layers.len() {
+            self.lower_layer(LayerId(index as u16));
+        }
+        for entry in self.entries.clone() {
+            self.b.seal(entry);
+        }
+        self.lower_finish();
+    }
+
+    fn layer(&self, id: LayerId) -> &'a Layer {
+        &self.stack.layers[id.0 as usize]
+    }
+
+    fn vars(&self, id: LayerId) -> &LayerVars {
+        &self.layers[id.0 as usize]
+    }
+
+    fn declare(&mut self) {
+        for layer in &self.stack.layers {
+            let entry = self.b.block();
+            self.entries.push(entry);
+            let vars = self.declare_layer(layer);
+            self.layers.push(vars);
+        }
+        for name in below_names(self.stack) {
+            let pair = (self.b.variable(Type::Int), self.b.variable(Type::Int));
+            self.below.insert(name, pair);
+        }
+        self.declare_predicates();
+        self.declare_finish();
+        self.declare_outs();
+    }
+
+    /// From the entry to the first layer, by link type.
+    fn lower_start(&mut self) {
+        let frame = self.b.one(Op::Frame);
+        let wire = self.b.one(Op::Meta(Meta::WireBytes));
+        let zero = self.b.int(0);
+        self.b.write(self.buf, frame);
+        self.b.write(self.offset, zero);
+        self.b.write(self.end, wire);
+        self.b.write(self.path, zero);
+        let no = self.b.bool(false);
+        self.b.write(self.quoted, no);
+        self.lower_frame_predicates();
+        let link = self.b.one(Op::Meta(Meta::Link));
+        let mut cases = vec![];
+        for &(number, layer) in &self.stack.starts {
+            let gate = self.b.block();
+            cases.push((u64::from(number), gate, layer));
+        }
+        let targets =
+            cases.iter().map(|&(n, gate, _)| (n, Target { block: gate, args: vec![] })).collect();
+        let unknown = Target { block: self.finish.of(Some(DropReason::UnknownLink)), args: vec![] };
+        self.b.end(Terminator::Switch { value: link, cases: targets, otherwise: unknown });
+        for (_, gate, layer) in cases {
+            self.b.seal(gate);
+            self.b.switch_to(gate);
+            self.enter(layer);
+        }
+    }
+
+    /// Goes to a layer, unless no term can still hold there.
+    fn enter(&mut self, layer: LayerId) {
+        let entry = self.entries[layer.0 as usize];
+        match self.alive_at(layer) {
+            Some(alive) => {
+                let dead = self.finish.of(None);
+                self.b.branch(alive, entry, dead);
+            }
+            None => self.b.jump(entry),
+        }
+    }
+
+    fn lower_layer(&mut self, id: LayerId) {
+        self.b.switch_to(self.entries[id.0 as usize]);
+        if self.reachable[id.0 as usize].contains(&id) {
+            let (first, max) = (self.b.block(), self.layer(id).repeat_max);
+            let fuel = weir_ir::graph::Fuel(self.b.graph.fuels);
+            self.b.graph.fuels += 1;
+            let otherwise = Target { block: self.finish.of(Some(DropReason::NestingLimit)), args: vec![] };
+            let then = Target { block: first, args: vec![] };
+            self.b.end(Terminator::Again { fuel, max, then, otherwise });
+            self.b.seal(first);
+            self.b.switch_to(first);
+        }
+        self.lower_header(id);
+        self.lower_payload(id);
+        self.lower_lets(id);
+        self.lower_path(id);
+        self.lower_predicates(id);
+        self.lower_show(id);
+        if self.need.dispatch && self.lower_dispatch(id) {
+            return;
+        }
+        if !self.lower_instance(id) {
+            return;
+        }
+        self.export_below(id);
+        self.lower_edges(id);
+    }
+
+    fn lower_path(&mut self, id: LayerId) {
+        let (path, six) = (self.b.read(self.path), self.b.int(show::PATH_BITS));
+        let shifted = self.b.binary(BinaryOp::Shl, path, six);
+        let number = self.b.int(u64::from(id.0) + 1);
+        let path = self.b.binary(BinaryOp::Or, shifted, number);
+        self.b.write(self.path, path);
+    }
+
+    /// From a layer's payload to the next layer.
+    fn lower_edges(&mut self, id: LayerId) {
+        let vars = self.vars(id);
+        let payload_at = vars.payload_at.expect("declared for every layer");
+        let at = self.b.read(payload_at);
+        self.b.write(self.offset, at);
+        for edge in self.stack.edges.iter().filter(|e| e.from == id) {
+            let (take, next) = (self.b.block(), self.b.block());
+            let holds = self.truth(id, &edge.condition);
+            self.b.branch(holds, take, next);
+            self.b.seal(take);
+            self.b.seal(next);
+            self.b.switch_to(take);
+            if edge.quoted {
+                let yes = self.b.bool(true);
+                self.b.write(self.quoted, yes);
+            }
+            self.enter(edge.to);
+            self.b.switch_to(next);
+        }
+        let done = self.finish.of(None);
+        self.b.jump(done);
+    }
+
+    /// The spreading key: commutative in the two addresses. Returns whether the packet ends here.
+    fn lower_dispatch(&mut self, id: LayerId) -> bool {
+        let Some(&(_, source, destination)) = self.stack.dispatch.iter().find(|d| d.0 == id) else {
+            return false;
+        };
+        let (a, b) = (self.field_pair(id, source), self.field_pair(id, destination));
+        let low = self.b.binary(BinaryOp::Add, a.1, b.1);
+        let high = self.b.binary(BinaryOp::Add, a.0, b.0);
+        let sum = self.b.binary(BinaryOp::Add, low, high);
+        self.b.push(Op::Store { out: Out(0), value: sum });
+        let done = self.finish.of(None);
+        self.b.jump(done);
+        true
+    }
+
+    /// What `below.` means to the layers above this one.
+    fn export_below(&mut self, id: LayerId) {
+        let protocol = &self.layer(id).protocol;
+        let mut names: Vec<_> = self.below.iter().map(|(n, &v)| (n.clone(), v)).collect();
+        names.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, (low, high)) in names {
+            let named = |f: &weir_lang::model::Field| f.path == name || f.alias.as_deref() == Some(&name);
+            let pair = if let Some(f) = protocol.fields.iter().position(named) {
+                Some(self.field_pair(id, FieldId(f as u16)))
+            } else if let Some(l) = protocol.lets.iter().position(|l| l.name == name) {
+                let value = self.let_value(id, l);
+                Some((self.b.int(0), value))
+            } else {
+                None
+            };
+            if let Some((h, l)) = pair {
+                self.b.write(low, l);
+                self.b.write(high, h);
+            }
+        }
+    }
+}
+
+/// The layers that may follow a layer, itself only where it can occur again.
+fn reachable_from(stack: &Stack, from: LayerId) -> HashSet<LayerId> {
+    let mut seen = HashSet::new();
+    let mut work = vec![from];
+    while let Some(at) = work.pop() {
+        for edge in stack.edges.iter().filter(|e| e.from == at) {
+            if seen.insert(edge.to) {
+                work.push(edge.to);
+            }
+        }
+    }
+    seen
+}
+
+/// Every name that some layer reads with `below.`.
+fn below_names(stack: &Stack) -> Vec<String> {
+    let mut names = HashSet::new();
+    for layer in &stack.layers {
+        expr::for_each_expr(&layer.protocol, &mut |e| {
+            if let weir_lang::model::Expr::Below(name) = e {
+                names.insert(name.clone());
+            }
+        });
+    }
+    let mut names: Vec<String> = names.into_iter().collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,520 @@
+//! Filters' predicates: where they are evaluated, and when no term can hold any longer.
+//!
+//! A predicate is evaluated where its layer is parsed; as a layer can occur several times, its value is
+//! whether it held at any occurrence. On the edge to a layer every term is asked whether it can still
+//! hold there; where none can, the packet is through. For questions about connections a predicate that may
+//! change from packet to packet excludes nothing: one packet that fulfils it is enough.
+
+use super::{Lower, LayerVars};
+use crate::catalog::FieldKey;
+use weir_ir::build::Variable;
+use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Pattern, PatternDecl, Set, Type, Value};
+use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
+use weir_lang::model::{FieldId, FieldType, LayerId};
+
+/// Literals beyond this many become a set that is searched.
+const INLINE_LITERALS_MAX: usize = 4;
+
+/// The values of one predicate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PredicateVars {
+    /// The comparison held for some value (for `!=`: of equality).
+    any: Variable,
+    /// There was a value.
+    exists: Variable,
+    /// It held, or would for a packet of the other direction.
+    either_way: Variable,
+}
+
+impl Lower<'_> {
+    pub(super) fn declare_predicates(&mut self) {
+        for _ in 0..self.terms.predicates.len() {
+            let [any, exists, either_way] = [(); 3].map(|()| self.b.variable(Type::Bool));
+            self.predicates.push(PredicateVars { any, exists, either_way });
+        }
+        self.seen = self.stack.layers.iter().map(|_| self.b.variable(Type::Bool)).collect();
+    }
+
+    /// The predicate's value as far as the packet has been parsed.
+    pub(super) fn predicate_value(&mut self, index: usize) -> Value {
+        let vars = self.predicates[index];
+        let (op, negated) = (self.terms.predicates[index].op, self.terms.predicates[index].negated);
+        let mut value = self.b.read(vars.any);
+        if op == FilterOp::Ne {
+            let differs = self.b.one(Op::Not(value));
+            let exists = self.b.read(vars.exists);
+            value = self.b.binary(BinaryOp::And, exists, differs);
+        }
+        if negated { self.b.one(Op::Not(value)) } else { value }
+    }
+
+    /// Whether some term can still hold at `layer`; `None` where that needs no asking.
+    pub(super) fn alive_at(&mut self, layer: LayerId) -> Option<Value> {
+        let mut alive = None;
+        for term in self.terms.terms.clone() {
+            let mut constraints = vec![];
+            for &p in &term.predicates {
+                constraints.extend(self.constraint(p, term.question, layer));
+            }
+            constraints.extend(self.flow_constraint(term.question, term.bit, layer));
+            let mut holds = None;
+            for c in constraints {
+                holds = Some(match holds {
+                    Some(h) => self.b.binary(BinaryOp::And, h, c),
+                    None => c,
+                });
+            }
+            let holds = holds?;
+            alive = Some(match alive {
+                Some(a) => self.b.binary(BinaryOp::Or, a, holds),
+                None => holds,
+            });
+        }
+        Some(alive.unwrap_or_else(|| self.b.bool(false)))
+    }
+
+    /// What predicate `p` demands before `layer` is parsed.
+    fn constraint(&mut self, p: usize, question: usize, layer: LayerId) -> Option<Value> {
+        let predicate = &self.terms.predicates[p];
+        let key = self.catalog.key(predicate.field);
+        let (op, negated) = (predicate.op, predicate.negated);
+        let may_come = layer_of(key).is_some_and(|l| l == layer || self.may_follow(layer, l));
+        let per_packet = !self.questions[question].need.flows() && !self.has_residue(question);
+        let vars = self.predicates[p];
+        if per_packet {
+            if op == FilterOp::Ne {
+                return if may_come { None } else { Some(self.predicate_value(p)) };
+            }
+            // A predicate that was fulfilled stays so: what must not hold can be refused at once.
+            return match (negated, may_come) {
+                (false, true) => None,
+                (false, false) => Some(self.b.read(vars.any)),
+                (true, _) => {
+                    let any = self.b.read(vars.any);
+                    Some(self.b.one(Op::Not(any)))
+                }
+            };
+        }
+        if negated || may_come {
+            return None;
+        }
+        let target = layer_of(key)?;
+        let symmetric = matches!(key, FieldKey::Layer(_) | FieldKey::Alias(..)) && op != FilterOp::Ne;
+        Some(if symmetric {
+            self.b.read(vars.any)
+        } else if self.alias_of(key).is_some() && op != FilterOp::Ne {
+            self.b.read(vars.either_way)
+        } else {
+            self.b.read(self.seen[target.0 as usize])
+        })
+    }
+
+    /// A question about flows only concerns packets that have one.
+    fn flow_constraint(&mut self, question: usize, bit: usize, layer: LayerId) -> Option<Value> {
+        let residue = !self.terms.bits[bit].session.is_empty() || !self.terms.bits[bit].connection.is_empty();
+        let need = self.questions[question].need;
+        if !residue && (need.packets || !need.flows()) {
+            return None;
+        }
+        let with_flows: Vec<LayerId> = (0..self.stack.layers.len() as u16)
+            .map(LayerId)
+            .filter(|&l| self.layer(l).protocol.instance.as_ref().is_some_and(|i| !i.destination.is_empty()))
+            .collect();
+        if with_flows.iter().any(|&l| l == layer || self.may_follow(layer, l)) {
+            return None;
+        }
+        let mut any = self.b.bool(false);
+        for l in with_flows {
+            let seen = self.b.read(self.seen[l.0 as usize]);
+            any = self.b.binary(BinaryOp::Or, any, seen);
+        }
+        Some(any)
+    }
+
+    fn has_residue(&self, question: usize) -> bool {
+        self.terms.bits.iter().any(|b| b.question == question && !(b.session.is_empty() && b.connection.is_empty()))
+    }
+
+    fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
+        self.reachable[layer.0 as usize].contains(&other)
+    }
+
+    /// The alias that has this field as one of its two directions.
+    fn alias_of(&self, key: FieldKey) -> Option<u16> {
+        let FieldKey::Field(layer, field) = key else { return None };
+        let aliases = &self.layer(layer).protocol.aliases;
+        aliases.iter().position(|a| a.fields.contains(&field)).map(|a| a as u16)
+    }
+
+    pub(super) fn lower_frame_predicates(&mut self) {
+        for p in 0..self.terms.predicates.len() {
+            let predicate = self.terms.predicates[p].clone();
+            match self.catalog.key(predicate.field) {
+                FieldKey::Meta(meta) => {
+                    let value = self.b.one(Op::Meta(match meta {
+                        Meta::Time => Meta::Time,
+                        other => other,
+                    }));
+                    let zero = self.b.int(0);
+                    let holds = self.compare_words(&predicate, zero, value);
+                    let yes = self.b.bool(true);
+                    self.record(p, yes, holds, holds);
+                }
+                FieldKey::Frame => {
+                    let (buf, offset) = (self.b.read(self.buf), self.b.int(0));
+                    let length = self.b.one(Op::Length(buf));
+                    let holds = self.compare_bytes(&predicate, buf, offset, length);
+                    let yes = self.b.bool(true);
+                    self.record(p, yes, holds, holds);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Evaluates the predicates on layer `id`, which has just been parsed.
+    pub(super) fn lower_predicates(&mut self, id: LayerId) {
+        let yes = self.b.bool(true);
+        self.b.write(self.seen[id.0 as usize], yes);
+        for p in 0..self.terms.predicates.len() {
+            let predicate = self.terms.predicates[p].clone();
+            let key = self.catalog.key(predicate.field);
+            if layer_of(key) != Some(id) {
+                continue;
+            }
+            let vars = self.vars(id).clone();
+            let yes = self.b.bool(true);
+            match key {
+                FieldKey::Layer(_) if predicate.slice.is_none() => self.record(p, yes, yes, yes),
+                FieldKey::Layer(_) => {
+                    let start = self.b.read(vars.start.expect("declared"));
+                    let end = self.b.read(self.end);
+                    let length = self.b.binary(BinaryOp::SubSat, end, start);
+                    let buf = self.b.read(self.buf);
+                    let holds = self.compare_bytes(&predicate, buf, start, length);
+                    self.record(p, yes, holds, holds);
+                }
+                FieldKey::Payload(_) => {
+                    let start = self.b.read(vars.payload_at.expect("declared"));
+                    let length = self.b.read(vars.payload_bytes.expect("declared"));
+                    let buf = self.b.read(self.buf);
+                    let holds = self.compare_bytes(&predicate, buf, start, length);
+                    let zero = self.b.int(0);
+                    let exists = self.b.compare(CompareOp::Ne, length, zero);
+                    let holds = self.b.binary(BinaryOp::And, exists, holds);
+                    self.record(p, exists, holds, holds);
+                }
+                FieldKey::Field(_, field) => {
+                    let (exists, holds) = self.field_predicate(id, &vars, field, &predicate);
+                    let mut either = holds;
+                    if let Some(alias) = self.alias_of(key) {
+                        for other in self.layer(id).protocol.aliases[alias as usize].fields.clone() {
+                            let holds = self.field_predicate(id, &vars, other, &predicate).1;
+                            either = self.b.binary(BinaryOp::Or, either, holds);
+                        }
+                    }
+                    self.record(p, exists, holds, either);
+                }
+                FieldKey::Alias(_, alias) => {
+                    let (mut exists, mut holds) = (self.b.bool(false), self.b.bool(false));
+                    for field in self.layer(id).protocol.aliases[alias as usize].fields.clone() {
+                        let (e, h) = self.field_predicate(id, &vars, field, &predicate);
+                        exists = self.b.binary(BinaryOp::Or, exists, e);
+                        holds = self.b.binary(BinaryOp::Or, holds, h);
+                    }
+                    self.record(p, exists, holds, holds);
+                }
+                FieldKey::Let(_, value) => {
+                    let value = self.let_value(id, value.0 as usize);
+                    let zero = self.b.int(0);
+                    let holds = self.compare_words(&predicate, zero, value);
+                    self.record(p, yes, holds, holds);
+                }
+                FieldKey::Presence(_, presence) => {
+                    let there = self.b.read(vars.presences[presence.0 as usize]);
+                    let number = self.b.one(Op::FromBool(there));
+                    let zero = self.b.int(0);
+                    let holds = match predicate.op {
+                        FilterOp::Exists => there,
+                        _ => self.compare_words(&predicate, zero, number),
+                    };
+                    self.record(p, yes, holds, holds);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn record(&mut self, p: usize, exists: Value, holds: Value, either_way: Value) {
+        let vars = self.predicates[p];
+        for (variable, value) in [(vars.exists, exists), (vars.any, holds), (vars.either_way, either_way)] {
+            let before = self.b.read(variable);
+            let value = self.b.binary(BinaryOp::Or, before, value);
+            self.b.write(variable, value);
+        }
+    }
+
+    fn field_predicate(
+        &mut self,
+        id: LayerId,
+        vars: &LayerVars,
+        field: FieldId,
+        predicate: &Predicate,
+    ) -> (Value, Value) {
+        let index = field.0 as usize;
+        let exists = match vars.field_present[index] {
+            Some(present) => self.b.read(present),
+            None => self.b.bool(true),
+        };
+        let ty = &self.layer(id).protocol.fields[index].ty;
+        let is_bytes = matches!(ty, FieldType::Bytes(_));
+        let is_bit = matches!(ty, FieldType::Unsigned { bits: 1, .. });
+        let holds = if predicate.op == FilterOp::Exists && predicate.slice.is_none() {
+            if is_bit {
+                let value = self.b.read(vars.fields[index].0);
+                self.b.truth(value)
+            } else {
+                self.b.bool(true)
+            }
+        } else if is_bytes || predicate.slice.is_some() {
+            let (at, length) = vars.field_at[index];
+            let (at, length, buf) = (self.b.read(at), self.b.read(length), self.b.read(self.buf));
+            self.compare_bytes(predicate, buf, at, length)
+        } else {
+            let low = self.b.read(vars.fields[index].0);
+            let high = match vars.fields[index].1 {
+                Some(high) => self.b.read(high),
+                None => self.b.int(0),
+            };
+            self.compare_words(predicate, high, low)
+        };
+        (exists, self.b.binary(BinaryOp::And, exists, holds))
+    }
+
+    /// Compares a number of up to 128 bits with a predicate's literals. `!=` is left to the caller: equality.
+    pub(crate) fn compare_words(&mut self, predicate: &Predicate, high: Value, low: Value) -> Value {
+        compare_words(&mut self.b, predicate, high, low)
+    }
+
+    fn compare_bytes(&mut self, predicate: &Predicate, buf: Value, at: Value, length: Value) -> Value {
+        let (mut at, mut length) = (at, length);
+        if let Some((offset, count)) = predicate.slice {
+            let (offset_v, count_v) = (self.b.int(u64::from(offset)), self.b.int(u64::from(count)));
+            at = self.b.binary(BinaryOp::Add, at, offset_v);
+            let rest = self.b.binary(BinaryOp::SubSat, length, offset_v);
+            length = self.b.binary(BinaryOp::Min, rest, count_v);
+            if predicate.literals.iter().any(|l| matches!(l, Literal::Numbers(..))) {
+                return self.compare_slice(predicate, buf, at, length, count);
+            }
+        }
+        compare_bytes(&mut self.b, predicate, buf, at, length)
+    }
+
+    /// A slice of one to eight bytes as a number: `tcp[13] & 2 != 0`.
+    fn compare_slice(&mut self, predicate: &Predicate, buf: Value, at: Value, length: Value, count: u32) -> Value {
+        let result = self.b.variable(Type::Bool);
+        let count_v = self.b.int(u64::from(count));
+        let whole = self.b.compare(CompareOp::Eq, length, count_v);
+        let [inside, there, missing, join] = [(); 4].map(|()| self.b.block());
+        self.b.branch(whole, inside, missing);
+        self.b.seal(inside);
+        self.b.switch_to(inside);
+        self.b.check(buf, at, count, there, missing);
+        self.b.seal(there);
+        self.b.seal(missing);
+        self.b.switch_to(missing);
+        let no = self.b.bool(false);
+        self.b.write(result, no);
+        self.b.jump(join);
+        self.b.switch_to(there);
+        let mut word = self.b.int(0);
+        for byte in 0..count.min(8) {
+            let width = weir_ir::graph::Width::W1;
+            let load = Op::Load { buf, offset: at, displacement: byte, width, little: false };
+            let load = self.b.one(load);
+            let eight = self.b.int(8);
+            let shifted = self.b.binary(BinaryOp::Shl, word, eight);
+            word = self.b.binary(BinaryOp::Or, shifted, load);
+        }
+        if let Some(mask) = predicate.mask {
+            let mask = self.b.int(mask);
+            word = self.b.binary(BinaryOp::And, word, mask);
+        }
+        let zero = self.b.int(0);
+        let holds = self.compare_words(predicate, zero, word);
+        self.b.write(result, holds);
+        self.b.jump(join);
+        self.b.seal(join);
+        self.b.switch_to(join);
+        self.b.read(result)
+    }
+}
+
+/// As [`Lower::compare_words`], for any builder.
+pub(crate) fn compare_words(
+    b: &mut weir_ir::build::Builder,
+    predicate: &Predicate,
+    high: Value,
+    low: Value,
+) -> Value {
+    let ranges: Vec<(u128, u128)> = predicate.literals.iter().filter_map(literal_range).collect();
+    let first = ranges.first().copied().unwrap_or((0, 0));
+    let bound = |b: &mut weir_ir::build::Builder, value: u128| b.int(value as u64);
+    match predicate.op {
+        FilterOp::Exists => b.truth(low),
+        FilterOp::Lt => {
+            let limit = bound(b, first.0);
+            b.compare(CompareOp::Lt, low, limit)
+        }
+        FilterOp::Le => {
+            let limit = bound(b, first.0);
+            b.compare(CompareOp::Le, low, limit)
+        }
+        FilterOp::Gt => {
+            let limit = bound(b, first.0);
+            b.compare(CompareOp::Lt, limit, low)
+        }
+        FilterOp::Ge => {
+            let limit = bound(b, first.0);
+            b.compare(CompareOp::Le, limit, low)
+        }
+        FilterOp::BitsAny => {
+            let mask = bound(b, first.0);
+            let bits = b.binary(BinaryOp::And, low, mask);
+            b.truth(bits)
+        }
+        _ if ranges.len() > INLINE_LITERALS_MAX => {
+            let set = Set(b.graph.sets.len() as u32);
+            b.graph.sets.push(merge_ranges(ranges));
+            b.one(Op::Member { set, high, low })
+        }
+        _ => {
+            let mut any = b.bool(false);
+            for (from, to) in ranges {
+                let inside = within(b, high, low, from, to);
+                any = b.binary(BinaryOp::Or, any, inside);
+            }
+            any
+        }
+    }
+}
+
+/// Whether (high, low) lies in an inclusive range of 128-bit numbers.
+fn within(b: &mut weir_ir::build::Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
+    let word = |b: &mut weir_ir::build::Builder, value: Value, from: u64, to: u64| {
+        if from == 0 && to == u64::MAX {
+            return b.bool(true);
+        }
+        let bottom = b.int(from);
+        if from == to {
+            return b.compare(CompareOp::Eq, value, bottom);
+        }
+        let above = b.binary(BinaryOp::Sub, value, bottom);
+        let width = b.int(to - from);
+        b.compare(CompareOp::Le, above, width)
+    };
+    let halves = |n: u128| ((n >> 64) as u64, n as u64);
+    let ((fh, fl), (th, tl)) = (halves(from), halves(to));
+    if fh == th || (fl == 0 && tl == u64::MAX) {
+        let (h, l) = (word(b, high, fh, th), word(b, low, fl, tl));
+        return b.binary(BinaryOp::And, h, l);
+    }
+    let set = Set(b.graph.sets.len() as u32);
+    b.graph.sets.push(vec![(from, to)]);
+    b.one(Op::Member { set, high, low })
+}
+
+/// As [`Lower::compare_bytes`] without slices, for any builder.
+pub(crate) fn compare_bytes(
+    b: &mut weir_ir::build::Builder,
+    predicate: &Predicate,
+    buf: Value,
+    offset: Value,
+    length: Value,
+) -> Value {
+    if predicate.op == FilterOp::Exists {
+        return b.bool(true);
+    }
+    let mut any = b.bool(false);
+    for literal in &predicate.literals {
+        let bytes = match literal {
+            Literal::Bytes(bytes) => bytes.clone(),
+            Literal::Text(text) => text.clone().into_bytes(),
+            _ => continue,
+        };
+        let search = |b: &mut weir_ir::build::Builder, declared: PatternDecl| {
+            let known = b.graph.patterns.iter().position(|p| *p == declared);
+            let pattern = Pattern(known.unwrap_or_else(|| {
+                b.graph.patterns.push(declared);
+                b.graph.patterns.len() - 1
+            }) as u32);
+            b.one(Op::Search { pattern, buf, offset, length })
+        };
+        let text = || String::from_utf8_lossy(&bytes).into_owned();
+        let holds = match predicate.op {
+            FilterOp::Contains => search(b, PatternDecl::Contains(bytes)),
+            FilterOp::Matches => search(b, PatternDecl::Matches(text())),
+            FilterOp::Lt => search(b, PatternDecl::Less(bytes)),
+            FilterOp::Ge => {
+                let less = search(b, PatternDecl::Less(bytes));
+                b.one(Op::Not(less))
+            }
+            FilterOp::Le | FilterOp::Gt => {
+                let less = search(b, PatternDecl::Less(bytes.clone()));
+                let equal = search(b, PatternDecl::Equals(bytes));
+                let at_most = b.binary(BinaryOp::Or, less, equal);
+                if predicate.op == FilterOp::Le { at_most } else { b.one(Op::Not(at_most)) }
+            }
+            _ => search(b, PatternDecl::Equals(bytes)),
+        };
+        any = b.binary(BinaryOp::Or, any, holds);
+    }
+    any
+}
+
+/// A literal as an inclusive range of numbers.
+fn literal_range(literal: &Literal) -> Option<(u128, u128)> {
+    let prefix = |address: u128, bits: u32, prefix: u8| {
+        let host = bits - u32::from(prefix).min(bits);
+        let mask = if host >= 128 { u128::MAX } else { (1u128 << host) - 1 };
+        (address & !mask, address | mask)
+    };
+    Some(match literal {
+        Literal::Numbers(from, to) => (u128::from(*from), u128::from(*to)),
+        Literal::Ipv4(address, bits) => prefix(u128::from(u32::from(*address)), 32, *bits),
+        Literal::Ipv4Range(from, to) => (u128::from(u32::from(*from)), u128::from(u32::from(*to))),
+        Literal::Ipv6(address, bits) => prefix(u128::from(*address), 128, *bits),
+        Literal::Ipv6Range(from, to) => (u128::from(*from), u128::from(*to)),
+        Literal::Bytes(bytes) if bytes.len() <= 8 => {
+            let number = bytes.iter().fold(0u128, |n, &b| n << 8 | u128::from(b));
+            (number, number)
+        }
+        Literal::Bytes(_) | Literal::Text(_) => return None,
+    })
+}
+
+/// Sorted and disjoint.
+fn merge_ranges(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+    ranges.sort_unstable();
+    let mut merged: Vec<(u128, u128)> = vec![];
+    for (from, to) in ranges {
+        match merged.last_mut() {
+            Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+/// The layer that a field belongs to.
+fn layer_of(key: FieldKey) -> Option<LayerId> {
+    match key {
+        FieldKey::Layer(l)
+        | FieldKey::Field(l, _)
+        | FieldKey::Let(l, _)
+        | FieldKey::Alias(l, _)
+        | FieldKey::Presence(l, _)
+        | FieldKey::Payload(l) => Some(l),
+        _ => None,
+    }
+}

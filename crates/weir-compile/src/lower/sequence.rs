@@ -1,0 +1,195 @@
+//! A layer's sequence: bytes are offered to it, and what is in order is handled packet by packet,
+//! the present packet first (with its own values), then those that waited for it (with remembered ones).
+
+use super::instance::{FlowContext, WANTS_BYTES};
+use super::Lower;
+use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED};
+use weir_ir::graph::{
+    BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
+};
+use weir_lang::model::{Expr, FieldId, LayerId, Trigger};
+
+/// The most packets that one packet may put in order.
+const ORDERED_MAX: u32 = 4096;
+
+impl Lower<'_> {
+    pub(super) fn declare_sequence(&mut self, id: LayerId, table: Table, retain: bool, delivers: bool) {
+        let protocol = &self.layer(id).protocol;
+        let sequence = protocol.sequence.as_ref().expect("the caller looked");
+        let metas = self.ordered_ids(id).len() as u8;
+        self.b.graph.sequences.push(SequenceDecl {
+            table,
+            name: protocol.name.clone(),
+            bits: sequence.bits as u8,
+            from_first: sequence.from_first,
+            retain,
+            headers_only: !retain && !delivers,
+            metas,
+        });
+    }
+
+    pub(super) fn sequence_of(&self, table: Table) -> Sequence {
+        let index = self.b.graph.sequences.iter().position(|s| s.table == table);
+        Sequence(index.expect("declared with its table") as u32)
+    }
+
+    /// The fields that conditions read of packets in order.
+    fn ordered_ids(&self, id: LayerId) -> Vec<FieldId> {
+        let mut fields = vec![];
+        super::expr::for_each_expr(&self.layer(id).protocol, &mut |e| {
+            if let Expr::Ordered(f) = e
+                && !fields.contains(f)
+            {
+                fields.push(*f);
+            }
+        });
+        fields
+    }
+
+    pub(super) fn ordered_fields(&mut self, id: LayerId) -> Vec<(FieldId, weir_ir::build::Variable)> {
+        self.ordered_ids(id).into_iter().map(|f| (f, self.b.variable(Type::Int))).collect()
+    }
+
+    pub(super) fn ordered_value(&mut self, id: LayerId, field: FieldId) -> Value {
+        let context = self.context();
+        let _ = id;
+        let found = context.ordered.iter().find(|(f, _)| *f == field);
+        let variable = found.expect("collected from the same expressions").1;
+        self.b.read(variable)
+    }
+
+    /// A layer without sequence hands up each packet's payload.
+    pub(super) fn lower_datagram(&mut self, id: LayerId, context: &FlowContext) {
+        let protocol = &self.layer(id).protocol;
+        if !protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&Trigger::Packet)) {
+            return;
+        }
+        let vars = self.vars(id).clone();
+        let buf = self.b.read(self.buf);
+        let offset = self.b.read(vars.payload_at.expect("declared"));
+        let length = self.b.read(vars.payload_bytes.expect("declared"));
+        let gap = self.b.int(0);
+        self.lower_deliver(context, gap, buf, offset, length);
+    }
+
+    fn lower_deliver(&mut self, context: &FlowContext, gap: Value, buf: Value, offset: Value, length: Value) {
+        let var = self.var(context.table, "$wants");
+        let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
+        let bit = self.b.int(WANTS_BYTES);
+        let wanted = self.b.binary(BinaryOp::And, wants, bit);
+        let wanted = self.b.truth(wanted);
+        let (flow, side) = (context.flow, context.responder);
+        self.lower_either(
+            wanted,
+            |l| drop(l.b.push(Op::Deliver { flow, side, gap, buf, offset, length })),
+            |_| {},
+        );
+    }
+
+    pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext) {
+        let protocol = &self.layer(id).protocol;
+        let declared = protocol.sequence.as_ref().expect("the caller looked");
+        let vars = self.vars(id).clone();
+        let sequence = self.sequence_of(context.table);
+        let (flow, side) = (context.flow, context.responder);
+        let buf = self.b.read(self.buf);
+        let offset = self.b.read(vars.payload_at.expect("declared"));
+        let length = self.b.read(vars.payload_bytes.expect("declared"));
+        let at = self.int(id, &declared.at);
+        let span = match &declared.span {
+            Some(span) => self.int(id, span),
+            None => length,
+        };
+        let metas: Vec<Value> = context
+            .ordered
+            .iter()
+            .map(|&(f, _)| self.int(id, &Expr::Field(f)))
+            .collect();
+        let op =
+            Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
+        let inserted = self.b.push(op);
+        let (status, skip) = (inserted[0], inserted[1]);
+
+        let [gap_var, offset_var, length_var] = [(); 3].map(|()| self.b.variable(Type::Int));
+        let buf_var = self.b.variable(Type::Buf);
+        let [now, later, ordered, next, pull, queued, after] = [(); 7].map(|()| self.b.block());
+        let code = self.b.int(SEQ_ORDERED);
+        let in_order = self.b.compare(CompareOp::Eq, status, code);
+        self.b.branch(in_order, now, later);
+        self.b.seal(now);
+        self.b.seal(later);
+
+        self.b.switch_to(now);
+        for (&(_, variable), &value) in context.ordered.iter().zip(&metas) {
+            self.b.write(variable, value);
+        }
+        let zero = self.b.int(0);
+        self.b.write(gap_var, zero);
+        self.b.write(buf_var, buf);
+        let start = self.b.binary(BinaryOp::Add, offset, skip);
+        let rest = self.b.binary(BinaryOp::SubSat, length, skip);
+        self.b.write(offset_var, start);
+        self.b.write(length_var, rest);
+        self.b.jump(ordered);
+
+        self.b.switch_to(later);
+        self.lower_status(id, context, status, SEQ_RETRANSMITTED, Trigger::Retransmission);
+        self.lower_status(id, context, status, SEQ_OUT_OF_WINDOW, Trigger::OutOfWindow);
+        let code = self.b.int(SEQ_FORCED);
+        let forced = self.b.compare(CompareOp::Eq, status, code);
+        self.b.branch(forced, next, after);
+
+        self.b.switch_to(ordered);
+        if !protocol.states.is_empty() {
+            self.lower_transitions(id, context, true);
+        }
+        self.lower_events(id, context, Trigger::Ordered);
+        if protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&Trigger::Ordered)) {
+            let [gap, offset, length] = [gap_var, offset_var, length_var].map(|v| self.b.read(v));
+            let buf = self.b.read(buf_var);
+            self.lower_deliver(context, gap, buf, offset, length);
+        }
+        // Bit 1 of the flags: something waits. Rarely so.
+        let sided = context.two_sided.then_some(side);
+        let var = self.var(context.table, "$seq.flags");
+        let flags = self.b.one(Op::Get { flow, var, side: sided });
+        let two = self.b.int(2);
+        let waits = self.b.binary(BinaryOp::And, flags, two);
+        let waits = self.b.truth(waits);
+        self.b.branch(waits, next, after);
+        self.b.seal(next);
+
+        self.b.switch_to(next);
+        let fuel = Fuel(self.b.graph.fuels);
+        self.b.graph.fuels += 1;
+        let (then, otherwise) =
+            (Target { block: pull, args: vec![] }, Target { block: after, args: vec![] });
+        self.b.end(Terminator::Again { fuel, max: ORDERED_MAX, then, otherwise });
+        self.b.seal(pull);
+        self.b.switch_to(pull);
+        let pulled = self.b.push(Op::SeqNext { sequence, flow, side });
+        self.b.branch(pulled[0], queued, after);
+        self.b.seal(queued);
+        self.b.switch_to(queued);
+        self.b.write(gap_var, pulled[1]);
+        self.b.write(buf_var, pulled[2]);
+        self.b.write(offset_var, pulled[3]);
+        self.b.write(length_var, pulled[4]);
+        for (&(_, variable), &value) in context.ordered.iter().zip(&pulled[5..]) {
+            self.b.write(variable, value);
+        }
+        self.b.jump(ordered);
+        self.b.seal(ordered);
+        self.b.seal(after);
+        self.b.switch_to(after);
+    }
+
+    fn lower_status(&mut self, id: LayerId, context: &FlowContext, status: Value, code: u64, trigger: Trigger) {
+        if !self.layer(id).protocol.events.iter().any(|e| e.triggers.contains(&trigger)) {
+            return;
+        }
+        let code = self.b.int(code);
+        let is = self.b.compare(CompareOp::Eq, status, code);
+        self.lower_either(is, |l| l.lower_events(id, context, trigger), |_| {});
+    }
+}

@@ -1,0 +1,78 @@
+//! The packet's record: the order of its layers, and what `show` prints of each.
+
+use super::Lower;
+use weir_ir::abi::OUTS_MAX;
+use weir_ir::graph::{BinaryOp, Op, Out};
+use weir_lang::model::{Expr, LayerId, ShowPart};
+
+/// Bits of one layer's number in the path word (slot 0); the last layer stands lowest, 0 ends it.
+pub const PATH_BITS: u64 = 6;
+
+/// What a slot of the packet's record holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutValue {
+    /// The layer.
+    pub layer: LayerId,
+    /// Index of the part in the protocol's `show`.
+    pub part: u16,
+    /// The slot of its low word; the high word, where `wide`, is in the next.
+    pub slot: u16,
+    /// 128 bits.
+    pub wide: bool,
+}
+
+impl Lower<'_> {
+    pub(super) fn declare_outs(&mut self) {
+        self.b.graph.outs.push(if self.need.dispatch { "dispatch" } else { "path" }.to_string());
+        if !self.need.lines {
+            return;
+        }
+        for (index, layer) in self.stack.layers.iter().enumerate() {
+            for (part, shown) in layer.protocol.show.iter().enumerate() {
+                let wide = match shown {
+                    ShowPart::Text(_) => continue,
+                    ShowPart::Flags(_) => false,
+                    ShowPart::Value(e) => {
+                        matches!(e, Expr::Field(f) if self.layers[index].fields[f.0 as usize].1.is_some())
+                    }
+                };
+                let slot = self.b.graph.outs.len();
+                if slot + 1 + usize::from(wide) > OUTS_MAX {
+                    return;
+                }
+                self.b.graph.outs.push(format!("{}.{part}", layer.protocol.name));
+                if wide {
+                    self.b.graph.outs.push(format!("{}.{part}.high", layer.protocol.name));
+                }
+                let (layer, part) = (LayerId(index as u16), part as u16);
+                self.outs.push(OutValue { layer, part, slot: slot as u16, wide });
+            }
+        }
+    }
+
+    pub(super) fn lower_show(&mut self, id: LayerId) {
+        for out in self.outs.clone().into_iter().filter(|o| o.layer == id) {
+            let value = match &self.layer(id).protocol.show[out.part as usize] {
+                ShowPart::Text(_) => continue,
+                ShowPart::Value(e) => {
+                    let (high, low) = self.pair(id, e);
+                    if out.wide {
+                        self.b.push(Op::Store { out: Out(u32::from(out.slot) + 1), value: high });
+                    }
+                    low
+                }
+                ShowPart::Flags(fields) => {
+                    let mut word = self.b.int(0);
+                    for (bit, field) in fields.iter().enumerate() {
+                        let value = self.int(id, &Expr::Field(*field));
+                        let shift = self.b.int(bit as u64);
+                        let value = self.b.binary(BinaryOp::Shl, value, shift);
+                        word = self.b.binary(BinaryOp::Or, word, value);
+                    }
+                    word
+                }
+            };
+            self.b.push(Op::Store { out: Out(u32::from(out.slot)), value });
+        }
+    }
+}
