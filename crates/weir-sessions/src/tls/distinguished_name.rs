@@ -5,12 +5,11 @@
 use x509_parser::asn1_rs::Tag;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// `CN=a.example,O=A,C=XX`: the last of the sequence first.
+/// `CN=a.example,OU=A+UID=1,C=XX`: the last of the sequence first, and of a set likewise.
 pub(super) fn distinguished_name(name: &X509Name<'_>) -> String {
-    let mut parts: Vec<String> =
-        name.iter_rdn().map(|set| set.iter().map(attribute).collect::<Vec<_>>().join("+")).collect();
-    parts.reverse();
-    parts.join(",")
+    let joined = |parts: Vec<String>, separator| parts.into_iter().rev().collect::<Vec<_>>().join(separator);
+    let sets = name.iter_rdn().map(|set| joined(set.iter().map(attribute).collect(), "+"));
+    joined(sets.collect(), ",")
 }
 
 /// The common name (2.5.4.3), the last of the sequence where there are several.
