@@ -1,0 +1,104 @@
+//! The hash of flow keys: folded multiplication with secrets, in the manner of wyhash.
+//!
+//! Keys are chosen by whoever sends packets, so a hash without a secret would let them fill one
+//! bucket. The seed is an argument: random per process in earnest, fixed in tests.
+
+use super::Key;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// The upper and lower half of a product of 128 bits, folded.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Secrets of a table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyHash([u64; 6]);
+
+impl KeyHash {
+    /// Secrets drawn from a seed by SplitMix64.
+    pub(super) fn new(mut seed: u64) -> Self {
+        Self(std::array::from_fn(|_| {
+            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = seed;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }))
+    }
+
+    /// The hash of a key: three multiplications. Both ends of it are well mixed.
+    #[inline(always)]
+    pub(super) fn hash(&self, key: &Key) -> u64 {
+        let s = &self.0;
+        let h = fold(key[0] ^ s[0], key[1] ^ s[1]) ^ fold(key[2] ^ s[2], key[3] ^ s[3]);
+        fold(h ^ key[4] ^ s[4], s[5] | 1)
+    }
+}
+
+/// Hashes numbers that we gave out ourselves (ids, addresses of blocks), for maps that no sender can aim at.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct IdHasher(u64);
+
+/// For `HashMap`.
+pub(crate) type BuildIdHasher = BuildHasherDefault<IdHasher>;
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = fold(self.0 ^ number, 0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_always_the_same_hash_and_another_seed_another() {
+        let key = [1, 2, 3, 4, 5];
+        assert_eq!(KeyHash::new(1).hash(&key), KeyHash::new(1).hash(&key));
+        assert_ne!(KeyHash::new(1).hash(&key), KeyHash::new(2).hash(&key));
+    }
+
+    #[test]
+    fn one_bit_of_any_word_changes_about_half_of_the_hash() {
+        let hash = KeyHash::new(7);
+        let key = [0x0a00_0001, 0x0a00_0002, 443, 0, 6];
+        for word in 0..key.len() {
+            let flipped: u32 = (0..64)
+                .map(|bit| {
+                    let mut other = key;
+                    other[word] ^= 1 << bit;
+                    (hash.hash(&key) ^ hash.hash(&other)).count_ones()
+                })
+                .sum();
+            assert!((24 * 64..40 * 64).contains(&flipped), "word {word}: {flipped} of 4096 bits");
+        }
+    }
+
+    #[test]
+    fn counting_keys_spread_evenly_over_buckets() {
+        let hash = KeyHash::new(3);
+        let mut buckets = [0u32; 256];
+        for n in 0..25_600u64 {
+            buckets[(hash.hash(&[n, n >> 3, 80, 0, 0]) & 255) as usize] += 1;
+        }
+        assert!(buckets.iter().all(|&n| (50..160).contains(&n)), "{buckets:?}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Memory of tables: zeroed arrays on huge pages, and the hint that fetches a line ahead of its use.
+//!
+//! One of the two files of this crate with `unsafe` (the other is `slab`). On 1 M random flows huge
+//! pages and prefetching together are worth a factor of two to three (`examples/table_bench.rs`).
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes of a huge page of the systems that matter.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// A type of which all bits zero are a value, without padding that matters and without a destructor.
+///
+/// # Safety
+/// As said: every pattern of zero bytes must be a valid value, and dropping must do nothing.
+pub(super) unsafe trait Plain: Copy {}
+
+// SAFETY: integers are plain.
+unsafe impl Plain for u64 {}
+
+/// An array that starts as zeros. Its pages are fetched from the system when they are first touched.
+pub(super) struct Zeroed<T: Plain> {
+    start: NonNull<T>,
+    length: usize,
+    mapping: Mapping,
+}
+
+/// What to give back to the system.
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl<T: Plain> Zeroed<T> {
+    /// `length` zeros. With `huge`, the system is asked for huge pages, and the array starts on one.
+    ///
+    /// # Panics
+    /// If the system has no memory, as `Vec` does.
+    pub(super) fn new(length: usize, huge: bool) -> Self {
+        let wanted = length.checked_mul(size_of::<T>()).expect("a table fits the address space").max(1);
+        let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
+        let mapping = Mapping::zeroed(wanted + slack);
+        let skip = if huge { mapping.start.as_ptr().align_offset(HUGE_PAGE_BYTES) } else { 0 };
+        assert!(skip <= slack, "the start is aligned within the slack");
+        // SAFETY: `skip` is within the mapping, which is `slack` bytes longer than wanted.
+        let start = unsafe { mapping.start.add(skip) };
+        if huge {
+            advise_huge(start, wanted);
+        }
+        let start = start.cast::<T>();
+        assert!(start.is_aligned(), "mappings are aligned to pages");
+        Self { start, length, mapping }
+    }
+}
+
+impl<T: Plain> Deref for Zeroed<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start` is aligned, and `length` values from there on lie in the mapping; they are
+        // zeros, which `T: Plain` allows, or what was written through `deref_mut`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl<T: Plain> DerefMut for Zeroed<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; the borrow is exclusive because the array owns its mapping.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+}
+
+// SAFETY: the array owns its memory alone, like a `Vec`.
+unsafe impl<T: Plain + Send> Send for Zeroed<T> {}
+// SAFETY: shared access only reads.
+unsafe impl<T: Plain + Sync> Sync for Zeroed<T> {}
+
+impl<T: Plain> Drop for Zeroed<T> {
+    fn drop(&mut self) {
+        self.mapping.release();
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+impl Mapping {
+    fn zeroed(bytes: usize) -> Self {
+        // SAFETY: a fresh private mapping, which aliases nothing.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        assert!(start != libc::MAP_FAILED, "out of memory: {bytes} bytes for a table");
+        Self { start: NonNull::new(start.cast()).expect("the system maps nothing at 0"), bytes }
+    }
+
+    fn release(&mut self) {
+        // SAFETY: what `zeroed` mapped; nobody refers to it any longer, its owner is being dropped.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+impl Mapping {
+    fn layout(bytes: usize) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(bytes, 4096).expect("a table fits the address space")
+    }
+
+    fn zeroed(bytes: usize) -> Self {
+        // SAFETY: the layout has at least one byte.
+        let start = unsafe { std::alloc::alloc_zeroed(Self::layout(bytes)) };
+        Self { start: NonNull::new(start).expect("out of memory for a table"), bytes }
+    }
+
+    fn release(&mut self) {
+        // SAFETY: what `zeroed` allocated, with the same layout.
+        unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
+    }
+}
+
+/// Asks for huge pages. It is advice: where the system refuses, small pages do.
+#[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+fn advise_huge(start: NonNull<u8>, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the range lies in a mapping of ours; the advice doesn't change what is in it.
+    unsafe {
+        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+    }
+}
+
+/// Hints that the cache line of `value` will be used soon. Costs one instruction and waits for nothing.
+#[inline(always)]
+pub(super) fn prefetch<T: ?Sized>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which never faults; SSE is part of every x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_starts_as_zeros_and_keeps_what_is_written() {
+        for huge in [false, true] {
+            let mut array = Zeroed::<u64>::new(300_000, huge);
+            assert!(array.iter().all(|&word| word == 0));
+            array[299_999] = 7;
+            array[0] = 5;
+            assert_eq!((array[0], array[299_999], array.len()), (5, 7, 300_000));
+        }
+    }
+
+    #[test]
+    fn an_empty_array_is_no_trouble() {
+        assert!(Zeroed::<u64>::new(0, true).is_empty());
+    }
+}

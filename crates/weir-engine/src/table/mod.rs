@@ -1,0 +1,236 @@
+//! Flow tables: from a key to a flow's entry, built so that many lookups overlap.
+//!
+//! One table per worker and per table of the graph; nothing is shared. A lookup touches two places:
+//! a bucket (one line) and the entry. For a burst, call [`FlowTable::prefetch_bucket`] on all
+//! hashes, then [`FlowTable::prefetch_entry`] on all, then [`FlowTable::find`] one by one: the
+//! misses overlap, and a lookup costs a fraction of one.
+//!
+//! * `hash`: keys to 64 bits, with a secret.  `buckets`: hashes to ids.
+//! * `slab`: ids to entries, which never move.  `memory`: huge pages, prefetching.
+//!
+//! Memory: an entry takes its header (80 bytes) and variables, rounded up to 64 bytes; the index 9 to
+//! 18 bytes per flow at its peak. Memory of ended flows is reused, not given back.
+
+mod buckets;
+mod hash;
+mod memory;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use hash::BuildIdHasher;
+pub use slab::Header;
+
+use buckets::Buckets;
+use hash::KeyHash;
+use slab::Slab;
+use std::fmt;
+use weir_ir::abi::KEY_WORDS;
+
+/// A flow key; unused words are 0.
+pub type Key = [u64; KEY_WORDS];
+
+/// Number of a flow in its table. Given to another flow after the flow has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId(pub u32);
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flow{}", self.0)
+    }
+}
+
+/// The table has as many flows as it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// What is known of a flow when its first packet is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Birth {
+    /// Time of the packet, nanoseconds since 1970.
+    pub time: i64,
+    /// Number of the packet in the run, from 1.
+    pub packet: u64,
+    /// Its sender stands second in the key.
+    pub swap: bool,
+}
+
+/// The flows of one table of one worker.
+pub struct FlowTable {
+    keys: KeyHash,
+    buckets: Buckets,
+    slab: Slab,
+    free: Vec<FlowId>,
+    live: usize,
+    live_peak: usize,
+    flows_max: usize,
+    serial: u32,
+}
+
+impl FlowTable {
+    /// A table of flows with `data_bytes` bytes of variables (`Layout::size`), at most `flows_max` of
+    /// them at a time. `seed` is secret and the same for all workers.
+    pub fn new(data_bytes: usize, flows_max: usize, seed: u64) -> Self {
+        Self {
+            keys: KeyHash::new(seed),
+            buckets: Buckets::with_room(0),
+            slab: Slab::new(data_bytes),
+            free: Vec::new(),
+            live: 0,
+            live_peak: 0,
+            flows_max: flows_max.min(u32::MAX as usize - 1),
+            serial: 0,
+        }
+    }
+
+    /// The hash of a key, which the other methods want: computed once, used three times.
+    #[inline(always)]
+    pub fn hash(&self, key: &Key) -> u64 {
+        self.keys.hash(key)
+    }
+
+    /// Fetches the bucket of a hash. Waits for nothing.
+    #[inline(always)]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        self.buckets.prefetch(hash);
+    }
+
+    /// Fetches the entry that a hash most likely leads to, up to four lines of it. Reads the bucket.
+    #[inline(always)]
+    pub fn prefetch_entry(&self, hash: u64) {
+        if let Some(id) = self.buckets.likely(hash) {
+            self.slab.prefetch(id);
+        }
+    }
+
+    /// The flow of a key, if it is there. `hash` is [`hash`](Self::hash) of `key`.
+    #[inline(always)]
+    pub fn find(&self, key: &Key, hash: u64) -> Option<FlowId> {
+        self.buckets.find(hash, |id| self.slab.header(id).key == *key)
+    }
+
+    /// A new flow, its variables all 0, for a key that [`find`](Self::find) did not find.
+    ///
+    /// Doubles the index where it must, which takes some 10 ms at a million flows. Entries don't move.
+    ///
+    /// # Errors
+    /// [`Full`] where there are as many flows as there may be.
+    pub fn insert(&mut self, key: &Key, hash: u64, birth: Birth) -> Result<FlowId, Full> {
+        debug_assert!(self.find(key, hash).is_none(), "the key is there already");
+        if self.live >= self.flows_max {
+            return Err(Full);
+        }
+        if self.live >= self.buckets.room() {
+            self.grow();
+        }
+        let id = self.free.pop().unwrap_or_else(|| self.slab.push());
+        let (header, data) = self.slab.parts_mut(id);
+        *header = Header::born(*key, birth.time, birth.packet, birth.swap, self.serial);
+        data.fill(0);
+        self.buckets.insert(hash, id);
+        self.serial = self.serial.wrapping_add(1);
+        self.live += 1;
+        self.live_peak = self.live_peak.max(self.live);
+        Ok(id)
+    }
+
+    /// Ends a flow: its key is free for another, and so is its id.
+    ///
+    /// # Panics
+    /// If the flow has ended before.
+    pub fn remove(&mut self, id: FlowId) {
+        let (header, _) = self.slab.parts_mut(id);
+        assert!(header.live, "{id} has ended before");
+        header.live = false;
+        let hash = self.keys.hash(&header.key);
+        self.buckets.remove(hash, id);
+        self.free.push(id);
+        self.live -= 1;
+    }
+
+    /// The header and the variables of a live flow.
+    ///
+    /// # Panics
+    /// If there never was such a flow.
+    #[inline]
+    pub fn entry(&self, id: FlowId) -> (&Header, &[u8]) {
+        debug_assert!(self.slab.header(id).live, "{id} has ended");
+        self.slab.parts(id)
+    }
+
+    /// As [`entry`](Self::entry), to change.
+    ///
+    /// # Panics
+    /// If there never was such a flow.
+    #[inline]
+    pub fn entry_mut(&mut self, id: FlowId) -> (&mut Header, &mut [u8]) {
+        debug_assert!(self.slab.header(id).live, "{id} has ended");
+        self.slab.parts_mut(id)
+    }
+
+    /// Whether there is a flow with this id now.
+    pub fn is_live(&self, id: FlowId) -> bool {
+        id.0 < self.slab.length() && self.slab.header(id).live
+    }
+
+    /// The live flows in the order in which they were made. Allocates, and sorts: for the end of a run.
+    pub fn in_order(&self) -> Vec<FlowId> {
+        let mut ids: Vec<FlowId> =
+            (0..self.slab.length()).map(FlowId).filter(|&id| self.slab.header(id).live).collect();
+        // One packet may make several flows of a table (tunnels); the younger is less than 2³¹ behind.
+        let serial = self.serial;
+        ids.sort_by_key(|&id| {
+            let header = self.slab.header(id);
+            (header.first_packet, std::cmp::Reverse(serial.wrapping_sub(header.serial)))
+        });
+        ids
+    }
+
+    /// Live flows.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// No flow is live.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// The most flows that were live at a time.
+    pub fn live_peak(&self) -> usize {
+        self.live_peak
+    }
+
+    /// Bytes of an entry.
+    pub fn entry_bytes(&self) -> usize {
+        self.slab.stride_bytes()
+    }
+
+    /// Bytes of address space of entries and index. Pages never touched take no memory.
+    pub fn bytes(&self) -> usize {
+        self.slab.bytes() + self.buckets.bytes() + self.free.capacity() * size_of::<FlowId>()
+    }
+
+    /// Doubles the index. Hashes are made anew from the keys: the entries are read in order of their
+    /// place, which costs less than keeping hashes would.
+    #[cold]
+    fn grow(&mut self) {
+        self.buckets = Buckets::with_room(self.buckets.room() + 1);
+        for id in (0..self.slab.length()).map(FlowId) {
+            let header = self.slab.header(id);
+            if header.live {
+                self.buckets.insert(self.keys.hash(&header.key), id);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for FlowTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowTable")
+            .field("live", &self.live)
+            .field("flows_max", &self.flows_max)
+            .field("entry_bytes", &self.entry_bytes())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,189 @@
+//! Entries of a flow table: a header and the program's variables, one after the other in chunks that
+//! never move.
+//!
+//! Entry `id` lies in chunk `id / 32768`. Strides are multiples of a cache line, so every chunk is a
+//! multiple of 2 MiB. The first chunk is left on small pages: captures of a few flows should not
+//! pay for clearing a huge one.
+#![allow(unsafe_code)]
+
+use super::memory::{Plain, Zeroed, prefetch};
+use super::{FlowId, Key};
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+/// Entries of a chunk, as a shift.
+const CHUNK_SHIFT: u32 = 15;
+/// Lines of an entry that are fetched ahead; the rest of longer ones the hardware's prefetcher finds.
+const PREFETCH_LINES_MAX: usize = 3;
+
+/// What the engine keeps of every flow, before the program's variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Header {
+    /// The key.
+    pub(super) key: Key,
+    /// Time of its last packet, nanoseconds since 1970.
+    pub last_time: i64,
+    /// Time of its first packet.
+    pub first_time: i64,
+    /// Number of its first packet in the run, from 1.
+    pub first_packet: u64,
+    /// A word for whoever decides about the flow; 0 at first, the table doesn't touch it.
+    pub verdict: u64,
+    /// How many flows the table had made before this one, modulo 2³²: tells users of an id apart.
+    pub serial: u32,
+    /// The sender of the first packet stands second in the key.
+    pub swap: bool,
+    pub(super) live: bool,
+    reserved: [u8; 2],
+}
+
+/// Bytes of a header: with it in front, 48 bytes of variables make two cache lines.
+const HEADER_BYTES: usize = size_of::<Header>();
+const _: () = assert!(HEADER_BYTES == 80 && align_of::<Header>() == 8);
+
+impl Header {
+    /// The key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// A header of a flow that has just begun.
+    pub(super) fn born(key: Key, time: i64, packet: u64, swap: bool, serial: u32) -> Self {
+        Self {
+            key,
+            last_time: time,
+            first_time: time,
+            first_packet: packet,
+            swap,
+            serial,
+            live: true,
+            ..Self::default()
+        }
+    }
+}
+
+/// A cache line of an entry.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u64; LINE_BYTES / 8]);
+
+// SAFETY: words.
+unsafe impl Plain for Line {}
+
+/// Chunks of entries.
+pub(super) struct Slab {
+    chunks: Vec<Zeroed<Line>>,
+    stride_lines: usize,
+    data_bytes: usize,
+    length: u32,
+}
+
+impl Slab {
+    /// A slab for entries with `data_bytes` bytes of variables.
+    pub(super) fn new(data_bytes: usize) -> Self {
+        let stride_lines = (HEADER_BYTES + data_bytes).div_ceil(LINE_BYTES);
+        Self { chunks: Vec::new(), stride_lines, data_bytes, length: 0 }
+    }
+
+    /// Entries so far, live or not.
+    pub(super) fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// Bytes of an entry.
+    pub(super) fn stride_bytes(&self) -> usize {
+        self.stride_lines * LINE_BYTES
+    }
+
+    /// Bytes of address space taken by chunks; pages that were never touched take no memory.
+    pub(super) fn bytes(&self) -> usize {
+        (self.chunks.len() << CHUNK_SHIFT) * self.stride_bytes()
+    }
+
+    /// A new entry of zeros.
+    pub(super) fn push(&mut self) -> FlowId {
+        let id = self.length;
+        if (id >> CHUNK_SHIFT) as usize == self.chunks.len() {
+            let lines = self.stride_lines << CHUNK_SHIFT;
+            self.chunks.push(Zeroed::new(lines, !self.chunks.is_empty()));
+        }
+        self.length += 1;
+        FlowId(id)
+    }
+
+    fn lines(&self, id: FlowId) -> &[Line] {
+        let first = (id.0 as usize & ((1 << CHUNK_SHIFT) - 1)) * self.stride_lines;
+        &self.chunks[(id.0 >> CHUNK_SHIFT) as usize][first..][..self.stride_lines]
+    }
+
+    /// The header of an entry.
+    #[inline]
+    pub(super) fn header(&self, id: FlowId) -> &Header {
+        let lines = self.lines(id);
+        // SAFETY: an entry has at least HEADER_BYTES bytes, on a line's boundary. They are zeros, which
+        // are a valid header, or what was written through `header_mut`: `parts_mut` keeps headers and
+        // variables apart.
+        unsafe { &*lines.as_ptr().cast::<Header>() }
+    }
+
+    /// The header and the variables of an entry.
+    #[inline]
+    pub(super) fn parts(&self, id: FlowId) -> (&Header, &[u8]) {
+        let start = self.lines(id).as_ptr().cast::<u8>();
+        // SAFETY: as in `header`; the variables are the `data_bytes` bytes behind it, within the entry's
+        // lines by the choice of the stride.
+        unsafe {
+            (&*start.cast::<Header>(), std::slice::from_raw_parts(start.add(HEADER_BYTES), self.data_bytes))
+        }
+    }
+
+    /// The header and the variables of an entry, to change.
+    #[inline]
+    pub(super) fn parts_mut(&mut self, id: FlowId) -> (&mut Header, &mut [u8]) {
+        let first = (id.0 as usize & ((1 << CHUNK_SHIFT) - 1)) * self.stride_lines;
+        let chunk = &mut self.chunks[(id.0 >> CHUNK_SHIFT) as usize];
+        let start = chunk[first..][..self.stride_lines].as_mut_ptr().cast::<u8>();
+        // SAFETY: as in `parts`. The slab is borrowed exclusively, and the two don't overlap.
+        unsafe {
+            (
+                &mut *start.cast::<Header>(),
+                std::slice::from_raw_parts_mut(start.add(HEADER_BYTES), self.data_bytes),
+            )
+        }
+    }
+
+    /// Fetches the lines of an entry ahead of its use.
+    #[inline]
+    pub(super) fn prefetch(&self, id: FlowId) {
+        for line in self.lines(id).iter().take(PREFETCH_LINES_MAX) {
+            prefetch(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_stay_where_they_are_and_do_not_touch_each_other() {
+        let mut slab = Slab::new(50);
+        assert_eq!(slab.stride_bytes(), 192, "80 + 50 bytes take three lines");
+        let first = slab.push();
+        let address = std::ptr::from_ref(slab.header(first));
+        let ids: Vec<FlowId> = (0..40_000).map(|_| slab.push()).collect();
+        for &id in &ids {
+            let (header, data) = slab.parts_mut(id);
+            header.first_packet = u64::from(id.0);
+            data.fill(id.0 as u8);
+        }
+        assert_eq!(std::ptr::from_ref(slab.header(first)), address);
+        assert_eq!(slab.header(first), &Header::default());
+        for &id in &ids {
+            let (header, data) = slab.parts(id);
+            assert_eq!(header.first_packet, u64::from(id.0));
+            assert!(data.len() == 50 && data.iter().all(|&byte| byte == id.0 as u8));
+        }
+    }
+}
