@@ -2,10 +2,14 @@
 //!
 //! Not part of what users get. `ci.rs` is what the CI machine runs; start there.
 
+mod bench;
 mod capture;
+mod ci;
+mod gallery;
 mod lab;
 mod random;
 mod shell;
+mod tidy;
 mod traces;
 
 use shell::Result;
@@ -17,8 +21,12 @@ struct Chore {
 }
 
 const CHORES: &[Chore] = &[
+    Chore { name: "ci", about: "everything the CI machine checks", run: ci::run },
+    Chore { name: "tidy", about: "the house style, with ratchets", run: tidy::run },
+    Chore { name: "gallery", about: "explain the filters of docs/gallery anew [--check]", run: gallery::run },
     Chore { name: "capture", about: "record examples/first-light.pcap anew (root)", run: capture::run },
     Chore { name: "traces", about: "make the benchmark's traces in bench/data (root)", run: traces::run },
+    Chore { name: "bench", about: "measure, and write the tables of docs/benchmarks.md", run: bench::run },
 ];
 
 fn main() -> std::process::ExitCode {

@@ -23,8 +23,11 @@ const RST: u8 = 4;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
-/// Kinds by weight; one entry is about one frame in the sum of weights.
-const KINDS: &[(u64, fn(&mut Mix) -> Result)] = &[
+/// Adds a frame or a few.
+type Kind = fn(&mut Mix) -> Result;
+
+/// Kinds by weight: how often each is picked.
+const KINDS: &[(u64, Kind)] = &[
     (14, Mix::syn_flood),
     (44, Mix::conversation),
     (8, Mix::random_segment),

@@ -1,0 +1,155 @@
+//! What is measured: one table per question, one line per program that answers it.
+//!
+//! To add a case, add a line. In commands, `{trace}` is the capture file, `{tmp}` a scratch folder,
+//! `{weir}`, `{floor}` and `{nids}` programs built from this project.
+
+/// A question, the traces it is asked of, and who answers.
+pub struct Question {
+    pub title: &'static str,
+    pub note: &'static str,
+    pub traces: &'static [&'static str],
+    pub rows: &'static [Row],
+}
+
+pub struct Row {
+    pub name: &'static str,
+    pub command: &'static [&'static str],
+    /// The Debian package with the program, if it is not ours.
+    pub package: &'static str,
+    /// Traces it is not run on, because that takes minutes or makes no sense.
+    pub not_on: &'static [&'static str],
+    /// The first number of its output is an answer that must agree with the others'.
+    pub says: bool,
+}
+
+const fn row(name: &'static str, command: &'static [&'static str]) -> Row {
+    Row { name, command, package: "", not_on: &[], says: false }
+}
+
+impl Row {
+    const fn of(self, package: &'static str) -> Self {
+        Self { package, ..self }
+    }
+    const fn not_on(self, not_on: &'static [&'static str]) -> Self {
+        Self { not_on, ..self }
+    }
+    const fn says(self) -> Self {
+        Self { says: true, ..self }
+    }
+}
+
+const FLOOR: Row = row("floor: read and walk", &["{floor}", "{trace}"]);
+const NIDS: Row = row("libnids, all streams", &["{nids}", "{trace}"]).of("libnids-dev libpcap-dev");
+const NDPI: Row = row("nDPI reader", &["ndpiReader", "-q", "-i", "{trace}"]).of("libndpi-bin");
+const TCPDUMP: &str = "tcpdump";
+
+pub const QUESTIONS: &[Question] = &[
+    Question {
+        title: "Connection records",
+        note: "Every connection of the trace as a row.",
+        traces: &["https", "http", "hostile"],
+        rows: &[
+            FLOOR,
+            row("weir flows", &["{weir}", "flows", "-r", "{trace}", "--format", "json"]),
+            row("weir flows --format csv", &["{weir}", "flows", "-r", "{trace}", "--format", "csv"]),
+            row(
+                "softflowd",
+                &["softflowd", "-d", "-m", "2000000", "-p", "{tmp}/pid", "-c", "{tmp}/ctl", "-r", "{trace}"],
+            )
+            .of("softflowd"),
+            row("nfpcapd", &["nfpcapd", "-l", "{tmp}", "-r", "{trace}"]).of("nfdump"),
+            NIDS,
+            NDPI,
+        ],
+    },
+    Question {
+        title: "TLS names",
+        note: "Every TLS handshake's server name.",
+        traces: &["https", "http", "hostile"],
+        rows: &[
+            FLOOR,
+            row("weir tls", &["{weir}", "tls", "-r", "{trace}", "--format", "json"]),
+            NIDS,
+            NDPI,
+            row(
+                "tshark",
+                &[
+                    "tshark",
+                    "-n",
+                    "-r",
+                    "{trace}",
+                    "-Y",
+                    "tls.handshake.type == 1",
+                    "-T",
+                    "fields",
+                    "-e",
+                    "tls.handshake.extensions_server_name",
+                ],
+            )
+            .of("tshark")
+            .not_on(&["http", "hostile"]),
+        ],
+    },
+    Question {
+        title: "Packets counted by a filter of four terms",
+        note: "Host, port, SYN and time to live.",
+        traces: &["https", "http", "hostile", "udp64"],
+        rows: &[
+            FLOOR,
+            row(
+                "weir packets --count",
+                &[
+                    "{weir}",
+                    "packets",
+                    "-r",
+                    "{trace}",
+                    "--count",
+                    "ip.src == 192.0.2.10 and tcp.dstport == 443 and tcp.flags.syn == 1 and ip.ttl > 32",
+                ],
+            )
+            .says(),
+            row(
+                "tcpdump --count",
+                &[
+                    TCPDUMP,
+                    "-n",
+                    "--count",
+                    "-r",
+                    "{trace}",
+                    "src host 192.0.2.10 and tcp dst port 443 and tcp[tcpflags] & tcp-syn != 0 and ip[8] > 32",
+                ],
+            )
+            .of(TCPDUMP)
+            .says(),
+        ],
+    },
+    Question {
+        title: "Packets counted by one protocol",
+        note: "The filter is `tcp`.",
+        traces: &["https", "http", "udp64"],
+        rows: &[
+            FLOOR,
+            row("weir packets --count", &["{weir}", "packets", "-r", "{trace}", "--count", "tcp"]).says(),
+            row("tcpdump --count", &[TCPDUMP, "-n", "--count", "-r", "{trace}", "tcp"]).of(TCPDUMP).says(),
+        ],
+    },
+    Question {
+        title: "A million flows of 64-byte packets",
+        note: "10 M packets over 1 M random flows; bytes per flow are what the program's memory grows by over \
+               `weir packets --count udp`.",
+        traces: &["udp64"],
+        rows: &[
+            FLOOR,
+            row(BASE, &["{weir}", "packets", "-r", "{trace}", "--count", "udp"]),
+            row("weir flows", &["{weir}", "flows", "-r", "{trace}", "--format", "json"]),
+            row("weir flows, none wanted", &["{weir}", "flows", "-r", "{trace}", "conn.orig_pkts > 4000000000"]),
+            NIDS,
+            row("nfpcapd", &["nfpcapd", "-l", "{tmp}", "-r", "{trace}"]).of("nfdump"),
+        ],
+    },
+];
+
+/// The row whose memory is that of a program without flows.
+pub const BASE: &str = "weir packets --count udp";
+/// The trace whose flows are counted, and how many it has at scale 1.
+pub const FLOW_TRACE: (&str, f64) = ("udp64", 1_000_000.0);

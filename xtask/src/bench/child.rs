@@ -1,0 +1,78 @@
+//! One measured run of a whole process: wall time, peak memory, processor time, the head of its output.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::zeroed;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::shell::{Result, said};
+
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub wall_s: f64,
+    /// User and system time of all its threads.
+    pub busy_s: f64,
+    pub peak_bytes: u64,
+    pub succeeded: bool,
+    /// The first number it printed.
+    pub answer: Option<u64>,
+}
+
+/// Runs `command` to its end, what it prints thrown away or, with `keep_output`, put into a file under
+/// `scratch` (a pipe would have to be read meanwhile).
+pub fn measure(command: &[String], scratch: &Path, keep_output: bool) -> Result<Run> {
+    let (program, args) = command.split_first().ok_or("an empty command")?;
+    let path = if keep_output { scratch.join("stdout") } else { "/dev/null".into() };
+    let stdout = File::create(&path).map_err(said(path.display()))?;
+    let begun = Instant::now();
+    let child = Command::new(program)
+        .args(args)
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(said(program))?;
+    let (status, usage) = wait(child.id())?;
+    let wall_s = begun.elapsed().as_secs_f64();
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    let answer = if keep_output { first_number(&path)? } else { None };
+    Ok(Run {
+        wall_s,
+        busy_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        peak_bytes: usage.ru_maxrss.cast_unsigned() * 1024, // kilobytes on Linux, getrusage(2)
+        succeeded: libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        answer,
+    })
+}
+
+/// wait4(2): the only call that tells the memory of this one child.
+fn wait(pid: u32) -> Result<(i32, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: rusage is plain data, valid when zero.
+    let mut usage: libc::rusage = unsafe { zeroed() };
+    loop {
+        // SAFETY: both out-pointers live across the call; the child is ours and not waited for elsewhere.
+        let got = unsafe { libc::wait4(pid.cast_signed(), &raw mut status, 0, &raw mut usage) };
+        if got == pid.cast_signed() {
+            return Ok((status, usage));
+        }
+        let trouble = io::Error::last_os_error();
+        if trouble.kind() != io::ErrorKind::Interrupted {
+            return Err(format!("wait4: {trouble}"));
+        }
+    }
+}
+
+fn first_number(path: &Path) -> Result<Option<u64>> {
+    let mut head = Vec::new();
+    File::open(path).and_then(|f| f.take(4096).read_to_end(&mut head)).map_err(said(path.display()))?;
+    let digits: String = String::from_utf8_lossy(&head)
+        .chars()
+        .skip_while(|c| !c.is_ascii_digit())
+        .take_while(|c| c.is_ascii_digit())
+        .collect();
+    Ok(digits.parse().ok())
+}

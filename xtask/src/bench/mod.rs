@@ -1,0 +1,195 @@
+//! `cargo xtask bench`: the tables of `docs/benchmarks.md`.
+//!
+//! Every program runs as a whole process over a file that lies in the page cache; the runs of a question
+//! are interleaved, so that a slow minute of the machine hits all alike; medians are shown. What is
+//! measured stands in `cases.rs`; `child.rs` measures, `table.rs` prints.
+//!
+//! Options: `--runs N` (5), `--trace NAME` and `--only WORDS` (of a title or a program's name) to choose,
+//! `--weir FILE` for a binary built elsewhere, `--dry` to leave `docs/benchmarks.md` as it is.
+
+mod cases;
+mod child;
+mod table;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::shell::{Result, find, output, root, said};
+use cases::{QUESTIONS, Question, Row};
+use child::Run;
+
+/// Nobody waits for five runs of a minute each.
+const SLOW_S: f64 = 10.0;
+
+struct Options {
+    runs: usize,
+    trace: Option<String>,
+    only: Option<String>,
+    weir: Option<PathBuf>,
+    dry: bool,
+}
+
+/// One program's runs over one trace.
+pub struct Measured<'a> {
+    row: &'a Row,
+    runs: Vec<Run>,
+}
+
+pub fn run(args: &[String]) -> Result {
+    let options = parse(args)?;
+    let programs = Programs::build(options.weir.clone())?;
+    let mut tables = table::machine()?;
+    for question in QUESTIONS {
+        for trace in question.traces {
+            if options.trace.as_ref().is_some_and(|wanted| wanted != trace) {
+                continue;
+            }
+            if let Some(text) = ask(question, trace, &options, &programs)? {
+                println!("{text}");
+                tables += &text;
+            }
+        }
+    }
+    for missing in &programs.missing {
+        let line = format!("not measured: {missing}\n");
+        print!("{line}");
+        tables += &line;
+    }
+    if options.dry || options.trace.is_some() || options.only.is_some() {
+        return Ok(());
+    }
+    table::publish(&root().join("docs/benchmarks.md"), &tables)
+}
+
+/// Runs every program of a question over one trace, interleaved.
+fn ask(question: &Question, trace: &str, options: &Options, programs: &Programs) -> Result<Option<String>> {
+    let file = crate::traces::folder().join(format!("{trace}.pcap"));
+    let wanted = |row: &&Row| {
+        options.only.as_ref().is_none_or(|words| question.title.contains(words) || row.name.contains(words))
+            && !row.not_on.contains(&trace)
+    };
+    let mut results: Vec<Measured> = (question.rows.iter().filter(wanted))
+        .filter(|row| programs.has(row))
+        .map(|row| Measured { row, runs: vec![] })
+        .collect();
+    if results.is_empty() {
+        return Ok(None);
+    }
+    if !file.exists() {
+        return Err(format!("bench/data/{trace}.pcap is missing: sudo cargo xtask traces {trace}"));
+    }
+    warm(&file)?;
+    for round in 0..options.runs {
+        for result in &mut results {
+            if result.runs.first().is_some_and(|first| first.wall_s > SLOW_S || !first.succeeded) {
+                continue;
+            }
+            progress(&format!("{} · {trace} · {} · {}", question.title, round + 1, result.row.name));
+            let command = programs.command(result.row, &file);
+            result.runs.push(child::measure(&command, &programs.scratch, result.row.says)?);
+        }
+    }
+    progress("");
+    Ok(Some(table::print(question, trace, &file, &results)?))
+}
+
+/// One line that is written over, when somebody watches.
+fn progress(line: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r{:100}\r{line}", "");
+    }
+}
+
+/// Reads the file once, so that no run pays for the disk.
+fn warm(file: &Path) -> Result {
+    let mut file_in = std::fs::File::open(file).map_err(said(file.display()))?;
+    std::io::copy(&mut file_in, &mut std::io::sink()).map_err(said(file.display()))?;
+    Ok(())
+}
+
+/// Where the programs are, and a folder for what they write.
+struct Programs {
+    scratch: PathBuf,
+    weir: PathBuf,
+    missing: Vec<String>,
+}
+
+impl Programs {
+    fn build(weir: Option<PathBuf>) -> Result<Self> {
+        let scratch = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&scratch).map_err(said(scratch.display()))?;
+        let weir = match weir {
+            Some(file) => file,
+            None => crate::shell::build_weir(true)?,
+        };
+        let mut missing = Vec::new();
+        let bench = root().join("bench");
+        for (name, source, libraries, package) in [
+            ("floor", "floor.c", &[][..], "gcc libc6-dev"),
+            ("nids", "peers/nids.c", &["-lnids", "-lpcap"], "gcc libc6-dev libnids-dev libpcap-dev"),
+        ] {
+            let mut cc = Command::new("cc");
+            cc.args(["-O2", "-o"]).arg(scratch.join(name)).arg(bench.join(source)).args(libraries);
+            if output(&mut cc).is_err() {
+                missing.push(format!("{name} (apt-get install {package})"));
+            }
+        }
+        let mut programs = Self { scratch, weir, missing };
+        for row in QUESTIONS.iter().flat_map(|q| q.rows) {
+            let line = format!("{} (apt-get install {})", row.command[0], row.package);
+            if !row.command[0].starts_with('{')
+                && find(row.command[0]).is_none()
+                && !programs.missing.contains(&line)
+            {
+                programs.missing.push(line);
+            }
+        }
+        Ok(programs)
+    }
+
+    fn has(&self, row: &Row) -> bool {
+        let program = self.fill(row.command[0], Path::new(""));
+        Path::new(&program).is_file() || find(&program).is_some()
+    }
+
+    fn command(&self, row: &Row, trace: &Path) -> Vec<String> {
+        let mut command: Vec<String> = row.command.iter().map(|word| self.fill(word, trace)).collect();
+        if let Some(path) = find(&command[0]) {
+            command[0] = path.display().to_string();
+        }
+        command
+    }
+
+    fn fill(&self, word: &str, trace: &Path) -> String {
+        let ours = |name: &str| self.scratch.join(name).display().to_string();
+        word.replace("{trace}", &trace.display().to_string())
+            .replace("{weir}", &self.weir.display().to_string())
+            .replace("{floor}", &ours("floor"))
+            .replace("{nids}", &ours("nids"))
+            .replace("{tmp}", &self.scratch.display().to_string())
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.scratch); // a leftover in the temporary folder harms nobody
+    }
+}
+
+fn parse(args: &[String]) -> Result<Options> {
+    let mut options = Options { runs: 5, trace: None, only: None, weir: None, dry: false };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().cloned().ok_or(format!("{arg} wants a value"));
+        match arg.as_str() {
+            "--runs" => options.runs = value()?.parse().map_err(said("--runs"))?,
+            "--trace" => options.trace = Some(value()?),
+            "--only" => options.only = Some(value()?),
+            "--weir" => options.weir = Some(value()?.into()),
+            "--dry" => options.dry = true,
+            _ => return Err(format!("{arg}: there are --runs, --trace, --only, --weir and --dry")),
+        }
+    }
+    if options.runs == 0 { Err("--runs 0 measures nothing".into()) } else { Ok(options) }
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask ci`: what the CI machine runs and what you run before you push.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::shell::{Result, root, said};
+
+/// A step: a cargo command, or a chore of this program.
+enum Step {
+    Cargo(&'static [&'static str]),
+    Chore(fn(&[String]) -> Result, &'static [&'static str]),
+}
+
+const STEPS: &[(&str, Step)] = &[
+    ("fmt", Step::Cargo(&["fmt", "--all", "--check"])),
+    ("tidy", Step::Chore(crate::tidy::run, &[])),
+    ("clippy", Step::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("build", Step::Cargo(&["build", "--quiet", "--workspace"])),
+    ("test", Step::Cargo(&["test", "--quiet", "--workspace"])),
+    ("gallery", Step::Chore(crate::gallery::run, &["--check"])),
+];
+
+/// Runs every step even when one has failed: the whole list of what is wrong, at once.
+pub fn run(_args: &[String]) -> Result {
+    let mut summary = String::new();
+    let mut failed = Vec::new();
+    for (name, step) in STEPS {
+        eprintln!("── {name}");
+        let begun = Instant::now();
+        let outcome = match step {
+            Step::Cargo(args) => cargo(args),
+            Step::Chore(chore, args) => chore(&args.iter().map(|a| a.to_string()).collect::<Vec<_>>()),
+        };
+        if let Err(trouble) = &outcome {
+            eprintln!("{trouble}");
+            failed.push(*name);
+        }
+        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+        summary += &format!("  {name:9} {verdict:7} {:6.1} s\n", begun.elapsed().as_secs_f64());
+    }
+    eprintln!("\n{summary}");
+    if failed.is_empty() { Ok(()) } else { Err(format!("{} failed", failed.join(", "))) }
+}
+
+fn cargo(args: &[&str]) -> Result {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(program).args(args).current_dir(root()).status().map_err(said("cargo"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
+}

@@ -1,0 +1,213 @@
+//! `cargo xtask tidy`: the house style as far as a program can see it.
+//!
+//! Numbers and exceptions stand in `xtask/tidy.txt`. Relies on rustfmt: a function ends at the first
+//! closing brace with its own indentation. Clippy holds the rest (`undocumented_unsafe_blocks`).
+
+use std::process::Command;
+
+use crate::shell::{Result, output, read, root, write};
+
+const FILE_LINES_WARN: usize = 600;
+const FILE_LINES_MAX: usize = 1000;
+const FUNCTION_LINES_MAX: usize = 70;
+/// How far above an `unsafe` its reason may stand.
+const SAFETY_LINES: usize = 8;
+const UNFINISHED: [&str; 3] = ["todo!", "dbg!", "unimplemented!"];
+const SETTINGS: &str = "xtask/tidy.txt";
+
+pub fn run(_args: &[String]) -> Result {
+    let settings = Settings::read()?;
+    let files =
+        output(Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root()))?;
+    let mut report = Report::default();
+    for name in files.lines().filter(|name| root().join(name).is_file()) {
+        let is_text = [".rs", ".weir", ".toml", ".md", ".c"].iter().any(|end| name.ends_with(end));
+        if !is_text || name.contains("corpus/") {
+            continue;
+        }
+        let text = read(root().join(name))?;
+        check_text(name, &text, &mut report);
+        if name.ends_with(".rs") {
+            check_rust(name, &text, &settings, &mut report);
+        } else if name.ends_with("Cargo.toml") && name != "Cargo.toml" {
+            check_crate(name, &text, &settings, &mut report)?;
+        }
+    }
+    report.close(&settings)
+}
+
+/// What `tidy.txt` says.
+struct Settings {
+    long_functions: usize,
+    may_be_unsafe: Vec<String>,
+}
+
+impl Settings {
+    fn read() -> Result<Self> {
+        let mut settings = Self { long_functions: 0, may_be_unsafe: vec![] };
+        for line in read(root().join(SETTINGS))?.lines() {
+            match line.split_whitespace().collect::<Vec<_>>()[..] {
+                ["long_functions", number] => {
+                    settings.long_functions = number.parse().map_err(|_| format!("{SETTINGS}: {line}"))?;
+                }
+                ["unsafe", file, ..] => settings.may_be_unsafe.push(file.into()),
+                [] => {}
+                [word, ..] if word.starts_with('#') => {}
+                _ => return Err(format!("{SETTINGS}: {line:?} is neither a number nor an exception")),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+#[derive(Default)]
+struct Report {
+    faults: Vec<String>,
+    long_functions: Vec<String>,
+}
+
+impl Report {
+    fn fault(&mut self, file: &str, line: usize, what: &str) {
+        self.faults.push(format!("{file}:{}: {what}", line + 1));
+    }
+
+    fn close(mut self, settings: &Settings) -> Result {
+        let (found, allowed) = (self.long_functions.len(), settings.long_functions);
+        if found > allowed {
+            self.faults.append(&mut self.long_functions);
+            self.faults
+                .push(format!("{found} functions above {FUNCTION_LINES_MAX} lines, {allowed} allowed"));
+        } else if found < allowed {
+            let old = read(root().join(SETTINGS))?;
+            let new =
+                old.replace(&format!("long_functions {allowed}\n"), &format!("long_functions {found}\n"));
+            write(root().join(SETTINGS), new)?;
+            eprintln!("tidy: long functions fell from {allowed} to {found}; {SETTINGS} holds it there now");
+        }
+        if self.faults.is_empty() { Ok(()) } else { Err(format!("\n  {}", self.faults.join("\n  "))) }
+    }
+}
+
+fn check_text(name: &str, text: &str, report: &mut Report) {
+    for (n, line) in text.lines().enumerate() {
+        if line.ends_with([' ', '\t']) {
+            report.fault(name, n, "trailing white space");
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        report.fault(name, text.lines().count(), "no line end at the end");
+    }
+}
+
+fn check_rust(name: &str, text: &str, settings: &Settings, report: &mut Report) {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_test = ["/tests/", "/benches/", "/tests.rs"].iter().any(|part| name.contains(part));
+    let tests_at = lines.windows(2).position(|w| w[0] == "#[cfg(test)]" && w[1].starts_with("mod "));
+    let body = &lines[..if is_test { 0 } else { tests_at.unwrap_or(lines.len()) }];
+
+    if body.len() > FILE_LINES_MAX {
+        report.fault(name, 0, &format!("{} lines without its tests; split it", body.len()));
+    } else if body.len() > FILE_LINES_WARN {
+        eprintln!("tidy: {name} has {} lines; think whether it is one thing", body.len());
+    }
+    for (n, function) in long_functions(body) {
+        let found = format!("{name}:{}: {function}", n + 1);
+        report.long_functions.push(found);
+    }
+    for (n, line) in lines.iter().enumerate() {
+        let code = code_of(line);
+        if let Some(word) = UNFINISHED.iter().find(|word| code.contains(*word)) {
+            report.fault(name, n, &format!("{word} is not for keeps"));
+        }
+        let is_block = code.contains("unsafe {") || code.contains("unsafe impl");
+        let above = &lines[n.saturating_sub(SAFETY_LINES)..=n];
+        if is_block && !above.iter().any(|l| l.contains("SAFETY:")) {
+            report.fault(name, n, "`unsafe` without `// SAFETY:` above it");
+        }
+    }
+    let first_unsafe = lines.iter().position(|line| has_word(&code_of(line), "unsafe"));
+    if let Some(n) = first_unsafe.filter(|_| !settings.may_be_unsafe.iter().any(|file| name == file)) {
+        report.fault(name, n, &format!("`unsafe`, and the file is not listed in {SETTINGS}"));
+    }
+}
+
+/// Every function of more than the allowed lines, by its first line.
+fn long_functions<'a>(lines: &[&'a str]) -> Vec<(usize, &'a str)> {
+    let mut long = Vec::new();
+    for (n, line) in lines.iter().enumerate() {
+        let head = line.trim_start();
+        let is_function = head.split("fn ").next().is_some_and(|before| {
+            before.len() < head.len()
+                && before.split_whitespace().all(|word| {
+                    word.starts_with("pub") || ["const", "async", "unsafe", "extern", "\"C\""].contains(&word)
+                })
+        });
+        if !is_function {
+            continue;
+        }
+        let indentation = &line[..line.len() - head.len()];
+        let rest = &lines[n..];
+        let is_over = |l: &&str| {
+            let own = l.strip_prefix(indentation).unwrap_or("");
+            own == "}"
+                || own == head && own.ends_with([';', '}'])
+                || own.starts_with(')') && own.ends_with(';')
+        };
+        let span = rest.iter().position(is_over).map_or(0, |last| last + 1);
+        if span > FUNCTION_LINES_MAX {
+            long.push((n, head));
+        }
+    }
+    long
+}
+
+/// A crate takes the workspace's lints and forbids `unsafe` unless one of its files is excepted.
+fn check_crate(name: &str, text: &str, settings: &Settings, report: &mut Report) -> Result {
+    if !text.contains("[lints]\nworkspace = true") {
+        report.fault(name, 0, "no `[lints] workspace = true`");
+    }
+    let folder = name.trim_end_matches("Cargo.toml");
+    if settings.may_be_unsafe.iter().any(|file| file.starts_with(folder)) {
+        return Ok(());
+    }
+    for main in ["src/lib.rs", "src/main.rs"] {
+        let file = format!("{folder}{main}");
+        if root().join(&file).is_file()
+            && !read(root().join(&file))?.lines().any(|line| line == "#![forbid(unsafe_code)]")
+        {
+            report.fault(&file, 0, "no `#![forbid(unsafe_code)]`");
+        }
+    }
+    Ok(())
+}
+
+/// The line without comment and without what stands between quotation marks.
+fn code_of(line: &str) -> String {
+    let outside: String = line.replace("\\\"", "").split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
+    outside.split("//").next().unwrap_or("").to_string()
+}
+
+fn has_word(code: &str, word: &str) -> bool {
+    code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_and_comments_are_not_code() {
+        assert!(has_word(&code_of("    unsafe { f() }"), "unsafe"));
+        for quiet in ["// unsafe", "let a = \"unsafe\";", "#![forbid(unsafe_code)]"] {
+            assert!(!has_word(&code_of(quiet), "unsafe"), "{quiet}");
+        }
+    }
+
+    #[test]
+    fn a_long_function_is_found_and_a_short_one_is_not() {
+        let body = vec!["        x();"; FUNCTION_LINES_MAX];
+        let long = [&["    pub fn long() {"][..], &body, &["    }", "    fn short(&self) {}"]].concat();
+        assert_eq!(long_functions(&long), [(0, "pub fn long() {")]);
+        assert_eq!(long_functions(&["fn declared();", "    fn two() {", "    }"]), []);
+    }
+}
