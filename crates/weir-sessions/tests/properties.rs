@@ -59,7 +59,7 @@ fn single_bytes_give_the_same_handshake() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_cutting_gives_the_same_handshake(segments in any_mutated(), cuts in any_cuts()) {

@@ -5,7 +5,7 @@
 //! What is compared, and what is not:
 //! * TCP without fragments and tunnels; QUIC, GTP, VXLAN belong to other tests;
 //! * after a HelloRetryRequest our hello of the client is the first, that of the server the last;
-//! * tshark shows hellos we have no session for, all in [`KNOWN`] with the reason.
+//! * what differs on purpose is in [`KNOWN`] with the reason; anything else fails the test.
 
 mod support;
 
@@ -15,37 +15,60 @@ use support::capture;
 use support::tcp::{Connection, connections};
 use weir_sessions::tls::{TlsHandshake, fingerprint, names};
 
-/// Where we differ on purpose: part of the file's path, the fields ("" is all), why.
-const KNOWN: &[(&str, &str, &str)] = &[];
+/// Where we differ on purpose: part of the file's path, fields, why.
+const KNOWN: &[(&str, &[&str], &str)] = &[
+    (
+        "tls_cipher_lens",
+        &["ja3", "ja3_full"],
+        "tshark breaks off the text at an empty list; JA3 has all its commas",
+    ),
+    (
+        "ssl-malformed1",
+        &["ja4"],
+        "server_name alone: the list is empty without it, its hash zeros since 2026",
+    ),
+    (
+        "tls13_draft14",
+        &["cipher", "ja3s"],
+        "tshark looks for a session id, which a ServerHello of that draft has not",
+    ),
+];
+
+/// Tests of Zeek's that change scripts, but no column that is compared here.
+const NEARLY_CLEAN: &[&str] = &["ftp/ftp-auth-tls", "ssl/fragment"];
 
 #[derive(Default)]
 struct Tally {
     agreed: usize,
     differences: Vec<String>,
-    known: usize,
+    known: Vec<String>,
     skipped: Vec<String>,
 }
 
 impl Tally {
     fn compare(&mut self, file: &str, place: &str, field: &str, ours: &str, theirs: &str) {
-        if ours == theirs {
-            self.agreed += 1;
-        } else if KNOWN.iter().any(|known| file.contains(known.0) && (known.1.is_empty() || known.1 == field))
-        {
-            self.known += 1;
-        } else {
-            self.differences.push(format!("{file} {place} {field}: ours {ours:?}, theirs {theirs:?}"));
+        let known = KNOWN.iter().find(|known| file.contains(known.0) && known.1.contains(&field));
+        match known {
+            _ if ours == theirs => self.agreed += 1,
+            Some((.., why)) => self.known.push(format!("{file} {place} {field}: {why}")),
+            None => {
+                self.differences.push(format!("{file} {place} {field}: ours {ours:?}, theirs {theirs:?}"))
+            }
         }
     }
 
     fn report(&self, name: &str) {
-        println!("{name}: {} values agree, {} differ as known", self.agreed, self.known);
+        println!("{name}: {} values agree, {} differ as known", self.agreed, self.known.len());
+        for known in &self.known {
+            println!("  differs as known: {known}");
+        }
         for skipped in &self.skipped {
             println!("  skipped: {skipped}");
         }
         for difference in &self.differences {
             println!("  differs: {difference}");
         }
+        assert!(self.agreed > 0, "the captures are there, but nothing was compared");
         assert!(self.differences.is_empty(), "{} values differ", self.differences.len());
     }
 }
@@ -192,7 +215,7 @@ fn rows_are_those_of_zeek() {
     let mut tally = Tally::default();
     let (mut rows, mut certificates) = (0, 0);
     for (file, capture, json) in oracles(&root, ".zeek.json") {
-        for test in array(&json).iter().filter(|test| test["clean"] == true) {
+        for test in array(&json).iter().filter(|test| is_usable(test)) {
             let (ssl, x509) =
                 (array(&test["logs"]["ssl.log"]["rows"]), array(&test["logs"]["x509.log"]["rows"]));
             if ssl.is_empty() && x509.is_empty() {
@@ -224,6 +247,11 @@ fn rows_are_those_of_zeek() {
     }
     println!("{rows} rows of ssl.log, {certificates} of x509.log compared");
     tally.report("zeek");
+}
+
+/// Whether Zeek ran with its stock scripts, or near enough.
+fn is_usable(test: &Json) -> bool {
+    test["clean"] == true || NEARLY_CLEAN.iter().any(|name| plain(&test["test"]).contains(name))
 }
 
 fn is_of(row: &Json, connection: &Connection) -> bool {

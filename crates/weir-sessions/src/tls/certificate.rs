@@ -295,7 +295,7 @@ mod tests {
         let certificate = Certificate::parse(b"no");
         assert!(!certificate.is_well_formed);
         assert_eq!(certificate.sha256.len(), 64);
-        assert_eq!(certificate.matches_host("a.example"), false);
+        assert!(!certificate.matches_host("a.example"));
     }
 
     #[test]

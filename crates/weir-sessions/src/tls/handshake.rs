@@ -51,7 +51,8 @@ pub struct TlsHandshake {
     /// What the client offered, in its first hello: after a HelloRetryRequest the second tells less of the
     /// client and more of the server. Only `key_share_groups` and `has_pre_shared_key` are of the last one.
     pub client_hello: Option<ClientHello>,
-    /// What the server chose; absent where it did not answer, or its answer was not seen.
+    /// What the server chose; absent where it did not answer, or its answer was not seen. A HelloRetryRequest
+    /// stands here until the true ServerHello comes.
     pub server_hello: Option<ServerHello>,
     /// Whether the server asked for a second ClientHello (RFC 8446 §4.1.4).
     pub is_retried: bool,

@@ -1,8 +1,8 @@
 //! ClientHello and ServerHello (RFC 8446 §4.1.2 and §4.1.3, RFC 5246 §7.4.1) and their extensions (§4.2).
 //!
 //! Both are read from the body of the handshake message, wherever that came from: TLS records here, CRYPTO
-//! frames of QUIC elsewhere. The fixed part must be whole; extensions are read as far as they go, since a
-//! sniffer gains nothing by throwing away what it could read.
+//! frames of QUIC elsewhere. What comes before the lists must be whole; the lists are read as far as they go,
+//! since a sniffer gains nothing by throwing away what it could read.
 
 use super::wire::{Reader, numbers16};
 
@@ -70,13 +70,15 @@ pub struct ClientHello {
 impl ClientHello {
     /// Reads the body of a ClientHello message, without the header of four bytes.
     ///
-    /// Extensions are read up to the first that runs over the end. `None` where the part before them is cut.
+    /// Cipher suites and extensions are read up to the first that runs over the end; `None` where what comes
+    /// before them is cut.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(body);
         let mut hello = Self { version: reader.u16()?, random: reader.array()?, ..Self::default() };
         hello.session_id = reader.vector8()?.to_vec();
-        hello.ciphers = numbers16(reader.vector16()?).collect();
-        reader.vector8()?; // compression methods
+        let ciphers_bytes = reader.u16()?;
+        hello.ciphers = numbers16(reader.take_up_to(ciphers_bytes)).collect();
+        reader.vector8(); // compression methods
         for (kind, data) in extensions(&mut reader) {
             hello.extensions.push(kind);
             // An extension whose inside is wrong leaves its fields as they are.
@@ -252,17 +254,17 @@ pub fn is_tls13(version: u16) -> bool {
     version == 0x0304 || version >> 8 == 0x7f
 }
 
-/// Up to draft 21 of TLS 1.3 a ServerHello had no session id and no compression method.
+/// Up to draft 21 of TLS 1.3 a ServerHello had no session id and no compression method; up to draft 14 its
+/// version was that of TLS 1.3, which never stands there since.
 fn is_draft_without_session(version: u16) -> bool {
-    version >> 8 == 0x7f && version & 0xff <= 21
+    version == 0x0304 || (version >> 8 == 0x7f && version & 0xff <= 21)
 }
 
 /// Types and contents of the extensions at the end of a hello, up to the first that is cut.
 fn extensions<'a>(reader: &mut Reader<'a>) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
     // Where the block's own length runs over the end, the extensions that are there count all the same.
-    let length = reader.u16().unwrap_or(0);
-    let rest = reader.rest();
-    let mut block = Reader::new(&rest[..rest.len().min(length.into())]);
+    let block_bytes = reader.u16().unwrap_or(0);
+    let mut block = Reader::new(reader.take_up_to(block_bytes));
     std::iter::from_fn(move || Some((block.u16()?, block.vector16()?)))
 }
 
@@ -323,9 +325,12 @@ mod tests {
     #[test]
     fn a_cut_fixed_part_is_no_hello() {
         let body = client_hello(&[]);
-        for length in 0..body.len() - 2 {
+        for length in 0..2 + 32 + 2 + 2 {
             assert_eq!(ClientHello::parse(&body[..length]), None, "{length} bytes");
         }
+        // A list of suites that says it is longer than the message.
+        let cut = ClientHello::parse(&body[..2 + 32 + 2 + 2 + 3]).expect("all before the suites is whole");
+        assert_eq!(cut.ciphers, [0x1301]);
     }
 
     #[test]

@@ -295,16 +295,14 @@ impl TlsParser {
         if from == self.handshake.client {
             return;
         }
-        if hello.is_retry_request() {
-            self.handshake.is_retried = true;
-            return self.handshake.push_history('j', from);
-        }
-        self.handshake.push_history('s', from);
-        if self.handshake.server_hello.is_some() {
+        let is_retry = hello.is_retry_request();
+        self.handshake.push_history(if is_retry { 'j' } else { 's' }, from);
+        self.handshake.is_retried |= is_retry;
+        if self.handshake.server_hello.as_ref().is_some_and(|hello| !hello.is_retry_request()) {
             return;
         }
         if is_tls13(hello.negotiated_version()) {
-            self.handshake.group = hello.key_share_group;
+            self.handshake.group = hello.key_share_group.or(self.handshake.group);
             if self.handshake.client_hello.as_ref().is_some_and(|client| client.has_early_data) {
                 // What the client sent encrypted so far is early data, and says nothing of the handshake.
                 self.side(client).has_ciphertext = false;
