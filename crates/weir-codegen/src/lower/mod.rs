@@ -1,0 +1,425 @@
+//! A graph's head or tail as one function of Cranelift's.
+//!
+//! Types: a bool is an `i8` of 0 or 1, an int an `i64`, a buffer two `i64`s (address, length). A flow is
+//! nothing: the only one that can be read is that of the lookup the tail was resumed after, which is
+//! an argument. Constants and the frame are made anew wherever they are read.
+//!
+//! In the tail a value that crosses a lookup has several definitions (where it is made, where it is
+//! loaded after resuming): it is a variable of Cranelift's frontend, which puts in the block parameters
+//! that this takes. All other values are dominated by their one definition in the tail, too, for a path
+//! around it would have made them live across a lookup.
+
+mod inst;
+mod member;
+mod ranges;
+mod terminator;
+
+use crate::host::Env;
+use crate::plan::{Known, Plan};
+use cranelift_codegen::ir::{self, AbiParam, BlockArg, InstBuilder, MemFlagsData, types};
+use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
+use std::mem::offset_of;
+use weir_ir::abi::{Continuation, Layout};
+use weir_ir::graph::{Block, Graph, Target, Terminator, Type, Value};
+use weir_packet::DropReason;
+
+/// What a function returns: through, without a reason.
+pub(crate) const DONE: u64 = 0;
+/// Through, with a reason: this plus its number.
+pub(crate) const DONE_WITH: u64 = 1;
+/// A lookup is wanted.
+pub(crate) const LOOKUP: u64 = 256;
+/// The flow is to end first.
+pub(crate) const RESTART: u64 = 257;
+
+/// Which of the two functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Env, packet, frame, its length, continuation.
+    Head,
+    /// The same, then the flow's variables, then 1 for the responder's packet plus 2 for a new flow.
+    Tail,
+}
+
+impl Part {
+    /// Its name in texts.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Part::Head => "head",
+            Part::Tail => "tail",
+        }
+    }
+
+    /// Its signature.
+    pub(crate) fn signature(self, call_conv: CallConv) -> ir::Signature {
+        let mut signature = ir::Signature::new(call_conv);
+        let params = match self {
+            Part::Head => 5,
+            Part::Tail => 7,
+        };
+        signature.params = vec![AbiParam::new(types::I64); params];
+        signature.returns = vec![AbiParam::new(types::I64)];
+        signature
+    }
+}
+
+/// One, two or no values of Cranelift's.
+#[derive(Debug, Clone, Copy)]
+enum Parts {
+    None,
+    One(ir::Value),
+    Two(ir::Value, ir::Value),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Arguments {
+    env: ir::Value,
+    packet: ir::Value,
+    frame: ir::Value,
+    frame_bytes: ir::Value,
+    k: ir::Value,
+    /// In the tail only.
+    flow_data: Option<ir::Value>,
+}
+
+/// Bytes that nobody writes to while the program runs. They are not aligned; and they may not be moved
+/// above the check that proves them.
+fn of_packet() -> MemFlagsData {
+    MemFlagsData::new().with_notrap().with_readonly()
+}
+
+/// Memory of the continuation, the environment or the stack: aligned.
+fn of_run() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+/// Variables of a flow; the engine may have put them anywhere.
+fn of_flow() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+pub(crate) struct Lowering<'a> {
+    graph: &'a Graph,
+    plan: &'a Plan,
+    layout: &'a Layout,
+    maxima: &'a [u64],
+    part: Part,
+    b: FunctionBuilder<'a>,
+    arguments: Arguments,
+    blocks: Vec<Option<ir::Block>>,
+    values: Vec<Parts>,
+    variables: Vec<Option<[Variable; 2]>>,
+    fuels: Vec<Variable>,
+    /// The array of words for calls of the host, and its size.
+    words: Option<(ir::StackSlot, usize)>,
+}
+
+/// What both functions share.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    pub graph: &'a Graph,
+    pub plan: &'a Plan,
+    pub layout: &'a Layout,
+    /// By value: the largest number it can be.
+    pub maxima: Vec<u64>,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(graph: &'a Graph, plan: &'a Plan, layout: &'a Layout) -> Self {
+        Self { graph, plan, layout, maxima: ranges::maxima(graph, plan) }
+    }
+
+    /// Fills `function` with the code of `part`.
+    pub(crate) fn lower(
+        &'a self,
+        part: Part,
+        function: &'a mut ir::Function,
+        context: &'a mut FunctionBuilderContext,
+        config: TargetFrontendConfig,
+    ) {
+        function.signature = part.signature(config.default_call_conv);
+        let mut b = FunctionBuilder::new(function, context);
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let params = b.block_params(entry);
+        let arguments = Arguments {
+            env: params[0],
+            packet: params[1],
+            frame: params[2],
+            frame_bytes: params[3],
+            k: params[4],
+            flow_data: params.get(5).copied(),
+        };
+        let flags = params.get(6).copied();
+        let mut lowering = Lowering {
+            graph: self.graph,
+            plan: self.plan,
+            layout: self.layout,
+            maxima: &self.maxima,
+            part,
+            b,
+            arguments,
+            blocks: vec![None; self.graph.blocks.len()],
+            values: vec![Parts::None; self.graph.values.len()],
+            variables: vec![None; self.graph.values.len()],
+            fuels: Vec::new(),
+            words: None,
+        };
+        lowering.declare();
+        match flags {
+            None => lowering.enter(),
+            Some(flags) => lowering.resume(flags),
+        }
+        lowering.fill();
+        lowering.b.seal_all_blocks();
+        lowering.b.finalize(config);
+    }
+}
+
+impl<'a> Lowering<'a> {
+    fn order(&self) -> &'a [Block] {
+        match self.part {
+            Part::Head => &self.plan.head,
+            Part::Tail => &self.plan.tail,
+        }
+    }
+
+    /// Makes the blocks with their parameters, the variables and the counters.
+    fn declare(&mut self) {
+        for &block in self.order() {
+            let made = self.b.create_block();
+            self.blocks[block.index()] = Some(made);
+            let data = self.graph.block(block);
+            for &param in &data.params {
+                for ty in clif_types(self.graph.type_of(param)) {
+                    self.b.append_block_param(made, *ty);
+                }
+            }
+            if let Terminator::Done { reason: Some(_), .. } = data.terminator {
+                self.b.set_cold_block(made);
+            }
+        }
+        if self.part == Part::Tail {
+            for (index, ty) in self.graph.values.iter().enumerate() {
+                if self.plan.crosses[index] {
+                    let types = clif_types(*ty);
+                    let first = self.b.declare_var(types[0]);
+                    let second = if types.len() == 2 { self.b.declare_var(types[1]) } else { first };
+                    self.variables[index] = Some([first, second]);
+                }
+            }
+        }
+        self.fuels = (0..self.graph.fuels).map(|_| self.b.declare_var(types::I64)).collect();
+        let zero = self.b.ins().iconst(types::I64, 0);
+        for &fuel in &self.fuels {
+            self.b.def_var(fuel, zero);
+        }
+    }
+
+    /// The head starts at the graph's entry.
+    fn enter(&mut self) {
+        let entry = self.made(self.graph.entry);
+        self.b.ins().jump(entry, &[]);
+    }
+
+    /// The tail goes on after the lookup that the continuation names.
+    fn resume(&mut self, flags: ir::Value) {
+        let mut switch = Switch::new();
+        let mut resumed = Vec::new();
+        for (number, crossing) in self.plan.crossings.iter().enumerate() {
+            if self.blocks[crossing.then.index()].is_some() {
+                let block = self.b.create_block();
+                switch.set_entry(number as u128, block);
+                resumed.push((block, crossing));
+            }
+        }
+        let never = self.b.create_block();
+        self.b.set_cold_block(never);
+        let k = self.arguments.k;
+        let number = self.b.ins().load(types::I32, of_run(), k, offset_of!(Continuation, resume) as i32);
+        switch.emit(&mut self.b, number, never);
+        self.b.switch_to_block(never);
+        self.b.ins().trap(ir::TrapCode::unwrap_user(1));
+        for (block, crossing) in resumed {
+            self.b.switch_to_block(block);
+            let mut slot = 0;
+            for &value in &crossing.values {
+                let loaded = self.load_live(value, &mut slot);
+                self.define(value, loaded);
+            }
+            for fuel in &self.plan.fuels {
+                let spent = self.b.ins().load(types::I64, of_run(), k, live_offset(&mut slot));
+                self.b.def_var(self.fuels[fuel.index()], spent);
+            }
+            let responder = self.b.ins().band_imm_u(flags, 1);
+            let responder = self.b.ins().ireduce(types::I8, responder);
+            let new = self.b.ins().ushr_imm_u(flags, 1);
+            let new = self.b.ins().ireduce(types::I8, new);
+            let then = self.made(crossing.then);
+            self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
+        }
+    }
+
+    fn load_live(&mut self, value: Value, slot: &mut usize) -> Parts {
+        let k = self.arguments.k;
+        let mut load = |ty| self.b.ins().load(ty, of_run(), k, live_offset(slot));
+        match self.graph.type_of(value) {
+            Type::Bool => {
+                let word = load(types::I64);
+                Parts::One(self.b.ins().ireduce(types::I8, word))
+            }
+            Type::Int => Parts::One(load(types::I64)),
+            Type::Buf => Parts::Two(load(types::I64), load(types::I64)),
+            Type::Flow(_) => Parts::None,
+        }
+    }
+
+    /// Saves what lives across the lookup that ends `from`.
+    fn save_live(&mut self, from: Block) -> usize {
+        let number = self.plan.crossings.iter().position(|crossing| crossing.from == from);
+        let number = number.expect("the plan knows every lookup");
+        let mut slot = 0;
+        for &value in &self.plan.crossings[number].values {
+            match self.read(value) {
+                Parts::None => {}
+                Parts::One(_) => {
+                    let word = self.word(value);
+                    self.store_live(word, &mut slot);
+                }
+                Parts::Two(address, bytes) => {
+                    self.store_live(address, &mut slot);
+                    self.store_live(bytes, &mut slot);
+                }
+            }
+        }
+        for fuel in &self.plan.fuels {
+            let spent = self.b.use_var(self.fuels[fuel.index()]);
+            self.store_live(spent, &mut slot);
+        }
+        number
+    }
+
+    fn store_live(&mut self, word: ir::Value, slot: &mut usize) {
+        let k = self.arguments.k;
+        self.b.ins().store(of_run(), word, k, live_offset(slot));
+    }
+
+    fn fill(&mut self) {
+        for &block in self.order() {
+            let made = self.made(block);
+            self.b.switch_to_block(made);
+            let data = self.graph.block(block);
+            let mut params = self.b.block_params(made).to_vec().into_iter();
+            let mut next = || params.next().expect("a block's parameters were declared");
+            let parts: Vec<Parts> = data
+                .params
+                .iter()
+                .map(|&param| match clif_types(self.graph.type_of(param)).len() {
+                    0 => Parts::None,
+                    1 => Parts::One(next()),
+                    _ => Parts::Two(next(), next()),
+                })
+                .collect();
+            for (&param, parts) in data.params.iter().zip(parts) {
+                self.define(param, parts);
+            }
+            for inst in &data.insts {
+                self.inst(inst);
+            }
+            self.terminator(block, &data.terminator);
+        }
+    }
+
+    fn made(&self, block: Block) -> ir::Block {
+        self.blocks[block.index()].expect("a block of this function")
+    }
+
+    fn define(&mut self, value: Value, parts: Parts) {
+        match (self.variables[value.index()], parts) {
+            (None, _) | (Some(_), Parts::None) => self.values[value.index()] = parts,
+            (Some([first, _]), Parts::One(a)) => self.b.def_var(first, a),
+            (Some([first, second]), Parts::Two(a, b)) => {
+                self.b.def_var(first, a);
+                self.b.def_var(second, b);
+            }
+        }
+    }
+
+    fn read(&mut self, value: Value) -> Parts {
+        match self.plan.known[value.index()] {
+            Some(Known::Int(number)) => return Parts::One(self.b.ins().iconst(types::I64, number as i64)),
+            Some(Known::Bool(truth)) => return Parts::One(self.b.ins().iconst(types::I8, i64::from(truth))),
+            Some(Known::Frame) => return Parts::Two(self.arguments.frame, self.arguments.frame_bytes),
+            None => {}
+        }
+        match (self.variables[value.index()], self.graph.type_of(value)) {
+            (None, _) => self.values[value.index()],
+            (Some([first, second]), Type::Buf) => Parts::Two(self.b.use_var(first), self.b.use_var(second)),
+            (Some([first, _]), _) => Parts::One(self.b.use_var(first)),
+        }
+    }
+
+    /// A bool or an int.
+    fn one(&mut self, value: Value) -> ir::Value {
+        match self.read(value) {
+            Parts::One(a) => a,
+            other => unreachable!("{value} is no number but {other:?}"),
+        }
+    }
+
+    /// Address and length of a buffer.
+    fn buf(&mut self, value: Value) -> (ir::Value, ir::Value) {
+        match self.read(value) {
+            Parts::Two(address, bytes) => (address, bytes),
+            other => unreachable!("{value} is no buffer but {other:?}"),
+        }
+    }
+
+    /// A bool or an int as 64 bits.
+    fn word(&mut self, value: Value) -> ir::Value {
+        let one = self.one(value);
+        match self.graph.type_of(value) {
+            Type::Bool => self.b.ins().uextend(types::I64, one),
+            _ => one,
+        }
+    }
+
+    /// Where control goes, with its arguments.
+    fn edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
+        let mut arguments = Vec::with_capacity(target.args.len());
+        for &value in &target.args {
+            match self.read(value) {
+                Parts::None => {}
+                Parts::One(a) => arguments.push(BlockArg::Value(a)),
+                Parts::Two(a, b) => arguments.extend([BlockArg::Value(a), BlockArg::Value(b)]),
+            }
+        }
+        (self.made(target.block), arguments)
+    }
+}
+
+fn clif_types(ty: Type) -> &'static [ir::Type] {
+    match ty {
+        Type::Bool => &[types::I8],
+        Type::Int => &[types::I64],
+        Type::Buf => &[types::I64, types::I64],
+        Type::Flow(_) => &[],
+    }
+}
+
+fn live_offset(slot: &mut usize) -> i32 {
+    *slot += 1;
+    (offset_of!(Continuation, live) + 8 * (*slot - 1)) as i32
+}
+
+/// The status of a packet that is through.
+fn done(reason: Option<DropReason>) -> u64 {
+    reason.map_or(DONE, |reason| DONE_WITH + reason as u64)
+}
+
+/// Where native code finds the inputs of a residual filter.
+fn env_offsets() -> (i32, i32) {
+    (offset_of!(Env<'_>, numbers) as i32, offset_of!(Env<'_>, bytes) as i32)
+}

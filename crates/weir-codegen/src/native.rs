@@ -1,0 +1,316 @@
+//! The module of machine code, its memory, and calling it.
+
+use crate::host::{Bytes, Env};
+use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, RESTART, Source};
+use crate::plan::Plan;
+use crate::stub::patterns::Patterns;
+use crate::{CompileError, Effort};
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{Context, ir};
+use cranelift_frontend::FunctionBuilderContext;
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module, ModuleError};
+use std::fmt::{self, Write as _};
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
+use weir_ir::graph::{Graph, Table};
+use weir_packet::{DropReason, PacketMeta};
+
+type Head = unsafe extern "C" fn(*mut Env<'_>, *const PacketMeta, *const u8, usize, *mut Continuation) -> u64;
+type Tail = unsafe extern "C" fn(
+    *mut Env<'_>,
+    *const PacketMeta,
+    *const u8,
+    usize,
+    *mut Continuation,
+    *mut u8,
+    u64,
+) -> u64;
+
+/// Inputs of a residual filter that are handed over without allocation.
+const INPUTS_WITHOUT_ALLOCATION: usize = 32;
+
+/// A compiled question. See the crate's documentation for why calling it is sound.
+pub struct NativeProgram {
+    graph: Graph,
+    layout: Layout,
+    plan: Plan,
+    patterns: Patterns,
+    effort: Effort,
+    /// Sets programs apart in the stamps of continuations.
+    number: u32,
+    code_bytes: usize,
+    head: Head,
+    tail: Option<Tail>,
+    /// Owns the memory that `head` and `tail` lie in.
+    module: ManuallyDrop<Mutex<JITModule>>,
+}
+
+impl fmt::Debug for NativeProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeProgram")
+            .field("graph", &self.graph.name)
+            .field("code_bytes", &self.code_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for NativeProgram {
+    fn drop(&mut self) {
+        // SAFETY: `module` is taken once, here.
+        let module = unsafe { ManuallyDrop::take(&mut self.module) };
+        let module = module.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: nobody runs the code, for that takes a reference to the program, and `head` and `tail`
+        // go with it.
+        unsafe { module.free_memory() };
+    }
+}
+
+impl NativeProgram {
+    pub(crate) fn new(graph: Graph, effort: Effort) -> Result<Self, CompileError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        crate::stub::verify::verify(&graph).map_err(|faults| CompileError::Unverified(faults.to_string()))?;
+        probe_executable_memory()?;
+        let patterns = Patterns::compile(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
+        let plan = Plan::of(&graph)?;
+        let layout = Layout::of(&graph);
+        let mut module = module(isa(effort)?, &graph)?;
+
+        let source = Source::new(&graph, &plan, &layout);
+        let mut code_bytes = 0;
+        let mut define = |part: Part| {
+            let signature = part.signature(module.isa().default_call_conv());
+            let id = module.declare_function(part.name(), Linkage::Export, &signature).map_err(backend)?;
+            let mut context = module.make_context();
+            let config = module.isa().frontend_config();
+            source.lower(part, &mut context.func, &mut FunctionBuilderContext::new(), config);
+            module.define_function(id, &mut context).map_err(backend)?;
+            code_bytes += context.compiled_code().map_or(0, |code| code.code_buffer().len());
+            Ok(id)
+        };
+        let head = define(Part::Head)?;
+        let tail = if plan.tail.is_empty() { None } else { Some(define(Part::Tail)?) };
+        module.finalize_definitions().map_err(backend)?;
+        let address = |id| module.get_finalized_function(id);
+        // SAFETY: the function was compiled with the signature of `Head` in the host's calling
+        // convention; its memory is freed only when the program is dropped.
+        let head = unsafe { std::mem::transmute::<*const u8, Head>(address(head)) };
+        // SAFETY: the same with `Tail`.
+        let tail = tail.map(|id| unsafe { std::mem::transmute::<*const u8, Tail>(address(id)) });
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let module = ManuallyDrop::new(Mutex::new(module));
+        Ok(Self { graph, layout, plan, patterns, effort, number, code_bytes, head, tail, module })
+    }
+
+    /// Bytes of machine code.
+    pub fn code_bytes(&self) -> usize {
+        self.code_bytes
+    }
+
+    /// Both functions as Cranelift saw them and as it compiled them. Compiles them once more.
+    pub fn code_text(&self) -> String {
+        let mut text = String::new();
+        let source = Source::new(&self.graph, &self.plan, &self.layout);
+        let parts = [Part::Head, Part::Tail];
+        for part in &parts[..1 + usize::from(self.tail.is_some())] {
+            if let Err(error) = self.write_code(&mut text, &source, *part) {
+                // It compiled before: with the same graph, processor and effort it does so again.
+                unreachable!("{}: {error}", part.name());
+            }
+        }
+        text
+    }
+
+    fn write_code(&self, text: &mut String, source: &Source<'_>, part: Part) -> Result<(), CompileError> {
+        let isa = isa(self.effort)?;
+        let mut context = Context::new();
+        context.set_disasm(true);
+        let name = ir::UserFuncName::testcase(part.name());
+        context.func.name = name;
+        let mut scratch = FunctionBuilderContext::new();
+        source.lower(part, &mut context.func, &mut scratch, isa.frontend_config());
+        let clif = context.func.display().to_string();
+        let code = context
+            .compile(&*isa, &mut ControlPlane::default())
+            .map_err(|error| CompileError::Backend(error.inner.to_string()))?;
+        let bytes = code.code_buffer().len();
+        let machine = code.vcode.as_deref().unwrap_or_default();
+        let name = part.name();
+        let written = write!(text, "; {name}\n{clif}\n; {name}: {bytes} bytes on {isa}\n{machine}\n");
+        written.map_err(|error| CompileError::Backend(error.to_string()))
+    }
+
+    /// Ties a continuation to this program and this frame.
+    fn stamp(&self, frame: &[u8]) -> u32 {
+        let mixed =
+            (frame.as_ptr() as u64).rotate_left(32) ^ (frame.len() as u64) << 8 ^ u64::from(self.number);
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
+    fn env<'a>(&'a self, k: *mut Continuation) -> Env<'a> {
+        Env {
+            numbers: ptr::null(),
+            bytes: ptr::null(),
+            graph: &self.graph,
+            patterns: &self.patterns,
+            host: None,
+            flow_id: 0,
+            flow_data: ptr::null_mut(),
+            flow_bytes: 0,
+            k,
+            fault: None,
+        }
+    }
+
+    fn run_head(&self, env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
+        let k = env.k;
+        // SAFETY: `packet`, `frame` and what `env` refers to are borrowed until the call returns; the
+        // graph was verified, so that nothing is loaded beyond them.
+        let status = unsafe { (self.head)(env, packet, frame.as_ptr(), frame.len(), k) };
+        if let Some(fault) = env.fault.take() {
+            std::panic::resume_unwind(fault);
+        }
+        status
+    }
+
+    fn step(&self, status: u64, frame: &[u8], k: &mut Continuation) -> Step {
+        match status {
+            LOOKUP => {
+                k.reserved = self.stamp(frame);
+                Step::Lookup
+            }
+            RESTART => Step::Restart,
+            status => {
+                k.buffers.clear();
+                match status {
+                    DONE => Step::Done(None),
+                    status => Step::Done(DropReason::from_number((status - DONE_WITH) as u8)),
+                }
+            }
+        }
+    }
+}
+
+impl Program for NativeProgram {
+    fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
+        assert_eq!(self.plan.inputs, (0, 0), "a residual filter is asked, it runs on no packet");
+        k.buffers.clear();
+        let status = self.run_head(&mut self.env(k), packet, frame);
+        self.step(status, frame, k)
+    }
+
+    fn resume(
+        &self,
+        host: &mut dyn Host,
+        packet: &PacketMeta,
+        frame: &[u8],
+        flow: FlowRecord<'_>,
+        responder: bool,
+        new: bool,
+        k: &mut Continuation,
+    ) -> Step {
+        let tail = self.tail.expect("a program without lookups is never resumed");
+        assert_eq!(k.reserved, self.stamp(frame), "resumed with another packet than the head ran on");
+        let needed = self.layout.size(Table(k.table));
+        assert!(flow.data.len() >= needed, "a flow record of {} of {needed} bytes", flow.data.len());
+        let flow_data = flow.data.as_mut_ptr();
+        let mut env =
+            Env { host: Some(host), flow_id: flow.id, flow_data, flow_bytes: flow.data.len(), ..self.env(k) };
+        let flags = u64::from(responder) | u64::from(new) << 1;
+        let k: *mut Continuation = env.k;
+        // SAFETY: as in `run_head`; what the continuation holds was saved by this program for this frame,
+        // and its buffers are kept in it. The flow record is long enough for all its variables.
+        let status = unsafe { tail(&mut env, packet, frame.as_ptr(), frame.len(), k, flow_data, flags) };
+        if let Some(fault) = env.fault.take() {
+            std::panic::resume_unwind(fault);
+        }
+        // SAFETY: `k` was borrowed for the whole of this call, and native code has returned.
+        self.step(status, frame, unsafe { &mut *k })
+    }
+
+    fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64 {
+        let (numbers_min, bytes_min) = self.plan.inputs;
+        assert!(numbers.len() >= numbers_min, "{} of {numbers_min} numbers", numbers.len());
+        assert!(bytes.len() >= bytes_min, "{} of {bytes_min} byte strings", bytes.len());
+        let as_native = |bytes: &&[u8]| Bytes { address: bytes.as_ptr(), length: bytes.len() };
+        let mut few = [Bytes { address: ptr::null(), length: 0 }; INPUTS_WITHOUT_ALLOCATION];
+        let many: Vec<Bytes>;
+        let inputs = if bytes.len() <= few.len() {
+            few.iter_mut().zip(bytes).for_each(|(native, bytes)| *native = as_native(bytes));
+            &few[..]
+        } else {
+            many = bytes.iter().map(as_native).collect();
+            &many[..]
+        };
+        k.buffers.clear();
+        let mut env = Env { numbers: numbers.as_ptr(), bytes: inputs.as_ptr(), ..self.env(k) };
+        let status = self.run_head(&mut env, &PacketMeta::default(), &[]);
+        assert_ne!(status, LOOKUP, "a residual filter has no flows to look up");
+        k.terms
+    }
+}
+
+/// The target, once per process and effort.
+fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
+    static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let make = || {
+        let mut flags = settings::builder();
+        let set = [
+            ("opt_level", if effort == Effort::Thorough { "speed" } else { "none" }),
+            ("use_colocated_libcalls", "false"),
+            ("is_pic", "false"),
+            ("probestack_strategy", "inline"),
+            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ];
+        for (flag, value) in set {
+            flags.set(flag, value).map_err(|error| format!("{flag}: {error}"))?;
+        }
+        let builder = cranelift_native::builder().map_err(str::to_owned)?;
+        builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
+    };
+    ISAS[effort as usize].get_or_init(make).clone().map_err(CompileError::UnknownProcessor)
+}
+
+fn module(isa: OwnedTargetIsa, graph: &Graph) -> Result<JITModule, CompileError> {
+    let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+    // Address space only: pages are taken as code fills them. An instruction is some tens of bytes.
+    let things: usize = graph.blocks.iter().map(|block| 4 + block.insts.len() + block.params.len()).sum();
+    let sets: usize = graph.sets.iter().map(Vec::len).sum();
+    let reserve = (1 << 20) + 1024 * (things + sets);
+    let memory = ArenaMemoryProvider::new_with_size(reserve)
+        .map_err(|error| CompileError::NoExecutableMemory(error.to_string()))?;
+    builder.memory_provider(Box::new(memory));
+    Ok(JITModule::new(builder))
+}
+
+/// Whether memory that was written may be executed: systems that are locked down forbid it, and the
+/// module would not survive learning of it.
+fn probe_executable_memory() -> Result<(), CompileError> {
+    let forbidden = |error: region::Error| CompileError::NoExecutableMemory(error.to_string());
+    let mut page = region::alloc(1, region::Protection::READ_WRITE).map_err(forbidden)?;
+    let bytes = page.as_mut_ptr::<u8>();
+    // SAFETY: the page is ours, and was just made writable.
+    unsafe { bytes.write(0) };
+    // SAFETY: nothing refers to the page.
+    unsafe { region::protect(bytes, 1, region::Protection::READ_EXECUTE) }.map_err(forbidden)
+}
+
+fn backend(error: ModuleError) -> CompileError {
+    match error {
+        ModuleError::Allocation { err } => CompileError::NoExecutableMemory(err.to_string()),
+        other => CompileError::Backend(format!("{other:?}")),
+    }
+}
