@@ -77,7 +77,7 @@ fn ask(question: &Question, trace: &str, options: &Options, programs: &Programs)
         return Ok(None);
     }
     if !file.exists() {
-        return Err(format!("bench/data/{trace}.pcap is missing: sudo cargo xtask traces {trace}"));
+        return Err(format!("bench/data/{trace}.pcap is missing: cargo xtask traces {trace}, as root"));
     }
     warm(&file)?;
     for round in 0..options.runs {

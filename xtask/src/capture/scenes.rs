@@ -161,8 +161,8 @@ pub const SCENES: &[Scene] = &[
 pub fn describe(name: &str, frames: u64, bytes: u64, facts: &Facts) -> String {
     let mut page = format!(
         "# {name}.pcap\n\n\
-         {frames} frames, {bytes} bytes, Ethernet, recorded by `sudo cargo xtask capture`: real clients and servers \
-         (nginx, curl,\nopenssl, OpenSSH, dnsmasq, ping) in network namespaces, on the client's side of a router. \
+         {frames} frames, {bytes} bytes, Ethernet, recorded by `cargo xtask capture` as root: real clients and servers \
+         (nginx,\ncurl, openssl, OpenSSH, dnsmasq, ping) in network namespaces, on the client's side of a router. \
          Nothing in it is\nanybody's: addresses and names are those reserved for documentation, keys were thrown \
          away.\n\n\
          `{name}.expect.json` holds what the servers themselves logged meanwhile; tests compare with it.\n\n\

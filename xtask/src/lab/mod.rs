@@ -26,6 +26,7 @@ pub const SERVER_V4: &str = "198.51.100.10";
 pub const SCRATCH: &str = "/run/lab";
 
 const TOOLS: &[(&str, &str)] = &[
+    ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
     ("mount", "mount"),
     ("ip", "iproute2"),
@@ -42,6 +43,9 @@ const TOOLS: &[(&str, &str)] = &[
     ("dig", "bind9-dnsutils"),
 ];
 
+/// setpriv's words: when this process is gone, unshare goes, and with it everything inside.
+const CELL: &str = "--pdeathsig KILL unshare --mount --pid --net --fork --kill-child --mount-proc --";
+
 /// Runs this same chore again inside fresh namespaces, unless it is there already.
 ///
 /// Returns `true` for the inner run, which should do the work; the outer run gets `false` when the
@@ -54,13 +58,13 @@ pub fn enter(chore: &str, args: &[String]) -> Result<bool> {
     if !std::path::Path::new("/dev/net/tun").exists() {
         return Err("missing: /dev/net/tun (modprobe tun)".into());
     }
-    let id = output(Command::new("id").arg("-u"))?;
-    if id.trim() != "0" {
-        return Err("making network namespaces and recording on them takes root; run it with sudo".into());
-    }
     let own = std::env::current_exe().map_err(said("own path"))?;
-    let status = Command::new("unshare")
-        .args(["--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", "--"])
+    if output(Command::new("id").arg("-u"))?.trim() != "0" {
+        let line = format!("sudo {} {chore} {}", own.display(), args.join(" "));
+        return Err(format!("making network namespaces and recording on them takes root:\n  {line}"));
+    }
+    let status = Command::new("setpriv")
+        .args(CELL.split(' '))
         .arg(own)
         .arg(chore)
         .args(args)
