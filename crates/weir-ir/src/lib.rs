@@ -12,5 +12,7 @@ pub mod abi;
 pub mod build;
 pub mod dominators;
 pub mod graph;
+pub mod interpret;
 pub mod liveness;
+pub mod patterns;
 pub mod text;

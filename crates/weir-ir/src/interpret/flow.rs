@@ -1,0 +1,138 @@
+//! Instructions that touch the flow or call the engine.
+
+use super::run::{Run, Tail, cut};
+use crate::abi::{FlowRecord, Ordered};
+use crate::graph::{Inst, Op, Value, Var, VarKind};
+
+impl Tail<'_> {
+    /// The flow, lent on.
+    fn flow(&mut self) -> FlowRecord<'_> {
+        FlowRecord { id: self.flow.id, data: self.flow.data }
+    }
+
+    /// The host and the flow, lent on.
+    fn parts(&mut self) -> (&mut dyn crate::abi::Host, FlowRecord<'_>) {
+        (self.host, FlowRecord { id: self.flow.id, data: self.flow.data })
+    }
+}
+
+impl<'t> Run<'_, 't> {
+    pub(super) fn flow_inst(&mut self, inst: &Inst) {
+        match &inst.op {
+            Op::Get { var, side, .. } => {
+                let word = self.get_var(*var, *side);
+                self.set(inst.results[0], word);
+            }
+            Op::Set { var, side, value, .. } => self.set_var(*var, *side, self.int(*value)),
+            Op::Append { var, letter, .. } => self.append(*var, self.int(*letter) as u8),
+            Op::SeqInsert { .. } => self.seq_insert(inst),
+            Op::SeqNext { .. } => self.seq_next(inst),
+            Op::SeqAssemble { sequence, side, .. } => {
+                let side = self.bool(*side);
+                let (host, flow) = self.tail().parts();
+                let slice = host.seq_assemble(*sequence, flow, side);
+                self.keep(inst.results[0], slice);
+            }
+            Op::Deliver { .. } => self.deliver(&inst.op),
+            Op::Emit { event, flow, values } => {
+                let values: Vec<u64> = values.iter().map(|&v| self.int(v)).collect();
+                let (host, record) = self.tail().parts();
+                host.emit(*event, flow.map(|_| record), &values);
+            }
+            op => unreachable!("`{op}` needs no flow"),
+        }
+    }
+
+    fn tail(&mut self) -> &mut Tail<'t> {
+        self.tail.as_mut().expect("the verifier: this comes after a lookup")
+    }
+
+    /// Where a variable lies in the flow's data, and its kind.
+    fn place(&self, var: Var, side: Option<Value>) -> (usize, VarKind) {
+        let layout = &self.program.layout;
+        let decl = &self.program.graph.vars[var.index()];
+        let responder = side.is_some_and(|side| self.bool(side));
+        let stride = if responder { layout.stride(decl.table) } else { 0 };
+        (layout.offset(var) + stride, decl.kind)
+    }
+
+    fn get_var(&mut self, var: Var, side: Option<Value>) -> u64 {
+        let (at, kind) = self.place(var, side);
+        let bytes = &self.tail().flow().data[at..];
+        match kind {
+            VarKind::Bits(8) | VarKind::Letters(_) => u64::from(bytes[0]),
+            VarKind::Bits(16) => u64::from(u16::from_ne_bytes([bytes[0], bytes[1]])),
+            VarKind::Bits(32) => u64::from(u32::from_ne_bytes(bytes[..4].try_into().expect("four bytes"))),
+            VarKind::Bits(_) => u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes")),
+        }
+    }
+
+    fn set_var(&mut self, var: Var, side: Option<Value>, value: u64) {
+        let (at, kind) = self.place(var, side);
+        let bytes = &mut self.tail().flow().data[at..];
+        match kind {
+            VarKind::Bits(8) | VarKind::Letters(_) => bytes[0] = value as u8,
+            VarKind::Bits(16) => bytes[..2].copy_from_slice(&(value as u16).to_ne_bytes()),
+            VarKind::Bits(32) => bytes[..4].copy_from_slice(&(value as u32).to_ne_bytes()),
+            VarKind::Bits(_) => bytes[..8].copy_from_slice(&value.to_ne_bytes()),
+        }
+    }
+
+    fn append(&mut self, var: Var, letter: u8) {
+        let (at, kind) = self.place(var, None);
+        let VarKind::Letters(max) = kind else { unreachable!("the verifier: {var} holds letters") };
+        let (count, letters) = self.tail().flow().data[at..][..usize::from(max) + 1]
+            .split_first_mut()
+            .expect("a count stands before the letters");
+        let used = usize::from(*count);
+        if used < letters.len() && !letters[..used].contains(&letter) {
+            letters[used] = letter;
+            *count += 1;
+        }
+    }
+
+    fn seq_insert(&mut self, inst: &Inst) {
+        let Op::SeqInsert { sequence, side, at, buf, offset, length, span, metas, .. } = &inst.op else {
+            unreachable!("a seq_insert")
+        };
+        let (side, at, span) = (self.bool(*side), self.int(*at), self.int(*span));
+        let (offset, claimed) = (self.int(*offset), self.int(*length));
+        let mut words = [0; 4];
+        words.iter_mut().zip(metas).for_each(|(word, &meta)| *word = self.int(meta));
+        let (tail, bytes) = self.tail_and_bytes(*buf);
+        let bytes = cut(bytes, offset, claimed);
+        let (host, flow) = tail.parts();
+        let metas = &words[..metas.len().min(4)];
+        let (status, skip) = host.seq_insert(*sequence, flow, side, at, bytes, claimed, span, metas);
+        self.set(inst.results[0], status);
+        self.set(inst.results[1], skip);
+    }
+
+    fn seq_next(&mut self, inst: &Inst) {
+        let Op::SeqNext { sequence, side, .. } = inst.op else { unreachable!("a seq_next") };
+        let side = self.bool(side);
+        let (host, flow) = self.tail().parts();
+        let next = host.seq_next(sequence, flow, side);
+        let found = next.is_some();
+        let Ordered { gap_bytes, bytes, claimed_bytes, metas } = next.unwrap_or_default();
+        let words = [u64::from(found), gap_bytes, 0, 0, claimed_bytes].into_iter().chain(metas);
+        for (&result, word) in inst.results.iter().zip(words) {
+            self.set(result, word);
+        }
+        // A slice is its own buffer, so its bytes start at offset 0.
+        self.keep(inst.results[2], bytes);
+    }
+
+    fn deliver(&mut self, op: &Op) {
+        let Op::Deliver { flow, side, gap, buf, offset, length } = op else { unreachable!("a deliver") };
+        let crate::graph::Type::Flow(table) = self.program.graph.type_of(*flow) else {
+            unreachable!("the verifier: {flow} is a flow")
+        };
+        let (side, gap) = (self.bool(*side), self.int(*gap));
+        let (offset, claimed) = (self.int(*offset), self.int(*length));
+        let (tail, bytes) = self.tail_and_bytes(*buf);
+        let bytes = cut(bytes, offset, claimed);
+        let (host, flow) = tail.parts();
+        host.deliver(table, flow, side, gap, bytes, claimed);
+    }
+}

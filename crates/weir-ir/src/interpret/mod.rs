@@ -1,0 +1,145 @@
+//! The reference meaning of graphs: runs one, instruction by instruction, in plain safe code.
+//!
+//! It runs graphs that [`crate::verify`] accepts; others may make it panic, never worse. Native code
+//! must do the same on every packet, and filters explain themselves with [`Interpreter::trace`].
+//!
+//! A buffer never starts anywhere but at the start of the frame, of a kept slice or of an input; so a
+//! number and a length tell it, and that is what lives across lookups.
+
+mod arithmetic;
+mod flow;
+mod run;
+mod trace;
+
+pub use arithmetic::member;
+pub use trace::TraceStep;
+
+use crate::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
+use crate::graph::{Block, Graph, Terminator, Type, Value};
+use crate::liveness::{Liveness, live_words, lookups};
+use crate::patterns::{PatternError, Patterns};
+use run::{Record, Registers, Run, Tail};
+use std::sync::Mutex;
+use weir_packet::PacketMeta;
+
+/// A graph, ready to be interpreted.
+#[derive(Debug)]
+pub struct Interpreter {
+    graph: Graph,
+    layout: Layout,
+    patterns: Patterns,
+    crossings: Vec<Crossing>,
+    /// The number of each block's crossing.
+    resumes: Vec<u32>,
+    /// Registers that nobody runs on now. Kept so that a packet costs no allocation.
+    spare: Mutex<Vec<Registers>>,
+}
+
+/// A lookup, as seen by what goes on after it.
+#[derive(Debug)]
+struct Crossing {
+    then: Block,
+    live: Vec<Value>,
+}
+
+impl Interpreter {
+    /// Prepares a graph, which should be verified.
+    ///
+    /// # Errors
+    /// A regular expression does not compile.
+    pub fn new(graph: Graph) -> Result<Self, PatternError> {
+        let patterns = Patterns::of(&graph)?;
+        let liveness = Liveness::of(&graph);
+        let mut resumes = vec![0; graph.blocks.len()];
+        let mut crossings = vec![];
+        for block in lookups(&graph) {
+            resumes[block.index()] = crossings.len() as u32;
+            let Terminator::Lookup { then, .. } = graph.block(block).terminator else { continue };
+            let live = liveness.across(&graph, block);
+            debug_assert!(live_words(&graph, &live) <= crate::abi::LIVE_VALUES_MAX, "{block}");
+            crossings.push(Crossing { then, live });
+        }
+        let layout = Layout::of(&graph);
+        Ok(Self { graph, layout, patterns, crossings, resumes, spare: Mutex::default() })
+    }
+
+    /// Runs `body` with registers; those of an earlier packet are as good, for no value is read
+    /// before it is written.
+    fn with_registers<R>(&self, body: impl FnOnce(&mut Registers) -> R) -> R {
+        let spare = || self.spare.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut registers = spare().pop().unwrap_or_else(|| Registers::of(&self.graph));
+        let result = body(&mut registers);
+        spare().push(registers);
+        result
+    }
+
+    fn start(&self, packet: &PacketMeta, record: Record<'_>, k: &mut Continuation, trace: Trace<'_>) -> Step {
+        k.buffers.clear();
+        self.with_registers(|registers| {
+            Run::new(self, packet, record, None, k, registers, trace).run(self.graph.entry)
+        })
+    }
+
+    fn go_on(
+        &self,
+        packet: &PacketMeta,
+        frame: &[u8],
+        tail: Tail<'_>,
+        bools: [bool; 2],
+        k: &mut Continuation,
+        trace: Trace<'_>,
+    ) -> Step {
+        let crossing = &self.crossings[k.resume as usize];
+        self.with_registers(|registers| {
+            let mut words = k.live.iter();
+            let mut word = || *words.next().expect("the verifier bounds what lives across a lookup");
+            for &value in &crossing.live {
+                registers.values[value.index()] = match self.graph.type_of(value) {
+                    Type::Buf => word() << 32 | word(),
+                    _ => word(),
+                };
+            }
+            let params = &self.graph.block(crossing.then).params;
+            for (param, word) in params.iter().zip([0, u64::from(bools[0]), u64::from(bools[1])]) {
+                registers.values[param.index()] = word;
+            }
+            Run::new(self, packet, Record::Frame(frame), Some(tail), k, registers, trace).run(crossing.then)
+        })
+    }
+}
+
+type Trace<'a> = Option<&'a mut Vec<TraceStep>>;
+
+impl Program for Interpreter {
+    fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
+        self.start(packet, Record::Frame(frame), k, None)
+    }
+
+    fn resume(
+        &self,
+        host: &mut dyn Host,
+        packet: &PacketMeta,
+        frame: &[u8],
+        flow: FlowRecord<'_>,
+        responder: bool,
+        new: bool,
+        k: &mut Continuation,
+    ) -> Step {
+        self.go_on(packet, frame, Tail { host, flow }, [responder, new], k, None)
+    }
+
+    fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64 {
+        match self.start(&PacketMeta::default(), Record::Inputs { numbers, bytes }, k, None) {
+            Step::Done(_) => k.terms,
+            Step::Lookup | Step::Restart => 0,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The way of one packet through a graph, for whoever asks why it did or did not match.
+
+use super::Interpreter;
+use super::run::{Record, Tail};
+use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, Ordered, Program, SEQ_ORDERED, Slice, Step};
+use crate::graph::{Block, Event, Sequence, Table, Value};
+use std::fmt;
+use weir_packet::{DropReason, PacketMeta};
+
+/// Lookups that a trace follows: more than any stack of layers has.
+const LOOKUPS_MAX: usize = 16;
+
+/// A step of a packet's way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TraceStep {
+    /// A block was entered.
+    Block(Block),
+    /// Bytes were loaded.
+    Load {
+        /// The value they became.
+        value: Value,
+        /// The buffer.
+        buf: Value,
+        /// Offset in it, displacement included.
+        offset: u64,
+        /// How many bytes.
+        bytes: u32,
+        /// The number they are.
+        word: u64,
+    },
+    /// Bytes were asked for.
+    Check {
+        /// The buffer.
+        buf: Value,
+        /// From this offset on.
+        offset: u64,
+        /// So many.
+        bytes: u32,
+        /// The buffer's length.
+        length: u32,
+        /// They were there.
+        passes: bool,
+    },
+    /// A flow was looked up; the trace goes on with a new one.
+    Lookup {
+        /// In this table.
+        table: Table,
+        /// Under this key.
+        key: [u64; KEY_WORDS],
+    },
+    /// The program asked for another flow. The trace ends.
+    Restart,
+    /// The end.
+    Done {
+        /// A bit for every term that is fulfilled.
+        terms: u64,
+        /// Why the packet could not be followed to its end, if so.
+        reason: Option<DropReason>,
+    },
+}
+
+impl fmt::Display for TraceStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceStep::Block(block) => write!(f, "{block}"),
+            TraceStep::Load { value, buf, offset, bytes, word } => {
+                let digits = *bytes as usize * 2;
+                write!(f, "    {value} = {word} (0x{word:0digits$x}), {bytes} bytes of {buf} at {offset}")
+            }
+            TraceStep::Check { buf, offset, bytes, length, passes } => {
+                let verdict = if *passes { "passes" } else { "fails" };
+                write!(f, "    {bytes} bytes at {offset} of {buf}, which has {length}: {verdict}")
+            }
+            TraceStep::Lookup { table, key } => write!(f, "    lookup {table} {key:?}"),
+            TraceStep::Restart => write!(f, "    restart"),
+            TraceStep::Done { terms, reason: None } => write!(f, "    done, terms {terms:#b}"),
+            TraceStep::Done { terms, reason: Some(reason) } => {
+                write!(f, "    done, terms {terms:#b}: {}", reason.label())
+            }
+        }
+    }
+}
+
+impl Interpreter {
+    /// Follows one packet as if it were the first of all: every lookup finds a new flow with the packet
+    /// the originator's, and all bytes are in order.
+    pub fn trace(&self, packet: &PacketMeta, frame: &[u8]) -> Vec<TraceStep> {
+        let (mut steps, mut k) = (vec![], Continuation::default());
+        let mut step = self.start(packet, Record::Frame(frame), &mut k, Some(&mut steps));
+        for id in 0..LOOKUPS_MAX {
+            if step != Step::Lookup {
+                break;
+            }
+            let mut data = vec![0; self.layout().size(Table(k.table))];
+            let flow = FlowRecord { id: id as u32, data: &mut data };
+            let tail = Tail { host: &mut FirstPacket, flow };
+            step = self.go_on(packet, frame, tail, [false, true], &mut k, Some(&mut steps));
+        }
+        steps
+    }
+}
+
+/// An engine that has seen nothing yet and keeps nothing.
+struct FirstPacket;
+
+impl Host for FirstPacket {
+    fn seq_insert(
+        &mut self,
+        _: Sequence,
+        _: FlowRecord<'_>,
+        _: bool,
+        _: u64,
+        _: &[u8],
+        _: u64,
+        _: u64,
+        _: &[u64],
+    ) -> (u64, u64) {
+        (SEQ_ORDERED, 0)
+    }
+
+    fn seq_next(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Option<Ordered> {
+        None
+    }
+
+    fn seq_assemble(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Slice {
+        Slice::default()
+    }
+
+    fn deliver(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
+
+    fn emit(&mut self, _: Event, _: Option<FlowRecord<'_>>, _: &[u64]) {}
+}
