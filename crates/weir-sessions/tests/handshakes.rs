@@ -121,6 +121,17 @@ fn tls13_is_established_by_both_sides_only() {
 }
 
 #[test]
+fn early_data_establishes_nothing() {
+    let segments = handshake("tls13-early-data");
+    let handshake = feed_one(&segments);
+    assert!(handshake.client_hello.as_ref().expect("client").has_early_data);
+    assert!(handshake.is_resumed && handshake.is_established, "{}", handshake.history);
+    // The server's answer follows the early data; without the client's Finished nothing is agreed on.
+    let answer = segments.iter().position(|(from, _)| *from == SERVER).expect("an answer");
+    assert!(!feed_one(&segments[..=answer]).is_established);
+}
+
+#[test]
 fn tls13_with_a_second_hello() {
     let handshake = feed_one(&handshake("tls13-retry"));
     let (version, _, group, history, _, is_established) = row(&handshake);
@@ -205,6 +216,26 @@ fn the_client_may_be_the_responder() {
     assert_eq!((handshake.client, handshake.history.as_str()), (SERVER, "^CsxknGIi"));
     assert!(handshake.is_established);
     assert_eq!(handshake.server_certificates.certificates().len(), 2);
+}
+
+#[test]
+fn one_direction_after_the_other_tells_the_same() {
+    for (name, segments) in support::handshakes() {
+        let facts = |segments: &[Segment]| {
+            let handshake = feed_one(segments);
+            let (version, cipher, group, _, is_resumed, is_established) = row(&handshake);
+            (version, cipher, group, is_resumed, is_established, handshake.server_certificates)
+        };
+        let of = |wanted| segments.iter().filter(move |(from, _)| *from == wanted).cloned();
+        if name != "tls12-refused" {
+            let server_first: Vec<Segment> = of(SERVER).chain(of(CLIENT)).collect();
+            assert_eq!(facts(&server_first), facts(&segments), "{name}: the server first");
+        }
+        if name != "tls13-early-data" {
+            let client_first: Vec<Segment> = of(CLIENT).chain(of(SERVER)).collect();
+            assert_eq!(facts(&client_first), facts(&segments), "{name}: the client first");
+        }
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub struct Certificate {
 impl Certificate {
     /// Reads a certificate in DER.
     pub fn parse(der: &[u8]) -> Self {
-        let sha256 = hex(&sha2::Sha256::digest(der));
+        let sha256 = digest(der);
         let Ok((_, x509)) = X509Certificate::from_der(der) else {
             return Self { sha256, ..Self::default() };
         };
@@ -155,6 +155,11 @@ impl CertificateChain {
         self.parsed.get_or_init(|| self.der().map(Certificate::parse).collect())
     }
 
+    /// SHA-256 of each certificate, hexadecimal. Computed anew at each call; parses nothing.
+    pub fn digests(&self) -> Vec<String> {
+        self.der().map(digest).collect()
+    }
+
     /// The certificate of the side itself.
     pub fn leaf(&self) -> Option<&Certificate> {
         self.certificates().first()
@@ -180,6 +185,10 @@ impl PartialEq for CertificateChain {
 }
 
 impl Eq for CertificateChain {}
+
+fn digest(der: &[u8]) -> String {
+    hex(&sha2::Sha256::digest(der))
+}
 
 fn name_matches(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix("*.") {

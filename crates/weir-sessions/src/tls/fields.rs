@@ -149,10 +149,7 @@ fn numbers<N: Copy + Into<u64>>(numbers: &[N]) -> Value<'static> {
 }
 
 fn digests(chain: &CertificateChain) -> Value<'static> {
-    if chain.is_empty() {
-        return Value::Absent;
-    }
-    Value::Texts(chain.certificates().iter().map(|certificate| certificate.sha256.clone()).collect())
+    if chain.is_empty() { Value::Absent } else { Value::Texts(chain.digests().into()) }
 }
 
 #[cfg(test)]

@@ -131,8 +131,8 @@ impl TlsParser {
 
     /// Whether a record is encrypted. In TLS 1.3 all that is has the content type of application data, and
     /// ChangeCipherSpec means nothing (RFC 8446 §5).
-    fn is_ciphertext(&mut self, from: Direction, content: u8, length_bytes: u16) -> bool {
-        let changed = self.side(from).has_changed_cipher;
+    fn is_ciphertext(&self, from: Direction, content: u8, length_bytes: u16) -> bool {
+        let changed = self.sides[from as usize].has_changed_cipher;
         match content {
             APPLICATION_DATA => true,
             SSLV2 => false,

@@ -35,7 +35,7 @@ pub fn handshakes() -> Vec<(&'static str, Vec<Segment>)> {
             vec![$(($name, parse_segments(include_str!(concat!("../handshakes/", $name, ".hex"))))),*]
         };
     }
-    all!["tls10-rsa" "tls12-full" "tls12-resumed" "tls12-client-cert" "tls12-refused" "tls13-full" "tls13-plain" "tls13-retry" "tls13-resumed"]
+    all!["tls10-rsa" "tls12-full" "tls12-resumed" "tls12-client-cert" "tls12-refused" "tls13-full" "tls13-plain" "tls13-retry" "tls13-resumed" "tls13-early-data"]
 }
 
 /// The segments of one of [`handshakes`].
