@@ -1,0 +1,441 @@
+//! Names and operators of an expression: from the tree to the model.
+
+use super::codes;
+use super::range::Range;
+use super::scope::{BelowUse, Kind, Scope, Symbol};
+use crate::diag::{Diagnostic, Span};
+use crate::model::{BinaryOp, Expr, FieldId, Side};
+use crate::syntax::ast;
+
+/// Where an expression stands: what it may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A condition in the header: earlier fields.
+    Header,
+    /// A length in the header: earlier fields; should not become negative.
+    Length,
+    /// A derived value, a key, an edge, `show`: the packet's headers, lengths, and layers below.
+    Packet,
+    /// The payload's length: like `Packet`, without the payload's length itself.
+    Payload,
+    /// Statements, sequence, events: variables too.
+    Instance,
+    /// A transition: `ordered.` too.
+    Transition,
+}
+
+impl Place {
+    fn is_header(self) -> bool {
+        matches!(self, Place::Header | Place::Length)
+    }
+
+    fn has_vars(self) -> bool {
+        matches!(self, Place::Instance | Place::Transition)
+    }
+}
+
+/// A resolved expression.
+pub(super) struct Value {
+    pub(super) expr: Expr,
+    pub(super) kind: Kind,
+    pub(super) range: Range,
+}
+
+impl Value {
+    fn number(expr: Expr, range: Range) -> Value {
+        Value { expr, kind: Kind::Number, range }
+    }
+
+    /// After a mistake that was said.
+    fn unknown() -> Value {
+        Value { expr: Expr::Number(0), kind: Kind::Unknown, range: Range::ANY }
+    }
+}
+
+/// Resolves the expressions of one protocol in one place.
+pub(super) struct Resolver<'a> {
+    pub(super) scope: &'a mut Scope,
+    pub(super) place: Place,
+    pub(super) diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl Resolver<'_> {
+    /// A value of any kind: addresses and bytes only stand alone.
+    pub(super) fn value(&mut self, expr: &ast::Expr) -> Value {
+        match &expr.kind {
+            ast::ExprKind::Name(name) => self.name(name, expr.span, false),
+            _ => self.number(expr),
+        }
+    }
+
+    /// A condition; a warning where it never or always holds.
+    pub(super) fn condition(&mut self, expr: &ast::Expr) -> Value {
+        let value = self.number(expr);
+        let literal = matches!(expr.kind, ast::ExprKind::Number(_));
+        if !literal && (value.range.is_always() || value.range.is_never()) {
+            let how = if value.range.is_always() { "always" } else { "never" };
+            self.diagnostics.push(
+                Diagnostic::warning(codes::CONSTANT_CONDITION, format!("this {how} holds")).at(expr.span),
+            );
+        }
+        value
+    }
+
+    /// A value to calculate with.
+    pub(super) fn number(&mut self, expr: &ast::Expr) -> Value {
+        match &expr.kind {
+            ast::ExprKind::Number(number) => Value::number(Expr::Number(*number), Range::one(*number)),
+            ast::ExprKind::Name(name) => {
+                let value = self.name(name, expr.span, true);
+                if value.kind.is_operand() {
+                    return value;
+                }
+                let what = value.kind.describe();
+                self.diagnostics.push(
+                    Diagnostic::error(codes::TYPE, format!("`{name}` is {what}, a number is needed"))
+                        .at(expr.span)
+                        .help(
+                            "addresses of up to 64 bits count as numbers; longer ones can only stand alone",
+                        ),
+                );
+                Value::unknown()
+            }
+            ast::ExprKind::Not(inner) => {
+                let inner = self.number(inner);
+                Value::number(Expr::Not(Box::new(inner.expr)), inner.range.not())
+            }
+            ast::ExprKind::Binary(op, left, right) => self.binary(*op, left, right, expr.span),
+            ast::ExprKind::In(inner, ranges) => self.set(inner, ranges),
+            ast::ExprKind::Choose(condition, then, otherwise) => self.choose(condition, then, otherwise),
+        }
+    }
+
+    fn binary(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr, span: Span) -> Value {
+        let a = self.number(left);
+        // `length >= 2 and length - 2 < 9`: the right side only counts where the left one holds.
+        let b = match op {
+            BinaryOp::LogicalAnd => self.assuming(&a.expr, true, |resolver| resolver.number(right)),
+            BinaryOp::LogicalOr => self.assuming(&a.expr, false, |resolver| resolver.number(right)),
+            _ => self.number(right),
+        };
+        let known = a.kind != Kind::Unknown && b.kind != Kind::Unknown;
+        if op == BinaryOp::Sub && self.place == Place::Length && known && a.range.low < b.range.high {
+            let diagnostic =
+                Diagnostic::warning(codes::NEGATIVE_LENGTH, "this length can be negative; it is 0 then")
+                    .label(span, format!("from {} - {}", a.range.low, b.range.high));
+            let remedy = self.remedy(&a.expr, b.range.high);
+            self.diagnostics.push(diagnostic.help(remedy));
+        }
+        let range = Range::binary(op, a.range, b.range);
+        Value::number(Expr::Binary(op, Box::new(a.expr), Box::new(b.expr)), range)
+    }
+
+    /// What makes `left - at_most` safe.
+    fn remedy(&self, left: &Expr, at_most: u64) -> String {
+        let scaled = match left {
+            Expr::Field(id) => Some((*id, 1)),
+            Expr::Binary(BinaryOp::Mul, field, factor) => match (&**field, &**factor) {
+                (Expr::Field(id), Expr::Number(factor @ 1..)) => Some((*id, *factor)),
+                _ => None,
+            },
+            _ => None,
+        };
+        match scaled {
+            Some((id, factor)) => {
+                let least = at_most.div_ceil(factor);
+                let high = self.scope.ranges[usize::from(id.0)].high;
+                if least <= high {
+                    return format!(
+                        "malformed packets are refused by a constraint on the field: `where >= {least}`"
+                    );
+                }
+                "the field is never that large".to_string()
+            }
+            None => "a constraint such as `where >= 5` on a field, or an `if`, makes it safe".to_string(),
+        }
+    }
+
+    fn set(&mut self, inner: &ast::Expr, ranges: &[(u64, u64, Span)]) -> Value {
+        let value = self.number(inner);
+        for &(low, high, span) in ranges {
+            let meets = Range { low: low.min(high), high }.meet(value.range).is_some();
+            if low <= high && !meets {
+                let (least, most) = (value.range.low, value.range.high);
+                self.diagnostics.push(
+                    Diagnostic::warning(codes::CONSTANT_CONDITION, "the value is never this")
+                        .at(span)
+                        .label(inner.span, format!("{least} to {most}")),
+                );
+            }
+        }
+        let list = ranges.iter().map(|&(low, high, _)| (low, high)).collect();
+        Value::number(Expr::In(Box::new(value.expr), list), Range::TRUTH)
+    }
+
+    fn choose(&mut self, condition: &ast::Expr, then: &ast::Expr, otherwise: &ast::Expr) -> Value {
+        let condition = self.condition(condition);
+        let a = self.assuming(&condition.expr, true, |resolver| resolver.number(then));
+        let b = self.assuming(&condition.expr, false, |resolver| resolver.number(otherwise));
+        let expr = Expr::Choose(Box::new(condition.expr), Box::new(a.expr), Box::new(b.expr));
+        Value::number(expr, a.range.join(b.range))
+    }
+
+    /// Runs `then` with the fields' ranges narrowed by what is known of `condition`.
+    pub(super) fn assuming<T>(
+        &mut self,
+        condition: &Expr,
+        holds: bool,
+        then: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let mut known = Vec::new();
+        gather(condition, holds, &mut known);
+        let mut before = Vec::new();
+        for (id, op, number) in known {
+            let range = &mut self.scope.ranges[usize::from(id.0)];
+            if let Some(narrowed) = range.fulfilling(op, number) {
+                before.push((id, *range));
+                *range = narrowed;
+            }
+        }
+        let result = then(self);
+        for (id, range) in before.into_iter().rev() {
+            self.scope.ranges[usize::from(id.0)] = range;
+        }
+        result
+    }
+
+    // Names.
+
+    fn name(&mut self, name: &str, span: Span, number: bool) -> Value {
+        match name {
+            "payload.length" => return self.payload_length(span),
+            "rest.length" => return self.length(name, Expr::RestLength, span),
+            "header.length" => return self.length(name, Expr::HeaderLength, span),
+            "originator" | "responder" => return self.direction(name, span),
+            _ => {}
+        }
+        match name.split_once('.') {
+            Some(("below", inner)) => {
+                self.scope.below.push(BelowUse { name: inner.to_string(), span, number });
+                Value { expr: Expr::Below(inner.to_string()), kind: Kind::Unknown, range: Range::ANY }
+            }
+            Some((side @ ("me" | "peer"), inner)) => self.side(side, inner, span),
+            Some(("ordered", inner)) => self.ordered(inner, span),
+            _ => self.symbol(name, span),
+        }
+    }
+
+    fn symbol(&mut self, name: &str, span: Span) -> Value {
+        match self.scope.find(name) {
+            Some(Symbol::Field(id)) => {
+                let at = usize::from(id.0);
+                Value { expr: Expr::Field(id), kind: self.scope.kinds[at], range: self.scope.ranges[at] }
+            }
+            Some(Symbol::Presence(id)) => Value::number(Expr::Present(id), Range::TRUTH),
+            Some(Symbol::Let(id)) => {
+                let range = self.scope.let_ranges.get(usize::from(id.0)).copied().unwrap_or(Range::ANY);
+                Value::number(Expr::Let(id), range)
+            }
+            Some(Symbol::Var(id)) if self.place.has_vars() => {
+                Value::number(Expr::Var(id, Side::Both), Range::ANY)
+            }
+            Some(Symbol::Var(_)) => self.not_here(
+                name,
+                "a variable",
+                "only statements, sequences, transitions and events know an instance",
+                span,
+            ),
+            Some(Symbol::Group) => self.not_here(name, "a group", "name one of its fields", span),
+            Some(Symbol::Alias) => self.not_here(
+                name,
+                "a name for several fields",
+                "such names are for filters; name one of the fields",
+                span,
+            ),
+            None => self.unknown_name(name, span),
+        }
+    }
+
+    fn unknown_name(&mut self, name: &str, span: Span) -> Value {
+        if let Some(&declared) = self.scope.later.get(name) {
+            self.diagnostics.push(
+                Diagnostic::error(
+                    codes::TOO_EARLY,
+                    format!("`{name}` is not known yet where the header is read here"),
+                )
+                .at(span)
+                .label(declared, "declared here")
+                .help("lengths and conditions of a header use fields that stand before them"),
+            );
+            return Value::unknown();
+        }
+        let diagnostic =
+            Diagnostic::error(codes::UNKNOWN_NAME, format!("`{}` has no `{name}`", self.scope.protocol))
+                .at(span);
+        let diagnostic = if self.scope.sides.contains_key(name) {
+            diagnostic.help(format!("each side has one: write `me.{name}` or `peer.{name}`"))
+        } else {
+            diagnostic.did_you_mean(name, self.scope.candidates().iter().map(String::as_str))
+        };
+        self.diagnostics.push(diagnostic);
+        Value::unknown()
+    }
+
+    fn side(&mut self, side: &str, inner: &str, span: Span) -> Value {
+        let name = format!("{side}.{inner}");
+        if !self.place.has_vars() {
+            return self.not_here(
+                &name,
+                "a variable",
+                "only statements, sequences, transitions and events know an instance",
+                span,
+            );
+        }
+        let Some(&id) = self.scope.sides.get(inner) else {
+            let names: Vec<String> = self.scope.sides.keys().map(|var| format!("{side}.{var}")).collect();
+            let diagnostic =
+                Diagnostic::error(codes::UNKNOWN_NAME, format!("`each side` has no `{inner}`")).at(span);
+            self.diagnostics.push(diagnostic.did_you_mean(&name, names.iter().map(String::as_str)));
+            return Value::unknown();
+        };
+        let side = if side == "me" { Side::Me } else { Side::Peer };
+        Value::number(Expr::Var(id, side), Range::ANY)
+    }
+
+    fn ordered(&mut self, inner: &str, span: Span) -> Value {
+        let name = format!("ordered.{inner}");
+        if self.place != Place::Transition {
+            return self.not_here(
+                &name,
+                "a value of a packet in order",
+                "`ordered.` stands in conditions of transitions",
+                span,
+            );
+        }
+        if !self.scope.has_sequence {
+            return self.missing(&name, "sequence at … of payload", span);
+        }
+        match self.scope.find(inner) {
+            Some(Symbol::Field(id)) => {
+                let at = usize::from(id.0);
+                Value { expr: Expr::Ordered(id), kind: self.scope.kinds[at], range: self.scope.ranges[at] }
+            }
+            Some(_) => {
+                self.not_here(&name, "no field", "only fields are kept until a packet is in order", span)
+            }
+            None => self.unknown_name(inner, span),
+        }
+    }
+
+    fn payload_length(&mut self, span: Span) -> Value {
+        if self.place == Place::Payload {
+            return self.not_here(
+                "payload.length",
+                "what is being defined",
+                "`rest.length` is what the enclosing layer leaves",
+                span,
+            );
+        }
+        if !self.place.is_header() && !self.scope.has_payload {
+            return self.missing("payload.length", "payload = rest", span);
+        }
+        self.length("payload.length", Expr::PayloadLength, span)
+    }
+
+    fn length(&mut self, name: &str, expr: Expr, span: Span) -> Value {
+        if self.place.is_header() {
+            return self.not_here(
+                name,
+                "only known behind the header",
+                "lengths and conditions of a header use fields that stand before them",
+                span,
+            );
+        }
+        // Captures and reassembled datagrams are far below 4 GiB.
+        Value::number(expr, Range::of_bits(32))
+    }
+
+    fn direction(&mut self, name: &str, span: Span) -> Value {
+        if !self.place.has_vars() {
+            return self.not_here(
+                name,
+                "a direction",
+                "only statements, sequences, transitions and events know an instance",
+                span,
+            );
+        }
+        if !self.scope.two_sided {
+            return self.missing(name, "instance (…) <-> (…)", span);
+        }
+        let originator = Expr::Originator;
+        let expr = if name == "originator" { originator } else { Expr::Not(Box::new(originator)) };
+        Value::number(expr, Range::TRUTH)
+    }
+
+    fn not_here(&mut self, name: &str, what: &str, help: &str, span: Span) -> Value {
+        self.diagnostics.push(
+            Diagnostic::error(codes::NOT_HERE, format!("`{name}` can't be used here: it is {what}"))
+                .at(span)
+                .help(help),
+        );
+        Value::unknown()
+    }
+
+    fn missing(&mut self, name: &str, clause: &str, span: Span) -> Value {
+        self.diagnostics.push(
+            Diagnostic::error(codes::MISSING_CLAUSE, format!("`{name}` needs a clause that is not there"))
+                .at(span)
+                .help(format!("add `{clause}`")),
+        );
+        Value::unknown()
+    }
+}
+
+/// What a condition says of single fields: `field OP number`, all of which hold.
+fn gather(condition: &Expr, holds: bool, known: &mut Vec<(FieldId, BinaryOp, u64)>) {
+    match condition {
+        Expr::Not(inner) => gather(inner, !holds, known),
+        Expr::Binary(BinaryOp::LogicalAnd, a, b) if holds => {
+            gather(a, true, known);
+            gather(b, true, known);
+        }
+        Expr::Binary(BinaryOp::LogicalOr, a, b) if !holds => {
+            gather(a, false, known);
+            gather(b, false, known);
+        }
+        Expr::Binary(op, a, b) => {
+            let Some(op) = (if holds { Some(*op) } else { opposite(*op) }) else { return };
+            match (&**a, &**b) {
+                (Expr::Field(id), Expr::Number(number)) => known.push((*id, op, *number)),
+                (Expr::Number(number), Expr::Field(id)) => known.push((*id, mirrored(op), *number)),
+                _ => {}
+            }
+        }
+        Expr::Field(id) => known.push((*id, if holds { BinaryOp::Ne } else { BinaryOp::Eq }, 0)),
+        _ => {}
+    }
+}
+
+/// The comparison that holds where `op` does not.
+fn opposite(op: BinaryOp) -> Option<BinaryOp> {
+    Some(match op {
+        BinaryOp::Eq => BinaryOp::Ne,
+        BinaryOp::Ne => BinaryOp::Eq,
+        BinaryOp::Lt => BinaryOp::Ge,
+        BinaryOp::Ge => BinaryOp::Lt,
+        BinaryOp::Gt => BinaryOp::Le,
+        BinaryOp::Le => BinaryOp::Gt,
+        _ => return None,
+    })
+}
+
+/// The comparison with its sides swapped.
+fn mirrored(op: BinaryOp) -> BinaryOp {
+    match op {
+        BinaryOp::Lt => BinaryOp::Gt,
+        BinaryOp::Gt => BinaryOp::Lt,
+        BinaryOp::Le => BinaryOp::Ge,
+        BinaryOp::Ge => BinaryOp::Le,
+        other => other,
+    }
+}

@@ -1,0 +1,354 @@
+//! States, transitions, timeouts and events.
+
+use super::codes;
+use super::expr::{Place, Resolver};
+use super::protocol::Clauses;
+use super::scope::{Scope, duplicate};
+use crate::diag::{Diagnostic, Span};
+use crate::model::{Event, Expr, Protocol, State, Target, Timeout, Transition, Trigger};
+use crate::syntax::ast;
+use std::collections::HashMap;
+
+/// What makes events happen without a transition.
+const TRIGGERS: [(&str, Trigger); 4] = [
+    ("packet", Trigger::Packet),
+    ("ordered", Trigger::Ordered),
+    ("retransmission", Trigger::Retransmission),
+    ("out_of_window", Trigger::OutOfWindow),
+];
+
+/// States of one protocol at most.
+const STATES_MAX: usize = 256;
+
+/// Checks what follows the header's clauses, and adds it to `protocol`.
+pub(super) fn check(
+    clauses: &Clauses<'_>,
+    protocol: &mut Protocol,
+    scope: &mut Scope,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let mut checker =
+        Checker { protocol, scope, diagnostics, states: HashMap::new(), transitions: HashMap::new() };
+    checker.states(clauses);
+    for (span, transition) in &clauses.transitions {
+        checker.transition(*span, transition, clauses.states.is_some());
+    }
+    checker.find_unreachable();
+    checker.timeouts(clauses);
+    let mut events: HashMap<&str, Span> = HashMap::new();
+    for event in &clauses.events {
+        if let Some(first) = events.insert(&event.name.text, event.name.span) {
+            checker.diagnostics.push(duplicate(&event.name.text, first, event.name.span));
+        }
+        checker.event(event);
+    }
+}
+
+struct Checker<'a> {
+    protocol: &'a mut Protocol,
+    scope: &'a mut Scope,
+    diagnostics: &'a mut Vec<Diagnostic>,
+    /// Index and place of each.
+    states: HashMap<String, (usize, Span)>,
+    transitions: HashMap<String, (usize, Span)>,
+}
+
+impl Checker<'_> {
+    fn error(&mut self, code: &'static str, message: impl Into<String>, span: Span, help: &str) {
+        self.diagnostics.push(Diagnostic::error(code, message).at(span).help(help));
+    }
+
+    fn resolver(&mut self, place: Place) -> Resolver<'_> {
+        Resolver { scope: self.scope, place, diagnostics: self.diagnostics }
+    }
+
+    fn states(&mut self, clauses: &Clauses<'_>) {
+        let Some((clause, trees)) = clauses.states else { return };
+        if !self.scope.has_instance {
+            let help = "say how packets are grouped: `instance (src, dst)`";
+            self.error(codes::MISSING_CLAUSE, "`states` needs an instance", clause, help);
+        }
+        if trees.is_empty() {
+            self.error(
+                codes::EXPECTED,
+                "no state is named",
+                clause,
+                "write `states { first: start  last: accept }`",
+            );
+        }
+        let mut starts = trees.iter().filter(|state| state.start);
+        let start = starts.next().or(trees.first());
+        if let (Some(first), Some(second)) = (start, starts.next()) {
+            self.diagnostics.push(
+                Diagnostic::error(codes::DUPLICATE, "two states are the start")
+                    .at(second.name.span)
+                    .label(first.name.span, "first here"),
+            );
+        }
+        let is_start = |state: &&ast::State| start.is_some_and(|start| start.name.span == state.name.span);
+        let others = trees.iter().filter(|state| !is_start(state));
+        for state in start.into_iter().chain(others) {
+            self.state(state);
+        }
+    }
+
+    fn state(&mut self, state: &ast::State) {
+        let name = &state.name;
+        if matches!(name.text.as_str(), "any" | "restart" | "start" | "accept") || name.text.contains('.') {
+            let message = format!("no state can be called `{}`", name.text);
+            self.error(codes::RESERVED_NAME, message, name.span, "give it another name");
+        } else if let Some((_, first)) = self.states.get(&name.text) {
+            self.diagnostics.push(duplicate(&name.text, *first, name.span));
+        } else if self.protocol.states.len() >= STATES_MAX {
+            let message = format!("a protocol has at most {STATES_MAX} states");
+            self.diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(name.span));
+        } else {
+            self.states.insert(name.text.clone(), (self.protocol.states.len(), name.span));
+            self.protocol.states.push(State { name: name.text.clone(), accept: state.accept });
+        }
+    }
+
+    fn find_state(&mut self, name: &ast::Name) -> Option<usize> {
+        if let Some((index, _)) = self.states.get(&name.text) {
+            return Some(*index);
+        }
+        let names: Vec<&str> = self.protocol.states.iter().map(|state| state.name.as_str()).collect();
+        let diagnostic =
+            Diagnostic::error(codes::UNKNOWN_STATE, format!("there is no state `{}`", name.text))
+                .at(name.span)
+                .help("name it in `states { … }`")
+                .did_you_mean(&name.text, names);
+        self.diagnostics.push(diagnostic);
+        None
+    }
+
+    fn transition(&mut self, clause: Span, tree: &ast::Transition, has_states: bool) {
+        let name = &tree.name;
+        if TRIGGERS.iter().any(|(trigger, _)| *trigger == name.text) {
+            let message =
+                format!("no transition can be called `{}`: events happen by that name already", name.text);
+            self.error(codes::RESERVED_NAME, message, name.span, "give it another name");
+        }
+        if let Some((_, first)) = self.transitions.get(&name.text) {
+            self.diagnostics.push(duplicate(&name.text, *first, name.span));
+        }
+        if !has_states {
+            self.error(
+                codes::MISSING_CLAUSE,
+                "a transition needs states",
+                clause,
+                "add `states { first: start … }`",
+            );
+            return;
+        }
+        let any = tree.from.iter().find(|from| from.text == "any");
+        if let Some(any) = any.filter(|_| tree.from.len() > 1) {
+            self.error(codes::BAD_CLAUSE, "`any` stands alone", any.span, "it means every state");
+        }
+        let from = if any.is_some() {
+            Vec::new()
+        } else {
+            tree.from.iter().filter_map(|from| self.find_state(from)).collect()
+        };
+        let from_known = any.is_some() || !from.is_empty();
+        let to = if tree.to.text == "restart" {
+            Some(Target::Restart)
+        } else {
+            self.find_state(&tree.to).map(Target::State)
+        };
+        let (condition, always) = match &tree.condition {
+            Some(condition) => {
+                let value = self.resolver(Place::Transition).condition(condition);
+                (value.expr, value.range.is_always())
+            }
+            None => (Expr::Number(1), true),
+        };
+        let ordered = uses_ordered(&condition);
+        if from_known {
+            self.find_covered(&from, name.span);
+        }
+        let index = self.protocol.transitions.len();
+        self.transitions.entry(name.text.clone()).or_insert((index, name.span));
+        // Kept even where a state is unknown, so that events that name it are not wrong too.
+        let condition = if always && !ordered { Expr::Number(1) } else { condition };
+        let to = to.unwrap_or(Target::Restart);
+        self.protocol.transitions.push(Transition { name: name.text.clone(), from, to, condition, ordered });
+    }
+
+    /// A warning where an earlier transition is taken from all these states, whatever the packet.
+    fn find_covered(&mut self, from: &[usize], span: Span) {
+        let always = self.protocol.transitions.iter().filter(|one| matches!(one.condition, Expr::Number(1)));
+        let earlier: Vec<&Transition> = always.collect();
+        let covered =
+            |state: usize| earlier.iter().find(|one| one.from.is_empty() || one.from.contains(&state));
+        let mut wanted =
+            if from.is_empty() { (0..self.protocol.states.len()).collect() } else { from.to_vec() };
+        wanted.sort_unstable();
+        let takers: Option<Vec<&str>> =
+            wanted.iter().map(|&state| covered(state).map(|one| one.name.as_str())).collect();
+        if let Some(taker) = takers.as_ref().and_then(|takers| takers.first()) {
+            let first = self.transitions.get(*taker).map(|(_, span)| *span);
+            let diagnostic =
+                Diagnostic::warning(codes::DEAD_TRANSITION, "this transition is never taken").at(span);
+            let diagnostic = match first {
+                Some(first) => diagnostic.label(first, "always taken before it"),
+                None => diagnostic,
+            };
+            self.diagnostics.push(diagnostic.help(
+                "the first transition whose condition holds is taken: add a `when` to it, or move it down",
+            ));
+        }
+    }
+
+    fn find_unreachable(&mut self) {
+        let count = self.protocol.states.len();
+        let mut reached = vec![false; count];
+        let mut open = if count > 0 { vec![0] } else { Vec::new() };
+        while let Some(state) = open.pop() {
+            if std::mem::replace(&mut reached[state], true) {
+                continue;
+            }
+            for one in &self.protocol.transitions {
+                if (one.from.is_empty() || one.from.contains(&state))
+                    && let Target::State(to) = one.to
+                {
+                    open.push(to);
+                }
+            }
+        }
+        for (state, _) in self.protocol.states.iter().zip(reached).filter(|(_, reached)| !reached) {
+            let span = self.states.get(&state.name).map_or(self.protocol.span, |(_, span)| *span);
+            self.diagnostics.push(
+                Diagnostic::warning(
+                    codes::UNREACHABLE_STATE,
+                    format!("no transition leads to `{}`", state.name),
+                )
+                .at(span),
+            );
+        }
+    }
+
+    fn timeouts(&mut self, clauses: &Clauses<'_>) {
+        let mut covered = vec![false; self.protocol.states.len()];
+        let mut otherwise: Option<Timeout> = None;
+        if let Some((clause, trees)) = clauses.timeouts {
+            if !self.scope.has_instance {
+                let help = "say how packets are grouped: `instance (src, dst)`";
+                self.error(codes::MISSING_CLAUSE, "`timeout` needs an instance", clause, help);
+            }
+            for tree in trees {
+                let Some(names) = &tree.states else {
+                    if otherwise.is_some() {
+                        self.error(
+                            codes::DUPLICATE,
+                            "there is a timeout for all other states already",
+                            tree.span,
+                            "say for which states: `5s in opening`",
+                        );
+                    }
+                    otherwise = Some(Timeout { after: tree.after, states: Vec::new() });
+                    continue;
+                };
+                let mut states = Vec::new();
+                for name in names {
+                    let Some(state) = self.find_state(name) else { continue };
+                    if std::mem::replace(&mut covered[state], true) {
+                        let message = format!("`{}` has a timeout already", name.text);
+                        self.error(codes::DUPLICATE, message, name.span, "one of them is meant");
+                    }
+                    states.push(state);
+                }
+                // No states would mean all others.
+                if !states.is_empty() {
+                    self.protocol.timeouts.push(Timeout { after: tree.after, states });
+                }
+            }
+        }
+        let ends = otherwise.is_some() || (!covered.is_empty() && covered.iter().all(|covered| *covered));
+        if let Some(span) = clauses.instance_span.filter(|_| !ends) {
+            self.diagnostics.push(
+                Diagnostic::warning(codes::NO_TIMEOUT, "no timeout ends these instances")
+                    .at(span)
+                    .help("add `timeout 1m`, or `1m otherwise` to the timeouts that are there"),
+            );
+        }
+        self.protocol.timeouts.extend(otherwise);
+    }
+
+    fn event(&mut self, tree: &ast::Event) {
+        let triggers: Vec<Trigger> = tree.triggers.iter().filter_map(|name| self.trigger(name)).collect();
+        if let Some(span) = tree.assemble {
+            if self.protocol.payload.is_none() {
+                self.error(codes::ASSEMBLE, "there is no payload to assemble", span, "add `payload = rest`");
+            } else if !self.scope.has_sequence && triggers.iter().any(|trigger| *trigger != Trigger::Packet) {
+                let help = "add `sequence at … of payload`, or let the event happen `on packet`";
+                self.error(
+                    codes::ASSEMBLE,
+                    "without a sequence only each packet's own payload can be assembled",
+                    span,
+                    help,
+                );
+            }
+        }
+        let mut columns: Vec<(String, Expr)> = Vec::new();
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for (name, value) in &tree.columns {
+            if let Some(first) = seen.insert(&name.text, name.span) {
+                self.diagnostics.push(duplicate(&name.text, first, name.span));
+            }
+            let value = self.resolver(Place::Instance).value(value).expr;
+            columns.push((name.text.clone(), value));
+        }
+        self.protocol.events.push(Event {
+            name: tree.name.text.clone(),
+            triggers,
+            assemble: tree.assemble.is_some(),
+            columns,
+            doc: tree.doc.clone(),
+        });
+    }
+
+    fn trigger(&mut self, name: &ast::Name) -> Option<Trigger> {
+        if let Some((index, _)) = self.transitions.get(&name.text) {
+            return Some(Trigger::Transition(*index));
+        }
+        let Some((_, trigger)) = TRIGGERS.iter().find(|(word, _)| *word == name.text) else {
+            let known: Vec<String> = self.transitions.keys().cloned().collect();
+            let mut known: Vec<&str> =
+                known.iter().map(String::as_str).chain(TRIGGERS.map(|(word, _)| word)).collect();
+            known.sort_unstable();
+            let diagnostic = Diagnostic::error(
+                codes::UNKNOWN_TRIGGER,
+                format!("nothing called `{}` happens", name.text),
+            )
+            .at(name.span)
+            .help(
+                "events happen on transitions, and on `packet`, `ordered`, `retransmission`, `out_of_window`",
+            )
+            .did_you_mean(&name.text, known);
+            self.diagnostics.push(diagnostic);
+            return None;
+        };
+        if *trigger != Trigger::Packet && !self.scope.has_sequence {
+            let message = format!("`{}` needs a sequence", name.text);
+            self.error(codes::MISSING_CLAUSE, message, name.span, "add `sequence at … of payload`");
+        } else if *trigger == Trigger::OutOfWindow
+            && self.protocol.sequence.as_ref().is_some_and(|sequence| sequence.window.is_none())
+        {
+            let help = "add `window low .. low + length` to the sequence";
+            self.error(codes::MISSING_CLAUSE, "`out_of_window` needs a window", name.span, help);
+        }
+        Some(*trigger)
+    }
+}
+
+/// Whether a condition waits for its packet to be in order.
+fn uses_ordered(expr: &Expr) -> bool {
+    match expr {
+        Expr::Ordered(_) => true,
+        Expr::Not(inner) | Expr::In(inner, _) => uses_ordered(inner),
+        Expr::Binary(_, a, b) => uses_ordered(a) || uses_ordered(b),
+        Expr::Choose(a, b, c) => uses_ordered(a) || uses_ordered(b) || uses_ordered(c),
+        _ => false,
+    }
+}

@@ -1,0 +1,62 @@
+//! The tree's meaning: names resolved, types checked, every mistake said at once.
+//!
+//! `protocol` goes through a protocol's clauses (`layout` its header, `lets` its derived values,
+//! `machine` its states and events), `expr` resolves expressions against a `scope`, `range` knows
+//! which values they can have. `stack` joins protocols, `reach` looks at the paths through a stack.
+
+pub mod codes;
+
+mod expr;
+mod layout;
+mod lets;
+mod machine;
+mod protocol;
+mod range;
+mod reach;
+mod scope;
+mod stack;
+
+pub(crate) use scope::BelowUse;
+
+use crate::diag::Diagnostic;
+use crate::model::{Protocol, Stack};
+use crate::syntax::ast;
+
+/// A protocol, and what it needs of the layers below it.
+#[derive(Debug, Clone)]
+pub(crate) struct CheckedProtocol {
+    pub(crate) protocol: Protocol,
+    pub(crate) below: Vec<BelowUse>,
+}
+
+/// Adds the protocols and stacks of `files` to those that are known. Where `diagnostics` has an error
+/// then, what was added is of no use.
+pub(crate) fn check(
+    files: &[ast::File],
+    protocols: &mut Vec<CheckedProtocol>,
+    stacks: &mut Vec<Stack>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    for tree in files.iter().flat_map(|file| &file.protocols) {
+        let (protocol, below) = protocol::check(tree, diagnostics);
+        if let Some(first) = protocols.iter().find(|one| one.protocol.name == protocol.name) {
+            let diagnostic = scope::duplicate(&protocol.name, first.protocol.span, protocol.span);
+            diagnostics.push(diagnostic.help("give it another name; `as` names it for filters"));
+            continue;
+        }
+        protocols.push(CheckedProtocol { protocol, below });
+    }
+    let mut trees: Vec<&ast::Stack> = files.iter().flat_map(|file| &file.stacks).collect();
+    // A stack comes after the one that it extends, in whichever order they are written.
+    while !trees.is_empty() {
+        let is_ready = |tree: &&ast::Stack| {
+            let base = tree.extends.as_ref();
+            base.is_none_or(|base| stacks.iter().any(|stack| stack.name == base.text))
+        };
+        let next = trees.iter().position(is_ready).unwrap_or(0);
+        let tree = trees.remove(next);
+        if let Some(checked) = stack::check(tree, protocols, stacks, &trees, diagnostics) {
+            stacks.push(checked);
+        }
+    }
+}

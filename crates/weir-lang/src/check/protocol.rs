@@ -1,0 +1,437 @@
+//! One protocol: its clauses, each once, in the order in which they need each other.
+
+use super::codes;
+use super::expr::{Place, Resolver, Value};
+use super::scope::{BelowUse, Kind, Scope, Symbol, duplicate, sequence_bits};
+use super::{layout, lets, machine};
+use crate::diag::{Diagnostic, Span};
+use crate::model::{
+    Alias, BinaryOp, Expr, FieldId, FieldType, Instance, Payload, Protocol, Sequence, ShowPart, Side, Stmt,
+    Var, VarId,
+};
+use crate::syntax::ast::{self, Clause, ClauseKind};
+use std::collections::HashMap;
+
+/// Variables of one protocol at most.
+const VARS_MAX: usize = 256;
+
+/// Checks a protocol; what is wrong is in `diagnostics`, and the protocol is then of no use but to
+/// find more mistakes.
+pub(super) fn check(tree: &ast::Protocol, diagnostics: &mut Vec<Diagnostic>) -> (Protocol, Vec<BelowUse>) {
+    let clauses = Clauses::sort(&tree.clauses, diagnostics);
+    let scope = Scope {
+        protocol: tree.name.text.clone(),
+        has_payload: clauses.payload.is_some(),
+        has_sequence: clauses.sequence.is_some(),
+        has_instance: clauses.instance.is_some(),
+        two_sided: clauses.instance.is_some_and(|(_, _, destination, _)| destination.is_some()),
+        ..Scope::default()
+    };
+    let mut checker = Checker { scope, protocol: empty(tree), groups: HashMap::new(), diagnostics };
+    if tree.name.text.contains('.') {
+        checker.diagnostics.push(
+            Diagnostic::error(codes::RESERVED_NAME, "the name of a protocol has no dots")
+                .at(tree.name.span)
+                .help("`protocol x as y.z` names it for filters"),
+        );
+    }
+    for derived in &clauses.lets {
+        checker.scope.later.insert(derived.name.text.clone(), derived.name.span);
+    }
+    checker.header(clauses.header);
+    checker.vars(&clauses.vars);
+    checker.lets(&clauses.lets, clauses.payload);
+    checker.aliases(&clauses.aliases);
+    checker.payload(clauses.payload);
+    checker.instance(clauses.instance);
+    if let Some((span, stmts)) = clauses.prepare {
+        checker.needs_instance("prepare", span);
+        checker.protocol.prepare = checker.stmts(stmts);
+    }
+    checker.sequence(clauses.sequence);
+    checker.show(clauses.show);
+    let Checker { mut scope, mut protocol, diagnostics, .. } = checker;
+    machine::check(&clauses, &mut protocol, &mut scope, diagnostics);
+    (protocol, scope.below)
+}
+
+fn empty(tree: &ast::Protocol) -> Protocol {
+    let filter_name = tree.filter_name.as_ref().unwrap_or(&tree.name);
+    Protocol {
+        name: tree.name.text.clone(),
+        filter_name: filter_name.text.clone(),
+        doc: tree.doc.clone(),
+        header: Vec::new(),
+        fields: Vec::new(),
+        presences: Vec::new(),
+        lets: Vec::new(),
+        aliases: Vec::new(),
+        payload: None,
+        instance: None,
+        vars: Vec::new(),
+        prepare: Vec::new(),
+        sequence: None,
+        states: Vec::new(),
+        transitions: Vec::new(),
+        timeouts: Vec::new(),
+        events: Vec::new(),
+        show: Vec::new(),
+        span: tree.name.span,
+    }
+}
+
+type InstanceTree<'a> = (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, Option<&'a ast::Expr>);
+
+/// The clauses by kind. Those that may stand only once are the first of their kind.
+#[derive(Default)]
+pub(super) struct Clauses<'a> {
+    header: &'a [ast::HeaderItem],
+    aliases: Vec<(&'a ast::Name, &'a [ast::Name], &'a str)>,
+    lets: Vec<&'a ast::Let>,
+    payload: Option<&'a Option<ast::Expr>>,
+    instance: Option<InstanceTree<'a>>,
+    vars: Vec<(Span, bool, &'a [(ast::Name, ast::Type)])>,
+    prepare: Option<(Span, &'a [ast::Stmt])>,
+    sequence: Option<(Span, &'a ast::Sequence)>,
+    pub(super) states: Option<(Span, &'a [ast::State])>,
+    pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
+    pub(super) timeouts: Option<(Span, &'a [ast::Timeout])>,
+    pub(super) events: Vec<&'a ast::Event>,
+    pub(super) instance_span: Option<Span>,
+    show: &'a [ast::ShowPart],
+}
+
+impl<'a> Clauses<'a> {
+    fn sort(clauses: &'a [Clause], diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let mut sorted = Clauses::default();
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for clause in clauses {
+            let span = clause.span;
+            let once = match &clause.kind {
+                ClauseKind::Header(_) => Some("header"),
+                ClauseKind::Payload(_) => Some("payload"),
+                ClauseKind::Instance { .. } => Some("instance"),
+                ClauseKind::Prepare(_) => Some("prepare"),
+                ClauseKind::Sequence(_) => Some("sequence"),
+                ClauseKind::States(_) => Some("states"),
+                ClauseKind::Timeout(_) => Some("timeout"),
+                ClauseKind::Show(_) => Some("show"),
+                _ => None,
+            };
+            if let Some(name) = once {
+                if let Some(first) = seen.get(name) {
+                    diagnostics.push(duplicate(name, *first, span));
+                    continue;
+                }
+                seen.insert(name, span);
+            }
+            match &clause.kind {
+                ClauseKind::Header(items) => sorted.header = items,
+                ClauseKind::Alias { name, fields, doc } => sorted.aliases.push((name, fields, doc)),
+                ClauseKind::Let(derived) => sorted.lets.push(derived),
+                ClauseKind::Payload(length) => sorted.payload = Some(length),
+                ClauseKind::Instance { source, destination, condition } => {
+                    sorted.instance = Some((span, source, destination.as_deref(), condition.as_ref()));
+                    sorted.instance_span = Some(span);
+                }
+                ClauseKind::Vars { each_side, vars } => sorted.vars.push((span, *each_side, vars)),
+                ClauseKind::Prepare(stmts) => sorted.prepare = Some((span, stmts)),
+                ClauseKind::Sequence(sequence) => sorted.sequence = Some((span, sequence)),
+                ClauseKind::States(states) => sorted.states = Some((span, states)),
+                ClauseKind::Transition(transition) => sorted.transitions.push((span, transition)),
+                ClauseKind::Timeout(timeouts) => sorted.timeouts = Some((span, timeouts)),
+                ClauseKind::Event(event) => sorted.events.push(event),
+                ClauseKind::Show(parts) => sorted.show = parts,
+            }
+        }
+        sorted
+    }
+}
+
+struct Checker<'a> {
+    scope: Scope,
+    protocol: Protocol,
+    groups: HashMap<String, Vec<FieldId>>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    fn resolver(&mut self, place: Place) -> Resolver<'_> {
+        Resolver { scope: &mut self.scope, place, diagnostics: self.diagnostics }
+    }
+
+    fn error(&mut self, code: &'static str, message: impl Into<String>, span: Span, help: &str) {
+        self.diagnostics.push(Diagnostic::error(code, message).at(span).help(help));
+    }
+
+    fn needs_instance(&mut self, clause: &str, span: Span) {
+        if !self.scope.has_instance {
+            let message = format!("`{clause}` needs an instance");
+            self.error(
+                codes::MISSING_CLAUSE,
+                message,
+                span,
+                "say how packets are grouped: `instance (src, dst)`",
+            );
+        }
+    }
+
+    fn header(&mut self, items: &[ast::HeaderItem]) {
+        let layout = layout::check(items, &mut self.scope, self.diagnostics);
+        self.scope.later.clear();
+        self.protocol.header = layout.items;
+        self.protocol.fields = layout.fields;
+        self.protocol.presences = layout.presences;
+        self.groups = layout.groups;
+    }
+
+    fn vars(&mut self, clauses: &[(Span, bool, &[(ast::Name, ast::Type)])]) {
+        for &(span, each_side, vars) in clauses {
+            self.needs_instance(if each_side { "each side" } else { "vars" }, span);
+            if each_side && self.scope.has_instance && !self.scope.two_sided {
+                let help = "variables of an instance with one key stand in `vars { … }`";
+                self.error(codes::MISSING_CLAUSE, "`each side` needs an instance with two sides", span, help);
+            }
+            for (name, ty) in vars {
+                self.var(each_side, name, ty);
+            }
+        }
+    }
+
+    fn var(&mut self, each_side: bool, name: &ast::Name, ty: &ast::Type) {
+        let bits = match layout::named_type(&ty.name.text) {
+            Some(FieldType::Unsigned { bits: bits @ (8 | 16 | 32 | 64), little: false })
+                if ty.length.is_none() =>
+            {
+                bits
+            }
+            _ => {
+                self.error(
+                    codes::UNKNOWN_TYPE,
+                    "a variable is a u8, u16, u32 or u64",
+                    ty.name.span,
+                    "write `u32`",
+                );
+                64
+            }
+        };
+        if self.protocol.vars.len() >= VARS_MAX {
+            let message = format!("a protocol has at most {VARS_MAX} variables");
+            self.error(codes::TOO_MUCH, message, name.span, "each instance holds all of them");
+            return;
+        }
+        let id = VarId(self.protocol.vars.len() as u16);
+        if !each_side {
+            self.scope.declare(&name.text, Symbol::Var(id), name.span, self.diagnostics);
+        } else if name.text.contains('.') {
+            self.error(
+                codes::RESERVED_NAME,
+                "the name of a variable has no dots",
+                name.span,
+                "write `_` instead",
+            );
+        } else if self.scope.sides.contains_key(&name.text) {
+            let message = format!("`{}` is there already", name.text);
+            self.error(codes::DUPLICATE, message, name.span, "give it another name");
+        } else {
+            self.scope.sides.insert(name.text.clone(), id);
+        }
+        self.protocol.vars.push(Var { name: name.text.clone(), each_side, bits });
+    }
+
+    fn lets(&mut self, lets: &[&ast::Let], payload: Option<&Option<ast::Expr>>) {
+        let length = payload.and_then(Option::as_ref);
+        self.protocol.lets = lets::check(lets, length, &mut self.scope, self.diagnostics);
+    }
+
+    fn aliases(&mut self, aliases: &[(&ast::Name, &[ast::Name], &str)]) {
+        for &(name, fields, doc) in aliases {
+            let mut found: Vec<FieldId> = Vec::new();
+            for field in fields {
+                let value = ast::Expr { kind: ast::ExprKind::Name(field.text.clone()), span: field.span };
+                match self.resolver(Place::Packet).value(&value).expr {
+                    Expr::Field(id) => found.push(id),
+                    // The resolver said that it knows no such name.
+                    Expr::Number(_) => {}
+                    _ => self.error(
+                        codes::TYPE,
+                        format!("`{}` is no field", field.text),
+                        field.span,
+                        "an alias names fields",
+                    ),
+                }
+            }
+            let kinds = &self.scope.kinds;
+            let kind_of = |id: &FieldId| kinds[usize::from(id.0)];
+            if let Some(odd) = found.iter().find(|id| kind_of(id) != kind_of(&found[0])) {
+                let (first, second) = (kind_of(&found[0]).describe(), kind_of(odd).describe());
+                let message =
+                    format!("the fields of `{}` are not of one type: {first} and {second}", name.text);
+                self.error(
+                    codes::TYPE,
+                    message,
+                    name.span,
+                    "filters compare all of them with the same value",
+                );
+            }
+            self.scope.declare(&name.text, Symbol::Alias, name.span, self.diagnostics);
+            self.protocol.aliases.push(Alias {
+                name: name.text.clone(),
+                fields: found,
+                doc: doc.to_string(),
+            });
+        }
+    }
+
+    fn payload(&mut self, payload: Option<&Option<ast::Expr>>) {
+        let Some(length) = payload else { return };
+        let length = length.as_ref().map(|length| self.resolver(Place::Payload).number(length).expr);
+        self.protocol.payload = Some(Payload { length });
+    }
+
+    fn instance(&mut self, instance: Option<InstanceTree<'_>>) {
+        let Some((span, source, destination, condition)) = instance else { return };
+        let source_kinds: Vec<Value> = source.iter().map(|part| self.key(part)).collect();
+        let others: Vec<Value> = destination.unwrap_or_default().iter().map(|part| self.key(part)).collect();
+        if destination.is_some() && source_kinds.len() != others.len() {
+            let (one, two) = (source_kinds.len(), others.len());
+            let message = format!("the sender's key has {one} parts, the receiver's {two}");
+            self.error(
+                codes::BAD_CLAUSE,
+                message,
+                span,
+                "both keys name the same things, each of its own side",
+            );
+        }
+        let pairs = source_kinds.iter().zip(&others);
+        let known = |kind| kind != Kind::Unknown;
+        for ((one, two), part) in pairs.zip(destination.unwrap_or_default()) {
+            if known(one.kind) && known(two.kind) && one.kind != two.kind {
+                let message =
+                    format!("{} on one side, {} on the other", one.kind.describe(), two.kind.describe());
+                self.diagnostics.push(Diagnostic::error(codes::BAD_CLAUSE, message).at(part.span));
+            }
+        }
+        let condition = condition.map(|condition| self.resolver(Place::Packet).condition(condition).expr);
+        let exprs = |values: Vec<Value>| values.into_iter().map(|value| value.expr).collect();
+        self.protocol.instance =
+            Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition });
+    }
+
+    fn key(&mut self, part: &ast::Expr) -> Value {
+        let value = self.resolver(Place::Packet).value(part);
+        if value.kind == Kind::Bytes {
+            let help = "numbers and addresses can be; calculate a number from it";
+            self.error(codes::TYPE, "bytes can't be part of a key", part.span, help);
+        }
+        value
+    }
+
+    fn stmts(&mut self, stmts: &[ast::Stmt]) -> Vec<Stmt> {
+        stmts.iter().filter_map(|stmt| self.stmt(stmt)).collect()
+    }
+
+    fn stmt(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
+        match stmt {
+            ast::Stmt::Assign { target, add, value } => {
+                let value = self.resolver(Place::Instance).number(value).expr;
+                let (var, side) = self.target(target)?;
+                let value = if *add {
+                    Expr::Binary(BinaryOp::Add, Box::new(Expr::Var(var, side)), Box::new(value))
+                } else {
+                    value
+                };
+                Some(Stmt::Assign { var, side, value })
+            }
+            ast::Stmt::If { condition, then, otherwise } => {
+                let condition = self.resolver(Place::Instance).condition(condition).expr;
+                Some(Stmt::If { condition, then: self.stmts(then), otherwise: self.stmts(otherwise) })
+            }
+            ast::Stmt::History { letter, condition } => {
+                let condition = self.resolver(Place::Instance).condition(condition).expr;
+                let mut letters = letter.text.chars();
+                match (letters.next(), letters.next()) {
+                    (Some(letter @ 'A'..='Z'), None) => Some(Stmt::History { letter, condition }),
+                    _ => {
+                        let help = "the responder's letters are its lower-case form";
+                        self.error(codes::BAD_CLAUSE, "a history is of letters A to Z", letter.span, help);
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    fn target(&mut self, target: &ast::Name) -> Option<(VarId, Side)> {
+        let value = ast::Expr { kind: ast::ExprKind::Name(target.text.clone()), span: target.span };
+        match self.resolver(Place::Instance).value(&value).expr {
+            Expr::Var(var, side) => Some((var, side)),
+            // The resolver said that it knows no such name.
+            Expr::Number(_) => None,
+            _ => {
+                let message = format!("`{}` can't be assigned to", target.text);
+                let help = "variables can: declare one in `each side { … }` or `vars { … }`";
+                self.error(codes::NOT_HERE, message, target.span, help);
+                None
+            }
+        }
+    }
+
+    fn sequence(&mut self, sequence: Option<(Span, &ast::Sequence)>) {
+        let Some((clause, tree)) = sequence else { return };
+        self.needs_instance("sequence", clause);
+        if self.protocol.payload.is_none() {
+            let help = "add `payload = rest`";
+            self.error(codes::MISSING_CLAUSE, "a sequence of payload needs a payload", clause, help);
+        }
+        let at = self.resolver(Place::Instance).number(&tree.at).expr;
+        let span = tree.span.as_ref().map(|span| self.resolver(Place::Instance).number(span).expr);
+        let window = tree.window.as_ref().and_then(|(low, high)| self.window(low, high));
+        let bits = sequence_bits(&at, &self.protocol.fields, &self.protocol.lets);
+        self.protocol.sequence = Some(Sequence { at, bits, span, from_first: tree.from_first, window });
+    }
+
+    /// `LOW .. LOW + LENGTH`: only so is a window right where numbers wrap.
+    fn window(&mut self, low: &ast::Expr, high: &ast::Expr) -> Option<(Expr, Expr)> {
+        if let ast::ExprKind::Binary(BinaryOp::Add, start, length) = &high.kind
+            && start.same(low)
+        {
+            let low = self.resolver(Place::Instance).number(low).expr;
+            return Some((low, self.resolver(Place::Instance).number(length).expr));
+        }
+        let help = "write `window low .. low + length`";
+        self.error(codes::BAD_CLAUSE, "a window ends a length after its start", high.span, help);
+        None
+    }
+
+    fn show(&mut self, parts: &[ast::ShowPart]) {
+        for part in parts {
+            let part = match part {
+                ast::ShowPart::Text(text) => ShowPart::Text(text.clone()),
+                ast::ShowPart::Value(value) => self.shown(value),
+            };
+            self.protocol.show.push(part);
+        }
+    }
+
+    fn shown(&mut self, value: &ast::Expr) -> ShowPart {
+        if let ast::ExprKind::Name(name) = &value.kind
+            && let Some(fields) = self.groups.get(name)
+        {
+            let flag = |id: &FieldId| {
+                matches!(self.protocol.fields[usize::from(id.0)].ty, FieldType::Unsigned { bits: 1, .. })
+            };
+            if fields.iter().all(flag) {
+                return ShowPart::Flags(fields.clone());
+            }
+            let message = format!("`{name}` is not a group of flags");
+            self.error(
+                codes::TYPE,
+                message,
+                value.span,
+                "a group is shown by the names of its one-bit fields",
+            );
+        }
+        ShowPart::Value(self.resolver(Place::Packet).value(value).expr)
+    }
+}

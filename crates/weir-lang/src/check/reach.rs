@@ -1,0 +1,159 @@
+//! The paths through a stack: layers that none leads to, circles without a bound, and what layers
+//! need of those below them.
+
+use super::{BelowUse, CheckedProtocol, codes};
+use crate::diag::Diagnostic;
+use crate::model::{Edge, FieldType, LayerId, Protocol, Stack};
+use crate::syntax::ast;
+
+/// Checks the paths of a stack. `repeated` says of each layer whether `repeat` bounds it.
+pub(super) fn check(
+    stack: &Stack,
+    repeated: &[bool],
+    protocols: &[CheckedProtocol],
+    tree: &ast::Stack,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let reached = reach(stack);
+    for (layer, _) in stack.layers.iter().zip(&reached).filter(|(_, reached)| !**reached) {
+        let name = &layer.protocol.name;
+        let mentions = tree.edges.iter().flat_map(|edge| edge.from.iter().chain([&edge.to]));
+        // Inherited layers were said where the other stack was checked.
+        let Some(mention) = mentions.into_iter().find(|mention| mention.text == *name) else { continue };
+        diagnostics.push(
+            Diagnostic::warning(codes::UNREACHED_LAYER, format!("no path from a start leads to `{name}`"))
+                .at(mention.span)
+                .help("add an edge to it, or a `start`"),
+        );
+    }
+    find_circle(stack, repeated, diagnostics);
+    for (index, layer) in stack.layers.iter().enumerate().filter(|(index, _)| reached[*index]) {
+        let Some(known) = protocols.iter().find(|one| one.protocol.name == layer.protocol.name) else {
+            continue;
+        };
+        for need in &known.below {
+            find_below(stack, LayerId(index as u16), need, diagnostics);
+        }
+    }
+}
+
+fn reach(stack: &Stack) -> Vec<bool> {
+    let mut reached = vec![false; stack.layers.len()];
+    let mut open: Vec<LayerId> = stack.starts.iter().map(|(_, layer)| *layer).collect();
+    while let Some(layer) = open.pop() {
+        if std::mem::replace(&mut reached[usize::from(layer.0)], true) {
+            continue;
+        }
+        open.extend(stack.edges.iter().filter(|edge| edge.from == layer).map(|edge| edge.to));
+    }
+    reached
+}
+
+/// A circle of layers none of which `repeat` bounds: it would be passed through once, which nobody means.
+fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnostic>) {
+    let free = |layer: LayerId| !repeated[usize::from(layer.0)];
+    let edges: Vec<&Edge> = stack.edges.iter().filter(|edge| free(edge.from) && free(edge.to)).collect();
+    let mut left: Vec<bool> = repeated.iter().map(|repeated| !repeated).collect();
+    // Layers without an edge from what is left can't be in a circle: when no more go, circles remain.
+    loop {
+        let entered = |layer: usize| {
+            edges.iter().any(|edge| usize::from(edge.to.0) == layer && left[usize::from(edge.from.0)])
+        };
+        let Some(gone) = (0..left.len()).find(|&layer| left[layer] && !entered(layer)) else { break };
+        left[gone] = false;
+    }
+    let Some(start) = left.iter().position(|left| *left) else { return };
+    // Backwards along edges from what is left, a layer must come up twice.
+    let mut path: Vec<(usize, &Edge)> = Vec::new();
+    let mut at = start;
+    while !path.iter().any(|(layer, _)| *layer == at) {
+        let into = edges.iter().find(|edge| usize::from(edge.to.0) == at && left[usize::from(edge.from.0)]);
+        let Some(edge) = into else { return };
+        path.push((at, edge));
+        at = usize::from(edge.from.0);
+    }
+    let first = path.iter().position(|(layer, _)| *layer == at).unwrap_or(0);
+    let name = |layer: usize| stack.layers[layer].protocol.name.as_str();
+    let mut names: Vec<&str> = path[first..].iter().map(|(layer, _)| name(*layer)).collect();
+    names.push(name(at));
+    names.reverse();
+    let circle = names.join(" \u{2192} ");
+    diagnostics.push(
+        Diagnostic::error(codes::UNBOUNDED, "layers follow each other in a circle without a bound")
+            .label(path[first].1.span, circle)
+            .help(format!("say how often at most: `repeat {} 4`", name(at))),
+    );
+}
+
+/// Every path to `layer` must have a layer with the name that it needs.
+fn find_below(stack: &Stack, layer: LayerId, need: &BelowUse, diagnostics: &mut Vec<Diagnostic>) {
+    let name = |layer: LayerId| stack.layers[usize::from(layer.0)].protocol.name.as_str();
+    let mut seen = vec![false; stack.layers.len()];
+    let mut lower: Vec<&Protocol> = Vec::new();
+    let mut without = stack.starts.iter().any(|(_, start)| *start == layer).then(|| vec![name(layer)]);
+    let mut unfit: Option<&Protocol> = None;
+    // Downwards from the layer, through those that lack the name.
+    let mut open: Vec<(LayerId, Vec<&str>)> = vec![(layer, vec![name(layer)])];
+    while let Some((at, path)) = open.pop() {
+        for edge in stack.edges.iter().filter(|edge| edge.to == at) {
+            let below = edge.from;
+            if std::mem::replace(&mut seen[usize::from(below.0)], true) {
+                continue;
+            }
+            let protocol = &stack.layers[usize::from(below.0)].protocol;
+            let mut path = path.clone();
+            path.push(name(below));
+            lower.push(protocol);
+            match provides(protocol, &need.name) {
+                Some(operand) => {
+                    if need.number && !operand {
+                        unfit = Some(protocol);
+                    }
+                }
+                None => {
+                    if without.is_none() && stack.starts.iter().any(|(_, start)| *start == below) {
+                        without = Some(path.clone());
+                    }
+                    open.push((below, path));
+                }
+            }
+        }
+    }
+    let wanted = &need.name;
+    if let Some(mut path) = without {
+        path.reverse();
+        let message = format!("`{}` needs `below.{wanted}`, which not every path to it has", name(layer));
+        let names = lower.iter().flat_map(|protocol| names_of(protocol));
+        let edge = stack.edges.iter().find(|edge| edge.to == layer && path.contains(&name(edge.from)));
+        let diagnostic = Diagnostic::error(codes::UNKNOWN_BELOW, message)
+            .label(need.span, format!("not on {}", path.join(" \u{2192} ")))
+            .help("a field or `let` of that name in a layer below would do")
+            .did_you_mean(wanted, names);
+        diagnostics.push(match edge.filter(|edge| edge.span.source != need.span.source) {
+            Some(edge) => diagnostic.label(edge.span, "by this edge"),
+            None => diagnostic,
+        });
+    } else if let Some(protocol) = unfit {
+        let message = format!("`{wanted}` of `{}` is no number", protocol.name);
+        diagnostics.push(
+            Diagnostic::error(codes::TYPE, message)
+                .label(need.span, format!("calculated with, in `{}`", name(layer)))
+                .help("bytes and addresses of more than 64 bits can only be parts of keys and columns"),
+        );
+    }
+}
+
+fn names_of(protocol: &Protocol) -> impl Iterator<Item = &str> {
+    let fields = protocol.fields.iter().flat_map(|field| std::iter::once(&field.path).chain(&field.alias));
+    fields.chain(protocol.lets.iter().map(|derived| &derived.name)).map(String::as_str)
+}
+
+/// Whether a protocol has the name, and then whether one can calculate with it.
+fn provides(protocol: &Protocol, name: &str) -> Option<bool> {
+    if protocol.lets.iter().any(|derived| derived.name == name) {
+        return Some(true);
+    }
+    let field =
+        protocol.fields.iter().find(|field| field.path == name || field.alias.as_deref() == Some(name))?;
+    Some(!matches!(field.ty, FieldType::Ipv6 | FieldType::Bytes(_)))
+}

@@ -1,0 +1,228 @@
+//! The names of one protocol, and what each stands for.
+
+use super::codes;
+use super::range::Range;
+use crate::diag::{Diagnostic, Span};
+use crate::model::{Expr, Field, FieldId, FieldType, LetId, PresenceId, Protocol, VarId};
+use std::collections::HashMap;
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Symbol {
+    Field(FieldId),
+    Presence(PresenceId),
+    Let(LetId),
+    Var(VarId),
+    /// A prefix of fields: a group or a run.
+    Group,
+    /// A name for several fields, for filters only.
+    Alias,
+}
+
+/// What a value is. Addresses of up to 64 bits count as numbers, the others are no operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Number,
+    Mac,
+    Ipv4,
+    Ipv6,
+    Bytes,
+    /// Of another layer, or after a mistake that was said.
+    Unknown,
+}
+
+impl Kind {
+    pub(super) fn of(ty: &FieldType) -> Kind {
+        match ty {
+            FieldType::Unsigned { .. } => Kind::Number,
+            FieldType::Mac => Kind::Mac,
+            FieldType::Ipv4 => Kind::Ipv4,
+            FieldType::Ipv6 => Kind::Ipv6,
+            FieldType::Bytes(_) => Kind::Bytes,
+        }
+    }
+
+    pub(super) fn is_operand(self) -> bool {
+        !matches!(self, Kind::Ipv6 | Kind::Bytes)
+    }
+
+    pub(super) fn describe(self) -> &'static str {
+        match self {
+            Kind::Number | Kind::Unknown => "a number",
+            Kind::Mac => "a MAC address",
+            Kind::Ipv4 => "an IPv4 address",
+            Kind::Ipv6 => "an IPv6 address",
+            Kind::Bytes => "bytes",
+        }
+    }
+}
+
+/// A use of `below.NAME`; which layer that is, stacks know.
+#[derive(Debug, Clone)]
+pub(crate) struct BelowUse {
+    pub(crate) name: String,
+    pub(crate) span: Span,
+    /// It is calculated with, so bytes and long addresses won't do.
+    pub(crate) number: bool,
+}
+
+/// The names of one protocol.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    /// The protocol, for messages.
+    pub(super) protocol: String,
+    pub(super) symbols: HashMap<String, (Symbol, Span)>,
+    /// Variables behind `me.` and `peer.`.
+    pub(super) sides: HashMap<String, VarId>,
+    /// By `FieldId`.
+    pub(super) kinds: Vec<Kind>,
+    /// By `FieldId`: narrowed where a condition was tested.
+    pub(super) ranges: Vec<Range>,
+    /// By `LetId`.
+    pub(super) let_ranges: Vec<Range>,
+    /// Inside groups and items of runs, where names are relative: `options.sack.`.
+    pub(super) prefix: String,
+    /// Fields and derived values that the text declares further down.
+    pub(super) later: HashMap<String, Span>,
+    pub(super) has_payload: bool,
+    pub(super) has_sequence: bool,
+    pub(super) has_instance: bool,
+    pub(super) two_sided: bool,
+    pub(super) below: Vec<BelowUse>,
+}
+
+/// Words that are values by themselves.
+pub(super) const VALUES: [&str; 5] =
+    ["payload.length", "rest.length", "header.length", "originator", "responder"];
+
+/// What may stand before a dot, and then means something else than a group.
+const PREFIXES: [&str; 7] = ["me", "peer", "below", "ordered", "payload", "rest", "header"];
+
+impl Scope {
+    /// The names of a protocol that was checked before: fields, presences and derived values.
+    pub(super) fn of(protocol: &Protocol) -> Scope {
+        let mut scope = Scope {
+            protocol: protocol.name.clone(),
+            has_payload: protocol.payload.is_some(),
+            ..Scope::default()
+        };
+        let mut known = |name: &str, symbol, span| {
+            scope.symbols.insert(name.to_string(), (symbol, span));
+        };
+        for (index, field) in protocol.fields.iter().enumerate() {
+            let symbol = Symbol::Field(FieldId(index as u16));
+            known(&field.path, symbol, field.span);
+            field.alias.iter().for_each(|alias| known(alias, symbol, field.span));
+        }
+        for (index, presence) in protocol.presences.iter().enumerate() {
+            let symbol = Symbol::Presence(PresenceId(index as u16));
+            known(&presence.path, symbol, protocol.span);
+            presence.alias.iter().for_each(|alias| known(alias, symbol, protocol.span));
+        }
+        for (index, derived) in protocol.lets.iter().enumerate() {
+            known(&derived.name, Symbol::Let(LetId(index as u16)), derived.span);
+        }
+        for field in &protocol.fields {
+            scope.push_field(&field.ty);
+        }
+        scope.let_ranges = vec![Range::ANY; protocol.lets.len()];
+        scope
+    }
+
+    /// Kind and range of the field that comes next by its id.
+    pub(super) fn push_field(&mut self, ty: &FieldType) {
+        self.kinds.push(Kind::of(ty));
+        self.ranges.push(field_range(ty));
+    }
+
+    /// What a name stands for: first inside the group or item that it is used in, then around it.
+    pub(super) fn find(&self, name: &str) -> Option<Symbol> {
+        let mut prefix = self.prefix.as_str();
+        while let Some(inside) = prefix.strip_suffix('.') {
+            if let Some((symbol, _)) = self.symbols.get(&format!("{prefix}{name}")) {
+                return Some(*symbol);
+            }
+            prefix = &prefix[..inside.rfind('.').map_or(0, |dot| dot + 1)];
+        }
+        self.symbols.get(name).map(|(symbol, _)| *symbol)
+    }
+
+    /// Makes a name known, or says why it can't be.
+    pub(super) fn declare(
+        &mut self,
+        name: &str,
+        symbol: Symbol,
+        span: Span,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
+        let prefix = name.split_once('.').map(|(prefix, _)| prefix);
+        if VALUES.contains(&name) || name == "_" || prefix.is_some_and(|prefix| PREFIXES.contains(&prefix)) {
+            let word = if VALUES.contains(&name) || name == "_" { name } else { prefix.unwrap_or(name) };
+            diagnostics.push(
+                Diagnostic::error(
+                    codes::RESERVED_NAME,
+                    format!("`{name}` can't be a name: `{word}` has a meaning"),
+                )
+                .at(span),
+            );
+            return;
+        }
+        if let Some((_, first)) = self.symbols.get(name) {
+            diagnostics.push(duplicate(name, *first, span));
+            return;
+        }
+        self.later.remove(name);
+        self.symbols.insert(name.to_string(), (symbol, span));
+    }
+
+    /// Names that could have been meant instead.
+    pub(super) fn candidates(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .symbols
+            .iter()
+            .filter(|(_, (symbol, _))| !matches!(symbol, Symbol::Group | Symbol::Alias))
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.extend(VALUES.iter().map(ToString::to_string));
+        for var in self.sides.keys() {
+            names.push(format!("me.{var}"));
+            names.push(format!("peer.{var}"));
+        }
+        // Of two that are equally near the first is suggested: let that not depend on hashing.
+        names.sort_unstable();
+        names
+    }
+}
+
+/// Two things of one name.
+pub(super) fn duplicate(name: &str, first: Span, second: Span) -> Diagnostic {
+    Diagnostic::error(codes::DUPLICATE, format!("`{name}` is there already"))
+        .label(second, "again here")
+        .label(first, "first here")
+}
+
+fn field_range(ty: &FieldType) -> Range {
+    match ty {
+        FieldType::Unsigned { bits, .. } => Range::of_bits(*bits),
+        FieldType::Ipv4 => Range::of_bits(32),
+        FieldType::Mac => Range::of_bits(48),
+        FieldType::Ipv6 | FieldType::Bytes(_) => Range::ANY,
+    }
+}
+
+/// Bits of a sequence number: those of the field that the expression starts with, 64 where it was scaled.
+pub(super) fn sequence_bits(expr: &Expr, fields: &[Field], lets: &[crate::model::Let]) -> u32 {
+    use crate::model::BinaryOp::{Add, Sub};
+    match expr {
+        Expr::Field(id) => match fields.get(usize::from(id.0)).map(|field| &field.ty) {
+            Some(FieldType::Unsigned { bits, .. }) => *bits,
+            _ => 64,
+        },
+        Expr::Binary(Add | Sub, left, _) => sequence_bits(left, fields, lets),
+        // Lets use only earlier ones, so this ends.
+        Expr::Let(id) => lets
+            .get(usize::from(id.0))
+            .map_or(64, |derived| sequence_bits(&derived.value, fields, &lets[..usize::from(id.0)])),
+        _ => 64,
+    }
+}

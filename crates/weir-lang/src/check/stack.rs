@@ -1,0 +1,325 @@
+//! One stack: its layers, starts, edges and dispatch keys.
+
+use super::expr::{Place, Resolver};
+use super::scope::{Kind, Scope, Symbol, duplicate};
+use super::{CheckedProtocol, codes, reach};
+use crate::diag::{Diagnostic, Span};
+use crate::model::{Edge, Expr, FieldId, Layer, LayerId, Protocol, Stack};
+use crate::syntax::ast;
+use std::collections::{HashMap, HashSet};
+use weir_packet::LinkType;
+
+/// Edges of one stack at most.
+const EDGES_MAX: usize = 4_096;
+/// Occurrences of one layer in a packet at most.
+const REPEAT_MAX: u64 = 64;
+/// Link types that have names are below; capture files count higher, to 65 535.
+const NAMED_LINKS: u16 = 512;
+
+/// Checks a stack. `open` are the stacks that were not checked yet.
+pub(super) fn check(
+    tree: &ast::Stack,
+    protocols: &[CheckedProtocol],
+    stacks: &[Stack],
+    open: &[&ast::Stack],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Stack> {
+    if let Some(known) = stacks.iter().find(|stack| stack.name == tree.name.text) {
+        let diagnostic =
+            Diagnostic::error(codes::DUPLICATE, format!("there is a stack `{}` already", known.name));
+        let help = format!("give it another name: `stack my_{0} extends {0} {{ … }}`", known.name);
+        diagnostics.push(diagnostic.at(tree.name.span).help(help));
+        return None;
+    }
+    // Conditions of edges are about fields; where those are wrong there is nothing more to say.
+    let conditions = !diagnostics.iter().any(Diagnostic::is_error);
+    let mut stack = match &tree.extends {
+        Some(base) => extended(base, stacks, open, diagnostics)?,
+        None => Stack {
+            name: String::new(),
+            doc: String::new(),
+            layers: Vec::new(),
+            starts: Vec::new(),
+            edges: Vec::new(),
+            dispatch: Vec::new(),
+        },
+    };
+    stack.name = tree.name.text.clone();
+    stack.doc = tree.doc.clone();
+    let ids = stack.layers.iter().enumerate();
+    let layers = ids.map(|(index, layer)| (layer.protocol.name.clone(), LayerId(index as u16))).collect();
+    let repeated = stack.layers.iter().map(|layer| layer.repeat_max > 1).collect();
+    let mut checker = Checker {
+        protocols,
+        layers,
+        repeated,
+        scopes: HashMap::new(),
+        unknown: HashSet::new(),
+        said: HashSet::new(),
+        conditions,
+        stack,
+        diagnostics,
+    };
+    checker.starts(tree);
+    checker.edges(tree);
+    checker.repeats(tree);
+    checker.dispatch(tree);
+    let Checker { stack, repeated, unknown, diagnostics, .. } = checker;
+    // Paths through unknown layers are missing: what depends on paths would be wrong.
+    if unknown.is_empty() {
+        reach::check(&stack, &repeated, protocols, tree, diagnostics);
+    }
+    Some(stack)
+}
+
+/// A copy of the stack that is added to.
+fn extended(
+    base: &ast::Name,
+    stacks: &[Stack],
+    open: &[&ast::Stack],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Stack> {
+    if let Some(found) = stacks.iter().find(|stack| stack.name == base.text) {
+        return Some(found.clone());
+    }
+    let diagnostic = if open.iter().any(|tree| tree.name.text == base.text) {
+        Diagnostic::error(
+            codes::CYCLE,
+            format!("`{}` is never complete: stacks extend each other in a circle", base.text),
+        )
+        .at(base.span)
+    } else {
+        Diagnostic::error(codes::UNKNOWN_LAYER, format!("there is no stack `{}`", base.text))
+            .at(base.span)
+            .did_you_mean(&base.text, stacks.iter().map(|stack| stack.name.as_str()))
+    };
+    diagnostics.push(diagnostic);
+    None
+}
+
+struct Checker<'a> {
+    protocols: &'a [CheckedProtocol],
+    layers: HashMap<String, LayerId>,
+    /// By layer: `repeat` bounds it.
+    repeated: Vec<bool>,
+    scopes: HashMap<LayerId, Scope>,
+    /// Layers that were said to be unknown.
+    unknown: HashSet<String>,
+    /// Mistakes of conditions that were said: an edge from several layers is checked for each.
+    said: HashSet<(&'static str, Span)>,
+    conditions: bool,
+    stack: Stack,
+    diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    /// The layer of that name, made where it is new. `None` after saying that there is none.
+    fn layer(&mut self, name: &ast::Name) -> Option<LayerId> {
+        if let Some(id) = self.layers.get(&name.text) {
+            return Some(*id);
+        }
+        if let Some(known) = self.protocols.iter().find(|one| one.protocol.name == name.text) {
+            let id = LayerId(self.stack.layers.len() as u16);
+            self.layers.insert(name.text.clone(), id);
+            self.stack.layers.push(Layer { protocol: known.protocol.clone(), repeat_max: 1 });
+            self.repeated.push(false);
+            return Some(id);
+        }
+        if self.unknown.insert(name.text.clone()) {
+            let names = self.protocols.iter().map(|one| one.protocol.name.as_str());
+            let message = format!("there is no protocol `{}`", name.text);
+            let diagnostic = Diagnostic::error(codes::UNKNOWN_LAYER, message)
+                .at(name.span)
+                .help("layers are protocols, by the name after `protocol`")
+                .did_you_mean(&name.text, names);
+            self.diagnostics.push(diagnostic);
+        }
+        None
+    }
+
+    /// A layer that some edge or start of this stack names.
+    fn present_layer(&mut self, name: &ast::Name) -> Option<LayerId> {
+        let before = self.stack.layers.len();
+        let id = self.layer(name)?;
+        if usize::from(id.0) < before {
+            return Some(id);
+        }
+        self.stack.layers.pop();
+        self.repeated.pop();
+        self.layers.remove(&name.text);
+        self.diagnostics.push(
+            Diagnostic::error(codes::UNKNOWN_LAYER, format!("`{}` is no layer of this stack", name.text))
+                .at(name.span)
+                .help("add an edge that leads to it"),
+        );
+        None
+    }
+
+    fn starts(&mut self, tree: &ast::Stack) {
+        let mut own: HashMap<u16, Span> = HashMap::new();
+        for (links, name) in &tree.starts {
+            let layer = self.layer(name);
+            for link in links {
+                let Some(number) = self.link(link) else { continue };
+                if let Some(first) = own.insert(number, link.name.span) {
+                    self.diagnostics.push(duplicate(&link.name.text, first, link.name.span));
+                }
+                if let Some(layer) = layer {
+                    self.stack.starts.retain(|(inherited, _)| *inherited != number);
+                    self.stack.starts.push((number, layer));
+                }
+            }
+        }
+        if self.stack.starts.is_empty() {
+            self.diagnostics.push(
+                Diagnostic::error(
+                    codes::MISSING_CLAUSE,
+                    format!("`{}` starts with no layer", tree.name.text),
+                )
+                .at(tree.name.span)
+                .help("add `start ETHERNET: eth`"),
+            );
+        }
+    }
+
+    fn link(&mut self, link: &ast::Link) -> Option<u16> {
+        let found = match link.number {
+            Some(number) => u16::try_from(number).ok(),
+            None => (0..NAMED_LINKS).find(|&number| LinkType(number).name() == Some(&link.name.text)),
+        };
+        if found.is_none() {
+            let names: Vec<&str> = (0..NAMED_LINKS).filter_map(|number| LinkType(number).name()).collect();
+            let diagnostic =
+                Diagnostic::error(codes::UNKNOWN_LINK, format!("there is no link type `{}`", link.name.text))
+                    .at(link.name.span)
+                    .help("write its LINKTYPE_ number (tcpdump.org/linktypes.html)")
+                    .did_you_mean(&link.name.text, names);
+            self.diagnostics.push(diagnostic);
+        }
+        found
+    }
+
+    /// The stack's own edges, which come before those of the stack that it extends.
+    fn edges(&mut self, tree: &ast::Stack) {
+        let inherited = std::mem::take(&mut self.stack.edges);
+        let mut always: HashMap<LayerId, Span> = HashMap::new();
+        for edge in &tree.edges {
+            let to = self.layer(&edge.to);
+            for name in &edge.from {
+                let (Some(from), Some(to)) = (self.layer(name), to) else { continue };
+                if self.stack.edges.len() >= EDGES_MAX {
+                    let message = format!("a stack has at most {EDGES_MAX} edges");
+                    self.diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(edge.to.span));
+                    return;
+                }
+                if let Some(first) = always.get(&from) {
+                    self.diagnostics.push(
+                        Diagnostic::warning(codes::DEAD_EDGE, format!("`{}` is never followed by this", name.text))
+                            .at(edge.to.span)
+                            .label(*first, "always taken before it")
+                            .help("the first edge whose condition holds is taken: add a `when` to it, or move it down"),
+                    );
+                }
+                if edge.condition.is_none() {
+                    always.insert(from, edge.to.span);
+                }
+                let condition =
+                    edge.condition.as_ref().map_or(Expr::Number(1), |expr| self.condition(from, expr));
+                let span = edge.to.span;
+                self.stack.edges.push(Edge { from, to, condition, quoted: edge.quoted, span });
+            }
+        }
+        self.stack.edges.extend(inherited);
+    }
+
+    /// The condition in terms of `from`.
+    fn condition(&mut self, from: LayerId, expr: &ast::Expr) -> Expr {
+        if !self.conditions {
+            return Expr::Number(1);
+        }
+        let protocol = &self.stack.layers[usize::from(from.0)].protocol;
+        let scope = self.scopes.entry(from).or_insert_with(|| Scope::of(protocol));
+        let mut found = Vec::new();
+        let condition =
+            Resolver { scope, place: Place::Packet, diagnostics: &mut found }.condition(expr).expr;
+        for diagnostic in found {
+            let span = diagnostic.spans.first().map_or(expr.span, |(span, _)| *span);
+            if self.said.insert((diagnostic.code, span)) {
+                self.diagnostics.push(diagnostic);
+            }
+        }
+        condition
+    }
+
+    fn repeats(&mut self, tree: &ast::Stack) {
+        let mut own: HashMap<&str, Span> = HashMap::new();
+        for (name, times, span) in &tree.repeats {
+            if let Some(first) = own.insert(&name.text, name.span) {
+                self.diagnostics.push(duplicate(&name.text, first, name.span));
+            }
+            let Some(layer) = self.present_layer(name) else { continue };
+            if !(1..=REPEAT_MAX).contains(times) {
+                self.diagnostics.push(
+                    Diagnostic::error(codes::BAD_CLAUSE, format!("a layer occurs 1 to {REPEAT_MAX} times"))
+                        .at(*span),
+                );
+                continue;
+            }
+            self.stack.layers[usize::from(layer.0)].repeat_max = *times as u32;
+            self.repeated[usize::from(layer.0)] = true;
+        }
+    }
+
+    fn dispatch(&mut self, tree: &ast::Stack) {
+        for (source, destination) in &tree.dispatch {
+            let (Some((layer, one)), Some((other, two))) = (self.key(source), self.key(destination)) else {
+                continue;
+            };
+            let protocol = &self.stack.layers[usize::from(layer.0)].protocol;
+            let kind = |id: FieldId| Kind::of(&protocol.fields[usize::from(id.0)].ty);
+            if layer != other || kind(one) != kind(two) || kind(one) == Kind::Bytes {
+                self.diagnostics.push(
+                    Diagnostic::error(
+                        codes::DISPATCH,
+                        "these are not two numbers or addresses of one type and layer",
+                    )
+                    .at(source.span)
+                    .label(destination.span, "")
+                    .help("both directions must give the same worker: `dispatch ip.src <-> ip.dst`"),
+                );
+                continue;
+            }
+            let span = source.span;
+            if self.stack.dispatch.iter().any(|(known, a, b)| (*known, *a, *b) == (layer, one, two)) {
+                self.diagnostics.push(duplicate(&source.text, span, span));
+                continue;
+            }
+            self.stack.dispatch.push((layer, one, two));
+        }
+    }
+
+    /// `LAYER.FIELD`
+    fn key(&mut self, name: &ast::Name) -> Option<(LayerId, FieldId)> {
+        let Some((layer, field)) = name.text.split_once('.') else {
+            self.diagnostics.push(
+                Diagnostic::error(codes::DISPATCH, "a key is a field of a layer")
+                    .at(name.span)
+                    .help("write `ip.src`"),
+            );
+            return None;
+        };
+        let layer_span = Span { end: name.span.start + layer.len() as u32, ..name.span };
+        let id = self.present_layer(&ast::Name { text: layer.to_string(), span: layer_span })?;
+        let scope = Scope::of(&self.stack.layers[usize::from(id.0)].protocol);
+        if let Some(Symbol::Field(field)) = scope.find(field) {
+            return Some((id, field));
+        }
+        let protocol: &Protocol = &self.stack.layers[usize::from(id.0)].protocol;
+        let fields = protocol.fields.iter().map(|field| field.path.as_str());
+        let diagnostic = Diagnostic::error(codes::UNKNOWN_NAME, format!("`{layer}` has no field `{field}`"))
+            .at(name.span)
+            .did_you_mean(field, fields);
+        self.diagnostics.push(diagnostic);
+        None
+    }
+}

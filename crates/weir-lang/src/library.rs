@@ -1,0 +1,146 @@
+//! Protocols and stacks by name: those that come with Weir, and those that its user adds.
+//!
+//! Those that come with Weir are the files of `protocols/`, which `build.rs` lists: a new file there
+//! is all that a new layer needs.
+
+use crate::check::{self, CheckedProtocol};
+use crate::diag::{Diagnostic, Diagnostics, Sources};
+use crate::model::{Protocol, Stack};
+use crate::syntax;
+
+include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+
+/// Bytes of one text at most.
+const TEXT_BYTES_MAX: usize = 16 << 20;
+/// Mistakes that are kept: who made more will not read them.
+const DIAGNOSTICS_MAX: usize = 200;
+
+/// All that is known of protocols and stacks.
+#[derive(Debug, Clone, Default)]
+pub struct Library {
+    protocols: Vec<CheckedProtocol>,
+    stacks: Vec<Stack>,
+    sources: Sources,
+}
+
+impl Library {
+    /// The protocols and stacks that come with Weir. Reads and checks their texts: a fraction of a
+    /// millisecond, so keep the result.
+    ///
+    /// # Panics
+    /// Never: a test checks these texts.
+    pub fn builtin() -> Library {
+        match load(BUILTIN) {
+            Ok((library, _)) => library,
+            Err(wrong) => panic!("the protocols that come with Weir are wrong:\n{wrong}"),
+        }
+    }
+
+    /// The texts that come with Weir: file name and text.
+    pub fn builtin_texts() -> &'static [(&'static str, &'static str)] {
+        BUILTIN
+    }
+
+    /// Every protocol, in the order in which they were read.
+    pub fn protocols(&self) -> impl Iterator<Item = &Protocol> {
+        self.protocols.iter().map(|one| &one.protocol)
+    }
+
+    /// The protocol of that name.
+    pub fn protocol(&self, name: &str) -> Option<&Protocol> {
+        self.protocols().find(|protocol| protocol.name == name)
+    }
+
+    /// Every stack; one that extends another comes after it.
+    pub fn stacks(&self) -> &[Stack] {
+        &self.stacks
+    }
+
+    /// The stack of that name.
+    pub fn stack(&self, name: &str) -> Option<&Stack> {
+        self.stacks.iter().find(|stack| stack.name == name)
+    }
+
+    /// The texts that the spans of protocols and stacks refer to.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Adds a text. Its protocols and stacks may use what is there. Yields the warnings.
+    ///
+    /// # Errors
+    /// Every mistake found; the library is then as it was.
+    pub fn extend_with(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
+        self.extend_with_all(&[(file_name, text)])
+    }
+
+    /// Adds several texts, which may use each other in any order. Yields the warnings.
+    ///
+    /// # Errors
+    /// Every mistake found; the library is then as it was.
+    pub fn extend_with_all(&mut self, texts: &[(&str, &str)]) -> Result<Diagnostics, Diagnostics> {
+        let mut sources = self.sources.clone();
+        let mut list = Vec::new();
+        let mut files = Vec::new();
+        for (name, text) in texts {
+            if text.len() > TEXT_BYTES_MAX {
+                let message = format!("{name} has more than {TEXT_BYTES_MAX} bytes");
+                list.push(Diagnostic::error(check::codes::TOO_MUCH, message));
+                continue;
+            }
+            let source = sources.add(*name, *text);
+            files.push(syntax::parse(text, source, &mut list));
+        }
+        let mut protocols = self.protocols.clone();
+        let mut stacks = self.stacks.clone();
+        check::check(&files, &mut protocols, &mut stacks, &mut list);
+        let has_errors = list.iter().any(Diagnostic::is_error);
+        if has_errors {
+            // Cut behind the errors, not within: a warning alone must not hide why nothing runs.
+            list.sort_by_key(|diagnostic| !diagnostic.is_error());
+        }
+        list.truncate(DIAGNOSTICS_MAX);
+        let diagnostics = Diagnostics { sources: sources.clone(), list };
+        if has_errors {
+            return Err(diagnostics);
+        }
+        *self = Library { protocols, stacks, sources };
+        Ok(diagnostics)
+    }
+}
+
+/// A library of these texts (name and text) alone, and the warnings about them.
+///
+/// # Errors
+/// Every mistake found.
+pub fn load(texts: &[(&str, &str)]) -> Result<(Library, Diagnostics), Diagnostics> {
+    let mut library = Library::default();
+    let warnings = library.extend_with_all(texts)?;
+    Ok((library, warnings))
+}
+
+/// Reads any bytes as a user's file: must not panic, whatever they are.
+#[doc(hidden)]
+pub fn fuzz_lang(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Err(wrong) = load(&[("fuzz.weir", &text)]) {
+        assert!(wrong.has_errors(), "refused without saying why");
+        let _ = wrong.render(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_with_weir_checks_without_a_warning() {
+        match load(BUILTIN) {
+            Ok((library, warnings)) => {
+                assert!(warnings.list.is_empty(), "{warnings}");
+                assert!(library.stack("internet").is_some());
+            }
+            Err(wrong) => panic!("{wrong}"),
+        }
+    }
+}

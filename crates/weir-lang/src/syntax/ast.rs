@@ -1,0 +1,392 @@
+//! The tree that the parser makes of a text: names as written, everything with its span.
+
+use crate::diag::Span;
+use crate::model::BinaryOp;
+use std::time::Duration;
+
+/// A name and where it stands.
+#[derive(Debug, Clone)]
+pub struct Name {
+    /// As written, dots included.
+    pub text: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// A file.
+#[derive(Debug, Clone, Default)]
+pub struct File {
+    /// In the order of the text.
+    pub protocols: Vec<Protocol>,
+    /// In the order of the text.
+    pub stacks: Vec<Stack>,
+}
+
+/// `protocol NAME as NAME { … }`
+#[derive(Debug, Clone)]
+pub struct Protocol {
+    /// Its name.
+    pub name: Name,
+    /// Its name in filters.
+    pub filter_name: Option<Name>,
+    /// The `//!` line above.
+    pub doc: String,
+    /// What is inside, in the order of the text.
+    pub clauses: Vec<Clause>,
+}
+
+/// One clause of a protocol.
+#[derive(Debug, Clone)]
+pub struct Clause {
+    /// What it says.
+    pub kind: ClauseKind,
+    /// The word that starts it.
+    pub span: Span,
+}
+
+/// What a clause says.
+#[derive(Debug, Clone)]
+pub enum ClauseKind {
+    /// `header { … }`
+    Header(Vec<HeaderItem>),
+    /// `alias NAME = NAME | NAME`
+    Alias {
+        /// Its name.
+        name: Name,
+        /// The fields.
+        fields: Vec<Name>,
+        /// One line of meaning.
+        doc: String,
+    },
+    /// `let NAME = EXPR`
+    Let(Let),
+    /// `payload = rest` or `payload = rest[.. EXPR]`
+    Payload(Option<Expr>),
+    /// `instance (…) <-> (…) when EXPR`
+    Instance {
+        /// The only or the sender's key.
+        source: Vec<Expr>,
+        /// The receiver's.
+        destination: Option<Vec<Expr>>,
+        /// Which packets have one.
+        condition: Option<Expr>,
+    },
+    /// `each side { … }`, `vars { … }`
+    Vars {
+        /// `each side`.
+        each_side: bool,
+        /// The variables.
+        vars: Vec<(Name, Type)>,
+    },
+    /// `prepare { … }`
+    Prepare(Vec<Stmt>),
+    /// `sequence at EXPR of payload …`
+    Sequence(Sequence),
+    /// `states { … }`
+    States(Vec<State>),
+    /// `on NAME: … -> … when …`
+    Transition(Transition),
+    /// `timeout …`
+    Timeout(Vec<Timeout>),
+    /// `event NAME on … { … }`
+    Event(Event),
+    /// `show "…"`
+    Show(Vec<ShowPart>),
+}
+
+/// One item of a header's layout.
+#[derive(Debug, Clone)]
+pub enum HeaderItem {
+    /// `peek? NAME as NAME: TYPE …`
+    Field(Field),
+    /// `_: u3`
+    Skip {
+        /// Its type.
+        ty: Type,
+        /// Where the underscore stands.
+        span: Span,
+    },
+    /// `NAME { … }`
+    Group {
+        /// The prefix of its fields.
+        name: Name,
+        /// The fields.
+        items: Vec<HeaderItem>,
+    },
+    /// `if EXPR { … } else { … }`
+    If {
+        /// Over earlier fields.
+        condition: Expr,
+        /// When it holds.
+        then: Vec<HeaderItem>,
+        /// When not.
+        otherwise: Vec<HeaderItem>,
+        /// The word `if`.
+        span: Span,
+    },
+    /// `NAME: run { … } until EXPR`
+    Run {
+        /// Its name.
+        name: Name,
+        /// Type of the tag; one byte without.
+        tag: Option<Type>,
+        /// The items.
+        items: Vec<RunItem>,
+        /// Where it ends.
+        until: Expr,
+    },
+}
+
+/// `NAME as NAME = TAG stop { … }`
+#[derive(Debug, Clone)]
+pub struct RunItem {
+    /// Its name.
+    pub name: Name,
+    /// Its other name.
+    pub alias: Option<Name>,
+    /// The tag and where it stands; no number for `_`.
+    pub tag: (Option<u64>, Span),
+    /// The run ends after it.
+    pub stop: bool,
+    /// Layout after the tag.
+    pub items: Vec<HeaderItem>,
+}
+
+/// A field.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// Its name.
+    pub name: Name,
+    /// Its other name.
+    pub alias: Option<Name>,
+    /// It does not move the cursor.
+    pub peek: bool,
+    /// Its type.
+    pub ty: Type,
+    /// `= N`, `where OP N`: the operator, the number, where it stands.
+    pub constraint: Option<(BinaryOp, u64, Span)>,
+    /// One line of meaning.
+    pub doc: String,
+}
+
+/// A type.
+#[derive(Debug, Clone)]
+pub struct Type {
+    /// Its word.
+    pub name: Name,
+    /// What stands in brackets after `bytes`.
+    pub length: Option<Box<Expr>>,
+}
+
+/// `let NAME = EXPR "…"`
+#[derive(Debug, Clone)]
+pub struct Let {
+    /// Its name.
+    pub name: Name,
+    /// Its value.
+    pub value: Expr,
+    /// One line of meaning.
+    pub doc: String,
+}
+
+/// A statement.
+#[derive(Debug, Clone)]
+pub enum Stmt {
+    /// `NAME = EXPR`, `NAME += EXPR`
+    Assign {
+        /// What is assigned to.
+        target: Name,
+        /// `+=`.
+        add: bool,
+        /// The value.
+        value: Expr,
+    },
+    /// `if EXPR { … } else { … }`
+    If {
+        /// The condition.
+        condition: Expr,
+        /// When it holds.
+        then: Vec<Stmt>,
+        /// When not.
+        otherwise: Vec<Stmt>,
+    },
+    /// `history LETTER when EXPR`
+    History {
+        /// One letter.
+        letter: Name,
+        /// When.
+        condition: Expr,
+    },
+}
+
+/// `sequence at EXPR of payload …`
+#[derive(Debug, Clone)]
+pub struct Sequence {
+    /// Number of the payload's first byte.
+    pub at: Expr,
+    /// `spanning EXPR`
+    pub span: Option<Expr>,
+    /// `window EXPR .. EXPR`
+    pub window: Option<(Expr, Expr)>,
+    /// `from first`
+    pub from_first: bool,
+}
+
+/// `NAME: start accept`
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Its name.
+    pub name: Name,
+    /// `start`.
+    pub start: bool,
+    /// `accept`.
+    pub accept: bool,
+}
+
+/// `on NAME: NAME, NAME -> NAME when EXPR`
+#[derive(Debug, Clone)]
+pub struct Transition {
+    /// Its name.
+    pub name: Name,
+    /// States, or `any`.
+    pub from: Vec<Name>,
+    /// A state, or `restart`.
+    pub to: Name,
+    /// When; always without.
+    pub condition: Option<Expr>,
+}
+
+/// `DURATION in NAME, NAME` or `DURATION otherwise`
+#[derive(Debug, Clone)]
+pub struct Timeout {
+    /// How long.
+    pub after: Duration,
+    /// Where the duration stands.
+    pub span: Span,
+    /// The states; `None` for all others.
+    pub states: Option<Vec<Name>>,
+}
+
+/// `event NAME on NAME, NAME { … } "…"`
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Its name.
+    pub name: Name,
+    /// What makes it happen.
+    pub triggers: Vec<Name>,
+    /// Where `assemble` stands, if it does.
+    pub assemble: Option<Span>,
+    /// The columns and their names.
+    pub columns: Vec<(Name, Expr)>,
+    /// One line of meaning.
+    pub doc: String,
+}
+
+/// A part of `show "…"`.
+#[derive(Debug, Clone)]
+pub enum ShowPart {
+    /// As it stands.
+    Text(String),
+    /// In braces.
+    Value(Expr),
+}
+
+/// An expression.
+#[derive(Debug, Clone)]
+pub struct Expr {
+    /// What it says.
+    pub kind: ExprKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What an expression says.
+#[derive(Debug, Clone)]
+pub enum ExprKind {
+    /// A number, or `true` (1) and `false` (0).
+    Number(u64),
+    /// A name.
+    Name(String),
+    /// `not e`
+    Not(Box<Expr>),
+    /// Two operands.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `e in { a, b..c }`
+    In(Box<Expr>, Vec<(u64, u64, Span)>),
+    /// `if c then a else b`
+    Choose(Box<Expr>, Box<Expr>, Box<Expr>),
+}
+
+impl Expr {
+    /// Whether both say the same, wherever they stand.
+    pub fn same(&self, other: &Expr) -> bool {
+        match (&self.kind, &other.kind) {
+            (ExprKind::Number(a), ExprKind::Number(b)) => a == b,
+            (ExprKind::Name(a), ExprKind::Name(b)) => a == b,
+            (ExprKind::Not(a), ExprKind::Not(b)) => a.same(b),
+            (ExprKind::Binary(op, a, b), ExprKind::Binary(other_op, c, d)) => {
+                op == other_op && a.same(c) && b.same(d)
+            }
+            _ => false,
+        }
+    }
+
+    /// Calls `visit` for every name inside.
+    pub fn names<'a>(&'a self, visit: &mut dyn FnMut(&'a str)) {
+        match &self.kind {
+            ExprKind::Number(_) => {}
+            ExprKind::Name(name) => visit(name),
+            ExprKind::Not(inner) | ExprKind::In(inner, _) => inner.names(visit),
+            ExprKind::Binary(_, left, right) => {
+                left.names(visit);
+                right.names(visit);
+            }
+            ExprKind::Choose(condition, then, otherwise) => {
+                condition.names(visit);
+                then.names(visit);
+                otherwise.names(visit);
+            }
+        }
+    }
+}
+
+/// `stack NAME extends NAME { … }`
+#[derive(Debug, Clone)]
+pub struct Stack {
+    /// Its name.
+    pub name: Name,
+    /// The stack that it adds to.
+    pub extends: Option<Name>,
+    /// The `//!` line above.
+    pub doc: String,
+    /// `start LINK, LINK: NAME`
+    pub starts: Vec<(Vec<Link>, Name)>,
+    /// `repeat NAME N`
+    pub repeats: Vec<(Name, u64, Span)>,
+    /// `NAME, NAME -> NAME when EXPR`
+    pub edges: Vec<Edge>,
+    /// `dispatch NAME <-> NAME, …`
+    pub dispatch: Vec<(Name, Name)>,
+}
+
+/// A link type: a LINKTYPE_ name or number.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// As written.
+    pub name: Name,
+    /// The number, where one was written.
+    pub number: Option<u64>,
+}
+
+/// Which layer follows.
+#[derive(Debug, Clone)]
+pub struct Edge {
+    /// The layers below.
+    pub from: Vec<Name>,
+    /// The layer above.
+    pub to: Name,
+    /// What follows is quoted.
+    pub quoted: bool,
+    /// When; always without.
+    pub condition: Option<Expr>,
+}

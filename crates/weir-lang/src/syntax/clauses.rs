@@ -1,0 +1,353 @@
+//! The clauses of a protocol beside its header.
+
+use super::ast::{
+    Clause, ClauseKind, Event, Expr, ExprKind, Let, Name, Sequence, ShowPart, State, Stmt, Timeout,
+    Transition,
+};
+use super::lexer::{TokenKind, lex};
+use super::parser::Parser;
+use crate::check::codes;
+use crate::diag::{Diagnostic, Span};
+
+/// The words that start a clause.
+const CLAUSES: &[&str] = &[
+    "header", "alias", "let", "payload", "instance", "each", "vars", "prepare", "sequence", "states", "on",
+    "timeout", "event", "show",
+];
+
+impl Parser<'_> {
+    pub(super) fn is_clause_start(&self) -> bool {
+        CLAUSES.contains(&self.word())
+    }
+
+    pub(super) fn clause(&mut self) -> Option<Clause> {
+        let span = self.span();
+        let word = self.word();
+        if !CLAUSES.contains(&word) {
+            if word.is_empty() {
+                self.expected("a clause such as `header` or `payload`");
+            } else {
+                let diagnostic =
+                    Diagnostic::error(codes::UNKNOWN_CLAUSE, format!("a protocol has no clause `{word}`"))
+                        .at(span)
+                        .help(format!("it has {}", CLAUSES.join(", ")))
+                        .did_you_mean(word, CLAUSES.iter().copied());
+                self.report(diagnostic);
+            }
+            return None;
+        }
+        self.bump();
+        let kind = match word {
+            "header" => ClauseKind::Header(self.header_items()?),
+            "alias" => self.alias()?,
+            "let" => self.let_clause()?,
+            "payload" => self.payload()?,
+            "instance" => self.instance()?,
+            "each" => {
+                self.expect_word("side")?;
+                self.vars(true)?
+            }
+            "vars" => self.vars(false)?,
+            "prepare" => ClauseKind::Prepare(self.stmts()?),
+            "sequence" => self.sequence()?,
+            "states" => self.states()?,
+            "on" => self.transition()?,
+            "timeout" => self.timeout()?,
+            "event" => self.event()?,
+            _ => self.show()?,
+        };
+        Some(Clause { kind, span })
+    }
+
+    fn alias(&mut self) -> Option<ClauseKind> {
+        let name = self.name()?;
+        self.expect(TokenKind::Assign)?;
+        let mut fields = vec![self.name()?];
+        while self.eat(TokenKind::Pipe) {
+            fields.push(self.name()?);
+        }
+        Some(ClauseKind::Alias { name, fields, doc: self.text_line() })
+    }
+
+    fn let_clause(&mut self) -> Option<ClauseKind> {
+        let name = self.name()?;
+        self.expect(TokenKind::Assign)?;
+        let value = self.expr()?;
+        Some(ClauseKind::Let(Let { name, value, doc: self.text_line() }))
+    }
+
+    fn payload(&mut self) -> Option<ClauseKind> {
+        self.expect(TokenKind::Assign)?;
+        self.expect_word("rest")?;
+        if !self.eat(TokenKind::BracketOpen) {
+            return Some(ClauseKind::Payload(None));
+        }
+        self.expect(TokenKind::DotDot)?;
+        let length = self.expr()?;
+        self.expect(TokenKind::BracketClose)?;
+        Some(ClauseKind::Payload(Some(length)))
+    }
+
+    fn instance(&mut self) -> Option<ClauseKind> {
+        let source = self.key()?;
+        let destination = if self.eat(TokenKind::Both) { Some(self.key()?) } else { None };
+        let condition = self.when()?;
+        Some(ClauseKind::Instance { source, destination, condition })
+    }
+
+    fn key(&mut self) -> Option<Vec<Expr>> {
+        self.expect(TokenKind::ParenOpen)?;
+        let mut parts = vec![self.expr()?];
+        while self.eat(TokenKind::Comma) {
+            parts.push(self.expr()?);
+        }
+        self.expect(TokenKind::ParenClose)?;
+        Some(parts)
+    }
+
+    /// `when EXPR`, if it is there; the outer `None` after a mistake.
+    pub(super) fn when(&mut self) -> Option<Option<Expr>> {
+        if !self.eat_word("when") {
+            return Some(None);
+        }
+        self.condition().map(Some)
+    }
+
+    fn vars(&mut self, each_side: bool) -> Option<ClauseKind> {
+        let mut vars = Vec::new();
+        self.block(
+            |parser| {
+                let name = parser.name()?;
+                parser.expect(TokenKind::Colon)?;
+                let ty = parser.type_name()?;
+                parser.text_line();
+                vars.push((name, ty));
+                let span = parser.span();
+                if parser.eat(TokenKind::Assign) {
+                    let value = parser.expr()?;
+                    let diagnostic =
+                        Diagnostic::error(codes::EXPECTED, "a variable has no first value: it starts at 0")
+                            .at(span.to(value.span))
+                            .help("assign to it in `prepare { … }`");
+                    parser.report(diagnostic);
+                }
+                Some(())
+            },
+            |parser| parser.peek() == TokenKind::Name,
+        )?;
+        Some(ClauseKind::Vars { each_side, vars })
+    }
+
+    fn stmts(&mut self) -> Option<Vec<Stmt>> {
+        let mut stmts = Vec::new();
+        self.block(
+            |parser| {
+                stmts.push(parser.stmt()?);
+                Some(())
+            },
+            |parser| matches!(parser.peek(), TokenKind::Name | TokenKind::If),
+        )?;
+        Some(stmts)
+    }
+
+    fn stmt(&mut self) -> Option<Stmt> {
+        if self.eat(TokenKind::If) {
+            let condition = self.condition()?;
+            let then = self.stmts()?;
+            let otherwise = if !self.eat(TokenKind::Else) {
+                Vec::new()
+            } else if self.peek() == TokenKind::If {
+                vec![self.nested(Self::stmt)?]
+            } else {
+                self.stmts()?
+            };
+            return Some(Stmt::If { condition, then, otherwise });
+        }
+        if self.word() == "history" && self.peek_at(1) == TokenKind::Name {
+            self.bump();
+            let letter = self.name()?;
+            self.expect_word("when")?;
+            return Some(Stmt::History { letter, condition: self.condition()? });
+        }
+        let target = self.name()?;
+        let add = self.peek() == TokenKind::AddAssign;
+        if !add && self.peek() != TokenKind::Assign {
+            self.expected("`=` or `+=`");
+            return None;
+        }
+        self.bump();
+        Some(Stmt::Assign { target, add, value: self.expr()? })
+    }
+
+    fn sequence(&mut self) -> Option<ClauseKind> {
+        self.expect_word("at")?;
+        let at = self.expr()?;
+        self.expect_word("of")?;
+        self.expect_word("payload")?;
+        let mut sequence = Sequence { at, span: None, window: None, from_first: false };
+        loop {
+            if self.eat_word("spanning") {
+                sequence.span = Some(self.expr()?);
+            } else if self.eat_word("window") {
+                let low = self.expr()?;
+                self.expect(TokenKind::DotDot)?;
+                sequence.window = Some((low, self.expr()?));
+            } else if self.eat_word("from") {
+                sequence.from_first = self.eat_word("first");
+                if !sequence.from_first && !self.eat(TokenKind::Number(0)) {
+                    self.expected("`first` or `0`");
+                    return None;
+                }
+            } else {
+                return Some(ClauseKind::Sequence(sequence));
+            }
+        }
+    }
+
+    fn states(&mut self) -> Option<ClauseKind> {
+        let mut states = Vec::new();
+        self.block(
+            |parser| {
+                let mut state = State { name: parser.name()?, start: false, accept: false };
+                if parser.eat(TokenKind::Colon) {
+                    loop {
+                        if parser.eat_word("start") {
+                            state.start = true;
+                        } else if parser.eat_word("accept") {
+                            state.accept = true;
+                        } else {
+                            break;
+                        }
+                    }
+                    if !state.start && !state.accept {
+                        parser.expected("`start` or `accept`");
+                    }
+                }
+                states.push(state);
+                parser.eat(TokenKind::Comma);
+                Some(())
+            },
+            |parser| parser.peek() == TokenKind::Name,
+        )?;
+        Some(ClauseKind::States(states))
+    }
+
+    fn transition(&mut self) -> Option<ClauseKind> {
+        let name = self.name()?;
+        self.expect(TokenKind::Colon)?;
+        let from = self.names()?;
+        self.expect(TokenKind::Arrow)?;
+        let to = self.name()?;
+        let condition = self.when()?;
+        Some(ClauseKind::Transition(Transition { name, from, to, condition }))
+    }
+
+    fn timeout(&mut self) -> Option<ClauseKind> {
+        let mut timeouts = Vec::new();
+        while let TokenKind::Duration(after) = self.peek() {
+            let span = self.span();
+            self.bump();
+            let states = if self.eat(TokenKind::In) {
+                Some(self.names()?)
+            } else {
+                self.eat_word("otherwise");
+                None
+            };
+            timeouts.push(Timeout { after, span, states });
+        }
+        if timeouts.is_empty() {
+            self.expected("a duration such as `30s`");
+            return None;
+        }
+        Some(ClauseKind::Timeout(timeouts))
+    }
+
+    fn event(&mut self) -> Option<ClauseKind> {
+        let name = self.name()?;
+        self.expect_word("on")?;
+        let mut triggers = vec![self.name()?];
+        while self.eat(TokenKind::Comma) || self.eat(TokenKind::Or) {
+            triggers.push(self.name()?);
+        }
+        let mut event = Event { name, triggers, assemble: None, columns: Vec::new(), doc: String::new() };
+        if self.peek() == TokenKind::BraceOpen {
+            self.block(
+                |parser| {
+                    parser.column(&mut event)?;
+                    parser.eat(TokenKind::Comma);
+                    Some(())
+                },
+                |_| false,
+            )?;
+        }
+        event.doc = self.text_line();
+        Some(ClauseKind::Event(event))
+    }
+
+    /// `assemble`, `NAME`, or `NAME = EXPR`.
+    fn column(&mut self, event: &mut Event) -> Option<()> {
+        if self.word() == "assemble" && self.peek_at(1) != TokenKind::Assign {
+            event.assemble = Some(self.span());
+            self.bump();
+            return Some(());
+        }
+        if self.peek() == TokenKind::Name && self.peek_at(1) == TokenKind::Assign {
+            let name = self.name()?;
+            self.bump();
+            let value = self.expr()?;
+            event.columns.push((name, value));
+            return Some(());
+        }
+        let value = self.expr()?;
+        let ExprKind::Name(written) = &value.kind else {
+            let diagnostic = Diagnostic::error(codes::EXPECTED, "a column that is no field needs a name")
+                .at(value.span)
+                .help("write `name = …`");
+            self.report(diagnostic);
+            return Some(());
+        };
+        let text = written.strip_prefix("below.").unwrap_or(written).to_string();
+        event.columns.push((Name { text, span: value.span }, value));
+        Some(())
+    }
+
+    fn show(&mut self) -> Option<ClauseKind> {
+        let span = self.expect(TokenKind::Text)?;
+        let inside = Span { start: span.start + 1, end: span.end - 1, ..span };
+        let mut parts = Vec::new();
+        let mut at = inside.start;
+        while at < inside.end {
+            let rest = self.written(Span { start: at, ..inside });
+            let Some(open) = rest.find('{') else {
+                parts.push(ShowPart::Text(rest.to_string()));
+                break;
+            };
+            if open > 0 {
+                parts.push(ShowPart::Text(rest[..open].to_string()));
+            }
+            let brace = at + open as u32;
+            let Some(length) = rest[open..].find('}') else {
+                let diagnostic = Diagnostic::error(codes::UNCLOSED, "this brace is never closed")
+                    .at(Span { start: brace, end: brace + 1, ..span })
+                    .help("a value stands in braces: `{src}`");
+                self.report(diagnostic);
+                break;
+            };
+            at = brace + length as u32 + 1;
+            let value = Span { start: brace + 1, end: at - 1, ..span };
+            if let Some(value) = self.shown(value) {
+                parts.push(ShowPart::Value(value));
+            }
+        }
+        Some(ClauseKind::Show(parts))
+    }
+
+    /// The expression under `span`, inside quotes.
+    fn shown(&mut self, span: Span) -> Option<Expr> {
+        let tokens = lex(self.text, span, self.diagnostics);
+        let mut parser = Parser::new(self.text, tokens, self.diagnostics);
+        let value = parser.expr()?;
+        parser.expect(TokenKind::End)?;
+        Some(value)
+    }
+}

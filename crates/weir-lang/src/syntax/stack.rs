@@ -1,0 +1,100 @@
+//! Stacks: starts, edges, repetitions, dispatch.
+
+use super::ast::{Edge, Link, Name, Stack};
+use super::lexer::TokenKind;
+use super::parser::Parser;
+
+impl Parser<'_> {
+    /// Standing before `stack`.
+    pub(super) fn stack(&mut self, doc: String) -> Option<Stack> {
+        self.bump();
+        let name = self.name()?;
+        let extends = if self.eat_word("extends") { Some(self.name()?) } else { None };
+        let mut stack = Stack {
+            name,
+            extends,
+            doc,
+            starts: Vec::new(),
+            repeats: Vec::new(),
+            edges: Vec::new(),
+            dispatch: Vec::new(),
+        };
+        self.block(|parser| parser.stack_part(&mut stack), |parser| parser.peek() == TokenKind::Name)?;
+        Some(stack)
+    }
+
+    fn stack_part(&mut self, stack: &mut Stack) -> Option<()> {
+        // These words are also fine names for a layer: then a comma, an arrow or a brace follows.
+        let operand = matches!(self.peek_at(1), TokenKind::Name | TokenKind::Number(_));
+        match self.word() {
+            "start" if operand => {
+                self.bump();
+                let mut links = vec![self.link()?];
+                while self.eat(TokenKind::Comma) {
+                    links.push(self.link()?);
+                }
+                self.expect(TokenKind::Colon)?;
+                let layer = self.name()?;
+                stack.starts.push((links, layer));
+            }
+            "repeat" if operand => {
+                self.bump();
+                let layer = self.name()?;
+                let (times, span) = self.number()?;
+                stack.repeats.push((layer, times, span));
+            }
+            "dispatch" if operand => {
+                self.bump();
+                loop {
+                    let source = self.name()?;
+                    self.expect(TokenKind::Both)?;
+                    stack.dispatch.push((source, self.name()?));
+                    if !self.eat(TokenKind::Comma) {
+                        break;
+                    }
+                }
+            }
+            _ => return self.edges(stack),
+        }
+        Some(())
+    }
+
+    fn link(&mut self) -> Option<Link> {
+        if let TokenKind::Number(number) = self.peek() {
+            let span = self.span();
+            self.bump();
+            let name = Name { text: self.written(span).to_string(), span };
+            return Some(Link { name, number: Some(number) });
+        }
+        Some(Link { name: self.name()?, number: None })
+    }
+
+    fn edges(&mut self, stack: &mut Stack) -> Option<()> {
+        let from = self.names()?;
+        if self.peek() != TokenKind::BraceOpen {
+            let edge = self.edge(&from)?;
+            stack.edges.push(edge);
+            return Some(());
+        }
+        self.block(
+            |parser| {
+                let edge = parser.edge(&from)?;
+                stack.edges.push(edge);
+                Some(())
+            },
+            |parser| parser.peek() == TokenKind::Arrow,
+        )
+    }
+
+    fn edge(&mut self, from: &[Name]) -> Option<Edge> {
+        self.expect(TokenKind::Arrow)?;
+        let quoted =
+            self.word() == "quoted" && self.peek_at(1) == TokenKind::Name && self.word_at(1) != "when";
+        if quoted {
+            self.bump();
+        }
+        let to = self.name()?;
+        let condition = self.when()?;
+        Some(Edge { from: from.to_vec(), to, quoted, condition })
+    }
+}
