@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::CaptureReader;
+use proptest::prelude::*;
 use std::io::{self, Cursor};
 use std::sync::{Arc, Mutex};
 use weir_packet::{Burst, Column, LinkType, PacketMeta, Source, Timestamp, Value, ValueType};
@@ -255,4 +256,28 @@ fn a_capture_file_has_the_format_of_its_name() {
     let error = CaptureWriter::create("x.txt").err().unwrap();
     assert!(error.to_string().contains("end the name in"));
     assert!(CaptureWriter::create("/nonexistent/x.pcap").err().unwrap().to_string().contains("x.pcap"));
+}
+
+proptest! {
+    #[test]
+    fn any_packets_survive_being_written_and_read(
+        packets in proptest::collection::vec(
+            (0..4_000_000_000_000_000_000i64, 0..100_000u32, 0..3u16, proptest::collection::vec(any::<u8>(), 0..90)),
+            0..200,
+        ),
+    ) {
+        for format in [CaptureFormat::Pcap, CaptureFormat::Pcapng] {
+            let links = if format == CaptureFormat::Pcap { 1 } else { 3 };
+            let written: Vec<(PacketMeta, &[u8])> = packets
+                .iter()
+                .map(|(ns, wire, link, data)| (meta(1, *ns, *wire, LinkType(link % links), 0), &data[..]))
+                .collect();
+            let read = round_trip(format, &written);
+            prop_assert_eq!(read.len(), written.len());
+            for (got, (meta, data)) in read.iter().zip(&written) {
+                let wire = meta.wire_bytes.max(data.len() as u32);
+                prop_assert_eq!((got.0, got.1, got.2, &got.4[..]), (meta.time.0, wire, meta.link, *data));
+            }
+        }
+    }
 }

@@ -27,7 +27,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use walk::{Fault, Run, Stop};
+use walk::{Fault, Run, Slots, Stop};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Source, SourceError};
 use window::{Feed, Window};
 
@@ -62,10 +62,10 @@ enum Walker {
 }
 
 impl Walker {
-    fn walk(&mut self, bytes: &[u8], pos: &mut usize, run: &mut Run, packets: &mut Vec<PacketMeta>) -> Stop {
+    fn walk(&mut self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
         match self {
-            Self::Pcap(walker) => walker.walk(bytes, pos, run, packets),
-            Self::Pcapng(walker) => walker.walk(bytes, pos, run, packets),
+            Self::Pcap(walker) => walker.walk(bytes, pos, run, slots),
+            Self::Pcapng(walker) => walker.walk(bytes, pos, run, slots),
         }
     }
 }
@@ -151,7 +151,8 @@ impl CaptureReader {
         Ok(OpenFile { feed, walker, packets_before })
     }
 
-    /// Fills `burst`, which is empty, from the open file; `false` at its end.
+    /// Fills `burst` from the open file, whatever it held before; `false`, and no packets, at the file's
+    /// end and with every fault.
     fn fill_burst(
         file: &mut OpenFile,
         window: &mut Window,
@@ -159,9 +160,15 @@ impl CaptureReader {
         burst: &mut Burst,
     ) -> Result<bool, Fault> {
         loop {
+            // Full bursts follow each other mostly: then this changes nothing.
+            burst.packets.resize(BURST_PACKETS_MAX, PacketMeta::default());
+            let packets = burst.packets.first_chunk_mut().expect("of this length");
+            let mut slots = Slots { packets, found: 0 };
             let (bytes, pos) = window.walked();
-            let stop = file.walker.walk(bytes, pos, run, &mut burst.packets);
-            if !burst.packets.is_empty() {
+            let stop = file.walker.walk(bytes, pos, run, &mut slots);
+            let found = slots.found;
+            burst.packets.truncate(found);
+            if found > 0 {
                 window.lend_to(burst);
                 return Ok(true);
             }
@@ -200,8 +207,6 @@ fn fill(window: &mut Window, feed: &mut Feed, need: usize, burst: &mut Burst) ->
 
 impl Source for CaptureReader {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
-        burst.packets.clear();
-        burst.packets.reserve(BURST_PACKETS_MAX);
         loop {
             if let Some(file) = &mut self.open {
                 match Self::fill_burst(file, &mut self.window, &mut self.run, burst) {
@@ -215,11 +220,13 @@ impl Source for CaptureReader {
                 }
             } else if let Some(pending) = self.waiting.pop_front() {
                 let packets_before = self.run.packets;
+                burst.packets.clear();
                 match self.start(pending, burst) {
                     Ok(file) => self.open = Some(file),
                     Err(fault) => return Err(self.locate(fault, packets_before)),
                 }
             } else {
+                burst.packets.clear();
                 self.window.reclaim(burst);
                 return Ok(false);
             }

@@ -10,9 +10,9 @@
 //! guessed at (Nokia's, and early ones of the modified) are not.
 
 use super::interface::{Interface, TimeResolution};
-use super::walk::{Fault, PACKET_BYTES_BELIEVED, RECORD_BYTES_MAX, Run, Stop, u16_at, u32_at};
+use super::walk::{Fault, PACKET_BYTES_BELIEVED, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
 use std::sync::Arc;
-use weir_packet::{BURST_PACKETS_MAX, LinkType, PacketMeta, Timestamp};
+use weir_packet::{LinkType, PacketMeta, Timestamp};
 
 /// Bytes of the header of a file, without Ixia's extra field.
 const FILE_HEADER_BYTES: usize = 24;
@@ -118,30 +118,30 @@ pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault
 }
 
 impl Walker {
-    /// Describes the packets from `pos` on in `packets`, as far as they lie whole in `bytes`.
-    pub fn walk(&self, bytes: &[u8], pos: &mut usize, run: &mut Run, packets: &mut Vec<PacketMeta>) -> Stop {
+    /// Describes the packets from `pos` on in `slots`, as far as they lie whole in `bytes`.
+    pub fn walk(&self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
         if self.big {
-            self.walk_as::<true>(bytes, pos, run, packets)
+            self.walk_as::<true>(bytes, pos, run, slots)
         } else {
-            self.walk_as::<false>(bytes, pos, run, packets)
+            self.walk_as::<false>(bytes, pos, run, slots)
         }
     }
 
-    // The hottest loop of reading: one bound check for the header, one for the data, no allocation
-    // (`packets` has room). Everything rare leaves the loop.
+    // The hottest loop of reading: one bound check for the header, one for the data, and whatever it
+    // changes in registers. Everything rare leaves it.
     fn walk_as<const BIG: bool>(
         &self,
         bytes: &[u8],
         pos: &mut usize,
         run: &mut Run,
-        packets: &mut Vec<PacketMeta>,
+        slots: &mut Slots<'_>,
     ) -> Stop {
-        let mut at = *pos;
-        let mut number = run.packets;
+        let (mut at, mut number, mut found) = (*pos, run.packets, slots.found);
+        let packets = &mut *slots.packets;
         let stop = loop {
-            if packets.len() >= BURST_PACKETS_MAX {
+            let Some(slot) = packets.get_mut(found) else {
                 break Stop::Full;
-            }
+            };
             let Some(header) = bytes[at..].first_chunk::<RECORD_HEADER_BYTES>() else {
                 break Stop::Need(self.record_header_bytes);
             };
@@ -150,11 +150,7 @@ impl Walker {
                 (captured, wire) = self.order_lengths(captured, wire);
             }
             if captured as usize > self.captured_bytes_max {
-                break Stop::Fault(Fault::corrupt(format!(
-                    "a record claims {captured} captured bytes, and none of this file can have more than {}: \
-                     the file is damaged from here on",
-                    self.captured_bytes_max
-                )));
+                break Stop::Fault(self.too_much(captured));
             }
             let offset = at + self.record_header_bytes;
             let end = offset + captured as usize;
@@ -162,9 +158,10 @@ impl Walker {
                 break Stop::Need(end - at);
             }
             number += 1;
+            found += 1;
             let seconds = i64::from(u32_at::<BIG>(header, 0));
             let fraction = i64::from(u32_at::<BIG>(header, 4));
-            packets.push(PacketMeta {
+            *slot = PacketMeta {
                 // 2^32 * 10^9 + 2^32 * 1000 fits the type.
                 time: Timestamp(seconds * 1_000_000_000 + fraction * self.fraction_ns),
                 number,
@@ -173,11 +170,10 @@ impl Walker {
                 wire_bytes: wire.max(captured),
                 link: self.link,
                 interface: self.interface,
-            });
+            };
             at = end;
         };
-        *pos = at;
-        run.packets = number;
+        (*pos, run.packets, slots.found) = (at, number, found);
         stop
     }
 
@@ -187,5 +183,14 @@ impl Walker {
             LengthOrder::Unsure if first <= second => (first, second),
             _ => (second, first),
         }
+    }
+
+    #[cold]
+    fn too_much(&self, captured: u32) -> Fault {
+        Fault::corrupt(format!(
+            "a record claims {captured} captured bytes, and none of this file can have more than {}: \
+             the file is damaged from here on",
+            self.captured_bytes_max
+        ))
     }
 }

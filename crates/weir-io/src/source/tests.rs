@@ -284,7 +284,7 @@ struct Dribble(Cursor<Vec<u8>>, usize);
 impl Read for Dribble {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         self.1 += 1;
-        if self.1 % 5 == 0 {
+        if self.1.is_multiple_of(5) {
             return Err(std::io::ErrorKind::Interrupted.into());
         }
         let few = out.len().min(1 + self.1 % 7);
@@ -357,6 +357,12 @@ fn compressed_captures_that_are_cut_or_damaged_give_what_is_there() {
         let (_, errors, _) = drain(reader(&damaged));
         assert_eq!(errors.len(), 1, "{name}");
     }
+}
+
+#[test]
+fn a_reader_may_go_to_another_thread() {
+    let source = reader(&plain_pcap(&[4]));
+    assert_eq!(std::thread::spawn(move || drain(source).0.len()).join().unwrap(), 1);
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 use super::interface::Interface;
 use std::sync::Arc;
-use weir_packet::SourceErrorKind;
+use weir_packet::{BURST_PACKETS_MAX, PacketMeta, SourceErrorKind};
 
 /// The most bytes that one record may have, whatever a file says. Bounds what a hostile length can
 /// make the reader hold; the largest records seen in the wild (USB, D-Bus) are below.
@@ -28,6 +28,14 @@ pub(crate) enum Stop {
     Need(usize),
     /// The next record is faulty.
     Fault(Fault),
+}
+
+/// Where a walker puts packets: the descriptors of a burst, as many as it can have, and how many of
+/// them have been found. A loop that writes to places that are there is a fifth faster than one that
+/// pushes to a vector (64-byte packets, 2026-11).
+pub(crate) struct Slots<'a> {
+    pub packets: &'a mut [PacketMeta; BURST_PACKETS_MAX],
+    pub found: usize,
 }
 
 /// What is wrong with a file or a record, before it is known where.
@@ -90,13 +98,14 @@ impl Run {
 /// array the check is compiled away.
 #[inline(always)]
 pub(crate) fn u16_at<const BIG: bool>(bytes: &[u8], at: usize) -> u16 {
-    let raw = [bytes[at], bytes[at + 1]];
+    let raw = bytes[at..at + 2].try_into().expect("two bytes");
     if BIG { u16::from_be_bytes(raw) } else { u16::from_le_bytes(raw) }
 }
 
 /// The number of 32 bits at `at`; as [`u16_at`].
 #[inline(always)]
 pub(crate) fn u32_at<const BIG: bool>(bytes: &[u8], at: usize) -> u32 {
-    let raw = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    // One load. (Gathered byte by byte it became four, 2026-11.)
+    let raw = bytes[at..at + 4].try_into().expect("four bytes");
     if BIG { u32::from_be_bytes(raw) } else { u32::from_le_bytes(raw) }
 }

@@ -98,15 +98,15 @@ impl Window {
         }
     }
 
-    /// Takes back the reference of `burst`, which must hold no packets.
+    /// Takes back the reference of `burst`, whose packets mean nothing any longer.
     pub fn reclaim(&self, burst: &mut Burst) {
-        debug_assert!(burst.packets.is_empty());
         burst.block = Arc::clone(&self.nothing);
     }
 
     /// Brings in bytes until `need` are unread; `false` where the input ends before that.
     ///
-    /// `burst` must be empty: its reference is taken back, so that its block may be used again.
+    /// `burst` must not hold packets that mean anything: its reference is taken back, so that its block may
+    /// be used again.
     /// Memory grows only as bytes arrive: a large `need` alone allocates nothing.
     pub fn fill(&mut self, feed: &mut Feed, need: usize, burst: &mut Burst) -> io::Result<bool> {
         self.reclaim(burst);
