@@ -1,10 +1,27 @@
 //! The data path: tables, sequences, timers, counters.
 //!
+//! * [`run`]: the data path on one screen. `flows`, `host` and `decide` are what it calls.
+//! * [`plan`]: what a run is to do.  [`subscriber`]: who is given what was asked for.
+//! * [`flow`]: a flow as subscribers see it.
 //! * [`table`]: flows by key; entries that never move, buckets of one cache line.
 //! * [`timer`]: when flows end for want of packets.
+//! * [`sequence`]: bytes that came out of order, kept until they are next.
+//! * [`counters`]: what became of every packet; they add up.
 //!
 //! No input or output, no clock (time is an argument), and no protocol is named here.
 #![deny(unsafe_code)]
 
+pub mod counters;
+mod decide;
+pub mod flow;
+mod flows;
+mod hold;
+mod host;
+pub mod plan;
+pub mod run;
+pub mod sequence;
+mod sessions;
+pub mod stage;
+pub mod subscriber;
 pub mod table;
 pub mod timer;

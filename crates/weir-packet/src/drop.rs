@@ -32,9 +32,8 @@ drop_reasons! {
     UnknownLink, "unknown_link", "The link type of the interface is not one that the stack starts from.";
     NestingLimit, "nesting_limit", "More repetitions of a layer than the stack allows.";
     FlowLimit, "flow_limit", "The flow table was full.";
-    FragmentWaiting, "fragment_waiting", "A fragment whose datagram never became whole.";
+    FragmentWaiting, "fragment_waiting", "A fragment that waits for others; its bytes count with the packet that completes the datagram.";
     FragmentLimit, "fragment_limit", "The bound on fragments of one datagram, or on bytes held for fragments, was reached.";
-    UndecidedLimit, "undecided_limit", "Held for a connection's verdict until the bound on held packets was reached.";
 }
 
 impl DropReason {

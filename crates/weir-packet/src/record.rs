@@ -94,3 +94,29 @@ pub trait Sink {
     /// As [`begin`](Sink::begin).
     fn end(&mut self) -> io::Result<()>;
 }
+
+impl Value<'_> {
+    /// The same value, owning what it holds.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Absent => Value::Absent,
+            Value::Bool(b) => Value::Bool(b),
+            Value::Unsigned(n) => Value::Unsigned(n),
+            Value::Time(t) => Value::Time(t),
+            Value::Interval(ns) => Value::Interval(ns),
+            Value::Address(a) => Value::Address(a),
+            Value::Mac(m) => Value::Mac(m),
+            Value::Text(t) => Value::Text(Cow::Owned(t.into_owned())),
+            Value::Bytes(b) => Value::Bytes(Cow::Owned(b.into_owned())),
+            Value::Texts(t) => Value::Texts(Cow::Owned(t.into_owned())),
+            Value::Numbers(n) => Value::Numbers(Cow::Owned(n.into_owned())),
+        }
+    }
+}
+
+impl Column {
+    /// A column known at compile time.
+    pub const fn new(name: &'static str, value_type: ValueType, doc: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), value_type, doc: Cow::Borrowed(doc) }
+    }
+}

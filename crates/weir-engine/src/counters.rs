@@ -1,0 +1,178 @@
+//! What became of every packet, byte and flow, counted per worker and summed at the end.
+//!
+//! Each group of counters is one declared table: a line gives the name, how workers' values are
+//! joined, and the meaning. The names are those of `weir counters`. Why packets were dropped stands in
+//! [`Drops`], whose table is in `weir-packet`.
+
+use weir_packet::Drops;
+
+macro_rules! counters {
+    ($(#[$meta:meta])* $group:ident { $($name:ident, $text:literal;)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $group {
+            $(#[doc = $text] pub $name: u64,)*
+        }
+
+        impl $group {
+            /// Adds another worker's counters to these.
+            pub fn merge(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// Name, value and meaning of each, in the order of the table.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> {
+                [$((stringify!($name), self.$name, $text),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Packets: each one read is delivered, filtered or dropped.
+    PacketCounters {
+        packets, "Packets read.";
+        bytes, "Bytes captured of the packets read.";
+        wire_bytes, "Bytes that the packets read had on the wire.";
+        delivered, "Packets that were part of something delivered to a subscriber.";
+        filtered, "Packets that were followed to their end and that nobody wanted.";
+        undecided, "Of those delivered: given up before their connection's verdict was known, as too many were held.";
+    }
+}
+
+counters! {
+    /// Flows of all tables: each one made ends for one reason, or is live.
+    FlowCounters {
+        flows_created, "Flows made.";
+        flows_refused, "Packets without a flow because the table was full.";
+        flows_ended, "Flows ended by their own state machine (a connection that was closed).";
+        flows_restarted, "Flows ended because a new one with the same key began.";
+        flows_expired, "Flows ended because no packet came for their time-out.";
+        flows_flushed, "Flows ended by the end of the run.";
+        flows_peak, "The most flows live at a time; over several workers an upper bound, the sum of theirs.";
+    }
+}
+
+counters! {
+    /// Sequences: what became of segments with something in them.
+    SequenceCounters {
+        ordered, "Segments that were next in order when they came.";
+        queued, "Segments that came early and were kept.";
+        retransmitted, "Segments all of which had come before.";
+        overlapping, "Segments that were next in order and overlapped bytes kept: put in order through the queue.";
+        out_of_window, "Segments too far from the next number expected.";
+        forced_by_segments, "Gaps passed over because one direction held too many segments.";
+        forced_by_bytes, "Gaps passed over because one direction held too many bytes.";
+        forced_by_total, "Gaps passed over because the worker held too many bytes.";
+        gaps, "Places where bytes were missing when their successors had to be delivered.";
+        gap_bytes, "Bytes missing in these places.";
+        refused_by_segments, "Fragments refused because their datagram had too many.";
+        refused_by_bytes, "Fragments refused because their datagram would be too long.";
+        refused_by_total, "Fragments refused because the worker held too many bytes.";
+        copied, "Kept segments whose bytes were copied so as not to pin a block of capture.";
+        assembled, "Datagrams put together.";
+        released, "Kept segments given up at the end of their flow.";
+    }
+}
+
+/// All counters of a worker, or of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Of packets.
+    pub packet: PacketCounters,
+    /// Why packets were dropped.
+    pub drops: Drops,
+    /// Of flows.
+    pub flow: FlowCounters,
+    /// Of sequences.
+    pub sequence: SequenceCounters,
+}
+
+/// Two sides of an account that differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Imbalance {
+    /// What went in.
+    pub what: &'static str,
+    /// How much went in.
+    pub went_in: u64,
+    /// How much came out, for all reasons.
+    pub came_out: u64,
+}
+
+impl Counters {
+    /// Adds another worker's counters to these.
+    pub fn merge(&mut self, other: &Self) {
+        self.packet.merge(&other.packet);
+        self.drops.merge(&other.drops);
+        self.flow.merge(&other.flow);
+        self.sequence.merge(&other.sequence);
+    }
+
+    /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + '_ {
+        let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
+        self.packet.iter().chain(drops).chain(self.flow.iter()).chain(self.sequence.iter())
+    }
+
+    /// Whether every packet and flow is accounted for, where `live` flows have not ended.
+    ///
+    /// # Errors
+    /// The first account that does not balance: a bug of ours, whatever the traffic was.
+    pub fn adds_up(&self, live: u64) -> Result<(), Imbalance> {
+        let packet = &self.packet;
+        let flow = &self.flow;
+        let flows_over = flow.flows_ended + flow.flows_restarted + flow.flows_expired + flow.flows_flushed;
+        let accounts = [
+            ("packets", packet.packets, packet.delivered + packet.filtered + self.drops.total()),
+            ("flows", flow.flows_created, flows_over + live),
+        ];
+        match accounts.into_iter().find(|&(_, went_in, came_out)| went_in != came_out) {
+            None => Ok(()),
+            Some((what, went_in, came_out)) => Err(Imbalance { what, went_in, came_out }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::DropReason;
+
+    fn balanced() -> Counters {
+        let mut counters = Counters::default();
+        counters.packet = PacketCounters { packets: 10, delivered: 6, filtered: 3, ..Default::default() };
+        counters.drops.count(DropReason::Malformed);
+        counters.flow = FlowCounters { flows_created: 3, flows_expired: 2, ..Default::default() };
+        counters
+    }
+
+    #[test]
+    fn what_went_in_came_out() {
+        assert_eq!(balanced().adds_up(1), Ok(()));
+        let lost = Imbalance { what: "flows", went_in: 3, came_out: 2 };
+        assert_eq!(balanced().adds_up(0), Err(lost));
+        let mut lossy = balanced();
+        lossy.packet.packets += 1;
+        assert_eq!(lossy.adds_up(1), Err(Imbalance { what: "packets", went_in: 11, came_out: 10 }));
+    }
+
+    #[test]
+    fn counters_of_two_workers_are_summed() {
+        let mut sum = balanced();
+        sum.merge(&balanced());
+        assert_eq!(sum.adds_up(2), Ok(()));
+        assert_eq!((sum.packet.packets, sum.drops.of(DropReason::Malformed)), (20, 2));
+    }
+
+    #[test]
+    fn every_counter_has_a_name_of_its_own_and_a_meaning() {
+        let counters = balanced();
+        let mut names: Vec<&str> = counters.iter().map(|(name, _, _)| name).collect();
+        assert!(names.contains(&"malformed") && !names.contains(&"truncated"));
+        assert!(counters.iter().all(|(_, _, text)| text.ends_with('.')));
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,128 @@
+//! A flow as subscribers see it: its key, its times, and the program's variables by name.
+
+use crate::table::Header;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_ir::abi::Layout;
+use weir_ir::graph::{Graph, Table, Var, VarKind};
+use weir_packet::Timestamp;
+
+/// Why a flow ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// No packet for the time-out of its state.
+    Idle,
+    /// Its state machine came to its end.
+    Closed,
+    /// Its key was used anew.
+    Restart,
+    /// The capture ended.
+    EndOfCapture,
+}
+
+/// One end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port, or what stands for one.
+    pub port: u32,
+}
+
+/// A flow. Valid during the call that it is given to.
+#[derive(Clone, Copy)]
+pub struct FlowView<'a> {
+    /// The graph that its variables are declared in.
+    pub graph: &'a Graph,
+    /// Where they lie.
+    pub layout: &'a Layout,
+    /// Its table.
+    pub table: Table,
+    /// Key and times.
+    pub header: &'a Header,
+    /// Its variables.
+    pub data: &'a [u8],
+    /// Zeek's name of the protocol that was recognised in it.
+    pub service: Option<&'static str>,
+}
+
+impl std::fmt::Debug for FlowView<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?}", self.table_name(), self.endpoints())
+    }
+}
+
+impl<'a> FlowView<'a> {
+    /// The name of its layer.
+    pub fn table_name(&self) -> &'a str {
+        &self.graph.tables[self.table.index()].name
+    }
+
+    /// Originator and responder.
+    pub fn endpoints(&self) -> (Endpoint, Endpoint) {
+        let key = self.header.key();
+        let first = Endpoint { address: address(key[0], key[1]), port: (key[4] >> 32) as u32 };
+        let second = Endpoint { address: address(key[2], key[3]), port: key[4] as u32 };
+        if self.header.swap { (second, first) } else { (first, second) }
+    }
+
+    /// Time of its first packet.
+    pub fn first_time(&self) -> Timestamp {
+        Timestamp(self.header.first_time)
+    }
+
+    /// Time of its last packet.
+    pub fn last_time(&self) -> Timestamp {
+        Timestamp(self.header.last_time)
+    }
+
+    /// The variable called `name` of its table, where the program keeps it.
+    pub fn var(&self, name: &str) -> Option<Var> {
+        find_var(self.graph, self.table, name)
+    }
+
+    /// A number; `responder` says whose, and is ignored where the variable has no sides.
+    pub fn number(&self, name: &str, responder: bool) -> Option<u64> {
+        let var = self.var(name)?;
+        let declared = &self.graph.vars[var.index()];
+        let VarKind::Bits(bits) = declared.kind else { return None };
+        let mut at = self.layout.offset(var);
+        if declared.each_side && responder {
+            at += self.layout.stride(self.table);
+        }
+        Some(read_number(self.data, at, bits))
+    }
+
+    /// The letters of a history.
+    pub fn letters(&self, name: &str) -> Option<&'a [u8]> {
+        let at = self.layout.offset(self.var(name)?);
+        let count = usize::from(*self.data.get(at)?);
+        self.data.get(at + 1..at + 1 + count)
+    }
+}
+
+/// The variable called `name` of `table`.
+pub(crate) fn find_var(graph: &Graph, table: Table, name: &str) -> Option<Var> {
+    graph.vars.iter().position(|v| v.table == table && v.name == name).map(|v| Var(v as u32))
+}
+
+/// Reads a variable of 8, 16, 32 or 64 bits.
+pub(crate) fn read_number(data: &[u8], at: usize, bits: u8) -> u64 {
+    let mut word = [0; 8];
+    let bytes = usize::from(bits / 8);
+    word[..bytes].copy_from_slice(&data[at..at + bytes]);
+    u64::from_le_bytes(word)
+}
+
+/// Writes a variable of 8, 16, 32 or 64 bits.
+pub(crate) fn write_number(data: &mut [u8], at: usize, bits: u8, value: u64) {
+    let bytes = usize::from(bits / 8);
+    data[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+}
+
+/// An address from the words of a key: IPv4 is mapped into IPv6 there.
+fn address(high: u64, low: u64) -> IpAddr {
+    if high == 0 && low >> 32 == 0xffff {
+        return IpAddr::V4(Ipv4Addr::from(low as u32));
+    }
+    IpAddr::V6(Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)))
+}

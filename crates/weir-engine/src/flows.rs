@@ -1,0 +1,420 @@
+//! All flows of a worker: per table of the graph its flow table, timer wheel and sessions; and the
+//! beginning and end of a flow.
+
+use crate::counters::Counters;
+use crate::decide::{Decider, FlowKey};
+use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
+use crate::plan::{Plan, Want};
+use crate::sequence::{Reassembler, SequenceLimits};
+use crate::sessions::FlowSessions;
+use crate::subscriber::{Order, Subscriber};
+use crate::table::{Birth, FlowId, FlowTable, Header};
+use crate::timer::TimerWheel;
+use std::sync::Arc;
+use weir_ir::abi::{Continuation, Layout, Program};
+use weir_ir::abi::FlowRecord;
+use weir_ir::graph::{Sequence, Table};
+use weir_packet::PacketMeta;
+
+/// Bit of `$wants`: bytes in order (as `weir-compile` lowers it).
+const WANTS_BYTES: u8 = 1;
+/// Bit of `$wants`: the record.
+const WANTS_RECORD: u8 = 2;
+/// Time-out of flows whose layer declares none.
+const DEFAULT_TIMEOUT_MS: u64 = 300_000;
+
+/// A flow that was found or made for a packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub table: Table,
+    pub id: FlowId,
+    /// The packet is the responder's.
+    pub responder: bool,
+    /// The flow was made for it.
+    pub new: bool,
+}
+
+impl Found {
+    pub fn key(self) -> FlowKey {
+        (self.table.0, self.id.0)
+    }
+}
+
+/// The flows of one table.
+struct TableState {
+    flows: FlowTable,
+    wheel: TimerWheel,
+    /// By flow; empty where the table's bytes are not wanted.
+    sessions: Vec<FlowSessions>,
+    timeout_at: Option<usize>,
+    wants_at: Option<usize>,
+    terms_at: Option<usize>,
+    initial_wants: u8,
+    delivers: bool,
+    observed: bool,
+    sequence: Option<Sequence>,
+    /// Time-out for which the wheel was last asked, by flow; only where it changes.
+    armed_ms: Vec<u32>,
+}
+
+/// All flows of a worker.
+pub(crate) struct Flows {
+    tables: Vec<TableState>,
+    pub sequences: Reassembler,
+    program: Arc<dyn Program>,
+    plan: Arc<Plan>,
+    expired: Vec<(i64, FlowId)>,
+}
+
+/// What a tail's host may touch of its flow, besides its variables.
+pub(crate) struct TailFlow<'a> {
+    pub table: Table,
+    pub header: &'a mut Header,
+    pub sessions: Option<&'a mut FlowSessions>,
+    pub sequences: &'a mut Reassembler,
+    pub wants_at: Option<usize>,
+    pub terms_at: Option<usize>,
+    pub layout: &'a Layout,
+    pub key: FlowKey,
+}
+
+impl Flows {
+    pub fn new(plan: &Arc<Plan>) -> Self {
+        let program = Arc::clone(&plan.program);
+        let (graph, layout) = (program.graph(), program.layout());
+        let record = plan.questions.iter().any(|q| q.want == Want::Connections)
+            || plan.bits.iter().any(|b| !b.connection.is_empty());
+        let tables = (0..graph.tables.len() as u32)
+            .map(Table)
+            .map(|table| {
+                let declared = &graph.tables[table.index()];
+                let at = |name| find_var(graph, table, name).map(|v| layout.offset(v));
+                let mut initial_wants = 0;
+                if declared.delivers {
+                    initial_wants |= WANTS_BYTES;
+                }
+                if record {
+                    initial_wants |= WANTS_RECORD;
+                }
+                TableState {
+                    flows: FlowTable::new(layout.size(table), plan.limits.flows_max, plan.limits.seed),
+                    wheel: TimerWheel::default(),
+                    sessions: vec![],
+                    timeout_at: at("$timeout_ms"),
+                    wants_at: at("$wants"),
+                    terms_at: at("$terms"),
+                    initial_wants,
+                    delivers: declared.delivers,
+                    observed: declared.observed,
+                    sequence: graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32)),
+                    armed_ms: vec![],
+                }
+            })
+            .collect();
+        let sequences = Reassembler::new(graph, layout, SequenceLimits::default());
+        Self { tables, sequences, program, plan: Arc::clone(plan), expired: vec![] }
+    }
+
+    #[inline]
+    pub fn prefetch_bucket(&self, k: &Continuation) {
+        let flows = &self.tables[k.table as usize].flows;
+        flows.prefetch_bucket(flows.hash(&k.key));
+    }
+
+    #[inline]
+    pub fn prefetch_entry(&self, k: &Continuation) {
+        let flows = &self.tables[k.table as usize].flows;
+        flows.prefetch_entry(flows.hash(&k.key));
+    }
+
+    /// The flow that a program asked for; made where there is none. `None` where the table is full.
+    #[inline]
+    pub fn find<S: Subscriber>(
+        &mut self,
+        k: &Continuation,
+        packet: &PacketMeta,
+        order: Order,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) -> Option<Found> {
+        let table = Table(k.table);
+        let state = &mut self.tables[table.index()];
+        let hash = state.flows.hash(&k.key);
+        let swap = k.swap != 0;
+        if let Some(id) = state.flows.find(&k.key, hash) {
+            let (header, data) = state.flows.entry_mut(id);
+            let timeout_ns = timeout_ns(&self.plan, state.timeout_at, data);
+            if packet.time.0.saturating_sub(header.last_time) <= timeout_ns {
+                header.last_time = header.last_time.max(packet.time.0);
+                return Some(Found { table, id, responder: swap != header.swap, new: false });
+            }
+            self.end(table, id, EndReason::Idle, order, decider, counters);
+        }
+        self.make(table, k, hash, packet, counters)
+    }
+
+    /// Ends the flow that is there and makes a new one.
+    pub fn renew<S: Subscriber>(
+        &mut self,
+        k: &Continuation,
+        packet: &PacketMeta,
+        order: Order,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) -> Option<Found> {
+        let table = Table(k.table);
+        let hash = self.tables[table.index()].flows.hash(&k.key);
+        if let Some(id) = self.tables[table.index()].flows.find(&k.key, hash) {
+            self.end(table, id, EndReason::Restart, order, decider, counters);
+        }
+        self.make(table, k, hash, packet, counters)
+    }
+
+    fn make(
+        &mut self,
+        table: Table,
+        k: &Continuation,
+        hash: u64,
+        packet: &PacketMeta,
+        counters: &mut Counters,
+    ) -> Option<Found> {
+        let state = &mut self.tables[table.index()];
+        let birth = Birth { time: packet.time.0, packet: packet.number, swap: k.swap != 0 };
+        let Ok(id) = state.flows.insert(&k.key, hash, birth) else {
+            counters.flow.flows_refused += 1;
+            return None;
+        };
+        counters.flow.flows_created += 1;
+        if let Some(at) = state.wants_at {
+            state.flows.entry_mut(id).1[at] = state.initial_wants;
+        }
+        if state.delivers {
+            if state.sessions.len() <= id.0 as usize {
+                state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
+            }
+            state.sessions[id.0 as usize] = FlowSessions::default();
+        }
+        Some(Found { table, id, responder: false, new: true })
+    }
+
+    /// A flow's parts, for its packet's tail.
+    #[inline]
+    pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
+        let state = &mut self.tables[found.table.index()];
+        let (header, data) = state.flows.entry_mut(found.id);
+        let sessions = if state.delivers { state.sessions.get_mut(found.id.0 as usize) } else { None };
+        let tail = TailFlow {
+            table: found.table,
+            header,
+            sessions,
+            sequences: &mut self.sequences,
+            wants_at: state.wants_at,
+            terms_at: state.terms_at,
+            layout: self.program.layout(),
+            key: found.key(),
+        };
+        (tail, data)
+    }
+
+    /// After a packet's tail: the time-out may have changed.
+    #[inline]
+    pub fn close<S: Subscriber>(
+        &mut self,
+        found: Found,
+        now: i64,
+        order: Order,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) {
+        let state = &mut self.tables[found.table.index()];
+        let data = state.flows.entry(found.id).1;
+        let timeout_ns = timeout_ns(&self.plan, state.timeout_at, data);
+        let millis = (timeout_ns / 1_000_000).min(i64::from(u32::MAX)) as u32;
+        if state.armed_ms.len() <= found.id.0 as usize {
+            state.armed_ms.resize(found.id.0 as usize + 1, u32::MAX);
+        }
+        let armed = &mut state.armed_ms[found.id.0 as usize];
+        if found.new || millis < *armed {
+            state.wheel.schedule(found.id, now.saturating_add(timeout_ns));
+        }
+        *armed = millis;
+        if timeout_ns == 0 {
+            self.end(found.table, found.id, EndReason::Closed, order, decider, counters);
+        }
+    }
+
+    /// The verdict word of a flow; 0 where it has just ended.
+    #[inline]
+    pub fn verdict(&self, found: Found) -> u64 {
+        let flows = &self.tables[found.table.index()].flows;
+        if flows.is_live(found.id) { flows.entry(found.id).0.verdict } else { 0 }
+    }
+
+    /// Number of a flow's first packet.
+    pub fn first_packet(&self, table: Table, id: FlowId) -> u64 {
+        self.tables[table.index()].flows.entry(id).0.first_packet
+    }
+
+    /// Flows that are due at `now`, in the order of their deadlines.
+    #[inline]
+    pub fn expire(&mut self, now: i64) -> Vec<(i64, Table, FlowId)> {
+        let mut due = vec![];
+        for (index, state) in self.tables.iter_mut().enumerate() {
+            let (flows, plan, timeout_at) = (&state.flows, &self.plan, state.timeout_at);
+            let deadline_of = |id: FlowId| {
+                if !flows.is_live(id) {
+                    return None;
+                }
+                let (header, data) = flows.entry(id);
+                Some(header.last_time.saturating_add(timeout_ns(plan, timeout_at, data)))
+            };
+            self.expired.clear();
+            state.wheel.advance(now, deadline_of, &mut self.expired);
+            due.extend(self.expired.drain(..).map(|(at, id)| (at, Table(index as u32), id)));
+        }
+        if due.len() > 1 {
+            due.sort_unstable_by_key(|&(at, table, id)| (at, self.first_packet(table, id)));
+        }
+        due
+    }
+
+    /// Every flow, in the order of their first packets.
+    pub fn all(&self) -> Vec<(Table, FlowId)> {
+        let mut all = vec![];
+        for (index, state) in self.tables.iter().enumerate() {
+            all.extend(state.flows.in_order().into_iter().map(|id| (Table(index as u32), id)));
+        }
+        all.sort_unstable_by_key(|&(table, id)| self.first_packet(table, id));
+        all
+    }
+
+    /// Ends a flow: what waits in its sequences is delivered, its sessions finish, its record goes out.
+    pub fn end<S: Subscriber>(
+        &mut self,
+        table: Table,
+        id: FlowId,
+        reason: EndReason,
+        order: Order,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) {
+        let count = &mut counters.flow;
+        *match reason {
+            EndReason::Idle => &mut count.flows_expired,
+            EndReason::Closed => &mut count.flows_ended,
+            EndReason::Restart => &mut count.flows_restarted,
+            EndReason::EndOfCapture => &mut count.flows_flushed,
+        } += 1;
+        self.tables[table.index()].wheel.cancel(id);
+        if self.tables[table.index()].observed {
+            self.flush(table, id, order, decider);
+            let state = &self.tables[table.index()];
+            let (header, data) = state.flows.entry(id);
+            let service = state.sessions.get(id.0 as usize).filter(|_| state.delivers).and_then(|s| s.protocol());
+            let view = FlowView {
+                graph: self.program.graph(),
+                layout: self.program.layout(),
+                table,
+                header,
+                data,
+                service: service.map(|p| self.plan.protocols[p].service),
+            };
+            let terms = state.terms_at.map_or(0, |at| read_number(data, at, 64));
+            decider.connection(order, &view, (table.0, id.0), terms, header.verdict, reason);
+        }
+        let state = &mut self.tables[table.index()];
+        if let Some(sequence) = state.sequence {
+            let data = state.flows.entry_mut(id).1;
+            self.sequences.release(sequence, FlowRecord { id: id.0, data });
+        }
+        if state.delivers {
+            state.sessions[id.0 as usize] = FlowSessions::default();
+        }
+        state.flows.remove(id);
+    }
+
+    /// Hands what is left in a flow's sequences and sessions to whoever wants it.
+    fn flush<S: Subscriber>(&mut self, table: Table, id: FlowId, order: Order, decider: &mut Decider<S>) {
+        let state = &mut self.tables[table.index()];
+        if !state.delivers {
+            return;
+        }
+        let Some(wants_at) = state.wants_at else { return };
+        if let (Some(sequence), true) = (state.sequence, state.flows.entry(id).1[wants_at] & WANTS_BYTES != 0) {
+            for side in [false, true] {
+                loop {
+                    let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
+                    let Some(next) = self.sequences.flush(sequence, record, side) else { break };
+                    let (header, data) = state.flows.entry_mut(id);
+                    let mut tail = TailFlow {
+                        table,
+                        header,
+                        sessions: state.sessions.get_mut(id.0 as usize),
+                        sequences: &mut self.sequences,
+                        wants_at: state.wants_at,
+                        terms_at: state.terms_at,
+                        layout: self.program.layout(),
+                        key: (table.0, id.0),
+                                };
+                    let bytes = next.bytes.bytes();
+                    crate::host::deliver_bytes(
+                        &mut tail,
+                        data,
+                        decider,
+                        &*self.program,
+                        order,
+                        side,
+                        next.gap_bytes,
+                        bytes,
+                        next.claimed_bytes,
+                    );
+                }
+            }
+        }
+        let (header, data) = state.flows.entry_mut(id);
+        let mut tail = TailFlow {
+            table,
+            header,
+            sessions: state.sessions.get_mut(id.0 as usize),
+            sequences: &mut self.sequences,
+            wants_at: state.wants_at,
+            terms_at: state.terms_at,
+            layout: self.program.layout(),
+            key: (table.0, id.0),
+        };
+        crate::host::finish_sessions(&mut tail, data, decider, &*self.program, order);
+    }
+
+    /// Adds what the tables and sequences counted.
+    pub fn count(&self, counters: &mut Counters) {
+        for state in &self.tables {
+            counters.flow.flows_peak += state.flows.live_peak() as u64;
+        }
+        counters.sequence.merge(self.sequences.counters());
+    }
+
+    /// Flows that have not ended, and bytes that the tables take.
+    pub fn size(&self) -> (u64, u64) {
+        let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
+        (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
+    }
+}
+
+/// A flow's time-out, nanoseconds.
+#[inline]
+fn timeout_ns(plan: &Plan, at: Option<usize>, data: &[u8]) -> i64 {
+    let declared = at.map_or(DEFAULT_TIMEOUT_MS, |at| read_number(data, at, 32));
+    let millis = match plan.limits.idle_timeout_ms {
+        Some(replaced) if declared >= 60_000 => u64::from(replaced),
+        _ => declared,
+    };
+    millis as i64 * 1_000_000
+}
+
+/// Nothing of the flow's bytes is wanted any longer.
+pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>) {
+    if let Some(at) = wants_at {
+        let wants = data[at] & !WANTS_BYTES;
+        write_number(data, at, 8, u64::from(wants));
+    }
+}

@@ -1,0 +1,163 @@
+//! What a program's tail may ask for: sequences and sessions of the flow at hand.
+
+use crate::decide::Decider;
+use crate::flow::{FlowView, read_number};
+use crate::flows::{TailFlow, stop_bytes};
+use crate::sequence::Segment;
+use crate::sessions::Yielded;
+use crate::subscriber::{Order, Subscriber};
+use std::sync::Arc;
+use weir_ir::abi::{FlowRecord, Host, Ordered, Program, Slice};
+use weir_ir::graph::{Event, Sequence, Table};
+use weir_packet::Block;
+use weir_sessions::Direction;
+
+/// The host of one packet's tail.
+pub(crate) struct TailHost<'a, 'f, S> {
+    pub flow: &'a mut TailFlow<'f>,
+    pub decider: &'a mut Decider<S>,
+    pub block: &'a Arc<Block>,
+    pub order: Order,
+    pub program: &'a dyn Program,
+}
+
+impl<S: Subscriber> Host for TailHost<'_, '_, S> {
+    fn seq_insert(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: bool,
+        at: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+        span: u64,
+        metas: &[u64],
+    ) -> (u64, u64) {
+        let segment = Segment { at, bytes, claimed_bytes, span, metas };
+        self.flow.sequences.insert(sequence, flow, side, segment, self.block)
+    }
+
+    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+        self.flow.sequences.next(sequence, flow, side)
+    }
+
+    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.flow.sequences.assemble(sequence, flow, side)
+    }
+
+    fn deliver(
+        &mut self,
+        _table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    ) {
+        deliver_bytes(
+            self.flow,
+            flow.data,
+            self.decider,
+            self.program,
+            self.order,
+            side,
+            gap_bytes,
+            bytes,
+            claimed_bytes,
+        );
+    }
+
+    fn emit(&mut self, _event: Event, _flow: Option<FlowRecord<'_>>, _values: &[u64]) {
+    }
+}
+
+/// Hands bytes in order to the flow's sessions and to questions about streams.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn deliver_bytes<S: Subscriber>(
+    flow: &mut TailFlow<'_>,
+    data: &mut [u8],
+    decider: &mut Decider<S>,
+    program: &dyn Program,
+    order: Order,
+    side: bool,
+    gap_bytes: u64,
+    bytes: &[u8],
+    claimed_bytes: u64,
+) {
+    let from = if side { Direction::Responder } else { Direction::Originator };
+    if decider.wants_streams() {
+        let terms = flow.terms_at.map_or(0, |at| read_number(data, at, 64));
+        let view = view(flow, data, program, None);
+        decider.stream(order, &view, from, gap_bytes, bytes, terms);
+    }
+    let Some(sessions) = flow.sessions.as_mut() else { return };
+    if sessions.is_over() {
+        return;
+    }
+    let plan = Arc::clone(&decider.plan);
+    let mut yielded: Yielded = vec![];
+    sessions.take(&plan, from, gap_bytes, bytes, &mut yielded);
+    // What the capture cut off a packet is missing from the stream.
+    let cut = claimed_bytes.saturating_sub(bytes.len() as u64);
+    if cut > 0 && !sessions.is_over() {
+        sessions.take(&plan, from, cut, &[], &mut yielded);
+    }
+    after_sessions(flow, data, decider, program, order, yielded);
+}
+
+/// The flow is over: its sessions are, too.
+pub(crate) fn finish_sessions<S: Subscriber>(
+    flow: &mut TailFlow<'_>,
+    data: &mut [u8],
+    decider: &mut Decider<S>,
+    program: &dyn Program,
+    order: Order,
+) {
+    let mut yielded: Yielded = vec![];
+    if let Some(sessions) = flow.sessions.as_mut() {
+        sessions.finish(&mut yielded);
+    }
+    after_sessions(flow, data, decider, program, order, yielded);
+    decider.sessions_over(order, flow.key, &mut flow.header.verdict);
+}
+
+fn after_sessions<S: Subscriber>(
+    flow: &mut TailFlow<'_>,
+    data: &mut [u8],
+    decider: &mut Decider<S>,
+    program: &dyn Program,
+    order: Order,
+    yielded: Yielded,
+) {
+    let protocol = flow.sessions.as_ref().and_then(|s| s.protocol());
+    let over = flow.sessions.as_ref().is_some_and(|s| s.is_over());
+    let terms = flow.terms_at.map_or(0, |at| read_number(data, at, 64));
+    let some = !yielded.is_empty();
+    for session in yielded {
+        let protocol = protocol.unwrap_or(0);
+        let view = view(flow, data, program, Some(decider.plan.protocols[protocol].service));
+        let met = decider.session(order, &view, flow.key, terms, protocol, session);
+        flow.header.verdict |= met;
+        Decider::<S>::note_session(&mut flow.header.verdict);
+    }
+    if some {
+        decider.settle(flow.key, flow.header.verdict, None);
+    }
+    if over {
+        decider.sessions_over(order, flow.key, &mut flow.header.verdict);
+        if !decider.wants_streams() {
+            stop_bytes(data, flow.wants_at);
+        }
+    } else if some {
+        decider.release(order);
+    }
+}
+
+fn view<'a>(
+    flow: &'a TailFlow<'_>,
+    data: &'a [u8],
+    program: &'a dyn Program,
+    service: Option<&'static str>,
+) -> FlowView<'a> {
+    FlowView { graph: program.graph(), layout: flow.layout, table: flow.table, header: flow.header, data, service }
+}

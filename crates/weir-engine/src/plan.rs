@@ -1,0 +1,186 @@
+//! What a run is to do: the program, its questions, and what remains to be asked of connections and
+//! sessions. Made by whoever compiled the questions; the engine only carries it out.
+
+use crate::flow::FlowView;
+use std::sync::Arc;
+use weir_ir::abi::{Continuation, Program};
+use weir_packet::{Value, ValueType};
+use weir_sessions::SessionProtocol;
+
+/// What a question is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// Every packet that matches (or whose connection or session does).
+    Packets,
+    /// The record of every connection that matches, when it is over.
+    Connections,
+    /// Every session that matches, of the protocols whose bits are set.
+    Sessions(u64),
+    /// Bytes in order of every stream that matches.
+    Streams,
+}
+
+/// A question.
+#[derive(Debug, Clone, Copy)]
+pub struct QuestionPlan {
+    /// What it is given.
+    pub want: Want,
+}
+
+/// What a residual predicate is asked of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResidualField {
+    /// A column of the connection's record.
+    Connection(usize),
+    /// A field of the sessions of a protocol.
+    Session(usize, usize),
+    /// Whether a session is of this protocol.
+    Protocol(usize),
+}
+
+/// A predicate on a connection or a session.
+#[derive(Clone)]
+pub struct Residual {
+    /// What it is asked of.
+    pub field: ResidualField,
+    /// The type of the values.
+    pub value_type: ValueType,
+    /// Answers for one value (`weir-compile`'s residual graph). `None`: existence is enough.
+    pub program: Option<Arc<dyn Program>>,
+    /// `!=`: there is a value, and the program says no to all.
+    pub all_differ: bool,
+    /// The whole must not hold.
+    pub negated: bool,
+}
+
+/// What a bit of a packet's terms means.
+#[derive(Clone)]
+pub struct BitPlan {
+    /// The question.
+    pub question: usize,
+    /// Must all hold for the connection, when it is over.
+    pub connection: Vec<Residual>,
+    /// Must all hold for one session.
+    pub session: Vec<Residual>,
+}
+
+/// A whole run.
+#[derive(Clone)]
+pub struct Plan {
+    /// The program.
+    pub program: Arc<dyn Program>,
+    /// Its questions.
+    pub questions: Vec<QuestionPlan>,
+    /// What the bits of a packet's terms mean.
+    pub bits: Vec<BitPlan>,
+    /// Every session protocol; bits of masks are indices into it.
+    pub protocols: &'static [&'static SessionProtocol],
+    /// Protocols to recognise.
+    pub probed: u64,
+    /// Protocols to parse; a subset of those probed.
+    pub parsed: u64,
+    /// The value of a column of a connection's record.
+    pub connection_value: for<'a> fn(&FlowView<'a>, usize) -> Value<'a>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// Bounds on what a worker keeps. What a bound cuts off is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Flows of each table.
+    pub flows_max: usize,
+    /// Packets held until their connection's verdict is known.
+    pub held_packets_max: usize,
+    /// Bytes kept of each direction while it is not known what protocol it is.
+    pub probe_bytes_max: usize,
+    /// Lookups that one packet may cause (fragments, tunnels).
+    pub lookups_max: u32,
+    /// Replaces a table's own timeouts where given, milliseconds.
+    pub idle_timeout_ms: Option<u32>,
+    /// Seed of the tables' hash: secret where traffic is hostile, fixed in tests.
+    pub seed: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            flows_max: 1 << 24,
+            held_packets_max: 1 << 20,
+            probe_bytes_max: 4096,
+            lookups_max: 16,
+            idle_timeout_ms: None,
+            seed: 0,
+        }
+    }
+}
+
+impl Plan {
+    /// Bits of the questions that are given packets.
+    pub fn packet_bits(&self) -> u64 {
+        self.bits_of(|w| w == Want::Packets)
+    }
+
+    /// Bits of the questions for which `is` holds.
+    pub fn bits_of(&self, is: impl Fn(Want) -> bool) -> u64 {
+        let mut mask = 0;
+        for (index, bit) in self.bits.iter().enumerate() {
+            if is(self.questions[bit.question].want) {
+                mask |= 1 << index;
+            }
+        }
+        mask
+    }
+
+    /// Bits that need no verdict on connection or session.
+    pub fn plain_bits(&self) -> u64 {
+        let mut mask = 0;
+        for (index, bit) in self.bits.iter().enumerate() {
+            if bit.connection.is_empty() && bit.session.is_empty() {
+                mask |= 1 << index;
+            }
+        }
+        mask
+    }
+}
+
+impl Residual {
+    /// Whether it holds for the values of a field: none where the field is absent.
+    pub fn holds(&self, value: &Value<'_>, k: &mut Continuation) -> bool {
+        let (exists, any) = self.ask(value, k);
+        let holds = if self.all_differ { exists && !any } else { any };
+        holds != self.negated
+    }
+
+    fn ask(&self, value: &Value<'_>, k: &mut Continuation) -> (bool, bool) {
+        let mut number = |high: u64, low: u64| match &self.program {
+            Some(program) => program.ask(&[high, low], &[], k) & 1 != 0,
+            None => true,
+        };
+        match value {
+            Value::Absent => (false, false),
+            // A flag that stands alone asks for truth, not for being there.
+            Value::Bool(b) => (true, if self.program.is_some() { number(0, u64::from(*b)) } else { *b }),
+            Value::Unsigned(n) => (true, number(0, *n)),
+            Value::Time(t) => (true, number(0, t.0.max(0) as u64)),
+            Value::Interval(ns) => (true, number(0, *ns)),
+            Value::Address(std::net::IpAddr::V4(a)) => (true, number(0, u64::from(u32::from(*a)))),
+            Value::Address(std::net::IpAddr::V6(a)) => {
+                let n = u128::from(*a);
+                (true, number((n >> 64) as u64, n as u64))
+            }
+            Value::Mac(m) => (true, number(0, m.iter().fold(0, |n, &b| n << 8 | u64::from(b)))),
+            Value::Numbers(list) => (!list.is_empty(), list.iter().any(|&n| number(0, n))),
+            Value::Text(text) => (true, self.ask_bytes(text.as_bytes(), k)),
+            Value::Bytes(bytes) => (true, self.ask_bytes(bytes, k)),
+            Value::Texts(list) => (!list.is_empty(), list.iter().any(|t| self.ask_bytes(t.as_bytes(), k))),
+        }
+    }
+
+    fn ask_bytes(&self, bytes: &[u8], k: &mut Continuation) -> bool {
+        match &self.program {
+            Some(program) => program.ask(&[], &[bytes], k) & 1 != 0,
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The data path, on one screen: a burst comes in, the heads of its packets run, their lookups
+//! overlap, their tails run in order, and what was asked for goes to the subscriber. Read this first.
+//!
+//! ```text
+//! burst ─► expire flows ─► head × n ─► prefetch ─► per packet: find flow ─► tail ─► decide ─► subscriber
+//!                                                     (table)      (host: sequence, sessions)
+//! ```
+
+use crate::counters::Counters;
+use crate::decide::Decider;
+use crate::flow::EndReason;
+use crate::flows::Flows;
+use crate::host::TailHost;
+use crate::plan::Plan;
+use crate::stage::{Stage, Stages};
+use crate::subscriber::{Order, Subscriber};
+use std::sync::Arc;
+use std::time::Instant;
+use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
+use weir_packet::{BURST_PACKETS_MAX, Burst, DropReason, PacketMeta};
+
+/// One worker: shares nothing with others but the plan.
+pub struct Worker<S> {
+    program: Arc<dyn Program>,
+    plan: Arc<Plan>,
+    flows: Flows,
+    decider: Decider<S>,
+    continuations: Vec<Continuation>,
+    steps: Vec<Step>,
+    counters: Counters,
+    stages: Stages,
+}
+
+impl<S: Subscriber> Worker<S> {
+    /// A worker with empty tables.
+    pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
+        Self {
+            program: Arc::clone(&plan.program),
+            flows: Flows::new(&plan),
+            decider: Decider::new(Arc::clone(&plan), subscriber),
+            continuations: vec![Continuation::default(); BURST_PACKETS_MAX],
+            steps: vec![Step::Done(None); BURST_PACKETS_MAX],
+            counters: Counters::default(),
+            stages: Stages::default(),
+            plan,
+        }
+    }
+
+    /// Takes a burst; `number` counts bursts over all workers.
+    pub fn take(&mut self, burst: &Burst, number: u64) {
+        let Some(first) = burst.packets.first() else { return };
+        self.pass_time(number, first.time.0);
+        let started = Instant::now();
+        for (index, packet) in burst.packets.iter().enumerate() {
+            let k = &mut self.continuations[index];
+            let step = self.program.head(packet, burst.data(index), k);
+            if step == Step::Lookup {
+                self.flows.prefetch_bucket(k);
+            }
+            self.steps[index] = step;
+        }
+        let headed = self.stages.lap(Stage::Head, burst.packets.len(), started);
+        let mut lookups = 0;
+        for index in 0..burst.packets.len() {
+            if self.steps[index] == Step::Lookup {
+                self.flows.prefetch_entry(&self.continuations[index]);
+                lookups += 1;
+            }
+        }
+        for index in 0..burst.packets.len() {
+            let order =
+                Order { burst: number, phase: 1, at: burst.packets[index].number as i64, flow: 0 };
+            self.finish_packet(burst, index, order);
+        }
+        self.stages.lap(Stage::Tail, lookups, headed);
+    }
+
+    /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
+    pub fn pass_time(&mut self, burst: u64, now: i64) {
+        for (deadline, table, id) in self.flows.expire(now) {
+            let flow = self.flows.first_packet(table, id);
+            let order = Order { burst, phase: 0, at: deadline, flow };
+            self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
+        }
+    }
+
+    /// From the head's step to the packet's end: lookups and tails in turn.
+    fn finish_packet(&mut self, burst: &Burst, index: usize, order: Order) {
+        let (packet, frame) = (&burst.packets[index], burst.data(index));
+        let mut step = self.steps[index];
+        let mut found = None;
+        let mut lookups = 0;
+        let reason = loop {
+            step = match step {
+                Step::Done(reason) => break reason,
+                Step::Lookup if lookups == self.plan.limits.lookups_max => break Some(DropReason::NestingLimit),
+                Step::Lookup => {
+                    let k = &self.continuations[index];
+                    found = self.flows.find(k, packet, order, &mut self.decider, &mut self.counters);
+                    lookups += 1;
+                    if found.is_none() {
+                        break Some(DropReason::FlowLimit);
+                    }
+                    self.run_tail(burst, index, order, found)
+                }
+                Step::Restart => {
+                    let k = &self.continuations[index];
+                    found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
+                    lookups += 1;
+                    if found.is_none() || lookups > self.plan.limits.lookups_max {
+                        break Some(DropReason::FlowLimit);
+                    }
+                    self.run_tail(burst, index, order, found)
+                }
+            };
+        };
+        let terms = if reason == Some(DropReason::FlowLimit) { 0 } else { self.continuations[index].terms };
+        self.count(packet, terms != 0, reason);
+        let k = &mut self.continuations[index];
+        let flow = found.map(|f| (f.key(), self.flows.verdict(f)));
+        let counters = &mut self.counters;
+        self.decider.packet(order, packet, frame, &burst.block, terms, &k.outs, flow, counters);
+        k.buffers.clear();
+    }
+
+    fn count(&mut self, packet: &PacketMeta, matched: bool, reason: Option<DropReason>) {
+        let count = &mut self.counters.packet;
+        count.packets += 1;
+        count.bytes += u64::from(packet.captured_bytes);
+        count.wire_bytes += u64::from(packet.wire_bytes);
+        match (matched, reason) {
+            (true, _) => count.delivered += 1,
+            (false, None) => count.filtered += 1,
+            (false, Some(reason)) => self.counters.drops.count(reason),
+        }
+    }
+
+    fn run_tail(&mut self, burst: &Burst, index: usize, order: Order, found: Option<crate::flows::Found>) -> Step {
+        let found = found.expect("the caller made sure");
+        let (packet, frame) = (&burst.packets[index], burst.data(index));
+        let (mut tail, data) = self.flows.open(found);
+        let mut host = TailHost {
+            flow: &mut tail,
+            decider: &mut self.decider,
+            block: &burst.block,
+            order,
+            program: &*self.program,
+        };
+        let record = FlowRecord { id: found.id.0, data };
+        let k = &mut self.continuations[index];
+        let step = self.program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
+        self.flows.close(found, packet.time.0, order, &mut self.decider, &mut self.counters);
+        step
+    }
+
+    /// The capture is over: every flow ends.
+    pub fn finish(&mut self, burst: u64) {
+        for (table, id) in self.flows.all() {
+            let flow = self.flows.first_packet(table, id);
+            let order = Order { burst, phase: 2, at: flow as i64, flow };
+            self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
+        }
+        self.decider.release(Order { burst, phase: 3, ..Order::default() });
+    }
+
+    /// The subscriber.
+    pub fn subscriber(&mut self) -> &mut S {
+        &mut self.decider.subscriber
+    }
+
+    /// What became of the packets so far, and what the tables hold.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        self.flows.count(&mut counters);
+        counters
+    }
+
+    /// Flows that have not ended, and bytes that the tables take.
+    pub fn size(&self) -> (u64, u64) {
+        self.flows.size()
+    }
+
+    /// Packets and time per stage.
+    pub fn stages(&self) -> &Stages {
+        &self.stages
+    }
+
+    /// The subscriber, at the end.
+    pub fn into_subscriber(self) -> S {
+        self.decider.subscriber
+    }
+}
+
+/// A packet for tests and for `explain`: one that lies alone in its block.
+pub fn single(packet: PacketMeta, bytes: Vec<u8>) -> Burst {
+    let block = Arc::new(weir_packet::Block { bytes });
+    Burst { block, packets: vec![PacketMeta { offset: 0, ..packet }] }
+}
