@@ -19,6 +19,11 @@ fn random(state: &mut u64) -> u64 {
     (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ (z >> 31)
 }
 
+/// A random number below `bound`.
+fn below(bound: u64, state: &mut u64) -> u64 {
+    ((u128::from(random(state)) * u128::from(bound)) >> 64) as u64
+}
+
 fn key_of(flow: u64) -> Key {
     [0x0a00_0000 + (flow & 0xffff), 0xc0a8_0000 + (flow >> 16), 1024 + flow % 50_000, 443, 0]
 }
@@ -31,7 +36,7 @@ fn run(table: &mut FlowTable, flows: u64, stages: u32, seed: u64) -> f64 {
     let begin = Instant::now();
     for _ in 0..LOOKUPS / BATCH as u64 {
         for (key, hash) in keys.iter_mut().zip(&mut hashes) {
-            *key = key_of((u128::from(random(&mut state)) * u128::from(flows) >> 64) as u64);
+            *key = key_of(below(flows, &mut state));
             *hash = table.hash(key);
             if stages > 0 {
                 table.prefetch_bucket(*hash);
@@ -65,7 +70,7 @@ fn floor(lines: &[[u64; 8]], seed: u64) -> f64 {
     let begin = Instant::now();
     for _ in 0..LOOKUPS / BATCH as u64 {
         for place in &mut places {
-            *place = (u128::from(random(&mut state)) * lines.len() as u128 >> 64) as usize;
+            *place = below(lines.len() as u64, &mut state) as usize;
         }
         black_box(places.iter().map(|&place| lines[place][0]).sum::<u64>());
     }
@@ -91,8 +96,8 @@ fn main() {
         }
         let mut best = [f64::MAX; 4];
         for round in 0..7 {
-            for stages in 0..3 {
-                best[stages] = best[stages].min(run(&mut table, FLOWS, stages as u32, round + 2));
+            for (stages, best) in (0..3).zip(&mut best) {
+                *best = best.min(run(&mut table, FLOWS, stages, round + 2));
             }
             best[3] = best[3].min(floor(&lines, round + 2));
         }

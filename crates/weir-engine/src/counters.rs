@@ -139,11 +139,14 @@ mod tests {
     use weir_packet::DropReason;
 
     fn balanced() -> Counters {
-        let mut counters = Counters::default();
-        counters.packet = PacketCounters { packets: 10, delivered: 6, filtered: 3, ..Default::default() };
-        counters.drops.count(DropReason::Malformed);
-        counters.flow = FlowCounters { flows_created: 3, flows_expired: 2, ..Default::default() };
-        counters
+        let mut drops = Drops::default();
+        drops.count(DropReason::Malformed);
+        Counters {
+            packet: PacketCounters { packets: 10, delivered: 6, filtered: 3, ..Default::default() },
+            drops,
+            flow: FlowCounters { flows_created: 3, flows_expired: 2, ..Default::default() },
+            sequence: SequenceCounters::default(),
+        }
     }
 
     #[test]

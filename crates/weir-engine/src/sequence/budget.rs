@@ -1,0 +1,181 @@
+//! What keeping segments costs a worker: bytes referred to, and the blocks of capture that the
+//! references keep from being reused.
+
+use super::queue::Piece;
+use crate::table::BuildIdHasher;
+use std::collections::HashMap;
+use std::sync::Arc;
+use weir_ir::abi::Slice;
+use weir_packet::Block;
+
+/// Blocks that [`Assembly`] uses again; more are made where so many datagrams are in use at once.
+const ASSEMBLED_BLOCKS_MAX: usize = 16;
+
+/// The account of one worker.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// References per block, by its address.
+    references: HashMap<usize, u32, BuildIdHasher>,
+    pinned_bytes: usize,
+    pinned_bytes_max: usize,
+    held_bytes: usize,
+}
+
+impl Budget {
+    /// An account where blocks of more than `pinned_bytes_max` bytes are not to be pinned.
+    pub(super) fn new(pinned_bytes_max: usize) -> Self {
+        Self { references: HashMap::default(), pinned_bytes: 0, pinned_bytes_max, held_bytes: 0 }
+    }
+
+    /// What a kept segment costs: its bytes and its description.
+    pub(super) fn cost(bytes: &Slice) -> usize {
+        bytes.length as usize + size_of::<Piece>()
+    }
+
+    /// Bytes that all kept segments cost.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Bytes of all blocks referred to, copies included.
+    pub(super) fn pinned_bytes(&self) -> usize {
+        self.pinned_bytes
+    }
+
+    /// Whether a reference to this block is within the bound: it is referred to already, or small enough.
+    pub(super) fn may_pin(&self, block: &Arc<Block>) -> bool {
+        self.pinned_bytes.saturating_add(block.bytes.len()) <= self.pinned_bytes_max
+            || self.references.contains_key(&Arc::as_ptr(block).addr())
+    }
+
+    /// Takes a reference on the account; what it costs.
+    pub(super) fn keep(&mut self, bytes: &Slice) -> usize {
+        if bytes.length > 0 {
+            let references = self.references.entry(Arc::as_ptr(&bytes.block).addr()).or_insert(0);
+            *references += 1;
+            if *references == 1 {
+                self.pinned_bytes += bytes.block.bytes.len();
+            }
+        }
+        let cost = Self::cost(bytes);
+        self.held_bytes += cost;
+        cost
+    }
+
+    /// Takes it off again.
+    pub(super) fn release(&mut self, bytes: &Slice) {
+        self.held_bytes -= Self::cost(bytes);
+        if bytes.length == 0 {
+            return;
+        }
+        let block = Arc::as_ptr(&bytes.block).addr();
+        let references = self.references.get_mut(&block).expect("what is released was kept");
+        *references -= 1;
+        if *references == 0 {
+            self.references.remove(&block);
+            self.pinned_bytes -= bytes.block.bytes.len();
+        }
+    }
+}
+
+/// The range of `block` that `bytes` is, if it lies in it.
+fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
+    let offset = bytes.as_ptr().addr().checked_sub(block.bytes.as_ptr().addr())?;
+    let fits = offset.checked_add(bytes.len())? <= block.bytes.len();
+    let length = u32::try_from(bytes.len()).ok()?;
+    let offset = u32::try_from(offset).ok()?;
+    fits.then(|| Slice { block: Arc::clone(block), offset, length })
+}
+
+/// Puts pieces together, in blocks that it uses again once nobody refers to them.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    blocks: Vec<Arc<Block>>,
+    nothing: Slice,
+}
+
+impl Assembly {
+    /// No bytes. Allocates nothing.
+    pub(super) fn nothing(&self) -> Slice {
+        self.nothing.clone()
+    }
+
+    /// A reference to `bytes`, which lie in `block` or in what was put together lately. `None` where
+    /// they lie elsewhere.
+    pub(super) fn refer(&self, block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
+        within(block, bytes).or_else(|| self.blocks.iter().find_map(|block| within(block, bytes)))
+    }
+
+    /// A block of its own with these bytes.
+    pub(super) fn copy(bytes: &[u8]) -> Slice {
+        let length = u32::try_from(bytes.len()).expect("a packet is shorter than 4 GiB");
+        Slice { block: Arc::new(Block { bytes: bytes.to_vec() }), offset: 0, length }
+    }
+
+    /// The bytes of all pieces as one, up to the first byte that was not captured. One piece is
+    /// referred to, more are copied.
+    pub(super) fn join(&mut self, pieces: &[Piece]) -> Slice {
+        match pieces {
+            [] => return self.nothing(),
+            [piece] => return piece.bytes.clone(),
+            _ => {}
+        }
+        let whole = |p: &&Piece| u64::from(p.bytes.length) == p.claimed_bytes;
+        let count = pieces.iter().take_while(whole).count();
+        let pieces = &pieces[..pieces.len().min(count + 1)];
+        let length = pieces.iter().map(|p| p.bytes.length).sum();
+        let free = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some());
+        let mut block = free.map_or_else(Arc::default, |free| self.blocks.swap_remove(free));
+        let bytes = &mut Arc::get_mut(&mut block).expect("nobody else refers to it").bytes;
+        bytes.clear();
+        pieces.iter().for_each(|p| bytes.extend_from_slice(p.bytes.bytes()));
+        if self.blocks.len() < ASSEMBLED_BLOCKS_MAX {
+            self.blocks.push(Arc::clone(&block));
+        }
+        Slice { block, offset: 0, length }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_pinned_once_however_many_refer_to_it() {
+        let block = Arc::new(Block { bytes: vec![7; 1000] });
+        let mut budget = Budget::new(1500);
+        let assembly = Assembly::default();
+        let slices = [0, 10, 20].map(|at| assembly.refer(&block, &block.bytes[at..at + 5]).unwrap());
+        slices.iter().for_each(|slice| _ = budget.keep(slice));
+        assert_eq!((slices[2].offset, budget.pinned_bytes()), (20, 1000));
+        assert!(budget.may_pin(&block) && !budget.may_pin(&Arc::new(Block { bytes: vec![0; 501] })));
+        slices.iter().for_each(|slice| budget.release(slice));
+        assert_eq!((budget.pinned_bytes(), budget.held_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn bytes_elsewhere_are_not_referred_to() {
+        let block = Arc::new(Block { bytes: vec![7; 10] });
+        assert!(Assembly::default().refer(&block, &[7; 4]).is_none());
+    }
+
+    #[test]
+    fn a_joined_block_is_used_again_when_it_is_free() {
+        let piece = |text: &str| Piece {
+            start: 0,
+            span: 2,
+            claimed_bytes: 2,
+            bytes: Assembly::copy(text.as_bytes()),
+            metas: [0; 4],
+            last: true,
+        };
+        let mut assembly = Assembly::default();
+        let first = assembly.join(&[piece("ab"), piece("cd")]);
+        let second = assembly.join(&[piece("ef"), piece("g"), piece("hi")]);
+        assert_eq!((first.bytes(), second.bytes()), (&b"abcd"[..], &b"efg"[..]), "cut where bytes lack");
+        let address = Arc::as_ptr(&first.block);
+        drop(first);
+        let third = assembly.join(&[piece("jk"), piece("lm")]);
+        assert_eq!((third.bytes(), Arc::as_ptr(&third.block)), (&b"jklm"[..], address));
+    }
+}

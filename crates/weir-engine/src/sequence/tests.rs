@@ -1,0 +1,464 @@
+//! Sequences as a program uses them: ladders, then properties over random traffic.
+
+use super::*;
+use proptest::prelude::*;
+use weir_ir::graph::{SequenceDecl, Table, TableDecl, VarDecl, VarKind};
+
+const SEQUENCE: Sequence = Sequence(0);
+
+fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
+    let table = Table(0);
+    let var = |name: &str, bits| VarDecl {
+        table,
+        name: name.into(),
+        kind: VarKind::Bits(bits),
+        each_side: true,
+        observed: true,
+    };
+    Graph {
+        tables: vec![TableDecl { name: "t".into(), two_sided: true, observed: true, delivers: true }],
+        vars: vec![
+            var("packets", 32),
+            var(vars::FLAGS, 8),
+            var(vars::NEXT, 64),
+            var(vars::HIGH, 64),
+            var(vars::MISSING, 64),
+        ],
+        sequences: vec![SequenceDecl {
+            table,
+            name: "t".into(),
+            bits,
+            from_first: !retain,
+            retain,
+            headers_only,
+            metas: 1,
+        }],
+        ..Graph::default()
+    }
+}
+
+/// One direction of one flow, used as a compiled program would.
+struct Receiver {
+    reassembler: Reassembler,
+    vars: SequenceVars,
+    data: Vec<u8>,
+    side: bool,
+    /// What has come out: `None` for a byte that is missing.
+    stream: Vec<Option<u8>>,
+    /// Metas other than 0, with where they came out.
+    metas: Vec<(usize, u64)>,
+}
+
+impl Receiver {
+    fn new(graph: &Graph, limits: SequenceLimits) -> Self {
+        let layout = Layout::of(graph);
+        Self {
+            reassembler: Reassembler::new(graph, &layout, limits),
+            vars: SequenceVars::of(graph, &layout, Table(0)).unwrap(),
+            data: vec![0; layout.size(Table(0))],
+            side: true,
+            stream: Vec::new(),
+            metas: Vec::new(),
+        }
+    }
+
+    fn tcp() -> Self {
+        Self::new(&graph(32, false, false), SequenceLimits::default())
+    }
+
+    fn ip() -> Self {
+        Self::new(&graph(64, true, false), SequenceLimits::default())
+    }
+
+    fn pass(&mut self, gap_bytes: u64, bytes: &[u8], claimed_bytes: u64, meta: u64) {
+        assert!(bytes.len() as u64 <= claimed_bytes);
+        self.stream.extend(std::iter::repeat_n(None, gap_bytes as usize));
+        self.stream.extend(bytes.iter().copied().map(Some));
+        self.stream.extend(std::iter::repeat_n(None, claimed_bytes as usize - bytes.len()));
+        if meta != 0 {
+            self.metas.push((self.stream.len(), meta));
+        }
+    }
+
+    /// A segment of which `captured` bytes were captured, with a FIN (meta 1) or not.
+    fn segment(&mut self, at: u64, claimed: &[u8], captured: usize, fin: bool) -> u64 {
+        let block = Arc::new(Block { bytes: [b"header", &claimed[..captured.min(claimed.len())]].concat() });
+        let metas = [u64::from(fin)];
+        let segment = Segment {
+            at,
+            bytes: &block.bytes[6..],
+            claimed_bytes: claimed.len() as u64,
+            span: claimed.len() as u64 + u64::from(fin),
+            metas: &metas,
+        };
+        let flow = FlowRecord { id: 5, data: &mut self.data };
+        let (status, skip) = self.reassembler.insert(SEQUENCE, flow, self.side, segment, &block);
+        if status == SEQ_ORDERED {
+            let skip_captured = segment.bytes.len().min(skip as usize);
+            self.pass(0, &segment.bytes[skip_captured..], segment.claimed_bytes - skip, metas[0]);
+        }
+        if status == SEQ_ORDERED || status == SEQ_FORCED {
+            self.drain(Reassembler::next);
+        }
+        status
+    }
+
+    fn text(&mut self, at: u64, text: &str) -> u64 {
+        self.segment(at, text.as_bytes(), usize::MAX, false)
+    }
+
+    fn drain(&mut self, next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Ordered>) {
+        while let Some(ordered) = {
+            let flow = FlowRecord { id: 5, data: &mut self.data };
+            next(&mut self.reassembler, SEQUENCE, flow, self.side)
+        } {
+            let bytes = ordered.bytes.bytes().to_vec();
+            self.pass(ordered.gap_bytes, &bytes, ordered.claimed_bytes, ordered.metas[0]);
+        }
+    }
+
+    fn assemble(&mut self) -> Vec<u8> {
+        let flow = FlowRecord { id: 5, data: &mut self.data };
+        self.reassembler.assemble(SEQUENCE, flow, self.side).bytes().to_vec()
+    }
+
+    fn hot(&self) -> Hot {
+        self.vars.read(&self.data, self.side)
+    }
+
+    /// What has come out, `.` for a byte that is missing.
+    fn so_far(&self) -> String {
+        self.stream.iter().map(|byte| byte.map_or('.', char::from)).collect()
+    }
+
+    /// The flow ends; nothing may be left on any account.
+    fn end(&mut self) {
+        self.drain(Reassembler::flush);
+        let flow = FlowRecord { id: 5, data: &mut self.data };
+        self.reassembler.release(SEQUENCE, flow);
+        assert_eq!(self.reassembler.held_bytes(), (0, 0));
+        assert_eq!(self.hot().flags, STARTED);
+        assert!(self.reassembler.sequences[0].kept.is_empty());
+    }
+}
+
+#[test]
+fn bytes_in_order_pass() {
+    let mut tcp = Receiver::tcp();
+    assert_eq!(tcp.text(1000, ""), SEQ_ORDERED, "a SYN, say");
+    assert_eq!(tcp.text(1000, "abc"), SEQ_ORDERED);
+    assert_eq!(tcp.text(1003, "def"), SEQ_ORDERED);
+    assert_eq!(tcp.so_far(), "abcdef");
+    assert_eq!(tcp.hot(), Hot { next: 1006, high: 6, flags: STARTED, missing_bytes: 0 });
+}
+
+#[test]
+fn early_bytes_wait_for_their_turn() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "");
+    assert_eq!(tcp.text(6, "gh"), SEQ_QUEUED);
+    assert_eq!(tcp.text(3, "def"), SEQ_QUEUED);
+    assert_eq!((tcp.so_far().as_str(), tcp.hot().high), ("", 8));
+    assert_eq!(tcp.text(0, "abc"), SEQ_ORDERED);
+    assert_eq!(tcp.so_far(), "abcdefgh");
+    tcp.end();
+}
+
+#[test]
+fn numbers_wrap_and_the_count_of_them_does_not() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0xffff_fffe, "");
+    assert_eq!(tcp.text(1, "def"), SEQ_QUEUED);
+    assert_eq!(tcp.text(0xffff_fffe, "abc"), SEQ_ORDERED);
+    assert_eq!(tcp.so_far(), "abcdef");
+    assert_eq!((tcp.hot().next, tcp.hot().high), (4, 6));
+    assert_eq!(tcp.text(0xffff_ffff, "bc"), SEQ_RETRANSMITTED);
+}
+
+#[test]
+fn keepalives_and_repetitions_are_retransmitted_and_the_new_end_passes() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(100, "abcd");
+    assert_eq!(tcp.text(103, "d"), SEQ_RETRANSMITTED);
+    assert_eq!(tcp.text(100, "abcd"), SEQ_RETRANSMITTED);
+    assert_eq!(tcp.text(102, "cdef"), SEQ_ORDERED);
+    assert_eq!(tcp.text(103, ""), SEQ_QUEUED, "nothing in it, and not its turn");
+    assert_eq!(tcp.so_far(), "abcdef");
+}
+
+#[test]
+fn a_fin_takes_a_number_and_comes_out_last_and_once() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "");
+    assert_eq!(tcp.segment(3, b"de", usize::MAX, true), SEQ_QUEUED);
+    assert_eq!(tcp.segment(5, b"", usize::MAX, true), SEQ_RETRANSMITTED);
+    assert_eq!(tcp.segment(0, b"abcde", usize::MAX, true), SEQ_FORCED);
+    assert_eq!((tcp.so_far().as_str(), tcp.metas.as_slice()), ("abcde", &[(5, 1)][..]));
+    assert_eq!(tcp.hot().next, 6);
+    tcp.end();
+}
+
+#[test]
+fn what_came_first_counts() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "");
+    tcp.text(2, "CD");
+    assert_eq!(tcp.text(0, "abcdef"), SEQ_FORCED, "only parts of it are wanted");
+    assert_eq!(tcp.so_far(), "abCDef");
+    assert_eq!(tcp.reassembler.counters().overlapping, 1);
+    tcp.end();
+}
+
+#[test]
+fn far_away_numbers_are_out_of_the_window() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "abc");
+    assert_eq!(tcp.text(3 + (1 << 30) + 1, "x"), SEQ_OUT_OF_WINDOW);
+    assert_eq!(tcp.text(1 << 31, "x"), SEQ_OUT_OF_WINDOW);
+    assert_eq!(tcp.reassembler.counters().out_of_window, 2);
+    assert_eq!(tcp.hot().high, 3);
+}
+
+#[test]
+fn a_bound_on_segments_gives_up_the_hole() {
+    let limits = SequenceLimits { queued_segments_max: 2, ..Default::default() };
+    let mut tcp = Receiver::new(&graph(32, false, false), limits);
+    tcp.text(0, "");
+    assert_eq!(tcp.text(2, "c"), SEQ_QUEUED);
+    assert_eq!(tcp.text(4, "e"), SEQ_QUEUED);
+    assert_eq!(tcp.text(6, "g"), SEQ_FORCED);
+    assert_eq!(tcp.so_far(), "..c", "and no more than the bound asks for");
+    assert_eq!(tcp.text(0, "ab"), SEQ_RETRANSMITTED, "too late");
+    tcp.end();
+    assert_eq!((tcp.so_far().as_str(), tcp.hot().missing_bytes), ("..c.e.g", 4));
+    let counters = tcp.reassembler.counters();
+    assert_eq!((counters.forced_by_segments, counters.gaps, counters.gap_bytes), (1, 3, 4));
+}
+
+#[test]
+fn bounds_on_bytes_give_up_the_hole() {
+    let tight = |queued_bytes_max, total_bytes_max| {
+        let limits = SequenceLimits { queued_bytes_max, total_bytes_max, ..Default::default() };
+        let mut tcp = Receiver::new(&graph(32, false, false), limits);
+        tcp.text(0, "");
+        assert_eq!(tcp.text(2, &"c".repeat(1500)), SEQ_FORCED);
+        assert_eq!(tcp.stream.len(), 1502);
+        *tcp.reassembler.counters()
+    };
+    assert_eq!(tight(1000, 1 << 20).forced_by_bytes, 1);
+    assert_eq!(tight(1 << 20, 1000).forced_by_total, 1);
+}
+
+#[test]
+fn bytes_not_captured_are_missing_and_keep_their_numbers() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "");
+    tcp.segment(6, b"ghijkl", 2, false);
+    tcp.segment(0, b"abcdef", 4, false);
+    tcp.segment(8, b"IJKLmn", 6, false);
+    assert_eq!(tcp.so_far(), "abcd..gh....mn");
+}
+
+#[test]
+fn headers_only_remembers_places_and_no_bytes() {
+    let mut tcp = Receiver::new(&graph(32, false, true), SequenceLimits::default());
+    tcp.text(0, "");
+    tcp.text(3, "def");
+    assert_eq!(tcp.reassembler.held_bytes().1, 0, "no block is pinned");
+    tcp.text(0, "abc");
+    assert_eq!(tcp.so_far(), "abc...");
+}
+
+#[test]
+fn beyond_the_bound_of_pinned_blocks_bytes_are_copied() {
+    let limits = SequenceLimits { pinned_bytes_max: 20, ..Default::default() };
+    let mut tcp = Receiver::new(&graph(32, false, false), limits);
+    tcp.text(0, "");
+    tcp.text(10, "klmnopq");
+    assert_eq!((tcp.reassembler.held_bytes().1, tcp.reassembler.counters().copied), (13, 0));
+    tcp.text(3, "defghij");
+    assert_eq!(
+        (tcp.reassembler.held_bytes().1, tcp.reassembler.counters().copied),
+        (20, 1),
+        "without headers"
+    );
+    tcp.text(0, "abc");
+    assert_eq!(tcp.so_far(), "abcdefghijklmnopq");
+    tcp.end();
+}
+
+#[test]
+fn directions_do_not_meet() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "");
+    tcp.text(3, "def");
+    tcp.side = false;
+    assert_eq!(tcp.hot(), Hot::default());
+    assert_eq!(tcp.text(0, "xyz"), SEQ_ORDERED);
+    assert_eq!(tcp.so_far(), "xyz");
+    tcp.side = true;
+    tcp.text(0, "abc");
+    assert_eq!(tcp.so_far(), "xyzabcdef");
+}
+
+#[test]
+fn fragments_are_put_together() {
+    let mut ip = Receiver::ip();
+    assert_eq!(ip.segment(8, b"ijklm", usize::MAX, true), SEQ_QUEUED);
+    assert_eq!(ip.text(0, "abcdefgh"), SEQ_ORDERED);
+    assert_eq!(ip.metas, [(13, 1)], "the last fragment is there");
+    assert_eq!(ip.reassembler.kept_segments(SEQUENCE, 5, true), 2);
+    assert_eq!(ip.assemble(), b"abcdefghijklm");
+    assert_eq!(ip.assemble(), b"");
+    ip.end();
+}
+
+#[test]
+fn a_datagram_of_one_piece_is_not_copied() {
+    let mut ip = Receiver::ip();
+    ip.text(0, "abcdefgh");
+    let flow = FlowRecord { id: 5, data: &mut ip.data };
+    let slice = ip.reassembler.assemble(SEQUENCE, flow, true);
+    assert_eq!((slice.bytes(), slice.block.bytes.len()), (&b"abcdefgh"[..], 14), "the packet's own block");
+}
+
+#[test]
+fn fragments_over_a_bound_are_refused() {
+    let limits = SequenceLimits { retained_segments_max: 2, retained_bytes_max: 100, ..Default::default() };
+    let mut ip = Receiver::new(&graph(64, true, false), limits);
+    assert_eq!(ip.text(96, "abcdefgh"), SEQ_OUT_OF_WINDOW);
+    assert_eq!(ip.text(8, "b"), SEQ_QUEUED);
+    assert_eq!(ip.text(0, "a"), SEQ_ORDERED);
+    assert_eq!(ip.text(16, "c"), SEQ_OUT_OF_WINDOW);
+    let counters = *ip.reassembler.counters();
+    assert_eq!((counters.refused_by_bytes, counters.refused_by_segments), (1, 1));
+    ip.end();
+    assert_eq!(ip.reassembler.counters().released, 2);
+}
+
+/// Pieces of a stream: where they start, how long they are, what they say.
+fn pieces(stream_bytes: usize) -> impl Strategy<Value = Vec<(usize, usize, u8)>> {
+    prop::collection::vec((0..stream_bytes, 1..200usize, 1u8..=255), 1..120)
+}
+
+/// What ought to come out: of every byte what came first.
+fn first_of_each(pieces: &[(usize, usize, u8)], stream_bytes: usize) -> Vec<Option<u8>> {
+    let mut first = vec![None; stream_bytes];
+    for &(start, length, text) in pieces {
+        first[start..stream_bytes.min(start + length)].iter_mut().for_each(|b| _ = b.get_or_insert(text));
+    }
+    first
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// A stream cut, shuffled a little, repeated and lost in places comes out as it was sent, with
+    /// gaps exactly where bytes were lost, and a FIN at its end.
+    #[test]
+    fn a_stream_comes_out_as_it_was_sent(
+        base in prop_oneof![Just(0u32), Just(u32::MAX - 500), any::<u32>()],
+        lengths in prop::collection::vec(1..100usize, 1..80),
+        fates in prop::collection::vec((0u8..12, 0usize..30, 0usize..40), 80),
+        captured in prop_oneof![Just(usize::MAX), 10..60usize],
+    ) {
+        let stream: Vec<u8> = (0..lengths.iter().sum()).map(|n: usize| (n % 251) as u8).collect();
+        let mut start = 0;
+        let mut sent = Vec::new();
+        for (n, (&length, &(fate, delay, more))) in lengths.iter().zip(&fates).enumerate() {
+            let end = (start + length + if fate == 3 { more } else { 0 }).min(stream.len());
+            if fate > 0 { sent.push((n + delay, start, end)); }
+            if fate < 3 { sent.push((n + delay + more, start, end)); }
+            start += length;
+        }
+        sent.retain(|&(_, start, _)| fates[start % 80].0 != 11);
+        sent.sort();
+        let mut tcp = Receiver::tcp();
+        tcp.text(base.into(), "");
+        let mut wanted = vec![None; stream.len()];
+        let mut fin = false;
+        for &(_, start, end) in &sent {
+            let at = base.wrapping_add(start as u32);
+            tcp.segment(at.into(), &stream[start..end], captured, end == stream.len());
+            fin |= end == stream.len();
+            for n in start..end {
+                // Cut segments overlap only where fate said so; a place counts as its first piece had it.
+                if wanted[n].is_none() { wanted[n] = Some((n - start < captured).then_some(stream[n])); }
+            }
+        }
+        tcp.end();
+        let seen = wanted.iter().rposition(Option::is_some).map_or(0, |n| n + 1);
+        let missing = wanted[..seen].iter().filter(|b| b.is_none()).count();
+        let wanted: Vec<Option<u8>> = wanted[..seen].iter().map(|b| b.flatten()).collect();
+        prop_assert_eq!(&tcp.stream, &wanted);
+        prop_assert_eq!(tcp.hot().missing_bytes, missing as u64);
+        prop_assert_eq!(tcp.hot().high, seen as u64 + u64::from(fin));
+        let metas = if fin { vec![(seen, 1)] } else { vec![] };
+        prop_assert_eq!(&tcp.metas, &metas);
+        prop_assert_eq!(tcp.reassembler.counters().gap_bytes, missing as u64);
+    }
+
+    /// Pieces that contradict each other: of every byte the first one counts.
+    #[test]
+    fn the_first_of_contradicting_bytes_counts(base: u32, pieces in pieces(1500)) {
+        let mut tcp = Receiver::tcp();
+        tcp.text(base.into(), "");
+        for &(start, length, text) in &pieces {
+            tcp.segment(base.wrapping_add(start as u32).into(), &vec![text; length], usize::MAX, false);
+        }
+        tcp.end();
+        let mut wanted = first_of_each(&pieces, 1700);
+        wanted.truncate(wanted.iter().rposition(Option::is_some).map_or(0, |n| n + 1));
+        prop_assert_eq!(&tcp.stream, &wanted);
+    }
+
+    /// Whatever the bounds: what comes out was sent, at its place; the rest is counted as missing;
+    /// and no more is held than the bounds allow.
+    #[test]
+    fn bounds_lose_nothing_uncounted(
+        base: u32,
+        pieces in pieces(1500),
+        queued_segments_max in 0..20usize,
+        queued_bytes_max in 0..4000usize,
+        total_bytes_max in 0..4000usize,
+        pinned_bytes_max in 0..4000usize,
+        window_max in prop_oneof![Just(1u64 << 30), 1..2000u64],
+    ) {
+        let limits = SequenceLimits {
+            queued_segments_max, queued_bytes_max, total_bytes_max, pinned_bytes_max, window_max,
+            ..Default::default()
+        };
+        let mut tcp = Receiver::new(&graph(32, false, false), limits);
+        tcp.text(base.into(), "");
+        for &(start, length, _) in &pieces {
+            let bytes: Vec<u8> = (start..start + length).map(|n| n as u8).collect();
+            tcp.segment(base.wrapping_add(start as u32).into(), &bytes, usize::MAX, false);
+            prop_assert!(tcp.reassembler.held_bytes().0 <= total_bytes_max.min(queued_bytes_max));
+            prop_assert!(tcp.reassembler.kept_segments(SEQUENCE, 5, true) <= queued_segments_max);
+        }
+        tcp.end();
+        for (n, byte) in tcp.stream.iter().enumerate() {
+            prop_assert!(byte.is_none_or(|byte| byte == n as u8), "byte {} is {:?}", n, byte);
+        }
+        let missing = tcp.stream.iter().filter(|b| b.is_none()).count() as u64;
+        prop_assert_eq!(tcp.hot().missing_bytes, missing);
+        prop_assert_eq!(tcp.hot().high, tcp.stream.len() as u64);
+        let counters = tcp.reassembler.counters();
+        let outcomes = counters.ordered + counters.queued + counters.retransmitted
+            + counters.overlapping + counters.out_of_window;
+        prop_assert_eq!(outcomes, pieces.len() as u64);
+    }
+
+    /// Fragments in any order, overlapping and contradicting, come out as one datagram.
+    #[test]
+    fn fragments_come_out_as_one(mut pieces in pieces(1500), end in 1500..1700usize) {
+        pieces.push((0, end, 0));
+        let mut ip = Receiver::ip();
+        for &(start, length, text) in &pieces {
+            ip.segment(start as u64, &vec![text; length.min(end - start)], usize::MAX, false);
+        }
+        let assembled: Vec<Option<u8>> = ip.assemble().into_iter().map(Some).collect();
+        prop_assert_eq!(assembled, first_of_each(&pieces, end));
+        ip.end();
+    }
+}
