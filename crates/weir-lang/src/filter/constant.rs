@@ -222,7 +222,7 @@ fn range(site: &Site, low: &Constant, high: &Constant, span: Span, report: &mut 
 }
 
 /// Clears the bits of an address beyond its prefix, with a warning where there were any.
-fn without_host_bits(literal: Literal, span: Span, report: &mut Report) -> Literal {
+pub(super) fn without_host_bits(literal: Literal, span: Span, report: &mut Report) -> Literal {
     let (clean, shown) = match literal {
         Literal::Ipv4(address, prefix) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
@@ -309,6 +309,7 @@ fn report_type(site: &Site, constant: &Constant, report: &mut Report) {
             None => format!("for instance `{subject} {op} {}`", domain.example()),
         },
         _ => match other_family(site, looks) {
+            Some(other) if site.op == Op::In => format!("did you mean `{other}`?"),
             Some(other) => format!("did you mean `{other} {op} {shown}`?"),
             None => format!("for instance `{subject} {op} {}`", domain.example()),
         },

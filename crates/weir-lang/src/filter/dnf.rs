@@ -7,10 +7,13 @@
 use super::ast::{Catalog, Expr, Predicate, Term};
 use super::lexer::span;
 use super::report::{self, Report};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Terms at most.
 pub const TERMS_MAX: usize = 4096;
+
+/// Predicates in all terms together at most: a megabyte or ten, whatever the shape.
+const REFERENCES_MAX: usize = 1 << 20;
 
 /// The predicates of `expr`, each once, and the terms over them; `None` if there were too many, which
 /// is reported. No terms: the filter can never hold. One empty term: it always does.
@@ -66,14 +69,12 @@ impl Expander {
                 let mut terms = Vec::new();
                 for part in parts {
                     terms.extend(self.expand(part)?);
-                    if terms.len() > TERMS_MAX {
-                        terms = absorb(terms);
-                    }
-                    if terms.len() > TERMS_MAX {
-                        return None;
+                    // Not at every step: the comparison is quadratic.
+                    if terms.len() > 2 * TERMS_MAX {
+                        terms = bounded(absorb(terms))?;
                     }
                 }
-                Some(absorb(terms))
+                bounded(absorb(terms))
             }
             Expr::And(parts) => {
                 let mut parts = parts.iter().map(|part| self.expand(part)).collect::<Option<Vec<_>>>()?;
@@ -81,7 +82,8 @@ impl Expander {
                 parts.sort_by_key(Vec::len);
                 let mut terms = vec![Vec::new()];
                 for right in parts {
-                    if terms.len() * right.len() > TERMS_MAX {
+                    let references = size(&terms) * right.len() + size(&right) * terms.len();
+                    if terms.len() * right.len() > TERMS_MAX || references > REFERENCES_MAX {
                         return None;
                     }
                     terms = absorb(self.product(&terms, &right));
@@ -127,25 +129,29 @@ impl Expander {
     }
 }
 
+fn bounded(terms: Vec<Vec<usize>>) -> Option<Vec<Vec<usize>>> {
+    (terms.len() <= TERMS_MAX).then_some(terms)
+}
+
+/// Predicates in all terms together.
+fn size(terms: &[Vec<usize>]) -> usize {
+    terms.iter().map(Vec::len).sum()
+}
+
 /// Drops terms that contain another one, and repetitions; the order of the rest stays.
-fn absorb(terms: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+fn absorb(mut terms: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let mut seen = HashSet::new();
+    terms.retain(|term| seen.insert(term.clone()));
     // A small hash of each set: where its bits are no subset, the set is none either.
-    let signature = |term: &[usize]| term.iter().fold(0u64, |bits, index| bits | 1 << (index % 64));
-    let signatures: Vec<u64> = terms.iter().map(|term| signature(term)).collect();
+    let signature = |term: &Vec<usize>| term.iter().fold(0u64, |bits, index| bits | 1 << (index % 64));
+    let signatures: Vec<u64> = terms.iter().map(signature).collect();
     let contains = |large: usize, small: usize| {
         signatures[small] & !signatures[large] == 0
-            && terms[small].len() <= terms[large].len()
+            && terms[small].len() < terms[large].len()
             && terms[small].iter().all(|index| terms[large].binary_search(index).is_ok())
     };
-    let keep: Vec<bool> = (0..terms.len())
-        .map(|this| {
-            !(0..terms.len()).any(|other| {
-                other != this
-                    && contains(this, other)
-                    && (terms[other].len() < terms[this].len() || other < this)
-            })
-        })
-        .collect();
+    let keep: Vec<bool> =
+        (0..terms.len()).map(|this| !(0..terms.len()).any(|other| contains(this, other))).collect();
     terms.into_iter().zip(keep).filter_map(|(term, keep)| keep.then_some(term)).collect()
 }
 

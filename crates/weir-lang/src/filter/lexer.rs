@@ -148,6 +148,9 @@ impl Lexer<'_, '_> {
             self.at += length;
             return Some(kind);
         }
+        if let Some(kind) = self.foreign_quotes(first) {
+            return Some(kind);
+        }
         let start = self.at;
         self.at += first.len_utf8();
         let shown = first.escape_debug();
@@ -157,11 +160,33 @@ impl Lexer<'_, '_> {
             format!("`{shown}` has no meaning in a filter"),
         );
         diagnostic.help = Some(match first {
-            '\'' | '‘' | '’' | '“' | '”' | '`' => "text is quoted with `\"`".to_string(),
-            ';' | '?' | '#' | '$' | '@' => "join conditions with `and` and `or`".to_string(),
+            '$' => "variables are the shell's: it puts their values into double quotes only".to_string(),
+            ';' | '?' | '#' | '@' => "join conditions with `and` and `or`".to_string(),
             _ => "remove it, or quote the text it belongs to".to_string(),
         });
         None
+    }
+
+    /// `'text'` and `“text”`: one mistake, and taken for a quoted text.
+    fn foreign_quotes(&mut self, first: char) -> Option<Kind> {
+        let closing = match first {
+            '\'' | '`' => first,
+            '‘' => '’',
+            '“' | '”' => '”',
+            _ => return None,
+        };
+        let start = self.at;
+        let inside = &self.text[start + first.len_utf8()..];
+        let length = inside.find(closing)?;
+        let value = &inside[..length];
+        self.at = start + first.len_utf8() + length + closing.len_utf8();
+        let diagnostic = self.report.error(
+            report::CHARACTER,
+            span(start, self.at),
+            format!("`{first}` is no quote of a filter"),
+        );
+        diagnostic.help = Some(format!("text is quoted with `\"`: `\"{value}\"`"));
+        Some(Kind::Quoted(value.as_bytes().to_vec()))
     }
 
     /// A quoted text whose opening quote is next.
@@ -320,7 +345,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_reported_and_skipped() {
-        assert_eq!(kinds("$ ; 'a'").1, 4);
+        assert_eq!(kinds("$ ; 'a'").1, 3);
         assert_eq!(kinds("\"open").1, 1);
         assert_eq!(kinds("a => 3").0[1], Kind::Ge);
     }

@@ -31,7 +31,7 @@ pub(super) fn describe_word(word: &str) -> &'static str {
     } else if word.contains(':') && parse_bytes(word).is_ok() {
         "bytes"
     } else if parse_interval(word).is_ok() {
-        "a length of time"
+        if word.ends_with(|c: char| c.is_alphabetic()) { "a length of time" } else { "a fraction" }
     } else if parse_time(word).is_ok() {
         "a point in time"
     } else {

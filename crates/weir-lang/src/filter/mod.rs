@@ -58,9 +58,9 @@ pub struct Filter {
 ///
 /// Everything that is wrong with it, warnings too, in the order of the text.
 pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
-    compile_with(text, catalog, |names, report| match parse::parse(text, report) {
-        Some(node) => resolve::resolve(&node, names, report),
-        None => Some(Expr::True),
+    compile_with(text, catalog, parse_display).map_err(|list| {
+        let hint = "this is the syntax of pcap-filter(7): with `--bpf` it is a filter";
+        with_hint(list, hint, || compile_with(text, catalog, bpf::parse).is_ok())
     })
 }
 
@@ -73,13 +73,35 @@ pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnost
 ///
 /// Everything that is wrong with it, warnings too, in the order of the text.
 pub fn compile_bpf(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
-    compile_with(text, catalog, |names, report| bpf::parse(text, names, report))
+    compile_with(text, catalog, bpf::parse).map_err(|list| {
+        let hint = "this is the syntax of display filters: without `--bpf` it is a filter";
+        with_hint(list, hint, || compile_with(text, catalog, parse_display).is_ok())
+    })
+}
+
+/// A display filter up to its meaning.
+fn parse_display(text: &str, names: &Names, report: &mut Report) -> Option<Expr> {
+    match parse::parse(text, report) {
+        Some(node) => resolve::resolve(&node, names, report),
+        None => Some(Expr::True),
+    }
+}
+
+/// The first error alone, with another help, if the text is right in the other language.
+fn with_hint(mut list: Vec<Diagnostic>, hint: &str, other: impl FnOnce() -> bool) -> Vec<Diagnostic> {
+    if list.iter().any(|diagnostic| diagnostic.code == report::LIMIT) || !other() {
+        return list;
+    }
+    list.retain(|diagnostic| diagnostic.severity == Severity::Error);
+    list.truncate(1);
+    list.iter_mut().for_each(|diagnostic| diagnostic.help = Some(hint.to_string()));
+    list
 }
 
 fn compile_with(
     text: &str,
     catalog: &dyn Catalog,
-    parse: impl FnOnce(&Names, &mut Report) -> Option<Expr>,
+    parse: fn(&str, &Names, &mut Report) -> Option<Expr>,
 ) -> Result<Filter, Vec<Diagnostic>> {
     let mut report = Report::default();
     if text.len() > TEXT_BYTES_MAX {
@@ -93,7 +115,7 @@ fn compile_with(
         return Err(report.list);
     }
     let names = Names::new(catalog);
-    let expr = parse(&names, &mut report).filter(|_| !report.has_errors());
+    let expr = parse(text, &names, &mut report).filter(|_| !report.has_errors());
     let normal = expr.and_then(|expr| {
         let (predicates, terms) = dnf::dnf(&expr, catalog, text, &mut report)?;
         Some((expr, predicates, terms))
@@ -128,13 +150,14 @@ pub fn compile_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error>
 #[doc(hidden)]
 pub fn fuzz_filter(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let catalog = sample::SampleCatalog::new();
+    static CATALOG: std::sync::LazyLock<sample::SampleCatalog> = std::sync::LazyLock::new(Default::default);
+    let catalog: &sample::SampleCatalog = &CATALOG;
     for compile_one in [compile, compile_bpf] {
-        if let Ok(filter) = compile_one(&text, &catalog) {
-            let printed = filter.expr.display(&catalog).to_string();
+        if let Ok(filter) = compile_one(&text, catalog) {
+            let printed = filter.expr.display(catalog).to_string();
             // Printing may lengthen the text past the limit.
             if printed.len() <= TEXT_BYTES_MAX {
-                let again = compile(&printed, &catalog).map(|again| again.expr);
+                let again = compile(&printed, catalog).map(|again| again.expr);
                 assert_eq!(again, Ok(filter.expr), "{text:?} printed as {printed:?}");
             }
         }

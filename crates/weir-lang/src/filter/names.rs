@@ -2,7 +2,7 @@
 
 use super::ast::{Catalog, FieldInfo};
 use super::report::{self, Report};
-use crate::diag::Span;
+use crate::diag::{Span, suggest};
 use std::collections::HashMap;
 
 /// A catalogue with an index by name.
@@ -58,56 +58,13 @@ impl<'c> Names<'c> {
 
     /// The known name that is most alike: few letters changed, or the same last part.
     fn nearest(&self, name: &str) -> Option<&'c str> {
-        let lower = name.to_lowercase();
-        let allowed = (lower.chars().count() / 3).clamp(1, 3);
-        let suffix = |known: &str| known.rsplit_once('.').is_some_and(|(_, last)| last == lower);
         // Among equals the first in the catalogue's order, names before aliases.
         let mut known: Vec<(&str, usize)> =
             self.by_name.iter().map(|(name, index)| (*name, *index)).collect();
         known.sort_unstable_by_key(|&(name, index)| (index, name != self.fields[index].name, name));
-        known
-            .iter()
-            .filter_map(|&(known, _)| Some((distance(&lower, &known.to_lowercase(), allowed)?, known)))
-            .min_by_key(|(distance, _)| *distance)
-            .map(|(_, known)| known)
-            .or_else(|| known.iter().map(|(known, _)| *known).find(|known| suffix(known)))
-    }
-}
-
-/// Letters inserted, removed, changed or swapped with their neighbour, if at most `limit`.
-fn distance(a: &str, b: &str, limit: usize) -> Option<usize> {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Also bounds the cost: no name is long, but what was written may be.
-    if a.len().abs_diff(b.len()) > limit {
-        return None;
-    }
-    let mut before = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let change = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = change.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                let before: &Vec<usize> = &before;
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().filter(|&distance| distance <= limit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::distance;
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("tcp.prot", "tcp.port", 3), Some(1));
-        assert_eq!(distance("tpc.port", "tcp.port", 3), Some(1));
-        assert_eq!(distance("tcp.destport", "tcp.dstport", 3), Some(1));
-        assert_eq!(distance("abc", "xyz", 2), None);
+        let known = || known.iter().map(|(known, _)| *known);
+        let lower = name.to_lowercase();
+        let suffix = |known: &&str| known.rsplit_once('.').is_some_and(|(_, last)| last == lower);
+        suggest(name, known()).or_else(|| known().find(suffix))
     }
 }

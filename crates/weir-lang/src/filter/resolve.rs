@@ -15,7 +15,7 @@ use crate::diag::Span;
 use weir_packet::ValueType;
 
 /// The last byte that a slice may end before.
-const SLICE_END_MAX: u32 = 65_535;
+pub(super) const SLICE_END_MAX: u32 = 65_535;
 
 /// Resolves a tree; `None` where something was wrong, all of which is reported.
 pub(super) fn resolve(node: &Node, names: &Names, report: &mut Report) -> Option<Expr> {
@@ -97,14 +97,7 @@ impl Resolver<'_, '_> {
             }
             None => {}
         }
-        if let Some(found) = never_or_always(&predicate, domain) {
-            let what = if found { "always holds where the field is there" } else { "never holds" };
-            self.report.warning(report::CONSTANT_TRUTH, test.span, format!("this comparison {what}")).help =
-                Some(match domain.number_max() {
-                    Some(max) => format!("`{subject}` is between 0 and {}", predicate.mask.unwrap_or(max)),
-                    None => "compare with another constant".to_string(),
-                });
-        }
+        warn_truth(&predicate, domain, &subject, self.report);
         canonicalize(&mut predicate, field);
         Some(predicate)
     }
@@ -234,16 +227,26 @@ impl Resolver<'_, '_> {
             let prefix = format!("{}.", field.name);
             let member = self.names.fields.iter().find(|other| other.name.starts_with(&prefix));
             let example = member.map(|member| format!(" or compare a field of it: `{}`;", member.name));
+            let port = format!("{}.port", field.name);
+            let number = match &comparison.operand[0].low.value {
+                ConstantText::Word(word) => {
+                    parse_number(word).ok().and(self.names.lookup(&port)).map(|_| word)
+                }
+                ConstantText::Quoted(_) => None,
+            };
             let diagnostic = self.report.error(
                 report::PROTOCOL,
                 site.subject_span,
                 format!("`{subject}` is a protocol, it has no value to compare"),
             );
             diagnostic.spans.push((comparison.op_span.to(comparison.operand_span), String::new()));
-            diagnostic.help = Some(format!(
-                "let `{subject}` stand alone;{} `weir fields {subject}` lists all",
-                example.unwrap_or_default()
-            ));
+            diagnostic.help = Some(match number {
+                Some(number) => format!("did you mean `{port} {op} {number}`?"),
+                None => format!(
+                    "let `{subject}` stand alone;{} `weir fields {subject}` lists all",
+                    example.unwrap_or_default()
+                ),
+            });
             return;
         }
         let what = site.domain.describe();
@@ -289,7 +292,7 @@ fn parse_slice(text: &str, size: Option<u32>) -> Option<(u32, u32)> {
 }
 
 /// The operator with its sides swapped.
-fn mirror(op: Op) -> Op {
+pub(super) fn mirror(op: Op) -> Op {
     match op {
         Op::Lt => Op::Gt,
         Op::Le => Op::Ge,
@@ -297,6 +300,19 @@ fn mirror(op: Op) -> Op {
         Op::Ge => Op::Le,
         other => other,
     }
+}
+
+/// Warns of a comparison that is the same for every number.
+pub(super) fn warn_truth(predicate: &Predicate, domain: Domain, subject: &str, report: &mut Report) {
+    let Some(found) = never_or_always(predicate, domain) else { return };
+    let what = if found { "always holds where the field is there" } else { "never holds" };
+    let subject = match predicate.mask {
+        Some(mask) => format!("{subject} & {mask:#x}"),
+        None => subject.to_string(),
+    };
+    let max = predicate.mask.or(domain.number_max()).unwrap_or(u64::MAX);
+    report.warning(report::CONSTANT_TRUTH, predicate.span, format!("this comparison {what}")).help =
+        Some(format!("`{subject}` is between 0 and {max}"));
 }
 
 /// Whether a comparison of numbers is the same for every number.

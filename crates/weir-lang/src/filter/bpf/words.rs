@@ -1,0 +1,210 @@
+//! The words of pcap-filter(7): protocols, services, named offsets and constants.
+
+use super::values::ValueKind;
+use crate::filter::literal::parse_number;
+use std::net::Ipv4Addr;
+
+/// A protocol as a qualifier or alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Ether,
+    Ip,
+    Ip6,
+    Arp,
+    Tcp,
+    Udp,
+    Sctp,
+    /// Known by its number in `ip.proto`, in `ipv6.nxt`, or both.
+    Number {
+        number: u8,
+        over_ip: bool,
+        over_ip6: bool,
+    },
+    /// Known by its EtherType.
+    EtherType(u16),
+}
+
+impl Protocol {
+    /// What IP calls it.
+    pub fn over(self) -> Option<(u8, bool, bool)> {
+        match self {
+            Protocol::Tcp => Some((6, true, true)),
+            Protocol::Udp => Some((17, true, true)),
+            Protocol::Sctp => Some((132, true, true)),
+            Protocol::Number { number, over_ip, over_ip6 } => Some((number, over_ip, over_ip6)),
+            _ => None,
+        }
+    }
+}
+
+/// Words that need what Weir does not have: interfaces, routing, firewalls, other media.
+pub(super) const UNSUPPORTED: &[&str] = &[
+    "inbound",
+    "outbound",
+    "ifname",
+    "on",
+    "ifindex",
+    "rnr",
+    "rulenum",
+    "reason",
+    "rset",
+    "ruleset",
+    "srnr",
+    "subrulenum",
+    "action",
+    "wlan",
+    "fddi",
+    "tr",
+    "type",
+    "subtype",
+    "dir",
+    "addr1",
+    "addr2",
+    "addr3",
+    "addr4",
+    "pppoed",
+    "pppoes",
+    "geneve",
+    "vxlan",
+    "vpi",
+    "vci",
+    "lane",
+    "oam",
+    "llc",
+    "clnp",
+    "esis",
+    "isis",
+    "gateway",
+    "protochain",
+];
+
+pub(super) fn protocol(word: &str) -> Option<Protocol> {
+    let number = |number, over_ip, over_ip6| Protocol::Number { number, over_ip, over_ip6 };
+    Some(match word {
+        "ether" | "link" => Protocol::Ether,
+        "ip" => Protocol::Ip,
+        "ip6" => Protocol::Ip6,
+        "arp" => Protocol::Arp,
+        "tcp" => Protocol::Tcp,
+        "udp" => Protocol::Udp,
+        "sctp" => Protocol::Sctp,
+        "icmp" => number(1, true, false),
+        "igmp" => number(2, true, false),
+        "igrp" => number(9, true, false),
+        "vrrp" | "carp" => number(112, true, false),
+        "icmp6" => number(58, false, true),
+        "esp" => number(50, true, true),
+        "ah" => number(51, true, true),
+        "pim" => number(103, true, true),
+        "rarp" => Protocol::EtherType(0x8035),
+        "mopdl" => Protocol::EtherType(0x6001),
+        "moprc" => Protocol::EtherType(0x6002),
+        "decnet" => Protocol::EtherType(0x6003),
+        "lat" => Protocol::EtherType(0x6004),
+        "sca" => Protocol::EtherType(0x6007),
+        "atalk" => Protocol::EtherType(0x809b),
+        "aarp" => Protocol::EtherType(0x80f3),
+        _ => return None,
+    })
+}
+
+pub(super) fn value_kind(word: &str) -> Option<ValueKind> {
+    Some(match word {
+        "host" => ValueKind::Host,
+        "net" => ValueKind::Net,
+        "port" => ValueKind::Port,
+        "portrange" => ValueKind::PortRange,
+        "proto" => ValueKind::Proto,
+        _ => return None,
+    })
+}
+
+/// Ports of the services that people filter by. Not `/etc/services`: a filter means the same everywhere.
+pub(super) fn service(name: &str) -> Option<u64> {
+    Some(match name {
+        "ftp-data" => 20,
+        "ftp" => 21,
+        "ssh" => 22,
+        "telnet" => 23,
+        "smtp" => 25,
+        "domain" => 53,
+        "bootps" => 67,
+        "bootpc" => 68,
+        "tftp" => 69,
+        "http" | "www" => 80,
+        "kerberos" => 88,
+        "pop3" => 110,
+        "ntp" => 123,
+        "imap2" | "imap" => 143,
+        "snmp" => 161,
+        "bgp" => 179,
+        "ldap" => 389,
+        "https" => 443,
+        "syslog" => 514,
+        "ldaps" => 636,
+        "imaps" => 993,
+        "pop3s" => 995,
+        _ => return None,
+    })
+}
+
+/// A number, or a name for one inside a relation.
+pub(super) fn number(word: &str) -> Option<u64> {
+    parse_number(word).ok().or_else(|| constant(word)).filter(|number| u32::try_from(*number).is_ok())
+}
+
+fn constant(word: &str) -> Option<u64> {
+    Some(match word {
+        // Offsets.
+        "icmptype" | "icmp6type" => 0,
+        "icmpcode" | "icmp6code" => 1,
+        "tcpflags" => 13,
+        // Flags of TCP.
+        "tcp-fin" => 0x01,
+        "tcp-syn" => 0x02,
+        "tcp-rst" => 0x04,
+        "tcp-push" => 0x08,
+        "tcp-ack" => 0x10,
+        "tcp-urg" => 0x20,
+        "tcp-ece" => 0x40,
+        "tcp-cwr" => 0x80,
+        // Types of ICMP and ICMPv6.
+        "icmp-echoreply" => 0,
+        "icmp-unreach" => 3,
+        "icmp-sourcequench" => 4,
+        "icmp-redirect" => 5,
+        "icmp-echo" => 8,
+        "icmp-routeradvert" => 9,
+        "icmp-routersolicit" => 10,
+        "icmp-timxceed" => 11,
+        "icmp-paramprob" => 12,
+        "icmp-tstamp" => 13,
+        "icmp-tstampreply" => 14,
+        "icmp-ireq" => 15,
+        "icmp-ireqreply" => 16,
+        "icmp-maskreq" => 17,
+        "icmp-maskreply" => 18,
+        "icmp6-destinationunreach" => 1,
+        "icmp6-packettoobig" => 2,
+        "icmp6-timeexceeded" => 3,
+        "icmp6-parameterproblem" => 4,
+        "icmp6-echo" => 128,
+        "icmp6-echoreply" => 129,
+        "icmp6-multicastlistenerquery" => 130,
+        "icmp6-multicastlistenerreportv1" => 131,
+        "icmp6-multicastlistenerdone" => 132,
+        "icmp6-routersolicit" => 133,
+        "icmp6-routeradvert" => 134,
+        "icmp6-neighborsolicit" => 135,
+        "icmp6-neighboradvert" => 136,
+        "icmp6-redirect" => 137,
+        "icmp6-multicastlistenerreportv2" => 143,
+        _ => return None,
+    })
+}
+
+/// The prefix length that a netmask stands for.
+pub(super) fn netmask(word: &str) -> Option<u32> {
+    let mask = u32::from(word.parse::<Ipv4Addr>().ok()?);
+    (mask.leading_ones() + mask.trailing_zeros() == 32 || mask == 0).then_some(mask.leading_ones())
+}
