@@ -8,7 +8,7 @@
 //! Host functions find their arguments in an array of words and leave their results in it, from the
 //! start.
 
-use crate::stub::patterns::Patterns;
+use weir_ir::patterns::Patterns;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Slice};

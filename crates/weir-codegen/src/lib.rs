@@ -23,7 +23,6 @@ mod host;
 mod lower;
 mod native;
 mod plan;
-mod stub;
 
 pub use native::NativeProgram;
 

@@ -3,7 +3,7 @@
 use crate::host::{Bytes, Env};
 use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, RESTART, Source};
 use crate::plan::Plan;
-use crate::stub::patterns::Patterns;
+use weir_ir::patterns::Patterns;
 use crate::{CompileError, Effort};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -74,9 +74,8 @@ impl Drop for NativeProgram {
 impl NativeProgram {
     pub(crate) fn new(graph: Graph, effort: Effort) -> Result<Self, CompileError> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
-        crate::stub::verify::verify(&graph).map_err(|faults| CompileError::Unverified(faults.to_string()))?;
         probe_executable_memory()?;
-        let patterns = Patterns::compile(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
+        let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = Plan::of(&graph)?;
         let layout = Layout::of(&graph);
         let mut module = module(isa(effort)?, &graph)?;
@@ -242,24 +241,41 @@ impl Program for NativeProgram {
     }
 
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64 {
-        let (numbers_min, bytes_min) = self.plan.inputs;
-        assert!(numbers.len() >= numbers_min, "{} of {numbers_min} numbers", numbers.len());
-        assert!(bytes.len() >= bytes_min, "{} of {bytes_min} byte strings", bytes.len());
+        // What is not there is 0 or empty.
+        let (numbers_max, bytes_max) = self.plan.inputs;
         let as_native = |bytes: &&[u8]| Bytes { address: bytes.as_ptr(), length: bytes.len() };
-        let mut few = [Bytes { address: ptr::null(), length: 0 }; INPUTS_WITHOUT_ALLOCATION];
-        let many: Vec<Bytes>;
-        let inputs = if bytes.len() <= few.len() {
-            few.iter_mut().zip(bytes).for_each(|(native, bytes)| *native = as_native(bytes));
-            &few[..]
-        } else {
-            many = bytes.iter().map(as_native).collect();
-            &many[..]
-        };
+        let none = Bytes { address: ptr::null(), length: 0 };
+        let numbers = Inputs::of(numbers.iter().copied(), numbers_max, 0);
+        let bytes = Inputs::of(bytes.iter().map(as_native), bytes_max, none);
         k.buffers.clear();
-        let mut env = Env { numbers: numbers.as_ptr(), bytes: inputs.as_ptr(), ..self.env(k) };
+        let mut env = Env { numbers: numbers.as_ptr(), bytes: bytes.as_ptr(), ..self.env(k) };
         let status = self.run_head(&mut env, &PacketMeta::default(), &[]);
-        assert_ne!(status, LOOKUP, "a residual filter has no flows to look up");
-        k.terms
+        // There are no flows to look up.
+        if status >= LOOKUP { 0 } else { k.terms }
+    }
+}
+
+/// As many inputs as native code reads, on the stack where they are few.
+enum Inputs<T> {
+    Few([T; INPUTS_WITHOUT_ALLOCATION]),
+    Many(Vec<T>),
+}
+
+impl<T: Copy> Inputs<T> {
+    fn of(given: impl Iterator<Item = T>, max: usize, missing: T) -> Self {
+        if max <= INPUTS_WITHOUT_ALLOCATION {
+            let mut few = [missing; INPUTS_WITHOUT_ALLOCATION];
+            few.iter_mut().zip(given).for_each(|(place, input)| *place = input);
+            return Self::Few(few);
+        }
+        Self::Many(given.chain(std::iter::repeat(missing)).take(max).collect())
+    }
+
+    fn as_ptr(&self) -> *const T {
+        match self {
+            Self::Few(few) => few.as_ptr(),
+            Self::Many(many) => many.as_ptr(),
+        }
     }
 }
 

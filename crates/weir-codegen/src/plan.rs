@@ -5,7 +5,7 @@
 //! reachable from where lookups go on. A block may be in both.
 
 use crate::CompileError;
-use crate::stub::liveness::{Liveness, lookups};
+use weir_ir::liveness::{Liveness, lookups};
 use weir_ir::abi::{KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
 use weir_ir::graph::{Block, Fuel, Graph, Op, Terminator, Type, Value};
 
@@ -59,12 +59,14 @@ impl Plan {
         let known = known_values(graph);
         let head = order(graph, &[graph.entry]);
         let tail = order(graph, &resumed_at(graph, &head));
-        let liveness = Liveness::of(graph);
+        let lookups = lookups(graph);
+        // Stateless questions, of which there are the largest, need none.
+        let liveness = if lookups.is_empty() { None } else { Some(Liveness::of(graph)) };
         let mut crosses = vec![false; graph.values.len()];
         let mut crossings = Vec::new();
-        for from in lookups(graph) {
+        for from in lookups {
             let Terminator::Lookup { then, .. } = graph.block(from).terminator else { continue };
-            let mut values = liveness.across(graph, from);
+            let mut values = liveness.as_ref().map_or(vec![], |liveness| liveness.across(graph, from));
             values.retain(|v| known[v.index()].is_none());
             for &value in &values {
                 if let Type::Flow(_) = graph.type_of(value) {

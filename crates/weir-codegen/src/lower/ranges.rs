@@ -34,8 +34,8 @@ fn of(graph: &Graph, op: &Op, maxima: &[u64]) -> u64 {
         Op::Binary(op, a, b) => {
             let (a, b) = (max(a), max(b));
             match op {
-                BinaryOp::Add => a.checked_add(b).unwrap_or(u64::MAX),
-                BinaryOp::Mul => a.checked_mul(b).unwrap_or(u64::MAX),
+                BinaryOp::Add => a.saturating_add(b),
+                BinaryOp::Mul => a.saturating_mul(b),
                 BinaryOp::And | BinaryOp::Min => a.min(b),
                 BinaryOp::Max => a.max(b),
                 BinaryOp::Or | BinaryOp::Xor => match a.max(b).checked_add(1) {
