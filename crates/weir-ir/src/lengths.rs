@@ -1,0 +1,239 @@
+//! What is known of buffers' lengths where: the proof that loads stay inside.
+//!
+//! A *fact* says that at least so many bytes lie in a buffer from a root on: from a value, or from the
+//! start. Facts are made by the passing edge of a [`Terminator::Check`], flow along all edges, and where
+//! edges meet, what all of them bring remains. An offset stands for every root that it is a constant
+//! away from. `u + c` is `c` away from `u` only where the sum cannot wrap: where `u` is small by its
+//! range, or because a check on it passed (buffers are shorter than 4 GiB).
+//!
+//! A buffer is no longer than the one that it was narrowed from, so its facts are also the other's.
+
+use crate::dominators::ControlFlow;
+use crate::graph::{BinaryOp, Block, Graph, Op, Target, Terminator, Value};
+use crate::range::{BUFFER_BYTES_MAX, Ranges};
+use std::collections::BTreeMap;
+
+/// Sums of smaller numbers than this cannot wrap.
+const EXACT: u64 = 1 << 48;
+
+/// Visits to a block after which a fact that still shrinks is given up.
+const VISITS_MAX: u32 = 8;
+
+/// A buffer, the same however often the program asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Frame,
+    Input(u32),
+    Value(Value),
+}
+
+/// Where an offset counts from: the start, or a value.
+type Root = Option<Value>;
+
+type Facts = BTreeMap<(Source, Root), u64>;
+
+/// The facts at the start of every block. They hold until its end, too: checks are terminators.
+#[derive(Debug)]
+pub struct Lengths<'a> {
+    graph: &'a Graph,
+    ranges: &'a Ranges,
+    definitions: Vec<Option<&'a Op>>,
+    homes: Vec<Option<Block>>,
+    facts: Vec<Option<Facts>>,
+}
+
+impl<'a> Lengths<'a> {
+    /// Finds them for reachable blocks. The graph must be well formed otherwise.
+    pub fn of(graph: &'a Graph, flow: &ControlFlow, ranges: &'a Ranges) -> Self {
+        let mut definitions = vec![None; graph.values.len()];
+        let mut homes = vec![None; graph.values.len()];
+        for block in graph.block_ids() {
+            let data = graph.block(block);
+            for inst in &data.insts {
+                for result in &inst.results {
+                    definitions[result.index()] = Some(&inst.op);
+                    homes[result.index()] = Some(block);
+                }
+            }
+            data.params.iter().for_each(|param| homes[param.index()] = Some(block));
+        }
+        let facts = vec![None; graph.blocks.len()];
+        let mut lengths = Self { graph, ranges, definitions, homes, facts };
+        lengths.solve(flow);
+        lengths
+    }
+
+    /// Whether in `block`, `bytes` bytes are surely there in `buf` from `offset` on.
+    pub fn prove(&self, block: Block, buf: Value, offset: Value, bytes: u64) -> bool {
+        let Some(facts) = &self.facts[block.index()] else { return false };
+        let source = self.source(buf);
+        self.roots(offset, facts).into_iter().any(|(root, plus)| {
+            let known = facts.get(&(source, root));
+            known.is_some_and(|&known| plus.checked_add(bytes).is_some_and(|needed| needed <= known))
+        })
+    }
+
+    fn solve(&mut self, flow: &ControlFlow) {
+        let mut visits = vec![0; self.graph.blocks.len()];
+        let mut stale = vec![true; self.graph.blocks.len()];
+        self.facts[self.graph.entry.index()] = Some(Facts::new());
+        while stale.iter().any(|&s| s) {
+            // What the entry does not reach is never visited.
+            self.graph.block_ids().filter(|&b| !flow.is_reachable(b)).for_each(|b| stale[b.index()] = false);
+            for &block in flow.order() {
+                let Some(facts) = self.facts[block.index()].clone() else { continue };
+                if !std::mem::take(&mut stale[block.index()]) {
+                    continue;
+                }
+                visits[block.index()] += 1;
+                for (successor, arriving) in self.leaving(block, &facts) {
+                    let give_up = visits[successor.index()] > VISITS_MAX;
+                    if meet(&mut self.facts[successor.index()], arriving, give_up) {
+                        stale[successor.index()] = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The facts that each edge out of `block` brings to its end.
+    fn leaving(&self, block: Block, facts: &Facts) -> Vec<(Block, Facts)> {
+        match &self.graph.block(block).terminator {
+            Terminator::Check { buf, offset, bytes, then, otherwise } => {
+                let mut passed = facts.clone();
+                self.learn(&mut passed, *buf, *offset, u64::from(*bytes));
+                vec![
+                    (then.block, self.across(&passed, then)),
+                    (otherwise.block, self.across(facts, otherwise)),
+                ]
+            }
+            Terminator::Lookup { then, .. } => {
+                vec![(*then, self.across(facts, &Target { block: *then, args: vec![] }))]
+            }
+            other => other.targets().into_iter().map(|t| (t.block, self.across(facts, t))).collect(),
+        }
+    }
+
+    /// Adds what a passing check says, of the buffer and of those it was narrowed from.
+    fn learn(&self, facts: &mut Facts, buf: Value, offset: Value, bytes: u64) {
+        let roots = self.roots(offset, facts);
+        let mut at = buf;
+        loop {
+            let source = self.source(at);
+            for &(root, plus) in &roots {
+                let known = facts.entry((source, root)).or_default();
+                *known = (*known).max(plus.saturating_add(bytes));
+            }
+            match self.definitions[at.index()] {
+                Some(Op::Narrow(wider, _)) => at = *wider,
+                _ => return,
+            }
+        }
+    }
+
+    /// The facts as the target sees them: of its parameters in place of the arguments, and nothing of
+    /// values that it defines itself, for those were an earlier round's.
+    fn across(&self, facts: &Facts, target: &Target) -> Facts {
+        let params = &self.graph.block(target.block).params;
+        let handed: Vec<_> = params.iter().zip(&target.args).map(|(&p, &arg)| (p, arg)).collect();
+        let roots: Vec<_> = handed.iter().map(|&(p, arg)| (p, self.roots(arg, facts))).collect();
+        let stays = |value: Value| self.homes[value.index()] != Some(target.block);
+        let mut arriving = Facts::new();
+        for (&(source, root), &known) in facts {
+            let mut sources: Vec<Source> =
+                handed.iter().filter(|h| self.source(h.1) == source).map(|h| Source::Value(h.0)).collect();
+            if !matches!(source, Source::Value(value) if !stays(value)) {
+                sources.push(source);
+            }
+            let mut offsets: Vec<(Root, u64)> = vec![];
+            for (param, roots) in &roots {
+                let plus = roots.iter().find(|(r, _)| *r == root).map(|(_, plus)| *plus);
+                offsets.extend(plus.and_then(|plus| known.checked_sub(plus)).map(|n| (Some(*param), n)));
+            }
+            if root.is_none_or(stays) {
+                offsets.push((root, known));
+            }
+            for &source in &sources {
+                for &(root, known) in &offsets {
+                    let old = arriving.entry((source, root)).or_default();
+                    *old = (*old).max(known);
+                }
+            }
+        }
+        arriving
+    }
+
+    /// Every root that `offset` is a constant away from, without wrapping.
+    fn roots(&self, offset: Value, facts: &Facts) -> Vec<(Root, u64)> {
+        let (mut at, mut plus) = (offset, 0_u64);
+        let mut roots = vec![];
+        loop {
+            roots.push((Some(at), plus));
+            if let Some(total) = self.constant(at).and_then(|n| n.checked_add(plus)) {
+                roots.push((None, total));
+            }
+            let Some((inner, more)) = self.sum(at) else { return roots };
+            let (true, Some(total)) = (self.bound(inner, facts) < EXACT, plus.checked_add(more)) else {
+                return roots;
+            };
+            (at, plus) = (inner, total);
+        }
+    }
+
+    /// The largest number that `value` can be, as far as facts and ranges tell.
+    fn bound(&self, value: Value, facts: &Facts) -> u64 {
+        let (mut at, mut plus) = (value, 0_u64);
+        let mut bound = u64::MAX;
+        loop {
+            let checked = facts.keys().any(|(_, root)| *root == Some(at));
+            let here = if checked { BUFFER_BYTES_MAX } else { self.ranges.max(at) };
+            bound = bound.min(here.saturating_add(plus));
+            let Some((inner, more)) = self.sum(at) else { return bound };
+            (at, plus) = (inner, plus.saturating_add(more));
+        }
+    }
+
+    /// The value and the constant that `value` is the sum of, the constant small.
+    fn sum(&self, value: Value) -> Option<(Value, u64)> {
+        let Some(&Op::Binary(BinaryOp::Add, a, b)) = self.definitions[value.index()] else { return None };
+        let constant = self.constant(b).map(|c| (a, c)).or(self.constant(a).map(|c| (b, c)));
+        constant.filter(|&(_, c)| c < EXACT)
+    }
+
+    fn constant(&self, value: Value) -> Option<u64> {
+        match self.definitions[value.index()] {
+            Some(Op::Const(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    fn source(&self, buf: Value) -> Source {
+        match self.definitions[buf.index()] {
+            Some(Op::Frame) => Source::Frame,
+            Some(Op::InputBytes(n)) => Source::Input(*n),
+            _ => Source::Value(buf),
+        }
+    }
+}
+
+/// Keeps of `facts` what `arriving` also says. True where something changed.
+fn meet(facts: &mut Option<Facts>, arriving: Facts, give_up: bool) -> bool {
+    let Some(facts) = facts else {
+        *facts = Some(arriving);
+        return true;
+    };
+    let mut changed = false;
+    facts.retain(|key, known| match arriving.get(key) {
+        Some(other) if other >= known => true,
+        Some(other) if !give_up => {
+            *known = *other;
+            changed = true;
+            true
+        }
+        _ => {
+            changed = true;
+            false
+        }
+    });
+    changed
+}

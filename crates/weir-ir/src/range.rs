@@ -1,0 +1,151 @@
+//! How large every value can get: conservative, and without regard to what checks have passed.
+
+use crate::dominators::ControlFlow;
+use crate::graph::{BinaryOp, Block, Graph, Meta, Op, Terminator, Type, Value, VarKind};
+
+/// Rounds after which what still grows is taken to grow without bound.
+const ROUNDS_MAX: usize = 4;
+
+/// Buffers are shorter than this, so lengths and offsets that were checked are smaller, too.
+pub const BUFFER_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// The largest number that each value can be.
+#[derive(Debug, Clone)]
+pub struct Ranges(Vec<u64>);
+
+impl Ranges {
+    /// Computes them by going round until nothing grows. Values that are never defined count as 0, for
+    /// nothing reads them.
+    pub fn of(graph: &Graph, flow: &ControlFlow) -> Self {
+        let mut ranges = Self(vec![0; graph.values.len()]);
+        for round in 0.. {
+            let mut grown = false;
+            let mut raise = |max: &mut u64, new: u64, is_param: bool| {
+                if new > *max {
+                    // Only parameters can feed themselves, so widening them ends every growth.
+                    *max = if is_param && round >= ROUNDS_MAX { u64::MAX } else { new };
+                    grown = true;
+                }
+            };
+            for &block in flow.order() {
+                let data = graph.block(block);
+                for inst in &data.insts {
+                    for (at, &result) in inst.results.iter().enumerate() {
+                        let max = ranges.of_result(graph, &inst.op, at);
+                        raise(&mut ranges.0[result.index()], max, false);
+                    }
+                }
+                for target in data.terminator.targets() {
+                    for (param, arg) in graph.block(target.block).params.iter().zip(&target.args) {
+                        let max = ranges.0[arg.index()];
+                        raise(&mut ranges.0[param.index()], max, true);
+                    }
+                }
+                if let Terminator::Lookup { then, .. } = data.terminator {
+                    ranges.set_handed(graph, then);
+                }
+            }
+            if !grown {
+                break;
+            }
+        }
+        ranges
+    }
+
+    /// The largest number that `value` can be: 1 for bools, `u64::MAX` where nothing is known, and for
+    /// what is not a number.
+    pub fn max(&self, value: Value) -> u64 {
+        self.0[value.index()]
+    }
+
+    /// What a lookup hands over: a flow, which is no number, and two bools.
+    fn set_handed(&mut self, graph: &Graph, then: Block) {
+        for &param in &graph.block(then).params {
+            self.0[param.index()] = if graph.type_of(param) == Type::Bool { 1 } else { u64::MAX };
+        }
+    }
+
+    fn of_result(&self, graph: &Graph, op: &Op, at: usize) -> u64 {
+        match op {
+            Op::Const(n) => *n,
+            Op::Bool(b) => u64::from(*b),
+            Op::Compare(..) | Op::Not(_) | Op::FromBool(_) | Op::Member { .. } | Op::Search { .. } => 1,
+            Op::Binary(op, a, b) => self.of_binary(*op, *a, *b),
+            Op::Select(_, a, b) => self.max(*a).max(self.max(*b)),
+            Op::Length(_) => BUFFER_BYTES_MAX,
+            Op::Load { width, .. } => ones(width.bytes() * 8),
+            Op::Meta(Meta::WireBytes | Meta::CapturedBytes) => BUFFER_BYTES_MAX,
+            Op::Meta(Meta::Link | Meta::Interface) => u64::from(u16::MAX),
+            Op::Get { var, .. } => match graph.vars[var.index()].kind {
+                VarKind::Bits(bits) => ones(u32::from(bits)),
+                VarKind::Letters(_) => u64::MAX,
+            },
+            Op::SeqInsert { .. } if at == 0 => crate::abi::SEQ_FORCED,
+            Op::SeqNext { .. } if at == 0 => 1,
+            Op::SeqNext { .. } if at == 3 => BUFFER_BYTES_MAX,
+            _ => u64::MAX,
+        }
+    }
+
+    fn of_binary(&self, op: BinaryOp, a: Value, b: Value) -> u64 {
+        let (a, b) = (self.max(a), self.max(b));
+        match op {
+            BinaryOp::Add => a.checked_add(b).unwrap_or(u64::MAX),
+            BinaryOp::Mul => a.checked_mul(b).unwrap_or(u64::MAX),
+            // The difference wraps where the second is larger, which is never if it is 0.
+            BinaryOp::Sub if b == 0 => a,
+            BinaryOp::Sub => u64::MAX,
+            BinaryOp::SubSat | BinaryOp::Shr => a,
+            BinaryOp::And | BinaryOp::Min => a.min(b),
+            BinaryOp::Or | BinaryOp::Xor => ones(u64::BITS - a.max(b).leading_zeros()),
+            BinaryOp::Max => a.max(b),
+            BinaryOp::Shl if b < u64::from(a.leading_zeros()) => a << b,
+            BinaryOp::Shl => {
+                if a == 0 {
+                    0
+                } else {
+                    u64::MAX
+                }
+            }
+        }
+    }
+}
+
+/// The largest number of so many bits.
+fn ones(bits: u32) -> u64 {
+    if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(text: &str) -> Ranges {
+        let graph: Graph = text.parse().expect("a graph");
+        Ranges::of(&graph, &ControlFlow::of(&graph))
+    }
+
+    #[test]
+    fn a_header_length_is_at_most_sixty() {
+        let ranges = ranges(
+            "block0:\n v0 = frame\n v1 = const 14\n v2 = load8 v0 v1 0\n v3 = const 15\n v4 = and v2 v3\n\
+             v5 = const 2\n v6 = shl v4 v5\n v7 = add v6 v1\n v8 = sub v7 v1\n v9 = or v6 v1\n done v1\n",
+        );
+        assert_eq!(ranges.max(Value(2)), 255);
+        assert_eq!(ranges.max(Value(6)), 60);
+        assert_eq!(ranges.max(Value(7)), 74);
+        assert_eq!(ranges.max(Value(8)), u64::MAX, "a difference may wrap");
+        assert_eq!(ranges.max(Value(9)), 63);
+    }
+
+    #[test]
+    fn what_grows_in_a_loop_has_no_bound_and_what_does_not_has() {
+        let ranges = ranges(
+            "fuels 1\nblock0:\n v0 = const 14\n v1 = const 4\n jump block1(v0, v1)\n\
+             block1(v2: int, v3: int):\n v4 = add v2 v1\n again fuel0 9, block1(v4, v3), block2\n\
+             block2:\n done v0\n",
+        );
+        assert_eq!(ranges.max(Value(2)), u64::MAX);
+        assert_eq!(ranges.max(Value(3)), 4);
+    }
+}

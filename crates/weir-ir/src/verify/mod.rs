@@ -1,0 +1,216 @@
+//! Proves that a graph keeps the invariants that stand at the head of [`crate::graph`], or says where
+//! it does not: all violations, not just the first.
+//!
+//! * `structure`: everything that is named exists, and types fit.
+//! * here: definitions dominate uses, flows, loops, limits, loads.
+//! * [`crate::lengths`]: the proof about loads.
+
+mod structure;
+
+use crate::abi::LIVE_VALUES_MAX;
+use crate::dominators::ControlFlow;
+use crate::graph::{Block, Graph, Op, Terminator, Type, Value};
+use crate::lengths::Lengths;
+use crate::liveness::{Liveness, live_words, lookups};
+use crate::range::Ranges;
+use std::fmt;
+
+/// The block's instruction, its end, or the block as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The graph's declarations.
+    Declarations,
+    /// A block as such.
+    Block(Block),
+    /// An instruction of a block, by its place in it.
+    Inst(Block, usize),
+    /// The end of a block.
+    Terminator(Block),
+}
+
+/// A broken invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Where.
+    pub place: Place,
+    /// The instruction there, as text.
+    pub text: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Declarations => write!(f, "declarations: {}", self.message),
+            Place::Block(block) => write!(f, "{block}: {}", self.message),
+            Place::Inst(block, _) | Place::Terminator(block) => {
+                write!(f, "{block}: `{}`: {}", self.text, self.message)
+            }
+        }
+    }
+}
+
+/// Checks all invariants.
+///
+/// # Errors
+/// Every violation found. If names or types are wrong, only those: nothing else can be said of such a graph.
+pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
+    let mut report = Report { graph, violations: vec![] };
+    structure::check(graph, &mut report);
+    if report.violations.is_empty() {
+        let flow = ControlFlow::of(graph);
+        check_definitions(graph, &flow, &mut report);
+        // The proof about loads follows definitions back: they must not go in circles.
+        if report.violations.is_empty() {
+            check_loads(graph, &flow, &mut report);
+        }
+        check_flows(graph, &flow, &mut report);
+        check_cycles(graph, &flow, &mut report);
+    }
+    if report.violations.is_empty() { Ok(()) } else { Err(report.violations) }
+}
+
+/// As [`verify`], for what must never happen: a mistake of ours.
+///
+/// # Panics
+/// With the violations and the graph, if there are any.
+pub fn assert_valid(graph: &Graph, after: &str) {
+    if let Err(violations) = verify(graph) {
+        let list: String = violations.iter().map(|v| format!("  {v}\n")).collect();
+        panic!("the graph is wrong after {after}:\n{list}\n{graph}");
+    }
+}
+
+/// Collects violations.
+struct Report<'a> {
+    graph: &'a Graph,
+    violations: Vec<Violation>,
+}
+
+impl Report<'_> {
+    fn add(&mut self, place: Place, message: impl Into<String>) {
+        let text = match place {
+            Place::Declarations | Place::Block(_) => String::new(),
+            Place::Inst(block, at) => self.graph.block(block).insts[at].to_string(),
+            Place::Terminator(block) => self.graph.block(block).terminator.to_string(),
+        };
+        self.violations.push(Violation { place, text, message: message.into() });
+    }
+}
+
+/// Invariant 1: definitions dominate uses.
+fn check_definitions(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
+    // Where each value is defined: parameters before everything in their block.
+    let mut homes: Vec<Option<(Block, usize)>> = vec![None; graph.values.len()];
+    for &block in flow.order() {
+        let data = graph.block(block);
+        data.params.iter().for_each(|v| homes[v.index()] = Some((block, 0)));
+        for (at, inst) in data.insts.iter().enumerate() {
+            inst.results.iter().for_each(|v| homes[v.index()] = Some((block, at + 1)));
+        }
+    }
+    for &block in flow.order() {
+        let data = graph.block(block);
+        let mut used_at = |value: Value, at: usize, place: Place| match homes[value.index()] {
+            Some((home, before)) if home == block && before <= at => {}
+            Some((home, _)) if home == block => {
+                report.add(place, format!("{value} is used before it is defined"));
+            }
+            Some((home, _)) if flow.dominates(home, block) => {}
+            Some((home, _)) => {
+                report.add(place, format!("{value} is defined in {home}, which not every way here passes"))
+            }
+            None => report.add(place, format!("{value} is defined only where nothing leads")),
+        };
+        for (at, inst) in data.insts.iter().enumerate() {
+            inst.op.for_each_operand(|v| used_at(v, at, Place::Inst(block, at)));
+        }
+        data.terminator.for_each_operand(|v| used_at(v, data.insts.len(), Place::Terminator(block)));
+    }
+}
+
+/// Invariant 4, the part about the way: flows end at the next lookup, and the head has none. And what
+/// lives across lookups fits.
+fn check_flows(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
+    let liveness = Liveness::of(graph);
+    for block in lookups(graph).into_iter().filter(|&block| flow.is_reachable(block)) {
+        let live = liveness.across(graph, block);
+        for &value in live.iter().filter(|&&v| matches!(graph.type_of(v), Type::Flow(_))) {
+            report.add(Place::Terminator(block), format!("{value} is a flow and is used after this lookup"));
+        }
+        let words = live_words(graph, &live);
+        if words > LIVE_VALUES_MAX {
+            let message = format!("{words} words live across this lookup, {LIVE_VALUES_MAX} may");
+            report.add(Place::Terminator(block), message);
+        }
+    }
+    for block in head(graph) {
+        let data = graph.block(block);
+        for (at, inst) in data.insts.iter().enumerate() {
+            if matches!(inst.op, Op::Emit { .. }) {
+                report.add(Place::Inst(block, at), "there may have been no lookup before this");
+            }
+        }
+        if data.terminator == Terminator::Restart {
+            report.add(Place::Terminator(block), "there may have been no lookup before this");
+        }
+    }
+}
+
+/// The blocks that the entry reaches without a lookup.
+fn head(graph: &Graph) -> Vec<Block> {
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut pending = vec![graph.entry];
+    while let Some(block) = pending.pop() {
+        if !std::mem::replace(&mut seen[block.index()], true) {
+            pending.extend(graph.block(block).terminator.targets().iter().map(|target| target.block));
+        }
+    }
+    graph.block_ids().filter(|block| seen[block.index()]).collect()
+}
+
+/// Invariant 3: without the blocks that end in `again`, nothing goes round.
+fn check_cycles(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
+    let counted = |block: Block| matches!(graph.block(block).terminator, Terminator::Again { .. });
+    let mut left: Vec<bool> =
+        graph.block_ids().map(|block| flow.is_reachable(block) && !counted(block)).collect();
+    // What nothing left leads to, or what leads to nothing left, is on no cycle.
+    loop {
+        let mut changed = false;
+        for &block in flow.order() {
+            let comes = flow.predecessors(block).iter().any(|p| left[p.index()]);
+            let goes = graph.block(block).terminator.successors().iter().any(|s| left[s.index()]);
+            if left[block.index()] && !(comes && goes) {
+                left[block.index()] = false;
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let names: Vec<String> =
+        graph.block_ids().filter(|block| left[block.index()]).map(|block| block.to_string()).collect();
+    if let Some(first) = graph.block_ids().find(|block| left[block.index()]) {
+        let message = format!("a cycle without `again` among {}", names.join(", "));
+        report.add(Place::Block(first), message);
+    }
+}
+
+/// Invariant 2: loads stay inside their buffers.
+fn check_loads(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
+    let ranges = Ranges::of(graph, flow);
+    let lengths = Lengths::of(graph, flow, &ranges);
+    for &block in flow.order() {
+        for (at, inst) in graph.block(block).insts.iter().enumerate() {
+            if let Op::Load { buf, offset, displacement, width, .. } = inst.op {
+                let bytes = u64::from(displacement) + u64::from(width.bytes());
+                if !lengths.prove(block, buf, offset, bytes) {
+                    let message = format!("no check proves {bytes} bytes in {buf} from {offset} on");
+                    report.add(Place::Inst(block, at), message);
+                }
+            }
+        }
+    }
+}
