@@ -8,11 +8,11 @@
 //! Host functions find their arguments in an array of words and leave their results in it, from the
 //! start.
 
-use weir_ir::patterns::Patterns;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Slice};
 use weir_ir::graph::{Event, Graph, Pattern, Sequence, Set, Table};
+use weir_ir::patterns::Patterns;
 
 /// Bytes as native code reads them.
 #[derive(Debug, Clone, Copy)]

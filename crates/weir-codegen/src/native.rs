@@ -3,7 +3,6 @@
 use crate::host::{Bytes, Env};
 use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, RESTART, Source};
 use crate::plan::Plan;
-use weir_ir::patterns::Patterns;
 use crate::{CompileError, Effort};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -19,6 +18,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
 use weir_ir::graph::{Graph, Table};
+use weir_ir::patterns::Patterns;
+use weir_ir::range::BUFFER_BYTES_MAX;
+use weir_ir::verify::{Violation, verify};
 use weir_packet::{DropReason, PacketMeta};
 
 type Head = unsafe extern "C" fn(*mut Env<'_>, *const PacketMeta, *const u8, usize, *mut Continuation) -> u64;
@@ -74,6 +76,7 @@ impl Drop for NativeProgram {
 impl NativeProgram {
     pub(crate) fn new(graph: Graph, effort: Effort) -> Result<Self, CompileError> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
+        verify(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = Plan::of(&graph)?;
@@ -206,6 +209,7 @@ impl Program for NativeProgram {
 
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
         assert_eq!(self.plan.inputs, (0, 0), "a residual filter is asked, it runs on no packet");
+        let frame = bounded(frame);
         k.buffers.clear();
         let status = self.run_head(&mut self.env(k), packet, frame);
         self.step(status, frame, k)
@@ -222,6 +226,7 @@ impl Program for NativeProgram {
         k: &mut Continuation,
     ) -> Step {
         let tail = self.tail.expect("a program without lookups is never resumed");
+        let frame = bounded(frame);
         assert_eq!(k.reserved, self.stamp(frame), "resumed with another packet than the head ran on");
         let needed = self.layout.size(Table(k.table));
         assert!(flow.data.len() >= needed, "a flow record of {} of {needed} bytes", flow.data.len());
@@ -243,7 +248,7 @@ impl Program for NativeProgram {
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64 {
         // What is not there is 0 or empty.
         let (numbers_max, bytes_max) = self.plan.inputs;
-        let as_native = |bytes: &&[u8]| Bytes { address: bytes.as_ptr(), length: bytes.len() };
+        let as_native = |bytes: &&[u8]| Bytes { address: bytes.as_ptr(), length: bounded(bytes).len() };
         let none = Bytes { address: ptr::null(), length: 0 };
         let numbers = Inputs::of(numbers.iter().copied(), numbers_max, 0);
         let bytes = Inputs::of(bytes.iter().map(as_native), bytes_max, none);
@@ -322,6 +327,15 @@ fn probe_executable_memory() -> Result<(), CompileError> {
     unsafe { bytes.write(0) };
     // SAFETY: nothing refers to the page.
     unsafe { region::protect(bytes, 1, region::Protection::READ_EXECUTE) }.map_err(forbidden)
+}
+
+fn lines(violations: &[Violation]) -> String {
+    violations.iter().map(|violation| format!("\n  {violation}")).collect()
+}
+
+/// What the proofs about loads take for granted of a buffer: its length is a number of 32 bits.
+fn bounded(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(BUFFER_BYTES_MAX as usize)]
 }
 
 fn backend(error: ModuleError) -> CompileError {

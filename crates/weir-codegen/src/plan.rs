@@ -5,9 +5,9 @@
 //! reachable from where lookups go on. A block may be in both.
 
 use crate::CompileError;
-use weir_ir::liveness::{Liveness, lookups};
 use weir_ir::abi::{KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
 use weir_ir::graph::{Block, Fuel, Graph, Op, Terminator, Type, Value};
+use weir_ir::liveness::{Liveness, lookups};
 
 /// A value that needs no place of its own: it is made anew wherever it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -587,6 +587,7 @@ fn asks_the_host() -> (Graph, Table) {
     let [flow, side, new] = lookup(&mut b, tcp, vec![]);
     let (one, big) = (b.int(1), b.int(100));
     let sequence = Sequence(0);
+    let new = from_bool(&mut b, new);
     let insert = Op::SeqInsert {
         sequence,
         flow,

@@ -11,7 +11,6 @@
 
 mod inst;
 mod member;
-mod ranges;
 mod terminator;
 
 use crate::host::Env;
@@ -21,7 +20,9 @@ use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
 use std::mem::offset_of;
 use weir_ir::abi::{Continuation, Layout};
+use weir_ir::dominators::ControlFlow;
 use weir_ir::graph::{Block, Graph, Target, Terminator, Type, Value};
+use weir_ir::range::Ranges;
 use weir_packet::DropReason;
 
 /// What a function returns: through, without a reason.
@@ -103,7 +104,7 @@ pub(crate) struct Lowering<'a> {
     graph: &'a Graph,
     plan: &'a Plan,
     layout: &'a Layout,
-    maxima: &'a [u64],
+    ranges: &'a Ranges,
     part: Part,
     b: FunctionBuilder<'a>,
     arguments: Arguments,
@@ -118,16 +119,16 @@ pub(crate) struct Lowering<'a> {
 /// What both functions share.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    pub graph: &'a Graph,
-    pub plan: &'a Plan,
-    pub layout: &'a Layout,
-    /// By value: the largest number it can be.
-    pub maxima: Vec<u64>,
+    graph: &'a Graph,
+    plan: &'a Plan,
+    layout: &'a Layout,
+    ranges: Ranges,
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(graph: &'a Graph, plan: &'a Plan, layout: &'a Layout) -> Self {
-        Self { graph, plan, layout, maxima: ranges::maxima(graph, plan) }
+        let ranges = Ranges::of(graph, &ControlFlow::of(graph));
+        Self { graph, plan, layout, ranges }
     }
 
     /// Fills `function` with the code of `part`.
@@ -157,7 +158,7 @@ impl<'a> Source<'a> {
             graph: self.graph,
             plan: self.plan,
             layout: self.layout,
-            maxima: &self.maxima,
+            ranges: &self.ranges,
             part,
             b,
             arguments,

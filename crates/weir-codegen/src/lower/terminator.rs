@@ -94,7 +94,7 @@ impl Lowering<'_> {
             let end = i64::try_from(offset.checked_add(u64::from(bytes))?).ok()?;
             return Some(self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, length, end));
         }
-        let wraps = self.maxima[offset.index()].checked_add(u64::from(bytes)).is_none();
+        let wraps = self.ranges.max(offset).checked_add(u64::from(bytes)).is_none();
         let offset = self.one(offset);
         let end = self.b.ins().iadd_imm_u(offset, i64::from(bytes));
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);

@@ -361,19 +361,18 @@ impl Grower<'_> {
     fn switch(&mut self, depth: u32) {
         let (value, mask) = (self.int(), self.b.int(7));
         let value = self.b.binary(BinaryOp::And, value, mask);
-        let arms: Vec<Block> = (0..2 + self.random.below(2)).map(|_| self.b.block()).collect();
-        let cases = (0..self.random.below(9)).map(|_| (self.random.below(9), to(self.random.pick(&arms))));
-        let cases: Vec<(u64, Target)> = cases.collect();
+        let (mut arms, mut cases) = (vec![self.b.block()], vec![]);
+        for _ in 0..self.random.below(9) {
+            // A new arm is led to at once: blocks that nothing leads to have no end.
+            let arm = if self.random.below(3) == 0 { self.b.block() } else { self.random.pick(&arms) };
+            if !arms.contains(&arm) {
+                arms.push(arm);
+            }
+            cases.push((self.random.below(9), to(arm)));
+        }
         self.b.end(Terminator::Switch { value, cases, otherwise: to(arms[0]) });
         arms.iter().for_each(|&arm| self.b.seal(arm));
-        // An arm that no case leads to is no block of the graph.
-        let reached: Vec<Block> = arms.into_iter().filter(|&arm| self.leads_to(arm)).collect();
-        self.arms(&reached, depth);
-    }
-
-    fn leads_to(&self, block: Block) -> bool {
-        let targets = |data: &BlockData| data.terminator.successors().contains(&block);
-        self.b.graph.blocks.iter().any(targets)
+        self.arms(&arms, depth);
     }
 
     fn repeat(&mut self, depth: u32) {
@@ -399,7 +398,8 @@ impl Grower<'_> {
 
     fn done(&mut self) {
         let terms = self.int();
-        let reason = self.random.pick(&[None, None, Some(DropReason::Malformed), Some(DropReason::Truncated)]);
+        let reason =
+            self.random.pick(&[None, None, Some(DropReason::Malformed), Some(DropReason::Truncated)]);
         self.b.done(terms, reason);
     }
 }

@@ -15,6 +15,19 @@ use weir_packet::{LinkType, PacketMeta, Timestamp};
 const GRAPHS: u64 = 1_500;
 const PACKETS: usize = 6;
 const RESTARTS_MAX: usize = 2;
+/// What some graphs must come to, or the test shows nothing.
+const KINDS: [&str; 10] = [
+    "Lookup",
+    "Restart",
+    "Done(None)",
+    "Done(Some",
+    "sequence0",
+    "next sequence1",
+    "assemble",
+    "deliver table1",
+    "event0 Some",
+    "event0 None",
+];
 
 /// Answers at random, the same to every program, and notes down what it is asked.
 struct Oracle {
@@ -43,7 +56,8 @@ impl Host for Oracle {
         span: u64,
         metas: &[u64],
     ) -> (u64, u64) {
-        self.notes.push(format!("{sequence} {flow:?} {side} {at} {bytes:?} {claimed_bytes} {span} {metas:?}"));
+        self.notes
+            .push(format!("{sequence} {flow:?} {side} {at} {bytes:?} {claimed_bytes} {span} {metas:?}"));
         (self.random.below(5), self.random.below(9))
     }
 
@@ -63,7 +77,15 @@ impl Host for Oracle {
         self.slice()
     }
 
-    fn deliver(&mut self, table: Table, flow: FlowRecord<'_>, side: bool, gap: u64, bytes: &[u8], claimed: u64) {
+    fn deliver(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap: u64,
+        bytes: &[u8],
+        claimed: u64,
+    ) {
         // What the host changes in the record, the program must see.
         if let Some(byte) = flow.data.first_mut() {
             *byte = byte.wrapping_add(1);
@@ -129,7 +151,8 @@ fn observe(program: &dyn Program, seed: u64) -> Vec<String> {
     oracle.notes
 }
 
-fn compare(graph: &Graph, seed: u64) {
+/// What the interpreter saw, once native code has seen the same.
+fn compare(graph: &Graph, seed: u64) -> Vec<String> {
     let interpreter = Interpreter::new(graph.clone()).expect("the patterns compile");
     let want = observe(&interpreter, seed);
     for effort in [Effort::Quick, Effort::Thorough] {
@@ -141,13 +164,23 @@ fn compare(graph: &Graph, seed: u64) {
             panic!("seed {seed}, {effort:?}:\ninterpreter {want:#?}\nnative {got:#?}\n{graph}");
         }
     }
+    want
 }
 
 #[test]
 fn native_code_does_what_the_interpreter_does() {
     let first = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let mut seen = HashMap::from(KINDS.map(|kind| (kind, 0)));
     for seed in first..first + GRAPHS {
         let graph = grow::graph(&mut Random(seed));
-        compare(&graph, seed);
+        for note in compare(&graph, seed) {
+            KINDS
+                .iter()
+                .filter(|kind| note.starts_with(**kind))
+                .for_each(|kind| *seen.entry(kind).or_default() += 1);
+        }
+    }
+    for (kind, times) in seen {
+        assert!(times > 100, "the graphs say too little: `{kind}` only {times} times");
     }
 }
