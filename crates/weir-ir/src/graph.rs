@@ -605,25 +605,16 @@ impl Default for Block {
     }
 }
 
-impl Op {
-    /// Calls `f` on every value that the instruction reads.
-    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
-        let mut copy = self.clone();
-        copy.map_operands(|v| {
-            f(v);
-            v
-        });
-    }
-
-    /// Replaces every value that the instruction reads.
-    pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
-        let mut each = |v: &mut Value| *v = f(*v);
-        match self {
+/// Calls `$each` on a reference to every value that `$op` reads: shared or not, as `$op` itself is.
+macro_rules! each_operand {
+    ($op:expr, $each:expr) => {{
+        let each = $each;
+        match $op {
             Op::Const(_) | Op::Bool(_) | Op::Frame | Op::Meta(_) | Op::Input(_) | Op::InputBytes(_) => {}
             Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Narrow(a, b) => {
                 [a, b].into_iter().for_each(each)
             }
-            Op::Not(a) | Op::FromBool(a) | Op::Length(a) => each(a),
+            Op::Not(a) | Op::FromBool(a) | Op::Length(a) => [a].into_iter().for_each(each),
             Op::Select(a, b, c) => [a, b, c].into_iter().for_each(each),
             Op::Load { buf, offset, .. } => [buf, offset].into_iter().for_each(each),
             Op::Member { high, low, .. } => [high, low].into_iter().for_each(each),
@@ -640,9 +631,21 @@ impl Op {
             Op::Deliver { flow, side, gap, buf, offset, length } => {
                 [flow, side, gap, buf, offset, length].into_iter().for_each(each);
             }
-            Op::Emit { flow, values, .. } => flow.iter_mut().chain(values).for_each(each),
-            Op::Store { value, .. } => each(value),
+            Op::Emit { flow, values, .. } => flow.into_iter().chain(values).for_each(each),
+            Op::Store { value, .. } => [value].into_iter().for_each(each),
         }
+    }};
+}
+
+impl Op {
+    /// Calls `f` on every value that the instruction reads. Allocates nothing.
+    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+        each_operand!(self, |v: &Value| f(*v));
+    }
+
+    /// Replaces every value that the instruction reads.
+    pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+        each_operand!(self, |v: &mut Value| *v = f(*v));
     }
 
     /// Nothing but its results comes of it, and equal operands give equal results anywhere: it may be
@@ -716,18 +719,75 @@ impl Terminator {
             Terminator::Done { terms, .. } => *terms = f(*terms),
             Terminator::Jump(_) | Terminator::Again { .. } | Terminator::Restart => {}
         }
-        for target in self.targets_mut() {
-            target.args.iter_mut().for_each(|v| *v = f(*v));
+        self.for_each_target_mut(|target| target.args.iter_mut().for_each(|v| *v = f(*v)));
+    }
+
+    /// Calls `f` on every value that it reads, arguments included. Allocates nothing.
+    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+        self.for_each_own_operand(&mut f);
+        self.for_each_target(|t| t.args.iter().for_each(|&v| f(v)));
+    }
+
+    /// Calls `f` on every value that it reads itself: condition, offset, key and the like.
+    pub fn for_each_own_operand(&self, mut f: impl FnMut(Value)) {
+        match self {
+            Terminator::Branch { condition, .. } => f(*condition),
+            Terminator::Switch { value, .. } => f(*value),
+            Terminator::Check { buf, offset, .. } => {
+                f(*buf);
+                f(*offset);
+            }
+            Terminator::Lookup { key, swap, .. } => {
+                key.iter().for_each(|&v| f(v));
+                f(*swap);
+            }
+            Terminator::Done { terms, .. } => f(*terms),
+            Terminator::Jump(_) | Terminator::Again { .. } | Terminator::Restart => {}
         }
     }
 
-    /// Calls `f` on every value that it reads, arguments included.
-    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
-        let mut copy = self.clone();
-        copy.map_operands(|v| {
-            f(v);
-            v
-        });
+    /// Calls `f` on every target, as [`targets`](Self::targets) lists them. Allocates nothing.
+    pub fn for_each_target<'a>(&'a self, mut f: impl FnMut(&'a Target)) {
+        match self {
+            Terminator::Jump(t) => f(t),
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => {
+                f(then);
+                f(otherwise);
+            }
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter().for_each(|(_, t)| f(t));
+                f(otherwise);
+            }
+            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => {}
+        }
+    }
+
+    /// Calls `f` on every target, to change it. Allocates nothing.
+    pub fn for_each_target_mut(&mut self, mut f: impl FnMut(&mut Target)) {
+        match self {
+            Terminator::Jump(t) => f(t),
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => {
+                f(then);
+                f(otherwise);
+            }
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter_mut().for_each(|(_, t)| f(t));
+                f(otherwise);
+            }
+            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => {}
+        }
+    }
+
+    /// Calls `f` on every block of [`successors`](Self::successors). Allocates nothing.
+    pub fn for_each_successor(&self, mut f: impl FnMut(Block)) {
+        match self {
+            Terminator::Lookup { then, .. } => f(*then),
+            other => other.for_each_target(|t| f(t.block)),
+        }
     }
 }
 

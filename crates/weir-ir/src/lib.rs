@@ -17,5 +17,7 @@ pub mod lengths;
 pub mod liveness;
 pub mod patterns;
 pub mod range;
+#[doc(hidden)]
+pub mod testing;
 pub mod text;
 pub mod verify;

@@ -1,0 +1,215 @@
+//! What passes share: where values are defined, who leads to whom, and replacing values by others.
+//!
+//! Everything is indexed by number and made anew by each pass: a graph of thousands of instructions is
+//! walked in microseconds, and nothing can go stale.
+
+use crate::graph::{Block, Graph, Op, Value};
+
+/// No block, no position.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The reachable blocks in reverse postorder, and how many edges lead to each block.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// Each before what it leads to, as far as loops permit.
+    pub blocks: Vec<Block>,
+    /// Edges from reachable blocks, by block; the entry has one more.
+    pub edges_in: Vec<u32>,
+}
+
+impl Order {
+    /// Walks the graph.
+    pub fn of(graph: &Graph) -> Self {
+        let mut edges_in = vec![0; graph.blocks.len()];
+        let mut blocks = Vec::with_capacity(graph.blocks.len());
+        // A block is on the stack once to be entered, and once more (marked) to be left.
+        let mut stack = vec![(graph.entry, false)];
+        let mut entered = vec![false; graph.blocks.len()];
+        edges_in[graph.entry.index()] = 1;
+        while let Some((block, left)) = stack.pop() {
+            if left {
+                blocks.push(block);
+                continue;
+            }
+            if std::mem::replace(&mut entered[block.index()], true) {
+                continue;
+            }
+            stack.push((block, true));
+            graph.block(block).terminator.for_each_successor(|next| {
+                edges_in[next.index()] += 1;
+                if !entered[next.index()] {
+                    stack.push((next, false));
+                }
+            });
+        }
+        blocks.reverse();
+        Self { blocks, edges_in }
+    }
+
+    /// Whether the entry reaches it.
+    pub fn is_reachable(&self, block: Block) -> bool {
+        self.edges_in[block.index()] > 0
+    }
+}
+
+/// Lists by number, in one allocation: predecessors by block, users by value and the like.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    start: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    /// Makes `count` lists of the pairs (list, item) that `each` yields; it is called twice.
+    pub fn of(count: usize, mut each: impl FnMut(&mut dyn FnMut(usize, u32))) -> Self {
+        let mut start = vec![0u32; count + 1];
+        each(&mut |list, _| start[list] += 1);
+        let mut total = 0;
+        for slot in &mut start {
+            total += *slot;
+            *slot = total;
+        }
+        let mut items = vec![0; total as usize];
+        // Filled from the back, so the start of each list ends up in its slot.
+        each(&mut |list, item| {
+            start[list] -= 1;
+            items[start[list] as usize] = item;
+        });
+        Self { start, items }
+    }
+
+    /// The list of that number.
+    pub fn at(&self, list: usize) -> &[u32] {
+        &self.items[self.start[list] as usize..self.start[list + 1] as usize]
+    }
+}
+
+/// Where a value is defined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nowhere that can be reached.
+    Nowhere,
+    /// It is this parameter.
+    Param(Block, u32),
+    /// By this instruction.
+    Inst(Block, u32),
+}
+
+/// The places of all values of reachable blocks.
+pub(super) fn places(graph: &Graph, order: &Order) -> Vec<Place> {
+    let mut places = vec![Place::Nowhere; graph.values.len()];
+    for &block in &order.blocks {
+        let data = graph.block(block);
+        for (at, param) in data.params.iter().enumerate() {
+            places[param.index()] = Place::Param(block, at as u32);
+        }
+        for (at, inst) in data.insts.iter().enumerate() {
+            for result in &inst.results {
+                places[result.index()] = Place::Inst(block, at as u32);
+            }
+        }
+    }
+    places
+}
+
+/// The number that an instruction always yields; bools as 0 and 1.
+pub(super) fn constant_of(op: &Op) -> Option<u64> {
+    match op {
+        Op::Const(n) => Some(*n),
+        Op::Bool(b) => Some(u64::from(*b)),
+        _ => None,
+    }
+}
+
+/// The constant that each value is, if it is defined by one.
+pub(super) fn constants(graph: &Graph, order: &Order) -> Vec<Option<u64>> {
+    let mut constants = vec![None; graph.values.len()];
+    for &block in &order.blocks {
+        for inst in &graph.block(block).insts {
+            if let Some(n) = constant_of(&inst.op) {
+                constants[inst.results[0].index()] = Some(n);
+            }
+        }
+    }
+    constants
+}
+
+/// How often each value is read by reachable blocks.
+pub(super) fn use_counts(graph: &Graph, order: &Order) -> Vec<u32> {
+    let mut counts = vec![0; graph.values.len()];
+    for &block in &order.blocks {
+        let data = graph.block(block);
+        data.insts.iter().for_each(|inst| inst.op.for_each_operand(|v| counts[v.index()] += 1));
+        data.terminator.for_each_operand(|v| counts[v.index()] += 1);
+    }
+    counts
+}
+
+/// Values that stand for others.
+#[derive(Debug)]
+pub(super) struct Replacements {
+    with: Vec<Value>,
+    any: bool,
+}
+
+impl Replacements {
+    /// Every value stands for itself.
+    pub fn none(graph: &Graph) -> Self {
+        Self { with: (0..graph.values.len() as u32).map(Value).collect(), any: false }
+    }
+
+    /// From now on `with` is read instead of `value`.
+    pub fn replace(&mut self, value: Value, with: Value) {
+        let with = self.of(with);
+        debug_assert_ne!(value, with, "a value cannot stand for itself");
+        self.with[value.index()] = with;
+        self.any = true;
+    }
+
+    /// What is read instead of `value`.
+    pub fn of(&self, mut value: Value) -> Value {
+        while let Some(&with) = self.with.get(value.index())
+            && with != value
+        {
+            value = with;
+        }
+        value
+    }
+
+    /// Whether anything is replaced.
+    pub fn any(&self) -> bool {
+        self.any
+    }
+
+    /// Replaces what every block reads.
+    pub fn apply(&self, graph: &mut Graph) {
+        if !self.any {
+            return;
+        }
+        for block in &mut graph.blocks {
+            block.insts.iter_mut().for_each(|inst| inst.op.map_operands(|v| self.of(v)));
+            block.terminator.map_operands(|v| self.of(v));
+        }
+    }
+}
+
+/// Removes the parameters that `drop` names (by block and place) and the arguments for them.
+pub(super) fn remove_params(graph: &mut Graph, is_dropped: &[bool]) {
+    let Graph { blocks, .. } = graph;
+    // Arguments first: they are matched to the parameters as these are now.
+    for at in 0..blocks.len() {
+        let mut terminator = std::mem::replace(&mut blocks[at].terminator, crate::graph::Terminator::Restart);
+        terminator.for_each_target_mut(|target| {
+            let params = &blocks[target.block.index()].params;
+            if params.iter().any(|p| is_dropped[p.index()]) {
+                let mut place = 0;
+                target.args.retain(|_| {
+                    place += 1;
+                    !is_dropped[params[place - 1].index()]
+                });
+            }
+        });
+        blocks[at].terminator = terminator;
+    }
+    blocks.iter_mut().for_each(|block| block.params.retain(|p| !is_dropped[p.index()]));
+}

@@ -1,0 +1,79 @@
+//! Runs packets through a program as an engine does, in the plainest way.
+
+use super::RecordingHost;
+use crate::abi::{Continuation, FlowRecord, KEY_WORDS, OUTS_MAX, Program, Step};
+use crate::graph::Table;
+use std::collections::BTreeMap;
+use weir_packet::{DropReason, PacketMeta};
+
+/// Lookups (and restarts) of one packet; what comes after is not run.
+const STEPS_MAX: usize = 8;
+
+/// All that a program did with some packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What became of each packet.
+    pub packets: Vec<PacketOutcome>,
+    /// Calls to the engine.
+    pub calls: Vec<String>,
+    /// The variables of each flow at the end, by table and key.
+    pub flows: BTreeMap<(u32, [u64; KEY_WORDS]), Vec<u8>>,
+}
+
+/// All that a program did with a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketOutcome {
+    /// The terms, and why it was dropped, if it was; nothing where it went on asking for flows.
+    pub done: Option<(u64, Option<DropReason>)>,
+    /// Table, key and swap of each lookup.
+    pub lookups: Vec<(u32, [u64; KEY_WORDS], u32)>,
+    /// The record; slots that were not written are 0.
+    pub outs: Vec<u64>,
+}
+
+struct Flow {
+    id: u32,
+    swap: u32,
+    data: Vec<u8>,
+}
+
+/// Runs packets in order, each to its end before the next, with one flow table that forgets nothing.
+pub fn drive(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome {
+    let mut host = RecordingHost::default();
+    let mut flows: BTreeMap<(u32, [u64; KEY_WORDS]), Flow> = BTreeMap::new();
+    let mut k = Continuation::default();
+    let mut next_id = 0;
+    let outcomes = packets
+        .iter()
+        .map(|(packet, frame)| {
+            k.outs = [0; OUTS_MAX];
+            let mut step = program.head(packet, frame, &mut k);
+            let mut lookups = vec![];
+            for _ in 0..STEPS_MAX {
+                let place = (k.table, k.key);
+                match step {
+                    Step::Done(_) => break,
+                    Step::Lookup => lookups.push((k.table, k.key, k.swap)),
+                    Step::Restart => drop(flows.remove(&place)),
+                }
+                let known = flows.contains_key(&place);
+                let flow = flows.entry(place).or_insert_with(|| {
+                    next_id += 1;
+                    let data = vec![0; program.layout().size(Table(k.table))];
+                    Flow { id: next_id, swap: k.swap, data }
+                });
+                let responder = flow.swap != k.swap;
+                let record = FlowRecord { id: flow.id, data: &mut flow.data };
+                step = program.resume(&mut host, packet, frame, record, responder, !known, &mut k);
+            }
+            let done = match step {
+                Step::Done(reason) => Some((k.terms, reason)),
+                Step::Lookup | Step::Restart => None,
+            };
+            let outs = k.outs[..program.graph().outs.len()].to_vec();
+            PacketOutcome { done, lookups, outs }
+        })
+        .collect();
+    let flows = flows.into_iter().map(|(place, flow)| (place, flow.data)).collect();
+    Outcome { packets: outcomes, calls: host.calls, flows }
+}

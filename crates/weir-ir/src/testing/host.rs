@@ -1,0 +1,89 @@
+//! An engine that writes down what it is asked and answers by rule.
+
+use crate::abi::{FlowRecord, Host, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_QUEUED, Slice};
+use crate::graph::{Event, Sequence, Table};
+use std::collections::HashMap;
+use std::sync::Arc;
+use weir_packet::Block;
+
+/// Writes down every call, one line each. What it answers depends on the arguments only: bytes at a
+/// sequence number divisible by three are in order, others are queued, and come next when asked for.
+#[derive(Debug, Default)]
+pub struct RecordingHost {
+    /// The calls.
+    pub calls: Vec<String>,
+    queued: HashMap<(Sequence, u32, bool), Vec<Ordered>>,
+}
+
+impl RecordingHost {
+    /// Writes a call down, with what the flow's variables held at that time.
+    fn note(&mut self, call: String, flow: &FlowRecord<'_>) {
+        self.calls.push(format!("{call} flow {} {:02x?}", flow.id, flow.data));
+    }
+}
+
+impl Host for RecordingHost {
+    fn seq_insert(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: bool,
+        at: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+        span: u64,
+        metas: &[u64],
+    ) -> (u64, u64) {
+        let call = format!("insert {sequence} {side} {at} {bytes:02x?} of {claimed_bytes} {span} {metas:?}");
+        self.note(call, &flow);
+        if at % 3 == 0 {
+            return (SEQ_ORDERED, at % 5);
+        }
+        let mut kept = [0; 4];
+        kept.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
+        let piece = Ordered { gap_bytes: at % 7, bytes: slice(bytes), claimed_bytes, metas: kept };
+        self.queued.entry((sequence, flow.id, side)).or_default().push(piece);
+        (if at % 3 == 1 { SEQ_QUEUED } else { SEQ_FORCED }, 0)
+    }
+
+    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+        self.note(format!("next {sequence} {side}"), &flow);
+        self.queued.get_mut(&(sequence, flow.id, side))?.pop()
+    }
+
+    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.note(format!("assemble {sequence} {side}"), &flow);
+        let pieces = self.queued.remove(&(sequence, flow.id, side)).unwrap_or_default();
+        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes.bytes()).copied().collect();
+        slice(&bytes)
+    }
+
+    fn deliver(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    ) {
+        let call = format!("deliver {table} {side} after {gap_bytes} {bytes:02x?} of {claimed_bytes}");
+        self.note(call, &flow);
+    }
+
+    fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
+        let call = format!("emit {event} {values:?}");
+        match flow {
+            Some(flow) => self.note(call, &flow),
+            None => self.calls.push(call),
+        }
+    }
+}
+
+/// A slice that does not start where its block does, as real ones do not.
+fn slice(bytes: &[u8]) -> Slice {
+    let mut block = vec![0xee; 3];
+    block.extend_from_slice(bytes);
+    block.push(0xee);
+    Slice { block: Arc::new(Block { bytes: block }), offset: 3, length: bytes.len() as u32 }
+}

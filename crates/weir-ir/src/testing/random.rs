@@ -1,0 +1,45 @@
+//! SplitMix64: the same numbers for the same seed on every machine.
+
+/// A generator of numbers (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// Starts from a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.bits() % bound
+    }
+
+    /// True once in `n` times.
+    pub fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of the choices, of which there is one at least.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+
+    /// A number, small ones, powers of two and their neighbours more often than others.
+    pub fn number(&mut self) -> u64 {
+        match self.below(4) {
+            0 => self.below(4),
+            1 => self.below(70),
+            2 => (1_u64 << self.below(64)).wrapping_add(self.below(3)).wrapping_sub(1),
+            _ => self.bits() >> self.below(64),
+        }
+    }
+}
