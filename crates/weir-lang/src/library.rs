@@ -95,11 +95,13 @@ impl Library {
         let mut stacks = self.stacks.clone();
         check::check(&files, &mut protocols, &mut stacks, &mut list);
         let has_errors = list.iter().any(Diagnostic::is_error);
-        if has_errors {
-            // Cut behind the errors, not within: a warning alone must not hide why nothing runs.
-            list.sort_by_key(|diagnostic| !diagnostic.is_error());
+        if has_errors && list.len() > DIAGNOSTICS_MAX {
+            // Warnings must not push out the reason why nothing runs.
+            list.retain(Diagnostic::is_error);
         }
         list.truncate(DIAGNOSTICS_MAX);
+        // As a reader goes through the text.
+        list.sort_by_key(|diagnostic| diagnostic.spans.first().map(|(span, _)| (span.source, span.start)));
         let diagnostics = Diagnostics { sources: sources.clone(), list };
         if has_errors {
             return Err(diagnostics);

@@ -3,7 +3,7 @@
 use super::codes;
 use super::expr::{Place, Resolver};
 use super::range::ones;
-use super::scope::{Scope, Symbol};
+use super::scope::{Kind, Scope, Symbol};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{
     Constraint, Expr, Field, FieldId, FieldType, HeaderItem, Presence, PresenceId, Run, RunItem,
@@ -97,7 +97,7 @@ struct Checker<'a> {
     scope: &'a mut Scope,
     diagnostics: &'a mut Vec<Diagnostic>,
     layout: Layout,
-    /// Bits since the last known byte boundary.
+    /// Bits since the last byte boundary, less than 8.
     bits: u32,
     /// Bits since the header's start, where all before has a fixed length.
     fixed_bits: Option<u64>,
@@ -129,7 +129,7 @@ impl Checker<'_> {
     // Fields.
 
     fn field(&mut self, field: &ast::Field, prefix: &Prefix, checked: &mut Vec<HeaderItem>) {
-        let Some(ty) = self.field_type(&field.ty) else { return };
+        let known = self.field_type(&field.ty);
         if self.layout.fields.len() >= FIELDS_MAX {
             if self.layout.fields.len() == FIELDS_MAX {
                 let message = format!("a header has at most {FIELDS_MAX} fields");
@@ -138,7 +138,13 @@ impl Checker<'_> {
             return;
         }
         let path = prefix.path_of(&field.name.text);
-        self.place(&ty, field, &path);
+        match &known {
+            Some(ty) => self.place(ty, field, &path),
+            // Of unknown length: what follows may well be aligned.
+            None => (self.bits, self.fixed_bits) = (0, None),
+        }
+        let is_known = known.is_some();
+        let ty = known.unwrap_or(FieldType::Bytes(Expr::Number(0)));
         let id = FieldId(self.layout.fields.len() as u16);
         let alias = prefix.alias_of(&field.name.text, field.alias.as_ref());
         self.scope.declare(&path, Symbol::Field(id), field.name.span, self.diagnostics);
@@ -147,7 +153,12 @@ impl Checker<'_> {
             self.scope.declare(alias, Symbol::Field(id), span, self.diagnostics);
         }
         self.scope.push_field(&ty);
-        let constraint = self.constraint(&ty, field, id);
+        let constraint = if is_known {
+            self.constraint(&ty, field, id)
+        } else {
+            self.scope.kinds[usize::from(id.0)] = Kind::Unknown;
+            None
+        };
         let span = field.name.span;
         self.layout.fields.push(Field { path, alias, ty, constraint, doc: field.doc.clone(), span });
         checked.push(if field.peek { HeaderItem::Peek(id) } else { HeaderItem::Field(id) });
@@ -169,7 +180,7 @@ impl Checker<'_> {
             }
         };
         let span = field.name.span.to(field.ty.name.span);
-        if self.bits % 8 != 0 && self.bits % 8 + bits > 64 {
+        if self.bits > 0 && self.bits + bits > 64 {
             self.diagnostics.push(
                 Diagnostic::error(
                     codes::UNALIGNED,
@@ -295,14 +306,14 @@ impl Checker<'_> {
             (Some(found), None) => Some(found),
             (None, _) => {
                 let name = &ty.name.text;
-                self.diagnostics.push(
-                    Diagnostic::error(codes::UNKNOWN_TYPE, format!("there is no type `{name}`"))
-                        .at(ty.name.span)
-                        .help(
-                            "types are u1 to u64, u16le, u32le, u64le, macaddr, ipv4addr, ipv6addr, bytes[…]",
-                        )
-                        .did_you_mean(name, TYPES),
-                );
+                let diagnostic = Diagnostic::error(codes::UNKNOWN_TYPE, format!("there is no type `{name}`"))
+                    .at(ty.name.span)
+                    .help("types are u1 to u64, u16le, u32le, u64le, macaddr, ipv4addr, ipv6addr, bytes[…]");
+                self.diagnostics.push(match translate(name) {
+                    Some(ours) => diagnostic
+                        .help(format!("write `{ours}`; without `le` the most significant byte is first")),
+                    None => diagnostic.did_you_mean(name, TYPES),
+                });
                 None
             }
         }
@@ -502,6 +513,15 @@ impl Checker<'_> {
     fn resolve<T>(&mut self, place: Place, with: impl FnOnce(&mut Resolver<'_>) -> T) -> T {
         with(&mut Resolver { scope: self.scope, place, diagnostics: self.diagnostics })
     }
+}
+
+/// What other languages call `uint16`, `u16be` or `uint16_t`.
+fn translate(name: &str) -> Option<String> {
+    let plain = name.strip_suffix("_t").unwrap_or(name);
+    let plain = plain.strip_suffix("be").unwrap_or(plain);
+    let bits = ["uint", "u"].iter().find_map(|prefix| plain.strip_prefix(prefix))?;
+    let ours = format!("u{bits}");
+    (ours != name && named_type(&ours).is_some()).then_some(ours)
 }
 
 /// The type of that name; the length of bytes is not known yet.

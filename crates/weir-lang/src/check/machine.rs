@@ -27,8 +27,14 @@ pub(super) fn check(
     scope: &mut Scope,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let mut checker =
-        Checker { protocol, scope, diagnostics, states: HashMap::new(), transitions: HashMap::new() };
+    let mut checker = Checker {
+        protocol,
+        scope,
+        diagnostics,
+        states: HashMap::new(),
+        transitions: HashMap::new(),
+        states_missing: false,
+    };
     checker.states(clauses);
     for (span, transition) in &clauses.transitions {
         checker.transition(*span, transition, clauses.states.is_some());
@@ -51,6 +57,8 @@ struct Checker<'a> {
     /// Index and place of each.
     states: HashMap<String, (usize, Span)>,
     transitions: HashMap<String, (usize, Span)>,
+    /// A name of a state was wrong: which states are reached is not known then.
+    states_missing: bool,
 }
 
 impl Checker<'_> {
@@ -112,6 +120,7 @@ impl Checker<'_> {
         if let Some((index, _)) = self.states.get(&name.text) {
             return Some(*index);
         }
+        self.states_missing = true;
         let names: Vec<&str> = self.protocol.states.iter().map(|state| state.name.as_str()).collect();
         let diagnostic =
             Diagnostic::error(codes::UNKNOWN_STATE, format!("there is no state `{}`", name.text))
@@ -201,6 +210,9 @@ impl Checker<'_> {
     }
 
     fn find_unreachable(&mut self) {
+        if self.states_missing {
+            return;
+        }
         let count = self.protocol.states.len();
         let mut reached = vec![false; count];
         let mut open = if count > 0 { vec![0] } else { Vec::new() };
@@ -280,7 +292,9 @@ impl Checker<'_> {
         if let Some(span) = tree.assemble {
             if self.protocol.payload.is_none() {
                 self.error(codes::ASSEMBLE, "there is no payload to assemble", span, "add `payload = rest`");
-            } else if !self.scope.has_sequence && triggers.iter().any(|trigger| *trigger != Trigger::Packet) {
+            } else if !self.scope.has_sequence
+                && triggers.iter().any(|trigger| matches!(trigger, Trigger::Transition(_)))
+            {
                 let help = "add `sequence at … of payload`, or let the event happen `on packet`";
                 self.error(
                     codes::ASSEMBLE,
@@ -309,10 +323,11 @@ impl Checker<'_> {
     }
 
     fn trigger(&mut self, name: &ast::Name) -> Option<Trigger> {
-        if let Some((index, _)) = self.transitions.get(&name.text) {
-            return Some(Trigger::Transition(*index));
-        }
+        let transition = self.transitions.get(&name.text).map(|(index, _)| *index);
         let Some((_, trigger)) = TRIGGERS.iter().find(|(word, _)| *word == name.text) else {
+            if let Some(index) = transition {
+                return Some(Trigger::Transition(index));
+            }
             let known: Vec<String> = self.transitions.keys().cloned().collect();
             let mut known: Vec<&str> =
                 known.iter().map(String::as_str).chain(TRIGGERS.map(|(word, _)| word)).collect();

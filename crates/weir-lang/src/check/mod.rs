@@ -48,6 +48,7 @@ pub(crate) fn check(
     }
     let mut trees: Vec<&ast::Stack> = files.iter().flat_map(|file| &file.stacks).collect();
     // A stack comes after the one that it extends, in whichever order they are written.
+    let mut refused: Vec<String> = Vec::new();
     while !trees.is_empty() {
         let is_ready = |tree: &&ast::Stack| {
             let base = tree.extends.as_ref();
@@ -55,8 +56,9 @@ pub(crate) fn check(
         };
         let next = trees.iter().position(is_ready).unwrap_or(0);
         let tree = trees.remove(next);
-        if let Some(checked) = stack::check(tree, protocols, stacks, &trees, diagnostics) {
-            stacks.push(checked);
+        match stack::check(tree, protocols, stacks, &refused, &trees, diagnostics) {
+            Some(checked) => stacks.push(checked),
+            None => refused.push(tree.name.text.clone()),
         }
     }
 }

@@ -40,6 +40,9 @@ pub(super) fn check(tree: &ast::Protocol, diagnostics: &mut Vec<Diagnostic>) -> 
     }
     checker.header(clauses.header);
     checker.vars(&clauses.vars);
+    for (name, ..) in &clauses.aliases {
+        checker.scope.declare(&name.text, Symbol::Alias, name.span, checker.diagnostics);
+    }
     checker.lets(&clauses.lets, clauses.payload);
     checker.aliases(&clauses.aliases);
     checker.payload(clauses.payload);
@@ -80,6 +83,9 @@ fn empty(tree: &ast::Protocol) -> Protocol {
     }
 }
 
+/// Where, whether `each side`, and the variables.
+type VarsTree<'a> = (Span, bool, &'a [(ast::Name, ast::Type)]);
+/// Where, the keys, and the condition.
 type InstanceTree<'a> = (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, Option<&'a ast::Expr>);
 
 /// The clauses by kind. Those that may stand only once are the first of their kind.
@@ -90,7 +96,7 @@ pub(super) struct Clauses<'a> {
     lets: Vec<&'a ast::Let>,
     payload: Option<&'a Option<ast::Expr>>,
     instance: Option<InstanceTree<'a>>,
-    vars: Vec<(Span, bool, &'a [(ast::Name, ast::Type)])>,
+    vars: Vec<VarsTree<'a>>,
     prepare: Option<(Span, &'a [ast::Stmt])>,
     sequence: Option<(Span, &'a ast::Sequence)>,
     pub(super) states: Option<(Span, &'a [ast::State])>,
@@ -185,7 +191,7 @@ impl Checker<'_> {
         self.groups = layout.groups;
     }
 
-    fn vars(&mut self, clauses: &[(Span, bool, &[(ast::Name, ast::Type)])]) {
+    fn vars(&mut self, clauses: &[VarsTree<'_>]) {
         for &(span, each_side, vars) in clauses {
             self.needs_instance(if each_side { "each side" } else { "vars" }, span);
             if each_side && self.scope.has_instance && !self.scope.two_sided {
@@ -274,7 +280,6 @@ impl Checker<'_> {
                     "filters compare all of them with the same value",
                 );
             }
-            self.scope.declare(&name.text, Symbol::Alias, name.span, self.diagnostics);
             self.protocol.aliases.push(Alias {
                 name: name.text.clone(),
                 fields: found,
@@ -431,6 +436,7 @@ impl Checker<'_> {
                 value.span,
                 "a group is shown by the names of its one-bit fields",
             );
+            return ShowPart::Flags(Vec::new());
         }
         ShowPart::Value(self.resolver(Place::Packet).value(value).expr)
     }

@@ -16,11 +16,12 @@ const REPEAT_MAX: u64 = 64;
 /// Link types that have names are below; capture files count higher, to 65 535.
 const NAMED_LINKS: u16 = 512;
 
-/// Checks a stack. `open` are the stacks that were not checked yet.
+/// Checks a stack. `refused` are the names of stacks that were wrong, `open` stacks that were not checked yet.
 pub(super) fn check(
     tree: &ast::Stack,
     protocols: &[CheckedProtocol],
     stacks: &[Stack],
+    refused: &[String],
     open: &[&ast::Stack],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Stack> {
@@ -34,7 +35,7 @@ pub(super) fn check(
     // Conditions of edges are about fields; where those are wrong there is nothing more to say.
     let conditions = !diagnostics.iter().any(Diagnostic::is_error);
     let mut stack = match &tree.extends {
-        Some(base) => extended(base, stacks, open, diagnostics)?,
+        Some(base) => extended(base, stacks, refused, open, diagnostics)?,
         None => Stack {
             name: String::new(),
             doc: String::new(),
@@ -76,11 +77,15 @@ pub(super) fn check(
 fn extended(
     base: &ast::Name,
     stacks: &[Stack],
+    refused: &[String],
     open: &[&ast::Stack],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Stack> {
     if let Some(found) = stacks.iter().find(|stack| stack.name == base.text) {
         return Some(found.clone());
+    }
+    if refused.contains(&base.text) {
+        return None;
     }
     let diagnostic = if open.iter().any(|tree| tree.name.text == base.text) {
         Diagnostic::error(
@@ -289,11 +294,7 @@ impl Checker<'_> {
                 );
                 continue;
             }
-            let span = source.span;
-            if self.stack.dispatch.iter().any(|(known, a, b)| (*known, *a, *b) == (layer, one, two)) {
-                self.diagnostics.push(duplicate(&source.text, span, span));
-                continue;
-            }
+            self.stack.dispatch.retain(|known| *known != (layer, one, two));
             self.stack.dispatch.push((layer, one, two));
         }
     }

@@ -22,7 +22,9 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             continue;
         }
         let distance = edit_distance(&wanted, &other);
-        if distance <= distance_max && best.is_none_or(|(least, _)| distance < least) {
+        // Of one letter nothing is left to resemble.
+        let near = distance <= distance_max && distance < wanted.len();
+        if near && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
     }
@@ -66,6 +68,7 @@ mod tests {
         assert_eq!(suggest("SEQ", names), Some("seq"));
         assert_eq!(suggest("window", names), None);
         assert_eq!(suggest("", names), None);
+        assert_eq!(suggest("a", ["b"]), None);
     }
 
     #[test]

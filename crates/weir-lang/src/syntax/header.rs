@@ -83,7 +83,6 @@ impl Parser<'_> {
     }
 
     /// `= N` or `where OP N`; the outer `None` after a mistake.
-    #[expect(clippy::type_complexity, reason = "an option of what the tree holds")]
     fn constraint(&mut self) -> Option<Option<(BinaryOp, u64, crate::diag::Span)>> {
         let start = self.span();
         if self.eat(TokenKind::Assign) {

@@ -330,7 +330,7 @@ impl Lexer<'_> {
             ("&&", Some(T::And), "write `and`"),
             ("||", Some(T::Or), "write `or`"),
             ("!", Some(T::Not), "write `not`"),
-            ("/", None, "there is no division; shift instead: `x >> 2` is a quarter of x"),
+            ("/", Some(T::ShiftRight), "there is no division; shift instead: `x >> 2` is a quarter of x"),
             (";", None, "nothing separates statements but space"),
         ];
         let rest = &self.text[self.at..];

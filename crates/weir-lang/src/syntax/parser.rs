@@ -57,12 +57,14 @@ pub(super) struct Parser<'a> {
     tokens: Tokens,
     at: usize,
     pub(super) depth: usize,
+    /// The token before which a brace was missing last.
+    unclosed_at: Option<usize>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, tokens: Tokens, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
-        Self { text, tokens, at: 0, depth: 0, diagnostics }
+        Self { text, tokens, at: 0, depth: 0, unclosed_at: None, diagnostics }
     }
 
     fn file(&mut self) -> ast::File {
@@ -120,7 +122,11 @@ impl<'a> Parser<'a> {
                 let diagnostic = Diagnostic::error(codes::UNCLOSED, "this brace is never closed")
                     .label(open, "opened here")
                     .label(self.span(), "`}` expected before this");
-                self.report(diagnostic);
+                // Said of the innermost brace only: which of several is missing, nobody knows.
+                if self.unclosed_at != Some(self.at) {
+                    self.unclosed_at = Some(self.at);
+                    self.report(diagnostic);
+                }
                 self.depth -= 1;
                 return Some(());
             }
