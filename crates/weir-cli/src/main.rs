@@ -1,1 +1,26 @@
-fn main() {}
+//! The command `weir`: one grammar for every question, `weir WHAT -r FILE… [FILTER]`.
+//!
+//! `args` declares the command line; each subcommand is a file of `command`; `output` is where rows go;
+//! `failure` says what went wrong and with which exit status (0 done, 1 nothing matched where that
+//! matters, 2 error; a broken pipe is success).
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod failure;
+mod input;
+mod output;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match command::run(&args.command) {
+        Ok(status) => status,
+        Err(failure) => failure.report(),
+    }
+}

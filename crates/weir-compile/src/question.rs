@@ -5,7 +5,7 @@ use weir_lang::diag::{Diagnostic, Severity};
 use weir_lang::filter::{Filter, Predicate, Stage};
 
 /// The most residues (question, predicates on connection and session) that one program tells apart.
-pub const TERM_BITS_MAX: usize = 64;
+pub const TERM_BITS_MAX: usize = 62;
 
 /// What a question needs of the program. Several may be needed at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

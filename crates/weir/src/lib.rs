@@ -1,1 +1,34 @@
-//! The library that people depend on.
+//! The library that people depend on: ask a question of network traffic, get packets, connections or
+//! sessions.
+//!
+//! * [`Compiler`] turns a stack and questions into a [`Compiled`] program.
+//! * [`run`](run()) runs it over a source of packets, on one worker or several, and hands out what was
+//!   asked for in the order of the capture.
+//! * [`explain`] shows every stage between the two.
+#![forbid(unsafe_code)]
+
+mod compile;
+mod connection;
+mod drive;
+pub mod explain;
+mod flow_id;
+mod line;
+mod passes;
+mod stats;
+mod tls;
+
+pub use connection::COLUMNS as CONNECTION_COLUMNS;
+pub use tls::COLUMNS as TLS_COLUMNS;
+
+pub use compile::{Ask, Compiled, Compiler, Engine, Options, Timing};
+pub use connection::Connection;
+pub use drive::{Item, Outcome, Shape, run};
+pub use weir_engine::plan::{Limits, Want};
+pub use stats::{Stats, stats_need};
+pub use weir_compile::{Need, StackCatalog};
+pub use weir_engine::counters::Counters;
+pub use weir_engine::stage::{Stage, Stages};
+pub use weir_io as io;
+pub use weir_lang as lang;
+pub use weir_packet as packet;
+pub use weir_sessions as sessions;

@@ -303,7 +303,8 @@ impl Lower<'_> {
             at = self.b.binary(BinaryOp::Add, at, offset_v);
             let rest = self.b.binary(BinaryOp::SubSat, length, offset_v);
             length = self.b.binary(BinaryOp::Min, rest, count_v);
-            if predicate.literals.iter().any(|l| matches!(l, Literal::Numbers(..))) {
+            let numbers = predicate.literals.iter().any(|l| matches!(l, Literal::Numbers(..)));
+            if numbers || predicate.op == FilterOp::Exists {
                 return self.compare_slice(predicate, buf, at, length, count);
             }
         }
@@ -336,12 +337,12 @@ impl Lower<'_> {
             let shifted = self.b.binary(BinaryOp::Shl, word, eight);
             word = self.b.binary(BinaryOp::Or, shifted, load);
         }
-        if let Some(mask) = predicate.mask {
-            let mask = self.b.int(mask);
-            word = self.b.binary(BinaryOp::And, word, mask);
-        }
-        let zero = self.b.int(0);
-        let holds = self.compare_words(predicate, zero, word);
+        let holds = if predicate.op == FilterOp::Exists {
+            self.b.bool(true)
+        } else {
+            let zero = self.b.int(0);
+            self.compare_words(predicate, zero, word)
+        };
         self.b.write(result, holds);
         self.b.jump(join);
         self.b.seal(join);
@@ -357,6 +358,11 @@ pub(crate) fn compare_words(
     high: Value,
     low: Value,
 ) -> Value {
+    let mut low = low;
+    if let Some(mask) = predicate.mask {
+        let mask = b.int(mask);
+        low = b.binary(BinaryOp::And, low, mask);
+    }
     let ranges: Vec<(u128, u128)> = predicate.literals.iter().filter_map(literal_range).collect();
     let first = ranges.first().copied().unwrap_or((0, 0));
     let bound = |b: &mut weir_ir::build::Builder, value: u128| b.int(value as u64);

@@ -1,0 +1,162 @@
+//! The command line.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir flows -r capture.pcap                           every connection, as Zeek's conn.log has it
+  weir tls -r capture.pcap 'tls.sni contains \"example\"'
+  weir packets -r capture.pcap --count 'tcp.port == 443 and ip.addr in 10.0.0.0/8'
+  weir packets -r capture.pcap -w out.pcap 'tls.sni == \"www.example.com\"'
+  zcat capture.pcap.gz | weir stats -r -
+  weir explain 'tcp.port == 443 and tls'               how a filter is compiled
+  weir fields tcp                                      which names filters know
+
+A filter is one argument: quote it. `weir fields` lists the names, `weir explain FILTER` shows what
+becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format says otherwise.";
+
+/// Ask a question of network traffic; get the answer at the speed of the memory bus.
+#[derive(Parser)]
+#[command(name = "weir", version, about, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Args {
+    /// What is asked.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What is asked.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Connections, one row each when they are over: Zeek's conn.log
+    Flows(Ask),
+    /// TLS handshakes, one row each: Zeek's ssl.log with JA3, JA3S and JA4
+    Tls(Ask),
+    /// Packets, one line each; or their number; or a capture file of them
+    Packets(Packets),
+    /// Packets and bytes per layer, top talkers, timing, drop reasons
+    Stats(Ask),
+    /// Bytes in order of every stream: how many there are (no output yet but the number)
+    #[command(hide = true)]
+    Streams(Ask),
+    /// The fields that filters can name, with type and meaning
+    Fields(Fields),
+    /// What becomes of a filter: trie, split, graph, passes, code; or why a packet matched or not
+    Explain(Explain),
+    /// Checks .weir files: everything that is wrong with them at once
+    Check(Check),
+}
+
+/// What most questions have in common.
+#[derive(ClapArgs, Clone)]
+pub struct Ask {
+    /// Which traffic; everything without
+    pub filter: Option<String>,
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Where packets come from, and how the program is made.
+#[derive(ClapArgs, Clone)]
+pub struct Input {
+    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), `-` for standard input
+    #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., required = true)]
+    pub read: Vec<PathBuf>,
+    #[command(flatten)]
+    pub program: Program,
+    /// Workers; rows come out in the same order whatever their number
+    #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1)]
+    pub workers: usize,
+    /// End connections that have been idle for this many seconds, in place of their protocol's time-out
+    #[arg(long, value_name = "SECONDS")]
+    pub idle_timeout: Option<f64>,
+    /// The most flows that each table holds
+    #[arg(long, value_name = "N", default_value_t = 1 << 24)]
+    pub flows_max: usize,
+}
+
+/// How a program is made of a question.
+#[derive(ClapArgs, Clone)]
+pub struct Program {
+    /// The filter is in the syntax of pcap-filter(7)
+    #[arg(long)]
+    pub bpf: bool,
+    /// A stack by name, or a .weir file with one
+    #[arg(long, value_name = "NAME|FILE.weir")]
+    pub stack: Vec<String>,
+    /// What runs the program: auto, native, interpreter
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ["auto", "native", "interpreter"])]
+    pub engine: String,
+    /// Leave out an optimiser pass (`all`: every one)
+    #[arg(long, value_name = "PASS")]
+    pub without: Vec<String>,
+}
+
+/// Where rows go.
+#[derive(ClapArgs, Clone)]
+pub struct Output {
+    /// table, json or csv; a table on a terminal, JSON lines otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    pub format: Option<String>,
+    /// Write rows to this file
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the number of answers alone
+    #[arg(long)]
+    pub count: bool,
+    /// Print counters, and packets and time per stage, to standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// Arguments of `packets`.
+#[derive(ClapArgs, Clone)]
+pub struct Packets {
+    #[command(flatten)]
+    pub ask: Ask,
+    /// Write the matching frames to this capture file (.pcap or .pcapng)
+    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format"])]
+    pub write: Option<PathBuf>,
+}
+
+/// Arguments of `fields`.
+#[derive(ClapArgs)]
+pub struct Fields {
+    /// Only names that start so
+    pub prefix: Option<String>,
+    /// A stack by name, or a .weir file with one
+    #[arg(long, value_name = "NAME|FILE.weir")]
+    pub stack: Vec<String>,
+    /// table, json or csv
+    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    pub format: Option<String>,
+}
+
+/// Arguments of `explain`.
+#[derive(ClapArgs)]
+pub struct Explain {
+    /// The filter
+    #[arg(default_value = "")]
+    pub filter: String,
+    /// What is wanted: packets, flows, tls
+    #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = ["packets", "flows", "tls"])]
+    pub wants: String,
+    /// Show one stage only: parse, trie, ir, opt, code
+    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "code"])]
+    pub stage: Option<String>,
+    /// Where packet N of a capture file stopped, and its bytes
+    #[arg(long, value_name = "FILE:N")]
+    pub packet: Option<String>,
+    #[command(flatten)]
+    pub program: Program,
+}
+
+/// Arguments of `check`.
+#[derive(ClapArgs)]
+pub struct Check {
+    /// Files to check
+    #[arg(required = true, value_name = "FILE.weir")]
+    pub files: Vec<PathBuf>,
+}

@@ -1,0 +1,61 @@
+//! `weir explain`: what becomes of a filter, and why a packet matched or not.
+
+use crate::args::Explain;
+use crate::failure::Failure;
+use crate::input;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use weir::io::CaptureReader;
+use weir::packet::{Burst, Source};
+use weir::{Need, Want, explain};
+
+pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
+    let compiler = input::compiler(&args.program.stack)?;
+    let options = input::options(&args.program, None);
+    let (need, want) = match args.wants.as_str() {
+        "flows" => (Need::default(), Want::Connections),
+        "tls" => (Need::default(), Want::Sessions(1)),
+        _ => (Need { packets: true, ..Need::default() }, Want::Packets),
+    };
+    let ask = weir::Ask { filter: args.filter.clone(), need, want };
+    let compiled = compiler.compile(&[ask], &options)?;
+    let catalog = compiler.catalog();
+    let text = match (&args.packet, args.stage.as_deref()) {
+        (Some(place), _) => {
+            let (path, number) = split_place(place)?;
+            let burst = find_packet(path, number)?;
+            explain::packet(&compiled, &catalog, &burst, number)
+        }
+        (None, Some(stage)) => explain::stage(&compiled, &catalog, stage),
+        (None, None) => explain::overview(&compiled, &catalog),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn split_place(place: &str) -> Result<(&str, u64), Failure> {
+    let wrong = || Failure::new(format!("`{place}` is no FILE:N; write for example --packet capture.pcap:17"));
+    let (path, number) = place.rsplit_once(':').ok_or_else(wrong)?;
+    Ok((path, number.parse().map_err(|_| wrong())?))
+}
+
+/// The packet with this number, alone in a burst.
+fn find_packet(path: &str, number: u64) -> Result<Burst, Failure> {
+    let mut reader = CaptureReader::open(&[Path::new(path)]);
+    let mut burst = Burst::default();
+    loop {
+        match reader.next_burst(&mut burst) {
+            Ok(true) => {
+                if let Some(index) = burst.packets.iter().position(|p| p.number == number) {
+                    burst.packets = vec![burst.packets[index]];
+                    return Ok(burst);
+                }
+            }
+            Ok(false) => {
+                return Err(Failure::new(format!("{path} has no packet {number}; it has {}", reader.packets())));
+            }
+            Err(error) => eprintln!("weir: {error}"),
+        }
+    }
+}

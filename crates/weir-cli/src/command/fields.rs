@@ -1,0 +1,48 @@
+//! `weir fields`: the names that filters know, from their definitions.
+
+use crate::args::{Fields, Output};
+use crate::failure::Failure;
+use crate::{input, output};
+use std::process::ExitCode;
+use weir::lang::filter::Catalog;
+use weir::packet::{Column, Value, ValueType};
+
+const COLUMNS: &[Column] = &[
+    Column::new("field", ValueType::Text, "its name"),
+    Column::new("type", ValueType::Text, "the type of its values"),
+    Column::new("aliases", ValueType::Texts, "other names for it"),
+    Column::new("meaning", ValueType::Text, "what it says"),
+];
+
+pub fn run(args: &Fields) -> Result<ExitCode, Failure> {
+    let compiler = input::compiler(&args.stack)?;
+    let catalog = compiler.catalog();
+    let format = args.format.clone();
+    let mut sink = output::sink(&Output { format, output: None, count: false, stats: false })?;
+    let prefix = args.prefix.as_deref().unwrap_or("");
+    let mut found = 0;
+    sink.begin(COLUMNS)?;
+    for field in catalog.fields() {
+        let starts = |name: &str| name.starts_with(prefix);
+        if !starts(&field.name) && !field.aliases.iter().any(|a| starts(a)) {
+            continue;
+        }
+        found += 1;
+        let kind = match field.value_type {
+            _ if field.is_protocol => "protocol".to_string(),
+            ValueType::Unsigned if field.bits > 0 && field.bits < 64 => format!("u{}", field.bits),
+            other => format!("{other:?}").to_lowercase(),
+        };
+        sink.row(&[
+            Value::Text(field.name.as_str().into()),
+            Value::Text(kind.into()),
+            if field.aliases.is_empty() { Value::Absent } else { Value::Texts(field.aliases.clone().into()) },
+            Value::Text(field.doc.as_str().into()),
+        ])?;
+    }
+    sink.end()?;
+    if found == 0 {
+        return Err(Failure::new(format!("no field starts with `{prefix}`; `weir fields` lists them all")));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,15 @@
+//! `weir flows`: connections, as Zeek's conn.log has them.
+
+use super::ask;
+use crate::args::Ask;
+use crate::failure::Failure;
+use std::process::ExitCode;
+use weir::{CONNECTION_COLUMNS, Item, Need, Want};
+
+pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
+    let question = ask::compile(args, Need::default(), Want::Connections)?;
+    ask::rows(&question, &args.output, CONNECTION_COLUMNS, |item| match item {
+        Item::Connection(connection) => Some(connection.values()),
+        _ => None,
+    })
+}

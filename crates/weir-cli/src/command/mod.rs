@@ -1,0 +1,29 @@
+//! One file per subcommand; what questions have in common is in `ask`.
+
+mod ask;
+mod check;
+mod explain;
+mod fields;
+mod flows;
+mod packets;
+mod stats;
+mod streams;
+mod tls;
+
+use crate::args::Command;
+use crate::failure::Failure;
+use std::process::ExitCode;
+
+/// Runs a command; its exit status.
+pub fn run(command: &Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Flows(args) => flows::run(args),
+        Command::Tls(args) => tls::run(args),
+        Command::Packets(args) => packets::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Streams(args) => streams::run(args),
+        Command::Fields(args) => fields::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Check(args) => check::run(args),
+    }
+}

@@ -1,0 +1,59 @@
+//! `weir packets`: a line per packet, their number, or a capture file of them.
+
+use super::ask;
+use crate::args::Packets;
+use crate::failure::Failure;
+use std::process::ExitCode;
+use weir::io::CaptureWriter;
+use weir::packet::{Column, Value, ValueType};
+use weir::{Item, Need, Shape, Want};
+
+const COLUMNS: &[Column] = &[
+    Column::new("number", ValueType::Unsigned, "number of the packet in the run"),
+    Column::new("ts", ValueType::Time, "time of capture"),
+    Column::new("length", ValueType::Unsigned, "bytes on the wire"),
+    Column::new("layers", ValueType::Text, "layers, outermost first"),
+    Column::new("info", ValueType::Text, "what the layers say"),
+];
+
+pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
+    let counts = args.ask.output.count;
+    let lines = !counts && args.write.is_none();
+    let need = Need { packets: true, lines, ..Need::default() };
+    let question = ask::compile(&args.ask, need, Want::Packets)?;
+    if counts {
+        return ask::count(&question, &args.ask.output);
+    }
+    if let Some(path) = &args.write {
+        let mut writer =
+            CaptureWriter::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+        let shape = Shape { frames: true, ..Shape::default() };
+        let (outcome, status) = question.run(shape, &mut |item| {
+            if let Item::Packet { meta, frame, .. } = item {
+                writer.write(&meta, &frame).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+            }
+            Ok(())
+        })?;
+        writer.finish().map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+        eprintln!("{} packets written to {}", outcome.matched[0], path.display());
+        return Ok(status);
+    }
+    let mut sink = crate::output::sink(&args.ask.output)?;
+    sink.begin(COLUMNS)?;
+    let stack = question.compiled.stack.clone();
+    let shape = Shape { lines: true, ..Shape::default() };
+    let (_, status) = question.run(shape, &mut |item| {
+        if let Item::Packet { meta, path, line, .. } = item {
+            sink.row(&[
+                Value::Unsigned(meta.number),
+                Value::Time(meta.time),
+                Value::Unsigned(u64::from(meta.wire_bytes)),
+                Value::Text(weir::Stats::path_name(&stack, path).into()),
+                Value::Text(line.into()),
+            ])?;
+        }
+        Ok(())
+    })?;
+    sink.end()?;
+    Ok(status)
+}

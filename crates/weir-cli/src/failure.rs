@@ -1,0 +1,48 @@
+//! What went wrong, as people are told it, and the exit status.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+use weir::lang::diag::Diagnostics;
+
+/// Why a command stopped.
+pub enum Failure {
+    /// The author's mistake: filter or `.weir` text.
+    Mistakes(Diagnostics),
+    /// Whoever read our output went away: success.
+    BrokenPipe,
+    /// The environment's, or a wrong use; one line.
+    Message(String),
+}
+
+impl Failure {
+    /// A message.
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self::Message(message.to_string())
+    }
+
+    /// Prints it to standard error; the exit status.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Failure::BrokenPipe => return ExitCode::SUCCESS,
+            Failure::Mistakes(list) => eprintln!("{}", list.render(crate::output::stderr_color())),
+            Failure::Message(message) => eprintln!("weir: {message}"),
+        }
+        ExitCode::from(2)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::Message(format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(list: Diagnostics) -> Self {
+        Failure::Mistakes(list)
+    }
+}

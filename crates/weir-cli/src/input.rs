@@ -1,0 +1,48 @@
+//! From arguments to a compiler, options and a source.
+
+use crate::args::{Input, Program};
+use crate::failure::Failure;
+use std::path::Path;
+use weir::{Compiler, Engine, Limits, Options};
+
+/// A compiler that knows the stacks and files named.
+pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
+    let mut compiler = Compiler::default();
+    for stack in stacks {
+        if !stack.ends_with(".weir") {
+            compiler.use_stack(stack).map_err(Failure::new)?;
+            continue;
+        }
+        let text = read_text(Path::new(stack))?;
+        let warnings = compiler.add(stack, &text)?;
+        if !warnings.list.is_empty() {
+            eprintln!("{}", warnings.render(crate::output::stderr_color()));
+        }
+    }
+    Ok(compiler)
+}
+
+/// The text of a file.
+pub fn read_text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+}
+
+/// Options of compilation.
+pub fn options(program: &Program, input: Option<&Input>) -> Options {
+    let mut limits = Limits::default();
+    if let Some(input) = input {
+        limits.flows_max = input.flows_max.max(1);
+        limits.idle_timeout_ms =
+            input.idle_timeout.map(|s| (s * 1000.0).clamp(0.0, f64::from(u32::MAX)) as u32);
+    }
+    Options {
+        engine: match program.engine.as_str() {
+            "native" => Engine::Native,
+            "interpreter" => Engine::Interpreter,
+            _ => Engine::Auto,
+        },
+        without_passes: program.without.clone(),
+        bpf: program.bpf,
+        limits,
+    }
+}

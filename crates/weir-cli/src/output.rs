@@ -1,0 +1,46 @@
+//! Where rows go: format and file as asked for, or as fits a terminal or a pipe.
+
+use crate::args::Output;
+use crate::failure::Failure;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use weir::io::Format;
+use weir::packet::Sink;
+
+/// Whether diagnostics are coloured.
+pub fn stderr_color() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// The sink that rows are written to.
+pub fn sink(output: &Output) -> Result<Box<dyn Sink + Send>, Failure> {
+    let terminal = output.output.is_none() && io::stdout().is_terminal();
+    let format: Format = match &output.format {
+        Some(name) => name.parse().map_err(Failure::new)?,
+        None if terminal => Format::Table,
+        None => Format::Json,
+    };
+    let options = weir::io::Options {
+        color: terminal && std::env::var_os("NO_COLOR").is_none(),
+        width: terminal.then(terminal_width).flatten(),
+        flush_rows: false,
+    };
+    Ok(weir::io::sink::create(format, writer(output)?, &options))
+}
+
+/// The file or standard output.
+pub fn writer(output: &Output) -> Result<Box<dyn Write + Send>, Failure> {
+    Ok(match &output.output {
+        Some(path) => {
+            let file = File::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+            Box::new(BufWriter::with_capacity(1 << 16, file))
+        }
+        None => Box::new(BufWriter::with_capacity(1 << 16, io::stdout())),
+    })
+}
+
+/// Columns of the terminal.
+fn terminal_width() -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    said.or_else(|| console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns)))
+}

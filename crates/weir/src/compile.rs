@@ -1,0 +1,326 @@
+//! From questions to a program: filters checked, one graph lowered, passes run, code made.
+
+use crate::connection;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_compile::residual::lower_residual;
+use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
+use weir_engine::plan::{BitPlan, Limits, Plan, QuestionPlan, Residual, ResidualField, Want};
+use weir_ir::abi::Program;
+use weir_ir::graph::Graph;
+use weir_ir::interpret::Interpreter;
+use weir_lang::Library;
+use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
+use weir_lang::filter::{self, Catalog, Filter, Op, Predicate};
+use weir_lang::model::Stack;
+use weir_sessions::PROTOCOLS;
+
+/// What carries a program out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// Native code where executable memory is to be had, else the interpreter.
+    #[default]
+    Auto,
+    /// Native code.
+    Native,
+    /// The interpreter.
+    Interpreter,
+}
+
+/// How to compile.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What carries the program out.
+    pub engine: Engine,
+    /// Passes to leave out, by name; `all` leaves out every one.
+    pub without_passes: Vec<String>,
+    /// Filters are in the syntax of pcap-filter(7).
+    pub bpf: bool,
+    /// Bounds of the run.
+    pub limits: Limits,
+}
+
+/// One question: a filter, and what is wanted of what matches.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The filter's text; empty for everything.
+    pub filter: String,
+    /// What the program must keep for it.
+    pub need: Need,
+    /// What it is given.
+    pub want: Want,
+}
+
+/// How long each step took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Timing {
+    /// Reading and checking filters.
+    pub parse: Duration,
+    /// Lowering to a graph.
+    pub lower: Duration,
+    /// All passes.
+    pub optimize: Duration,
+    /// Machine code.
+    pub code: Duration,
+}
+
+/// A compiled set of questions.
+pub struct Compiled {
+    /// What the engine carries out.
+    pub plan: Arc<Plan>,
+    /// The filters, checked.
+    pub filters: Vec<Filter>,
+    /// The graph as lowered, before the passes.
+    pub lowered: Lowered,
+    /// What the passes did.
+    pub report: crate::passes::Report,
+    /// The stack.
+    pub stack: Stack,
+    /// Warnings about the filters.
+    pub warnings: Diagnostics,
+    /// How long each step took.
+    pub timing: Timing,
+    /// Whether it is native code; else why not.
+    pub engine: Result<(), String>,
+    /// Machine code and its intermediate form as text, made when asked.
+    pub native: Option<Arc<weir_codegen::NativeProgram>>,
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled").field("filters", &self.filters).finish_non_exhaustive()
+    }
+}
+
+impl Compiled {
+    /// What the slots of a packet's record hold.
+    pub fn outs(&self) -> &[OutValue] {
+        &self.lowered.outs
+    }
+
+    /// The graph after the passes.
+    pub fn graph(&self) -> &Graph {
+        self.plan.program.graph()
+    }
+}
+
+/// Compiles questions over the protocols it knows.
+#[derive(Debug, Clone)]
+pub struct Compiler {
+    library: Library,
+    stack: String,
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        Self { library: Library::builtin(), stack: "internet".into() }
+    }
+}
+
+impl Compiler {
+    /// Adds protocols and stacks from the text of a `.weir` file; the last stack in it is used from now on.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text.
+    pub fn add(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
+        let before = self.library.stacks().len();
+        let warnings = self.library.extend_with(file_name, text)?;
+        if self.library.stacks().len() > before
+            && let Some(stack) = self.library.stacks().last()
+        {
+            self.stack = stack.name.clone();
+        }
+        Ok(warnings)
+    }
+
+    /// Uses this stack.
+    ///
+    /// # Errors
+    /// The names of the stacks there are, where there is none of this name.
+    pub fn use_stack(&mut self, name: &str) -> Result<(), String> {
+        match self.library.stack(name) {
+            Some(_) => {
+                self.stack = name.to_string();
+                Ok(())
+            }
+            None => {
+                let known: Vec<&str> = self.library.stacks().iter().map(|s| s.name.as_str()).collect();
+                Err(format!("there is no stack `{name}`; there are: {}", known.join(", ")))
+            }
+        }
+    }
+
+    /// The stack in use.
+    pub fn stack(&self) -> &Stack {
+        self.library.stack(&self.stack).expect("only stacks of the library are used")
+    }
+
+    /// The protocols and stacks it knows.
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// The fields that filters can name.
+    pub fn catalog(&self) -> StackCatalog {
+        StackCatalog::new(self.stack(), connection::COLUMNS, PROTOCOLS)
+    }
+
+    /// Compiles.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filters, or why there is no code.
+    pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
+        let catalog = self.catalog();
+        let start = Instant::now();
+        let mut warnings = Diagnostics::default();
+        let mut questions = vec![];
+        for ask in asks {
+            let filter = check_filter(&ask.filter, &catalog, options.bpf)?;
+            let sources = sources_of(&ask.filter);
+            warnings.sources = sources;
+            warnings.list.extend(filter.warnings.iter().cloned());
+            let need = complete_need(ask.need, ask.want, &filter, &catalog);
+            questions.push(Question { filter, need });
+        }
+        let parsed = Instant::now();
+        let stack = self.stack();
+        let lowered = lower(stack, &catalog, &questions)
+            .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
+        let lowered_at = Instant::now();
+        let mut graph = lowered.graph.clone();
+        let report = crate::passes::optimize(&mut graph, &pass_options(options));
+        let optimized = Instant::now();
+        let (program, native, engine) = make_program(graph, options.engine).map_err(|message| {
+            let list = vec![Diagnostic::error("W0199", message)];
+            Diagnostics { sources: Sources::new(), list }
+        })?;
+        let timing = Timing {
+            parse: parsed - start,
+            lower: lowered_at - parsed,
+            optimize: optimized - lowered_at,
+            code: optimized.elapsed(),
+        };
+        let (probed, parsed_protocols) = session_masks(asks, &questions, &lowered, &catalog);
+        let plan = Plan {
+            program,
+            questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
+            bits: lowered.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
+            protocols: PROTOCOLS,
+            probed,
+            parsed: parsed_protocols,
+            connection_value: connection::connection_value,
+            limits: options.limits,
+        };
+        Ok(Compiled {
+            plan: Arc::new(plan),
+            filters: questions.into_iter().map(|q| q.filter).collect(),
+            lowered,
+            report,
+            stack: stack.clone(),
+            warnings,
+            timing,
+            engine,
+            native,
+        })
+    }
+}
+
+/// The filter's text as the one source of its diagnostics.
+fn sources_of(text: &str) -> Sources {
+    let mut sources = Sources::new();
+    sources.add("filter", text);
+    sources
+}
+
+fn check_filter(text: &str, catalog: &StackCatalog, bpf: bool) -> Result<Filter, Diagnostics> {
+    let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
+    filter.map_err(|list| Diagnostics { sources: sources_of(text), list })
+}
+
+/// What predicates on connections and sessions need beyond what is wanted.
+fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCatalog) -> Need {
+    if let Want::Sessions(protocols) = want {
+        need.sessions |= protocols;
+    }
+    need.packets |= want == Want::Packets;
+    need.connections |= want == Want::Connections;
+    need.streams |= want == Want::Streams;
+    for predicate in &filter.predicates {
+        match catalog.key(predicate.field) {
+            FieldKey::Connection(_) => need.connections = true,
+            FieldKey::Session(p) | FieldKey::SessionField(p, _) => need.sessions |= 1 << p,
+            _ => {}
+        }
+    }
+    if need.connections {
+        // The service of a connection is recognised from its bytes.
+        need.sessions |= (1 << PROTOCOLS.len()) - 1;
+    }
+    need
+}
+
+/// Which session protocols are recognised, and which are parsed.
+fn session_masks(asks: &[Ask], questions: &[Question], lowered: &Lowered, catalog: &StackCatalog) -> (u64, u64) {
+    let probed = questions.iter().fold(0, |m, q| m | q.need.sessions);
+    let mut parsed = 0;
+    for ask in asks {
+        if let Want::Sessions(protocols) = ask.want {
+            parsed |= protocols;
+        }
+    }
+    for predicate in lowered.bits.iter().flat_map(|b| &b.session) {
+        match catalog.key(predicate.field) {
+            FieldKey::Session(p) | FieldKey::SessionField(p, _) => parsed |= 1 << p,
+            _ => {}
+        }
+    }
+    (probed, parsed)
+}
+
+fn bit_plan(bit: &weir_compile::TermBit, catalog: &StackCatalog) -> BitPlan {
+    let residuals = |list: &[Predicate]| list.iter().map(|p| residual(p, catalog)).collect();
+    BitPlan { question: bit.question, connection: residuals(&bit.connection), session: residuals(&bit.session) }
+}
+
+fn residual(predicate: &Predicate, catalog: &StackCatalog) -> Residual {
+    let field = match catalog.key(predicate.field) {
+        FieldKey::Connection(column) => ResidualField::Connection(usize::from(column)),
+        FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
+        FieldKey::SessionField(p, f) => ResidualField::Session(usize::from(p), usize::from(f)),
+        _ => unreachable!("predicates on packets are in the program"),
+    };
+    let value_type = catalog.fields()[predicate.field].value_type;
+    let program = (predicate.op != Op::Exists).then(|| {
+        let graph = lower_residual(predicate, value_type);
+        let program = Interpreter::new(graph).expect("the filter's regular expressions were checked");
+        Arc::new(program) as Arc<dyn Program>
+    });
+    Residual { field, value_type, program, all_differ: predicate.op == Op::Ne, negated: predicate.negated }
+}
+
+fn pass_options(options: &Options) -> crate::passes::Options {
+    let without = &options.without_passes;
+    let all = without.iter().any(|p| p == "all");
+    let names = crate::passes::PASSES.iter().map(|p| p.name.to_string());
+    crate::passes::Options { without: if all { names.collect() } else { without.clone() } }
+}
+
+type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
+
+fn make_program(graph: Graph, engine: Engine) -> Result<Made, String> {
+    let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
+    if engine == Engine::Interpreter {
+        return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
+    }
+    match weir_codegen::compile(graph.clone()) {
+        Ok(native) => {
+            let native = Arc::new(native);
+            Ok((Arc::clone(&native) as Arc<dyn Program>, Some(native), Ok(())))
+        }
+        Err(error) if engine == Engine::Auto && error.is_environment() => {
+            Ok((Arc::new(interpret(graph)?), None, Err(error.to_string())))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,260 @@
+//! The record of a connection, with the names and meanings of Zeek's `conn.log`
+//! (<https://docs.zeek.org/en/master/logs/conn.html>).
+
+use crate::flow_id;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use weir_engine::flow::FlowView;
+use weir_packet::{Column, Timestamp, Value, ValueType};
+
+/// A connection that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Connection {
+    /// Time of the first packet.
+    pub ts: Timestamp,
+    /// Identifier, unique in the run and the same in every run.
+    pub uid: String,
+    /// Originator.
+    pub orig_h: IpAddr,
+    /// Originator's port; an ICMP message's type.
+    pub orig_p: u32,
+    /// Responder.
+    pub resp_h: IpAddr,
+    /// Responder's port; an ICMP message's code.
+    pub resp_p: u32,
+    /// `tcp`, `udp`, `icmp`.
+    pub proto: &'static str,
+    /// Application protocol, as recognised from the bytes.
+    pub service: Option<&'static str>,
+    /// From the first packet to the last, nanoseconds; absent for a single packet.
+    pub duration_ns: Option<u64>,
+    /// Payload bytes sent by the originator and the responder; for TCP from sequence numbers.
+    pub bytes: Option<[u64; 2]>,
+    /// Zeek's summary of how it went: `SF`, `S0`, `REJ` …
+    pub conn_state: &'static str,
+    /// Payload bytes missing in the capture.
+    pub missed_bytes: u64,
+    /// What happened, a letter each; upper case for the originator.
+    pub history: String,
+    /// Packets of each direction.
+    pub packets: [u64; 2],
+    /// Bytes of IP datagrams of each direction.
+    pub ip_bytes: [u64; 2],
+    /// VLAN identifier, where tagged.
+    pub vlan: Option<u64>,
+}
+
+/// Columns of the record, in Zeek's order.
+pub const COLUMNS: &[Column] = &[
+    Column::new("ts", ValueType::Time, "time of the first packet"),
+    Column::new("uid", ValueType::Text, "identifier of the connection"),
+    Column::new("id.orig_h", ValueType::Address, "originator's address"),
+    Column::new("id.orig_p", ValueType::Unsigned, "originator's port; type of an ICMP message"),
+    Column::new("id.resp_h", ValueType::Address, "responder's address"),
+    Column::new("id.resp_p", ValueType::Unsigned, "responder's port; code of an ICMP message"),
+    Column::new("proto", ValueType::Text, "transport protocol"),
+    Column::new("service", ValueType::Text, "application protocol, recognised from the bytes"),
+    Column::new("duration", ValueType::Interval, "from the first packet to the last"),
+    Column::new("orig_bytes", ValueType::Unsigned, "payload bytes that the originator sent"),
+    Column::new("resp_bytes", ValueType::Unsigned, "payload bytes that the responder sent"),
+    Column::new("conn_state", ValueType::Text, "how the connection went, as Zeek sums it up"),
+    Column::new("missed_bytes", ValueType::Unsigned, "payload bytes missing in the capture"),
+    Column::new("history", ValueType::Text, "what happened, a letter each, upper case by the originator"),
+    Column::new("orig_pkts", ValueType::Unsigned, "packets that the originator sent"),
+    Column::new("orig_ip_bytes", ValueType::Unsigned, "IP bytes that the originator sent"),
+    Column::new("resp_pkts", ValueType::Unsigned, "packets that the responder sent"),
+    Column::new("resp_ip_bytes", ValueType::Unsigned, "IP bytes that the responder sent"),
+    Column::new("community_id", ValueType::Text, "Community ID, version 1"),
+    Column::new("vlan", ValueType::Unsigned, "VLAN identifier"),
+];
+
+impl Connection {
+    /// Reads the record out of a flow's variables.
+    pub fn of(flow: &FlowView<'_>) -> Self {
+        let (orig, resp) = flow.endpoints();
+        let both = |name: &str| [flow.number(name, false).unwrap_or(0), flow.number(name, true).unwrap_or(0)];
+        let duration = flow.last_time().since_ns(flow.first_time());
+        let proto = proto_name(flow.table_name());
+        let history = String::from_utf8_lossy(flow.letters("$history").unwrap_or(b"")).into_owned();
+        let bytes = match flow.var("$seq.high") {
+            Some(_) => {
+                let (high, fin) = (both("$seq.high"), both("has_fin"));
+                [0, 1].map(|s| high[s].saturating_sub(fin[s].min(1)))
+            }
+            None => both("bytes"),
+        };
+        let (orig_p, resp_p) = match proto {
+            "icmp" => (both("type")[0] as u32, icmp_code(flow, both("code")[0])),
+            _ => (orig.port, resp.port),
+        };
+        Self {
+            ts: flow.first_time(),
+            uid: flow_id::uid(flow),
+            orig_h: orig.address,
+            orig_p,
+            resp_h: resp.address,
+            resp_p,
+            proto,
+            service: flow.service,
+            duration_ns: (duration > 0).then_some(duration),
+            bytes: (duration > 0).then_some(bytes),
+            conn_state: conn_state(proto, both("endpoint"), both("packets"), bytes, &history),
+            missed_bytes: both("$seq.missing_bytes").iter().sum(),
+            history,
+            packets: both("packets"),
+            ip_bytes: both("ip_bytes"),
+            vlan: Some(both("vlan")[0]).filter(|&v| v != 0),
+        }
+    }
+
+    /// The Community ID of the connection.
+    pub fn community_id(&self) -> String {
+        let protocol = match (self.proto, self.orig_h) {
+            ("tcp", _) => 6,
+            ("udp", _) => 17,
+            ("icmp", IpAddr::V6(_)) => 58,
+            ("icmp", IpAddr::V4(_)) => 1,
+            _ => 0,
+        };
+        flow_id::community_id((self.orig_h, self.orig_p as u16), (self.resp_h, self.resp_p as u16), protocol)
+    }
+
+    /// The value of column `index` of [`COLUMNS`].
+    pub fn value(&self, index: usize) -> Value<'_> {
+        let text = |t: &'static str| Value::Text(Cow::Borrowed(t));
+        let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
+        match index {
+            0 => Value::Time(self.ts),
+            1 => Value::Text(Cow::Borrowed(&self.uid)),
+            2 => Value::Address(self.orig_h),
+            3 => Value::Unsigned(u64::from(self.orig_p)),
+            4 => Value::Address(self.resp_h),
+            5 => Value::Unsigned(u64::from(self.resp_p)),
+            6 => text(self.proto),
+            7 => self.service.map_or(Value::Absent, text),
+            8 => self.duration_ns.map_or(Value::Absent, Value::Interval),
+            9 => number(self.bytes.map(|b| b[0])),
+            10 => number(self.bytes.map(|b| b[1])),
+            11 => text(self.conn_state),
+            12 => Value::Unsigned(self.missed_bytes),
+            13 if self.history.is_empty() => Value::Absent,
+            13 => Value::Text(Cow::Borrowed(&self.history)),
+            14 => Value::Unsigned(self.packets[0]),
+            15 => Value::Unsigned(self.ip_bytes[0]),
+            16 => Value::Unsigned(self.packets[1]),
+            17 => Value::Unsigned(self.ip_bytes[1]),
+            18 => Value::Text(Cow::Owned(self.community_id())),
+            19 => number(self.vlan),
+            _ => Value::Absent,
+        }
+    }
+
+    /// All values, in the order of [`COLUMNS`].
+    pub fn values(&self) -> Vec<Value<'static>> {
+        (0..COLUMNS.len()).map(|i| self.value(i).into_owned()).collect()
+    }
+}
+
+/// The value of one column of a flow's record, for residual filters.
+pub(crate) fn connection_value<'a>(flow: &FlowView<'a>, column: usize) -> Value<'a> {
+    Connection::of(flow).value(column).into_owned()
+}
+
+/// The layer's name as Zeek writes protocols.
+fn proto_name(table: &str) -> &'static str {
+    match table {
+        "tcp" => "tcp",
+        "udp" => "udp",
+        "icmp" | "icmpv6" => "icmp",
+        "sctp" => "sctp",
+        _ => "unknown_transport",
+    }
+}
+
+/// Zeek's responder "port" of ICMP: the type of the reply where there is one, else the code.
+fn icmp_code(flow: &FlowView<'_>, code: u64) -> u32 {
+    let request = flow.number("type", false).unwrap_or(0);
+    let v6 = flow.endpoints().0.address.is_ipv6();
+    let reply = match (v6, request) {
+        (false, 8) | (true, 129) => Some(if v6 { 128 } else { 0 }),
+        (false, 0) => Some(8),
+        (false, 13) => Some(14),
+        (false, 14) => Some(13),
+        (false, 15) => Some(16),
+        (false, 17) => Some(18),
+        (false, 10) => Some(9),
+        (true, 128) => Some(129),
+        (true, 133) => Some(134),
+        (true, 134) => Some(133),
+        (true, 135) => Some(136),
+        (true, 136) => Some(135),
+        _ => None,
+    };
+    reply.unwrap_or(code as u32)
+}
+
+/// States of a TCP endpoint, as `tcp.weir` numbers them.
+mod endpoint {
+    pub const INACTIVE: u64 = 0;
+    pub const SYN_SENT: u64 = 1;
+    pub const SYN_ACK_SENT: u64 = 2;
+    pub const PARTIAL: u64 = 3;
+    pub const ESTABLISHED: u64 = 4;
+    pub const CLOSED: u64 = 5;
+    pub const RESET: u64 = 6;
+}
+
+/// Zeek's `conn_state`.
+fn conn_state(proto: &str, endpoints: [u64; 2], packets: [u64; 2], bytes: [u64; 2], history: &str) -> &'static str {
+    use endpoint::{CLOSED, ESTABLISHED, INACTIVE, PARTIAL, RESET, SYN_ACK_SENT, SYN_SENT};
+    if proto == "udp" {
+        return match (packets[0] > 0, packets[1] > 0) {
+            (true, true) => "SF",
+            (true, false) => "S0",
+            (false, true) => "SHR",
+            (false, false) => "OTH",
+        };
+    }
+    if proto != "tcp" {
+        return "OTH";
+    }
+    let [orig, resp] = endpoints;
+    let inactive = |e: u64| e == INACTIVE || e == PARTIAL;
+    if resp == RESET {
+        let refused = orig == RESET && bytes == [0, 0];
+        return match orig {
+            SYN_SENT | SYN_ACK_SENT => "REJ",
+            _ if refused => "REJ",
+            o if inactive(o) => "RSTRH",
+            _ => "RSTR",
+        };
+    }
+    if orig == RESET {
+        let only_syn = history.starts_with('S') && !history.contains(['H', 'A', 'F', 'G', 'I', 'Q']);
+        return match inactive(resp) {
+            true if only_syn => "RSTOS0",
+            true => "OTH",
+            false => "RSTO",
+        };
+    }
+    match (orig, resp) {
+        (CLOSED, CLOSED) => "SF",
+        (CLOSED, r) => {
+            if inactive(r) {
+                "SH"
+            } else {
+                "S2"
+            }
+        }
+        (o, CLOSED) => {
+            if inactive(o) {
+                "SHR"
+            } else {
+                "S3"
+            }
+        }
+        (SYN_SENT, INACTIVE) => "S0",
+        (ESTABLISHED, ESTABLISHED) => "S1",
+        _ => "OTH",
+    }
+}

@@ -1,0 +1,225 @@
+//! What becomes of a filter, stage by stage, as text.
+
+use crate::compile::Compiled;
+use std::fmt::Write as _;
+use weir_compile::{FieldKey, StackCatalog};
+use weir_engine::plan::Want;
+use weir_ir::graph::{Graph, Op, Terminator};
+use weir_ir::interpret::Interpreter;
+use weir_lang::filter::{Catalog, Predicate, Stage};
+use weir_packet::Burst;
+
+/// Everything at a glance.
+pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
+    let mut text = String::new();
+    let filter = &compiled.filters[0];
+    let asked = if filter.text.trim().is_empty() { "everything" } else { &filter.text };
+    line(&mut text, "question", &format!("{asked}      wants: {}", wants(compiled)));
+    for (label, stage) in [("packet", Stage::Packet), ("conn", Stage::Connection), ("session", Stage::Session)] {
+        let here: Vec<String> = filter
+            .predicates
+            .iter()
+            .filter(|p| catalog.fields()[p.field].stage == stage)
+            .map(|p| p.display(catalog).to_string())
+            .collect();
+        if !here.is_empty() {
+            line(&mut text, label, &here.join("   "));
+        }
+    }
+    text.push_str(&trie(compiled, catalog));
+    line(&mut text, "passes", &compiled.report.to_string());
+    let (before, after) = (Size::of(&compiled.lowered.graph), Size::of(compiled.graph()));
+    line(&mut text, "program", &format!("{before} → {after}"));
+    let how = match (&compiled.native, &compiled.engine) {
+        (Some(native), _) => format!("{} bytes of native code", native.code_bytes()),
+        (None, Err(why)) => format!("interpreted ({why})"),
+        (None, Ok(())) => "interpreted".into(),
+    };
+    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|code shows each)"));
+    text
+}
+
+/// One stage.
+pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String {
+    match stage {
+        "parse" => format!("{}\n", compiled.filters[0].expr.display(catalog)),
+        "trie" => trie(compiled, catalog),
+        "ir" => compiled.lowered.graph.to_string(),
+        "opt" => compiled.graph().to_string(),
+        _ => match &compiled.native {
+            Some(native) => native.code_text(),
+            None => "no native code: the program is interpreted\n".into(),
+        },
+    }
+}
+
+/// Where a packet stopped, and why.
+pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number: u64) -> String {
+    let mut text = String::new();
+    let (meta, frame) = (&burst.packets[0], burst.data(0));
+    let interpreter = match Interpreter::new(compiled.lowered.graph.clone()) {
+        Ok(interpreter) => interpreter,
+        Err(error) => return format!("{error}\n"),
+    };
+    line(&mut text, "packet", &format!("{number}, {} of {} bytes", meta.captured_bytes, meta.wire_bytes));
+    line(&mut text, "layers", &layers_of(compiled, burst));
+    for predicate in &compiled.filters[0].predicates {
+        let shown = predicate.display(catalog).to_string();
+        line(&mut text, if shown.is_empty() { "" } else { "predicate" }, &verdict(compiled, catalog, predicate, burst));
+    }
+    for step in interpreter.trace(meta, frame) {
+        let _ = writeln!(text, "  {step}");
+    }
+    text
+}
+
+/// Whether one predicate holds for the packet, by a program of its own.
+fn verdict(compiled: &Compiled, catalog: &StackCatalog, predicate: &Predicate, burst: &Burst) -> String {
+    let shown = predicate.display(catalog).to_string();
+    if catalog.fields()[predicate.field].stage != Stage::Packet {
+        return format!("? {shown}   (known only from the connection or its sessions)");
+    }
+    let filter = weir_lang::filter::compile(&shown, catalog);
+    let Ok(filter) = filter else { return shown };
+    let need = weir_compile::Need { packets: true, ..weir_compile::Need::default() };
+    let question = weir_compile::Question { filter, need };
+    let Ok(lowered) = weir_compile::lower(&compiled.stack, catalog, &[question]) else { return shown };
+    let Ok(program) = Interpreter::new(lowered.graph) else { return shown };
+    let mut k = weir_ir::abi::Continuation::default();
+    let step = weir_ir::abi::Program::head(&program, &burst.packets[0], burst.data(0), &mut k);
+    match step {
+        weir_ir::abi::Step::Done(_) if k.terms != 0 => format!("✓ {shown}"),
+        weir_ir::abi::Step::Done(Some(reason)) => format!("✗ {shown}   ({})", reason.label()),
+        weir_ir::abi::Step::Done(None) => format!("✗ {shown}"),
+        _ => format!("? {shown}   (known only once its fragments are together)"),
+    }
+}
+
+fn layers_of(compiled: &Compiled, burst: &Burst) -> String {
+    let mut names = vec![];
+    for layer in &compiled.stack.layers {
+        names.push(layer.protocol.filter_name.clone());
+    }
+    let catalog = StackCatalog::new(&compiled.stack, &[], &[]);
+    let Ok(filter) = weir_lang::filter::compile("", &catalog) else { return String::new() };
+    let need = weir_compile::Need { packets: true, path: true, ..weir_compile::Need::default() };
+    let question = weir_compile::Question { filter, need };
+    let Ok(mut lowered) = weir_compile::lower(&compiled.stack, &catalog, &[question]) else { return String::new() };
+    crate::passes::optimize(&mut lowered.graph, &crate::passes::Options::default());
+    let Ok(program) = Interpreter::new(lowered.graph) else { return String::new() };
+    let mut k = weir_ir::abi::Continuation::default();
+    let step = weir_ir::abi::Program::head(&program, &burst.packets[0], burst.data(0), &mut k);
+    let mut text = crate::Stats::path_name(&compiled.stack, k.outs[0]);
+    if let weir_ir::abi::Step::Done(Some(reason)) = step {
+        let _ = write!(text, "   then: {}", reason.doc());
+    }
+    text
+}
+
+fn line(text: &mut String, label: &str, rest: &str) {
+    let _ = writeln!(text, "{label:<10} {rest}");
+}
+
+fn wants(compiled: &Compiled) -> String {
+    let of = |w: Want| match w {
+        Want::Packets => "packets".to_string(),
+        Want::Connections => "connections".into(),
+        Want::Sessions(protocols) => {
+            let of = |(i, p): (usize, &&weir_sessions::SessionProtocol)| {
+                (protocols >> i & 1 == 1).then(|| format!("{} sessions", p.name))
+            };
+            compiled.plan.protocols.iter().enumerate().filter_map(of).collect::<Vec<_>>().join(", ")
+        }
+        Want::Streams => "streams".into(),
+    };
+    compiled.plan.questions.iter().map(|q| of(q.want)).collect::<Vec<_>>().join("; ")
+}
+
+/// The questions' terms as one tree: predicates that several share stand once.
+fn trie(compiled: &Compiled, catalog: &StackCatalog) -> String {
+    #[derive(Default)]
+    struct Node {
+        children: Vec<(String, Node)>,
+        ends: Vec<usize>,
+    }
+    let mut root = Node::default();
+    for (question, filter) in compiled.filters.iter().enumerate() {
+        for term in &filter.terms {
+            let mut at = &mut root;
+            let mut parts: Vec<String> = vec![];
+            for &p in &term.predicates {
+                let predicate = &filter.predicates[p];
+                let layer = layer_name(compiled, catalog, predicate);
+                if let Some(layer) = layer.filter(|l| !parts.contains(l)) {
+                    parts.push(layer);
+                }
+                parts.push(predicate.display(catalog).to_string());
+            }
+            for part in parts {
+                let found = at.children.iter().position(|c| c.0 == part).unwrap_or_else(|| {
+                    at.children.push((part, Node::default()));
+                    at.children.len() - 1
+                });
+                at = &mut at.children[found].1;
+            }
+            at.ends.push(question);
+        }
+    }
+    fn print(text: &mut String, node: &Node, indent: &str) {
+        for (index, (name, child)) in node.children.iter().enumerate() {
+            let last = index + 1 == node.children.len();
+            let mut label = format!("{indent}{}{name}", if last { "└─ " } else { "├─ " });
+            for end in &child.ends {
+                let _ = write!(label, " → question {end}");
+            }
+            let _ = writeln!(text, "{label}");
+            print(text, child, &format!("{indent}{}", if last { "   " } else { "│  " }));
+        }
+    }
+    let mut text = String::new();
+    line(&mut text, "trie", if root.ends.is_empty() { "packet" } else { "packet → question 0" });
+    print(&mut text, &root, "           ");
+    text
+}
+
+fn layer_name(compiled: &Compiled, catalog: &StackCatalog, predicate: &Predicate) -> Option<String> {
+    match catalog.key(predicate.field) {
+        FieldKey::Field(l, _) | FieldKey::Let(l, _) | FieldKey::Alias(l, _) | FieldKey::Presence(l, _)
+        | FieldKey::Payload(l) => Some(compiled.stack.layers[l.0 as usize].protocol.filter_name.clone()),
+        FieldKey::SessionField(p, _) => Some(compiled.plan.protocols[usize::from(p)].name.to_string()),
+        _ => None,
+    }
+}
+
+/// What a graph consists of.
+struct Size {
+    blocks: usize,
+    instructions: usize,
+    loads: usize,
+    checks: usize,
+    lookups: usize,
+}
+
+impl Size {
+    fn of(graph: &Graph) -> Self {
+        let insts = || graph.blocks.iter().flat_map(|b| &b.insts);
+        let ends = |f: fn(&Terminator) -> bool| graph.blocks.iter().filter(|b| f(&b.terminator)).count();
+        Self {
+            blocks: graph.blocks.len(),
+            instructions: insts().count(),
+            loads: insts().filter(|i| matches!(i.op, Op::Load { .. })).count(),
+            checks: ends(|t| matches!(t, Terminator::Check { .. })),
+            lookups: ends(|t| matches!(t, Terminator::Lookup { .. })),
+        }
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} blocks, {} instructions, {} loads, {} length checks, {} lookups",
+            self.blocks, self.instructions, self.loads, self.checks, self.lookups
+        )
+    }
+}
