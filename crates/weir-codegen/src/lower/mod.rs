@@ -9,6 +9,7 @@
 //! that this takes. All other values are dominated by their one definition in the tail, too, for a path
 //! around it would have made them live across a lookup.
 
+mod crossing;
 mod inst;
 mod member;
 mod terminator;
@@ -17,9 +18,9 @@ use crate::host::Env;
 use crate::plan::{Known, Plan};
 use cranelift_codegen::ir::{self, AbiParam, BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use std::mem::offset_of;
-use weir_ir::abi::{Continuation, Layout};
+use weir_ir::abi::Layout;
 use weir_ir::dominators::ControlFlow;
 use weir_ir::graph::{Block, Graph, Target, Terminator, Type, Value};
 use weir_ir::range::Ranges;
@@ -225,88 +226,6 @@ impl<'a> Lowering<'a> {
         self.b.ins().jump(entry, &[]);
     }
 
-    /// The tail goes on after the lookup that the continuation names.
-    fn resume(&mut self, flags: ir::Value) {
-        let mut switch = Switch::new();
-        let mut resumed = Vec::new();
-        for (number, crossing) in self.plan.crossings.iter().enumerate() {
-            if self.blocks[crossing.then.index()].is_some() {
-                let block = self.b.create_block();
-                switch.set_entry(number as u128, block);
-                resumed.push((block, crossing));
-            }
-        }
-        let never = self.b.create_block();
-        self.b.set_cold_block(never);
-        let k = self.arguments.k;
-        let number = self.b.ins().load(types::I32, of_run(), k, offset_of!(Continuation, resume) as i32);
-        switch.emit(&mut self.b, number, never);
-        self.b.switch_to_block(never);
-        self.b.ins().trap(ir::TrapCode::unwrap_user(1));
-        for (block, crossing) in resumed {
-            self.b.switch_to_block(block);
-            let mut slot = 0;
-            for &value in &crossing.values {
-                let loaded = self.load_live(value, &mut slot);
-                self.define(value, loaded);
-            }
-            for fuel in &self.plan.fuels {
-                let spent = self.b.ins().load(types::I64, of_run(), k, live_offset(&mut slot));
-                self.b.def_var(self.fuels[fuel.index()], spent);
-            }
-            let responder = self.b.ins().band_imm_u(flags, 1);
-            let responder = self.b.ins().ireduce(types::I8, responder);
-            let new = self.b.ins().ushr_imm_u(flags, 1);
-            let new = self.b.ins().ireduce(types::I8, new);
-            let then = self.made(crossing.then);
-            self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
-        }
-    }
-
-    fn load_live(&mut self, value: Value, slot: &mut usize) -> Parts {
-        let k = self.arguments.k;
-        let mut load = |ty| self.b.ins().load(ty, of_run(), k, live_offset(slot));
-        match self.graph.type_of(value) {
-            Type::Bool => {
-                let word = load(types::I64);
-                Parts::One(self.b.ins().ireduce(types::I8, word))
-            }
-            Type::Int => Parts::One(load(types::I64)),
-            Type::Buf => Parts::Two(load(types::I64), load(types::I64)),
-            Type::Flow(_) => Parts::None,
-        }
-    }
-
-    /// Saves what lives across the lookup that ends `from`.
-    fn save_live(&mut self, from: Block) -> usize {
-        let number = self.plan.crossings.iter().position(|crossing| crossing.from == from);
-        let number = number.expect("the plan knows every lookup");
-        let mut slot = 0;
-        for &value in &self.plan.crossings[number].values {
-            match self.read(value) {
-                Parts::None => {}
-                Parts::One(_) => {
-                    let word = self.word(value);
-                    self.store_live(word, &mut slot);
-                }
-                Parts::Two(address, bytes) => {
-                    self.store_live(address, &mut slot);
-                    self.store_live(bytes, &mut slot);
-                }
-            }
-        }
-        for fuel in &self.plan.fuels {
-            let spent = self.b.use_var(self.fuels[fuel.index()]);
-            self.store_live(spent, &mut slot);
-        }
-        number
-    }
-
-    fn store_live(&mut self, word: ir::Value, slot: &mut usize) {
-        let k = self.arguments.k;
-        self.b.ins().store(of_run(), word, k, live_offset(slot));
-    }
-
     fn fill(&mut self) {
         for &block in self.order() {
             let made = self.made(block);
@@ -408,11 +327,6 @@ fn clif_types(ty: Type) -> &'static [ir::Type] {
         Type::Buf => &[types::I64, types::I64],
         Type::Flow(_) => &[],
     }
-}
-
-fn live_offset(slot: &mut usize) -> i32 {
-    *slot += 1;
-    (offset_of!(Continuation, live) + 8 * (*slot - 1)) as i32
 }
 
 /// The status of a packet that is through.
