@@ -163,10 +163,12 @@ pub trait Program: Send + Sync {
     /// Where the variables of each table's flow records lie.
     fn layout(&self) -> &Layout;
 
-    /// Runs the part before the first lookup. Touches nothing but the packet and `k`.
+    /// Runs the part before the first lookup. Touches nothing but the packet and `k`, of which it empties
+    /// [`Continuation::buffers`]; [`Continuation::outs`] keeps what is not stored anew.
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step;
 
-    /// Goes on after a lookup. `responder`: the packet is the responder's; `new`: the flow was made for it.
+    /// Goes on after a lookup ([`Continuation::resume`] is its place in [`crate::liveness::lookups`]); after
+    /// a restart, from the same lookup again, with the same [`Continuation::live`]. `responder`: the packet is the responder's; `new`: the flow was made for it.
     #[allow(clippy::too_many_arguments)]
     fn resume(
         &self,

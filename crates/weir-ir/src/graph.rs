@@ -89,7 +89,7 @@ use weir_packet::DropReason;
 macro_rules! id {
     ($($(#[$doc:meta])* $name:ident, $prefix:literal;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
         pub struct $name(pub u32);
 
         impl $name {
@@ -599,12 +599,6 @@ pub struct Graph {
     pub entry: Block,
 }
 
-impl Default for Block {
-    fn default() -> Self {
-        Block(0)
-    }
-}
-
 /// Calls `$each` on a reference to every value that `$op` reads: shared or not, as `$op` itself is.
 macro_rules! each_operand {
     ($op:expr, $each:expr) => {{
@@ -811,6 +805,15 @@ impl Graph {
     /// Its blocks' numbers.
     pub fn block_ids(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
         (0..self.blocks.len() as u32).map(Block)
+    }
+
+    /// Whether what `op` defines is one bool.
+    pub fn result_is_bool(&self, op: &Op) -> bool {
+        match op {
+            Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => true,
+            Op::Binary(_, a, _) | Op::Select(_, a, _) => self.type_of(*a) == Type::Bool,
+            _ => false,
+        }
     }
 
     /// The types of what `op` defines.

@@ -90,8 +90,9 @@ impl Ranges {
     fn of_binary(&self, op: BinaryOp, a: Value, b: Value) -> u64 {
         let (a, b) = (self.max(a), self.max(b));
         match op {
-            BinaryOp::Add => a.checked_add(b).unwrap_or(u64::MAX),
-            BinaryOp::Mul => a.checked_mul(b).unwrap_or(u64::MAX),
+            // A saturated bound is the one that says nothing, so a sum that wraps is covered.
+            BinaryOp::Add => a.saturating_add(b),
+            BinaryOp::Mul => a.saturating_mul(b),
             // The difference wraps where the second is larger, which is never if it is 0.
             BinaryOp::Sub if b == 0 => a,
             BinaryOp::Sub => u64::MAX,

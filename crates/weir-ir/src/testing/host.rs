@@ -36,7 +36,7 @@ impl Host for RecordingHost {
     ) -> (u64, u64) {
         let call = format!("insert {sequence} {side} {at} {bytes:02x?} of {claimed_bytes} {span} {metas:?}");
         self.note(call, &flow);
-        if at % 3 == 0 {
+        if at.is_multiple_of(3) {
             return (SEQ_ORDERED, at % 5);
         }
         let mut kept = [0; 4];

@@ -1,7 +1,7 @@
 //! For tests, here and in other crates: random valid graphs, frames to run them on, and an engine that
 //! writes down what it is asked.
 //!
-//! Two programs do the same if [`drive`] gives equal outcomes on the same packets.
+//! Two programs do the same if `drive` gives equal outcomes on the same packets.
 
 mod drive;
 mod frames;
