@@ -1,4 +1,5 @@
-//! How long compiling takes: filters of N terms, each `load, mask, compare`, with a check per term.
+//! How long compiling takes (verifying, which is part of it, also by itself): filters of N terms, each
+//! `load, mask, compare`, with a check per term.
 //!
 //! `cargo run --release -p weir-codegen --example compile_time`
 
@@ -7,6 +8,7 @@ use weir_codegen::{Effort, NativeProgram, compile_with};
 use weir_ir::abi::{Continuation, Program};
 use weir_ir::build::{Builder, to};
 use weir_ir::graph::{BinaryOp, CompareOp, Graph, Op, Terminator, Type, Width};
+use weir_ir::verify::verify;
 use weir_packet::PacketMeta;
 
 const REPETITIONS: usize = 30;
@@ -71,14 +73,19 @@ fn ns_per_packet(program: &NativeProgram) -> f64 {
 }
 
 fn main() {
-    println!("terms  effort    compile µs  code bytes  ns/packet");
+    println!("terms  effort    verify µs  compile µs  code bytes  ns/packet");
     for terms in [0, 4, 16, 64, 256, 1024] {
         let graph = filter(terms);
+        let (verified, _) = fastest(|| verify(&graph));
+        let verified = verified.as_nanos() as f64 / 1e3;
         for effort in [Effort::Quick, Effort::Thorough] {
             let (time, program) = fastest(|| compile_with(graph.clone(), effort).expect("it compiles"));
             let (micros, bytes) = (time.as_nanos() as f64 / 1e3, program.code_bytes());
             let effort = format!("{effort:?}");
-            println!("{terms:5}  {effort:8}  {micros:10.1}  {bytes:10}  {:9.1}", ns_per_packet(&program));
+            println!(
+                "{terms:5}  {effort:8}  {verified:9.1}  {micros:10.1}  {bytes:10}  {:9.1}",
+                ns_per_packet(&program)
+            );
         }
     }
 }
