@@ -30,6 +30,12 @@ use weir_ir::abi::KEY_WORDS;
 /// A flow key; unused words are 0.
 pub type Key = [u64; KEY_WORDS];
 
+/// Whether two keys are equal: in line, where `==` on arrays of this size would call `bcmp`.
+#[inline(always)]
+fn is_same(a: &Key, b: &Key) -> bool {
+    a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
 /// Number of a flow in its table. Given to another flow after the flow has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u32);
@@ -106,7 +112,7 @@ impl FlowTable {
     /// The flow of a key, if it is there. `hash` is [`hash`](Self::hash) of `key`.
     #[inline(always)]
     pub fn find(&self, key: &Key, hash: u64) -> Option<FlowId> {
-        self.buckets.find(hash, |id| self.slab.header(id).key == *key)
+        self.buckets.find(hash, |id| is_same(&self.slab.header(id).key, key))
     }
 
     /// A new flow, its variables all 0, for a key that [`find`](Self::find) did not find.
