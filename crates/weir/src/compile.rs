@@ -74,7 +74,7 @@ pub struct Compiled {
     /// The graph as lowered, before the passes.
     pub lowered: Lowered,
     /// What the passes did.
-    pub report: crate::passes::Report,
+    pub report: weir_ir::passes::Report,
     /// The stack.
     pub stack: Stack,
     /// Warnings about the filters.
@@ -189,7 +189,7 @@ impl Compiler {
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
         let mut graph = lowered.graph.clone();
-        let report = crate::passes::optimize(&mut graph, &pass_options(options));
+        let report = weir_ir::passes::optimize(&mut graph, &pass_options(options));
         let optimized = Instant::now();
         let (program, native, engine) = make_program(graph, options.engine).map_err(|message| {
             let list = vec![Diagnostic::error("W0199", message)];
@@ -299,11 +299,11 @@ fn residual(predicate: &Predicate, catalog: &StackCatalog) -> Residual {
     Residual { field, value_type, program, all_differ: predicate.op == Op::Ne, negated: predicate.negated }
 }
 
-fn pass_options(options: &Options) -> crate::passes::Options {
+fn pass_options(options: &Options) -> weir_ir::passes::Options {
     let without = &options.without_passes;
     let all = without.iter().any(|p| p == "all");
-    let names = crate::passes::PASSES.iter().map(|p| p.name.to_string());
-    crate::passes::Options { without: if all { names.collect() } else { without.clone() } }
+    let names = weir_ir::passes::PASSES.iter().map(|p| p.name.to_string());
+    weir_ir::passes::Options { without: if all { names.collect() } else { without.clone() } }
 }
 
 type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);

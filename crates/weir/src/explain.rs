@@ -27,7 +27,7 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         }
     }
     text.push_str(&trie(compiled, catalog));
-    line(&mut text, "passes", &compiled.report.to_string());
+    line(&mut text, "passes", &passes(compiled));
     let (before, after) = (Size::of(&compiled.lowered.graph), Size::of(compiled.graph()));
     line(&mut text, "program", &format!("{before} → {after}"));
     let how = match (&compiled.native, &compiled.engine) {
@@ -105,7 +105,7 @@ fn layers_of(compiled: &Compiled, burst: &Burst) -> String {
     let need = weir_compile::Need { packets: true, path: true, ..weir_compile::Need::default() };
     let question = weir_compile::Question { filter, need };
     let Ok(mut lowered) = weir_compile::lower(&compiled.stack, &catalog, &[question]) else { return String::new() };
-    crate::passes::optimize(&mut lowered.graph, &crate::passes::Options::default());
+    weir_ir::passes::optimize(&mut lowered.graph, &weir_ir::passes::Options::default());
     let Ok(program) = Interpreter::new(lowered.graph) else { return String::new() };
     let mut k = weir_ir::abi::Continuation::default();
     let step = weir_ir::abi::Program::head(&program, &burst.packets[0], burst.data(0), &mut k);
@@ -114,6 +114,21 @@ fn layers_of(compiled: &Compiled, burst: &Burst) -> String {
         let _ = write!(text, "   then: {}", reason.doc());
     }
     text
+}
+
+/// What each pass did: signed numbers of what it added.
+fn passes(compiled: &Compiled) -> String {
+    let mut words = vec![];
+    for effect in &compiled.report.passes {
+        let a = effect.added;
+        let parts = [(a.blocks, "blocks"), (a.insts, "insts"), (a.loads, "loads"), (a.checks, "checks"), (a.stateful, "stateful")];
+        let shown: Vec<String> =
+            parts.iter().filter(|p| p.0 != 0).map(|(n, what)| format!("{n:+} {what}")).collect();
+        if !shown.is_empty() {
+            words.push(format!("{} {}", effect.name, shown.join(" ")));
+        }
+    }
+    words.join("   ")
 }
 
 fn line(text: &mut String, label: &str, rest: &str) {

@@ -13,7 +13,6 @@ mod drive;
 pub mod explain;
 mod flow_id;
 mod line;
-mod passes;
 mod stats;
 mod tls;
 

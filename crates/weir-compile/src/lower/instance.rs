@@ -122,10 +122,10 @@ impl Lower<'_> {
             declare("$history", VarKind::Letters(HISTORY_LETTERS_MAX), false, connections);
         }
         if protocol.sequence.is_some() {
-            declare("$seq.next", VarKind::Bits(64), two_sided, connections);
-            declare("$seq.high", VarKind::Bits(64), two_sided, connections);
-            declare("$seq.missing_bytes", VarKind::Bits(64), two_sided, connections);
-            declare("$seq.flags", VarKind::Bits(8), two_sided, connections);
+            declare("$seq.next", VarKind::Bits(64), true, connections);
+            declare("$seq.high", VarKind::Bits(64), true, connections);
+            declare("$seq.missing_bytes", VarKind::Bits(64), true, connections);
+            declare("$seq.flags", VarKind::Bits(8), true, connections);
         }
         if protocol.sequence.is_some() {
             self.declare_sequence(id, table, hands_up, delivers);

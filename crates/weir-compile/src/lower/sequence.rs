@@ -150,9 +150,8 @@ impl Lower<'_> {
             self.lower_deliver(context, gap, buf, offset, length);
         }
         // Bit 1 of the flags: something waits. Rarely so.
-        let sided = context.two_sided.then_some(side);
         let var = self.var(context.table, "$seq.flags");
-        let flags = self.b.one(Op::Get { flow, var, side: sided });
+        let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
         let two = self.b.int(2);
         let waits = self.b.binary(BinaryOp::And, flags, two);
         let waits = self.b.truth(waits);
