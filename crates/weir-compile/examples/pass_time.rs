@@ -45,8 +45,18 @@ fn main() {
             let (before, after) = (report.before, report.after);
             println!(
                 "{text:36} {name:9} {:5} µs in {} rounds  blocks {} → {}  insts {} → {}  loads {} → {}  checks {} → {}  stateful {} → {}",
-                time.as_micros(), report.rounds, before.blocks, after.blocks, before.insts, after.insts,
-                before.loads, after.loads, before.checks, after.checks, before.stateful, after.stateful,
+                time.as_micros(),
+                report.rounds,
+                before.blocks,
+                after.blocks,
+                before.insts,
+                after.insts,
+                before.loads,
+                after.loads,
+                before.checks,
+                after.checks,
+                before.stateful,
+                after.stateful,
             );
             let passes = report.passes.iter();
             let each: Vec<String> =

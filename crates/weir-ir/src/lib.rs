@@ -3,8 +3,10 @@
 //!
 //! * [`graph`]: the data structure, and the meaning of every instruction.
 //! * [`build`]: how lowering makes one, variables turned into block parameters.
-//! * `text`: prints and parses it.  `verify`: the invariants.  `interpret`: the reference meaning.
+//! * [`text`]: prints and parses it.  [`verify`]: the invariants.  [`interpret`]: the reference meaning.
 //! * `passes`: one file a pass.
+//! * What these share: [`dominators`] (order, dominance, loops), [`liveness`] (what lives across lookups),
+//!   [`range`](mod@range) (how large values get), [`lengths`] (which bytes are there), [`patterns`] (searching).
 //! * [`abi`]: the contract between a program made from a graph and whoever runs it.
 #![forbid(unsafe_code)]
 
@@ -15,6 +17,7 @@ pub mod graph;
 pub mod interpret;
 pub mod lengths;
 pub mod liveness;
+pub mod passes;
 pub mod patterns;
 pub mod range;
 #[doc(hidden)]

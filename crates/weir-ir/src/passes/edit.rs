@@ -176,11 +176,6 @@ impl Replacements {
         value
     }
 
-    /// Whether anything is replaced.
-    pub fn any(&self) -> bool {
-        self.any
-    }
-
     /// Replaces what every block reads.
     pub fn apply(&self, graph: &mut Graph) {
         if !self.any {
@@ -212,4 +207,36 @@ pub(super) fn remove_params(graph: &mut Graph, is_dropped: &[bool]) {
         blocks[at].terminator = terminator;
     }
     blocks.iter_mut().for_each(|block| block.params.retain(|p| !is_dropped[p.index()]));
+}
+
+/// Removes the blocks that the entry does not reach and numbers the others anew; whether there were any.
+pub(super) fn remove_unreachable(graph: &mut Graph) -> bool {
+    let order = Order::of(graph);
+    if order.blocks.len() == graph.blocks.len() {
+        return false;
+    }
+    let mut number = vec![NONE; graph.blocks.len()];
+    let mut next = 0;
+    for block in graph.block_ids().filter(|&block| order.is_reachable(block)) {
+        number[block.index()] = next;
+        next += 1;
+    }
+    let mut at = 0;
+    graph.blocks.retain(|_| {
+        at += 1;
+        number[at - 1] != NONE
+    });
+    renumber_blocks(graph, &number);
+    true
+}
+
+/// Every mention of a block becomes one of the block with its new number.
+pub(super) fn renumber_blocks(graph: &mut Graph, number: &[u32]) {
+    graph.entry = Block(number[graph.entry.index()]);
+    for block in &mut graph.blocks {
+        if let crate::graph::Terminator::Lookup { then, .. } = &mut block.terminator {
+            *then = Block(number[then.index()]);
+        }
+        block.terminator.for_each_target_mut(|t| t.block = Block(number[t.block.index()]));
+    }
 }

@@ -1,0 +1,289 @@
+//! An engine as plain as can be: flows in a map, sequences that follow the rules of `weir-engine` as far
+//! as programs can tell.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use weir_ir::abi::{
+    Continuation, FlowRecord, Host, KEY_WORDS, Layout, OUTS_MAX, Ordered, Program, SEQ_FORCED, SEQ_ORDERED,
+    SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
+};
+use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
+use weir_packet::{Block, DropReason, PacketMeta};
+
+const STARTED: u64 = 1;
+const QUEUED: u64 = 2;
+const RETAINED: u64 = 4;
+const WINDOW_MAX: u64 = 1 << 30;
+const PIECES_MAX: usize = 3;
+const STEPS_MAX: usize = 12;
+
+/// All that can be seen of a run from outside.
+#[derive(Debug, PartialEq)]
+pub struct Outcome {
+    /// Of each packet.
+    pub packets: Vec<PacketOutcome>,
+    /// The observed variables of the flows of observed tables, at the end.
+    pub flows: BTreeMap<(u32, [u64; KEY_WORDS]), Vec<(String, Vec<u8>)>>,
+}
+
+/// All that can be seen of a packet from outside.
+#[derive(Debug, PartialEq)]
+pub struct PacketOutcome {
+    done: Option<(u64, Option<DropReason>)>,
+    outs: Vec<u64>,
+    /// Lookups in observed tables, bytes delivered, wanted events.
+    calls: Vec<String>,
+}
+
+struct Flow {
+    id: u32,
+    swap: u32,
+    data: Vec<u8>,
+}
+
+/// Runs packets in order through a program.
+pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome {
+    let (graph, layout) = (program.graph(), program.layout());
+    let mut host = PlainHost { graph, layout, calls: vec![], kept: HashMap::new() };
+    let mut flows: BTreeMap<(u32, [u64; KEY_WORDS]), Flow> = BTreeMap::new();
+    let mut k = Continuation::default();
+    let mut ids = vec![0; graph.tables.len()];
+    let mut outcomes = vec![];
+    for (packet, frame) in packets {
+        k.outs = [0; OUTS_MAX];
+        let mut step = program.head(packet, frame, &mut k);
+        for _ in 0..STEPS_MAX {
+            let place = (k.table, k.key);
+            let is_restart = step == Step::Restart;
+            match step {
+                Step::Done(_) => break,
+                Step::Lookup => {}
+                Step::Restart => drop(flows.remove(&place)),
+            }
+            if graph.tables[k.table as usize].observed {
+                host.calls.push(format!("flow {place:?} swap {} restart {is_restart}", k.swap));
+            }
+            let is_known = flows.contains_key(&place);
+            let flow = flows.entry(place).or_insert_with(|| {
+                ids[k.table as usize] += 1;
+                let mut data = vec![0; layout.size(Table(k.table))];
+                if let Some(var) = find(graph, Table(k.table), "$wants") {
+                    data[layout.offset(var)] = 3;
+                }
+                Flow { id: ids[k.table as usize], swap: k.swap, data }
+            });
+            let responder = flow.swap != k.swap;
+            let record = FlowRecord { id: flow.id, data: &mut flow.data };
+            step = program.resume(&mut host, packet, frame, record, responder, !is_known, &mut k);
+        }
+        let done = match step {
+            Step::Done(reason) => Some((k.terms, reason)),
+            Step::Lookup | Step::Restart => None,
+        };
+        let outs = k.outs[..graph.outs.len()].to_vec();
+        outcomes.push(PacketOutcome { done, outs, calls: std::mem::take(&mut host.calls) });
+    }
+    let observed = flows.into_iter().filter(|((table, _), _)| graph.tables[*table as usize].observed);
+    let flows = observed
+        .map(|(place, flow)| (place, observed_vars(graph, layout, Table(place.0), &flow.data)))
+        .collect();
+    Outcome { packets: outcomes, flows }
+}
+
+fn find(graph: &Graph, table: Table, name: &str) -> Option<Var> {
+    graph.vars.iter().position(|v| v.table == table && v.name == name).map(|v| Var(v as u32))
+}
+
+fn observed_vars(graph: &Graph, layout: &Layout, table: Table, data: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut vars = vec![];
+    for (at, var) in graph.vars.iter().enumerate().filter(|(_, v)| v.table == table && v.observed) {
+        let bytes = match var.kind {
+            VarKind::Bits(bits) => usize::from(bits) / 8,
+            VarKind::Letters(max) => usize::from(max) + 1,
+        };
+        let start = layout.offset(Var(at as u32));
+        vars.push((var.name.clone(), data[start..start + bytes].to_vec()));
+        if var.each_side {
+            let start = start + layout.stride(table);
+            vars.push((format!("{} back", var.name), data[start..start + bytes].to_vec()));
+        }
+    }
+    vars
+}
+
+struct PlainHost<'a> {
+    graph: &'a Graph,
+    layout: &'a Layout,
+    calls: Vec<String>,
+    kept: HashMap<(Table, u32, bool), Vec<Piece>>,
+}
+
+struct Piece {
+    at: u64,
+    span: u64,
+    bytes: Ordered,
+}
+
+/// A sequence's variables of one direction.
+struct Hot<'a, 'd> {
+    host: &'a PlainHost<'a>,
+    table: Table,
+    data: &'d mut [u8],
+    side: bool,
+}
+
+impl Hot<'_, '_> {
+    fn place(&self, name: &str) -> usize {
+        let var = find(self.host.graph, self.table, name).expect("a sequence has all its variables");
+        let is_sided = self.host.graph.vars[var.index()].each_side;
+        let stride = if self.side && is_sided { self.host.layout.stride(self.table) } else { 0 };
+        self.host.layout.offset(var) + stride
+    }
+
+    fn word(&self, name: &str) -> u64 {
+        let at = self.place(name);
+        u64::from_ne_bytes(self.data[at..at + 8].try_into().expect("eight bytes"))
+    }
+
+    fn set_word(&mut self, name: &str, word: u64) {
+        let at = self.place(name);
+        self.data[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+    }
+
+    fn flags(&self) -> u64 {
+        u64::from(self.data[self.place("$seq.flags")])
+    }
+
+    fn set_flags(&mut self, flags: u64) {
+        let at = self.place("$seq.flags");
+        self.data[at] = flags as u8;
+    }
+}
+
+fn mask(decl: &SequenceDecl) -> u64 {
+    if decl.from_first { u64::MAX >> (64 - u32::from(decl.bits)) } else { u64::MAX }
+}
+
+fn slice(bytes: &[u8]) -> Slice {
+    Slice { block: Arc::new(Block { bytes: bytes.to_vec() }), offset: 0, length: bytes.len() as u32 }
+}
+
+impl Host for PlainHost<'_> {
+    fn seq_insert(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: bool,
+        at: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+        span: u64,
+        metas: &[u64],
+    ) -> (u64, u64) {
+        let decl = &self.graph.sequences[sequence.index()];
+        let (mask, table, retain) = (mask(decl), decl.table, decl.retain);
+        let key = (table, flow.id, side);
+        let mut hot = Hot { host: self, table, data: flow.data, side };
+        let _ = hot.word("$seq.missing_bytes");
+        if hot.flags() & STARTED == 0 {
+            hot.set_flags(hot.flags() | STARTED);
+            hot.set_word("$seq.next", if decl.from_first { at & mask } else { 0 });
+        }
+        let next = hot.word("$seq.next");
+        let span = span.max(claimed_bytes);
+        let forward = at.wrapping_sub(next) & mask;
+        let is_old = if decl.from_first { forward > mask >> 1 } else { at < next };
+        let old = if is_old { next.wrapping_sub(at) & mask } else { 0 };
+        let ahead = if is_old { 0 } else { forward };
+        if ahead.max(old) > WINDOW_MAX {
+            return (SEQ_OUT_OF_WINDOW, 0);
+        }
+        if span == 0 {
+            return (if ahead | old == 0 { SEQ_ORDERED } else { SEQ_QUEUED }, 0);
+        }
+        if old >= span {
+            return (SEQ_RETRANSMITTED, 0);
+        }
+        let new = span - old;
+        hot.set_word("$seq.high", hot.word("$seq.high") + if ahead == 0 { new } else { 0 });
+        if ahead == 0 && (retain || hot.flags() & QUEUED == 0) {
+            hot.set_word("$seq.next", next.wrapping_add(new) & mask);
+            if retain {
+                hot.set_flags(hot.flags() | RETAINED);
+                let piece = Ordered { bytes: slice(bytes), claimed_bytes, ..Ordered::default() };
+                self.kept.entry(key).or_default().push(Piece { at: u64::MAX, span, bytes: piece });
+            }
+            return (SEQ_ORDERED, old.min(claimed_bytes));
+        }
+        hot.set_flags(hot.flags() | QUEUED);
+        let mut words = [0; 4];
+        words.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
+        let piece = Ordered { gap_bytes: 0, bytes: slice(bytes), claimed_bytes, metas: words };
+        let kept = self.kept.entry(key).or_default();
+        kept.push(Piece { at: at & mask, span, bytes: piece });
+        (if ahead == 0 || kept.len() > PIECES_MAX { SEQ_FORCED } else { SEQ_QUEUED }, 0)
+    }
+
+    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+        let decl = &self.graph.sequences[sequence.index()];
+        let (mask, table, retain) = (mask(decl), decl.table, decl.retain);
+        let mut kept = self.kept.remove(&(table, flow.id, side)).unwrap_or_default();
+        let mut hot = Hot { host: self, table, data: flow.data, side };
+        let mut found = None;
+        if hot.flags() & QUEUED != 0 {
+            let next = hot.word("$seq.next");
+            let queued = kept.iter().filter(|p| p.at != u64::MAX).count();
+            let fits = kept.iter().position(|p| p.at == next);
+            let forced = (queued > PIECES_MAX && !retain)
+                .then(|| kept.iter().position(|p| p.at != u64::MAX))
+                .flatten();
+            if let Some(at) = fits.or(forced) {
+                let piece = kept.remove(at);
+                let gap = piece.at.wrapping_sub(next) & mask;
+                hot.set_word("$seq.next", piece.at.wrapping_add(piece.span) & mask);
+                hot.set_word("$seq.missing_bytes", hot.word("$seq.missing_bytes").wrapping_add(gap));
+                if queued == 1 {
+                    hot.set_flags(hot.flags() & !QUEUED);
+                }
+                found = Some(Ordered { gap_bytes: gap, ..piece.bytes.clone() });
+                if retain {
+                    hot.set_flags(hot.flags() | RETAINED);
+                    kept.push(Piece { at: u64::MAX, ..piece });
+                }
+            }
+        }
+        self.kept.insert((table, flow.id, side), kept);
+        found
+    }
+
+    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
+        let table = self.graph.sequences[sequence.index()].table;
+        let kept = self.kept.entry((table, flow.id, side)).or_default();
+        let whole = kept.iter().filter(|p| p.at == u64::MAX);
+        let bytes: Vec<u8> = whole.flat_map(|p| p.bytes.bytes.bytes()).copied().collect();
+        kept.retain(|p| p.at != u64::MAX);
+        let mut hot = Hot { host: self, table, data: flow.data, side };
+        hot.set_flags(hot.flags() & !RETAINED);
+        slice(&bytes)
+    }
+
+    fn deliver(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap: u64,
+        bytes: &[u8],
+        claimed: u64,
+    ) {
+        if self.graph.tables[table.index()].delivers {
+            self.calls.push(format!("deliver {table} {} {side} {gap} {bytes:02x?} of {claimed}", flow.id));
+        }
+    }
+
+    fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
+        if self.graph.events[event.index()].wanted {
+            self.calls.push(format!("emit {event} {:?} {values:?}", flow.map(|f| f.id)));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The passes: one file each, named as the pass; [`PASSES`] lists them.
+//!
+//! A pass takes a graph that [`crate::verify`] accepts and leaves one that does the same on every packet,
+//! as far as can be seen from outside: terms and reason, the packet's record, wanted events, bytes
+//! delivered, flows of observed tables and their observed variables.
+//!
+//! [`optimize`] goes round the passes until none finds anything, a few rounds at most.
+//! To add a pass: one file with `pub fn run(graph: &mut Graph) -> bool`, one line in [`PASSES`], one
+//! folder in `filetests/passes/`.
+
+mod arrange;
+mod drop_dead;
+mod edit;
+mod fold;
+mod merge;
+mod thread;
+
+use crate::graph::{Graph, Op, Terminator};
+use std::time::{Duration, Instant};
+
+/// A pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Pass {
+    /// Its name, which is its file's.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub doc: &'static str,
+    /// Runs it; whether it changed anything.
+    pub run: fn(&mut Graph) -> bool,
+    /// When.
+    pub when: When,
+}
+
+/// When a pass runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// In every round.
+    EachRound,
+    /// Once, when the rounds are over; another few rounds follow.
+    Once,
+    /// Once, after all others.
+    Last,
+}
+
+/// Every pass, in the order in which they run.
+pub const PASSES: &[Pass] = &[
+    Pass { name: "fold", doc: "computes what is constant", run: fold::run, when: When::EachRound },
+    Pass { name: "thread", doc: "goes past decisions already made", run: thread::run, when: When::EachRound },
+    Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRound },
+    Pass { name: "drop_dead", doc: "drops what nobody needs", run: drop_dead::run, when: When::EachRound },
+    Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
+];
+
+/// Rounds at most; most graphs take three.
+const ROUNDS_MAX: usize = 6;
+
+/// How to optimise.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Names of passes to leave out.
+    pub without: Vec<String>,
+}
+
+/// How much a graph holds; reachable or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    /// Blocks.
+    pub blocks: i64,
+    /// Instructions.
+    pub insts: i64,
+    /// Loads among them.
+    pub loads: i64,
+    /// Checks that bytes are there.
+    pub checks: i64,
+    /// Instructions that touch a flow or call the engine, and lookups.
+    pub stateful: i64,
+}
+
+impl Size {
+    /// Counts.
+    pub fn of(graph: &Graph) -> Self {
+        let mut size = Self { blocks: graph.blocks.len() as i64, ..Self::default() };
+        for block in &graph.blocks {
+            size.insts += block.insts.len() as i64;
+            for inst in &block.insts {
+                size.loads += i64::from(matches!(inst.op, Op::Load { .. }));
+                size.stateful += i64::from(!inst.op.is_pure() && !matches!(inst.op, Op::Store { .. }));
+            }
+            size.checks += i64::from(matches!(block.terminator, Terminator::Check { .. }));
+            size.stateful += i64::from(matches!(block.terminator, Terminator::Lookup { .. }));
+        }
+        size
+    }
+
+    fn add(&mut self, before: Size, after: Size) {
+        self.blocks += after.blocks - before.blocks;
+        self.insts += after.insts - before.insts;
+        self.loads += after.loads - before.loads;
+        self.checks += after.checks - before.checks;
+        self.stateful += after.stateful - before.stateful;
+    }
+}
+
+/// What one pass did, over all rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effect {
+    /// Its name.
+    pub name: &'static str,
+    /// How often it changed anything.
+    pub runs: u32,
+    /// What it added; negative where it removed.
+    pub added: Size,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// What the passes did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Of each pass, in the order of [`PASSES`]; left out are those that were.
+    pub passes: Vec<Effect>,
+    /// Rounds.
+    pub rounds: u32,
+    /// The graph before.
+    pub before: Size,
+    /// The graph after.
+    pub after: Size,
+}
+
+/// The pass of that name.
+pub fn pass(name: &str) -> Option<&'static Pass> {
+    PASSES.iter().find(|pass| pass.name == name)
+}
+
+/// Runs the passes until none finds anything more.
+pub fn optimize(graph: &mut Graph, options: &Options) -> Report {
+    let before = Size::of(graph);
+    let wanted = PASSES.iter().filter(|pass| !options.without.iter().any(|name| name == pass.name));
+    let effect =
+        |pass: &Pass| Effect { name: pass.name, runs: 0, added: Size::default(), time: Duration::ZERO };
+    let (passes, effects): (Vec<&Pass>, Vec<Effect>) = wanted.map(|pass| (pass, effect(pass))).unzip();
+    let mut run = Run { graph, passes, effects, size: before, rounds: 0 };
+    run.rounds();
+    if run.all(When::Once) {
+        run.rounds();
+    }
+    run.all(When::Last);
+    Report { passes: run.effects, rounds: run.rounds, before, after: run.size }
+}
+
+struct Run<'a> {
+    graph: &'a mut Graph,
+    passes: Vec<&'static Pass>,
+    effects: Vec<Effect>,
+    size: Size,
+    rounds: u32,
+}
+
+impl Run<'_> {
+    fn rounds(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            self.rounds += 1;
+            if !self.all(When::EachRound) {
+                break;
+            }
+        }
+    }
+
+    fn all(&mut self, when: When) -> bool {
+        let mut changed = false;
+        for at in 0..self.passes.len() {
+            if self.passes[at].when == when {
+                changed |= self.one(at);
+            }
+        }
+        changed
+    }
+
+    fn one(&mut self, at: usize) -> bool {
+        let start = Instant::now();
+        let changed = (self.passes[at].run)(self.graph);
+        let effect = &mut self.effects[at];
+        effect.time += start.elapsed();
+        if changed {
+            let size = Size::of(self.graph);
+            effect.runs += 1;
+            effect.added.add(self.size, size);
+            self.size = size;
+        }
+        changed
+    }
+}
