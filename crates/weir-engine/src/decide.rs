@@ -164,6 +164,12 @@ impl<S: Subscriber> Decider<S> {
         }
     }
 
+    /// Bits of the questions that are given packets.
+    #[inline]
+    pub fn packet_bits(&self) -> u64 {
+        self.packet_bits
+    }
+
     /// Some question is about streams.
     pub fn wants_streams(&self) -> bool {
         self.streams

@@ -21,7 +21,10 @@ const WANTS_BYTES: u8 = 1;
 /// Bit of `$wants`: the record.
 const WANTS_RECORD: u8 = 2;
 /// Time-out of flows whose layer declares none.
-const DEFAULT_TIMEOUT_MS: u64 = 300_000;
+const DEFAULT_TIMEOUT_MS: u32 = 300_000;
+/// Shorter ones belong to states that last briefly (unanswered, closed) and are not replaced.
+const IDLE_MS_MIN: u32 = 60_000;
+const NS_PER_MS: i64 = 1_000_000;
 
 /// A flow that was found or made for a packet.
 #[derive(Debug, Clone, Copy)]
@@ -49,12 +52,11 @@ struct TableState {
     timeout_at: Option<usize>,
     wants_at: Option<usize>,
     terms_at: Option<usize>,
+    verdict_at: Option<usize>,
     initial_wants: u8,
     delivers: bool,
     observed: bool,
     sequence: Option<Sequence>,
-    /// Time-out for which the wheel was last asked, by flow; only where it changes.
-    armed_ms: Vec<u32>,
 }
 
 /// All flows of a worker.
@@ -74,6 +76,7 @@ pub(crate) struct TailFlow<'a> {
     pub sequences: &'a mut Reassembler,
     pub wants_at: Option<usize>,
     pub terms_at: Option<usize>,
+    pub verdict_at: Option<usize>,
     pub layout: &'a Layout,
     pub key: FlowKey,
 }
@@ -103,11 +106,11 @@ impl Flows {
                     timeout_at: at("$timeout_ms"),
                     wants_at: at("$wants"),
                     terms_at: at("$terms"),
+                    verdict_at: at("$verdict"),
                     initial_wants,
                     delivers: declared.delivers,
                     observed: declared.observed,
                     sequence: graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32)),
-                    armed_ms: vec![],
                 }
             })
             .collect();
@@ -115,16 +118,22 @@ impl Flows {
         Self { tables, sequences, program, plan: Arc::clone(plan), expired: vec![] }
     }
 
+    /// Hashes the key that a program asked for.
     #[inline]
-    pub fn prefetch_bucket(&self, k: &Continuation) {
-        let flows = &self.tables[k.table as usize].flows;
-        flows.prefetch_bucket(flows.hash(&k.key));
+    pub fn hash(&self, k: &mut Continuation) {
+        k.hash = self.tables[k.table as usize].flows.hash(&k.key);
     }
 
+    /// Fetches the bucket that a key lies in; it has been hashed.
+    #[inline]
+    pub fn prefetch_bucket(&self, k: &Continuation) {
+        self.tables[k.table as usize].flows.prefetch_bucket(k.hash);
+    }
+
+    /// Fetches the entry that a key most likely has; its bucket has been fetched.
     #[inline]
     pub fn prefetch_entry(&self, k: &Continuation) {
-        let flows = &self.tables[k.table as usize].flows;
-        flows.prefetch_entry(flows.hash(&k.key));
+        self.tables[k.table as usize].flows.prefetch_entry(k.hash);
     }
 
     /// The flow that a program asked for; made where there is none. `None` where the table is full.
@@ -139,9 +148,8 @@ impl Flows {
     ) -> Option<Found> {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
-        let hash = state.flows.hash(&k.key);
         let swap = k.swap != 0;
-        if let Some(id) = state.flows.find(&k.key, hash) {
+        if let Some(id) = state.flows.find(&k.key, k.hash) {
             let (header, data) = state.flows.entry_mut(id);
             let timeout_ns = timeout_ns(&self.plan, state.timeout_at, data);
             if packet.time.0.saturating_sub(header.last_time) <= timeout_ns {
@@ -150,7 +158,7 @@ impl Flows {
             }
             self.end(table, id, EndReason::Idle, order, decider, counters);
         }
-        self.make(table, k, hash, packet, counters)
+        self.make(table, k, packet, order, decider, counters)
     }
 
     /// Ends the flow that is there and makes a new one.
@@ -163,24 +171,24 @@ impl Flows {
         counters: &mut Counters,
     ) -> Option<Found> {
         let table = Table(k.table);
-        let hash = self.tables[table.index()].flows.hash(&k.key);
-        if let Some(id) = self.tables[table.index()].flows.find(&k.key, hash) {
+        if let Some(id) = self.tables[table.index()].flows.find(&k.key, k.hash) {
             self.end(table, id, EndReason::Restart, order, decider, counters);
         }
-        self.make(table, k, hash, packet, counters)
+        self.make(table, k, packet, order, decider, counters)
     }
 
-    fn make(
+    fn make<S: Subscriber>(
         &mut self,
         table: Table,
         k: &Continuation,
-        hash: u64,
         packet: &PacketMeta,
+        order: Order,
+        decider: &mut Decider<S>,
         counters: &mut Counters,
     ) -> Option<Found> {
         let state = &mut self.tables[table.index()];
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: k.swap != 0 };
-        let Ok(id) = state.flows.insert(&k.key, hash, birth) else {
+        let Ok(id) = state.flows.insert(&k.key, k.hash, birth) else {
             counters.flow.flows_refused += 1;
             return None;
         };
@@ -192,7 +200,11 @@ impl Flows {
             if state.sessions.len() <= id.0 as usize {
                 state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
             }
-            state.sessions[id.0 as usize] = FlowSessions::default();
+        } else if let Some(at) = state.verdict_at {
+            // No bytes, no sessions.
+            let mut verdict = 0;
+            decider.sessions_over(order, (table.0, id.0), &mut verdict);
+            write_number(state.flows.entry_mut(id).1, at, 64, verdict);
         }
         Some(Found { table, id, responder: false, new: true })
     }
@@ -210,6 +222,7 @@ impl Flows {
             sequences: &mut self.sequences,
             wants_at: state.wants_at,
             terms_at: state.terms_at,
+            verdict_at: state.verdict_at,
             layout: self.program.layout(),
             key: found.key(),
         };
@@ -227,27 +240,25 @@ impl Flows {
         counters: &mut Counters,
     ) {
         let state = &mut self.tables[found.table.index()];
-        let data = state.flows.entry(found.id).1;
-        let timeout_ns = timeout_ns(&self.plan, state.timeout_at, data);
-        let millis = (timeout_ns / 1_000_000).min(i64::from(u32::MAX)) as u32;
-        if state.armed_ms.len() <= found.id.0 as usize {
-            state.armed_ms.resize(found.id.0 as usize + 1, u32::MAX);
+        let (header, data) = state.flows.entry_mut(found.id);
+        let millis = timeout_ms(&self.plan, state.timeout_at, data);
+        if found.new || millis < header.armed_ms {
+            state.wheel.schedule(found.id, now.saturating_add(i64::from(millis) * NS_PER_MS));
         }
-        let armed = &mut state.armed_ms[found.id.0 as usize];
-        if found.new || millis < *armed {
-            state.wheel.schedule(found.id, now.saturating_add(timeout_ns));
-        }
-        *armed = millis;
-        if timeout_ns == 0 {
+        header.armed_ms = millis;
+        if millis == 0 {
             self.end(found.table, found.id, EndReason::Closed, order, decider, counters);
         }
     }
 
     /// The verdict word of a flow; 0 where it has just ended.
-    #[inline]
     pub fn verdict(&self, found: Found) -> u64 {
-        let flows = &self.tables[found.table.index()].flows;
-        if flows.is_live(found.id) { flows.entry(found.id).0.verdict } else { 0 }
+        let state = &self.tables[found.table.index()];
+        if !state.flows.is_live(found.id) {
+            return 0;
+        }
+        let data = state.flows.entry(found.id).1;
+        state.verdict_at.map_or(0, |at| read_number(data, at, 64))
     }
 
     /// Number of a flow's first packet.
@@ -319,8 +330,10 @@ impl Flows {
                 data,
                 service: service.map(|p| self.plan.protocols[p].service),
             };
-            let terms = state.terms_at.map_or(0, |at| read_number(data, at, 64));
-            decider.connection(order, &view, (table.0, id.0), terms, header.verdict, reason);
+            let unconditional = self.plan.unconditional;
+            let terms = unconditional | state.terms_at.map_or(0, |at| read_number(data, at, 64));
+            let verdict = state.verdict_at.map_or(0, |at| read_number(data, at, 64));
+            decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
         }
         let state = &mut self.tables[table.index()];
         if let Some(sequence) = state.sequence {
@@ -353,6 +366,7 @@ impl Flows {
                         sequences: &mut self.sequences,
                         wants_at: state.wants_at,
                         terms_at: state.terms_at,
+                        verdict_at: state.verdict_at,
                         layout: self.program.layout(),
                         key: (table.0, id.0),
                                 };
@@ -379,6 +393,7 @@ impl Flows {
             sequences: &mut self.sequences,
             wants_at: state.wants_at,
             terms_at: state.terms_at,
+            verdict_at: state.verdict_at,
             layout: self.program.layout(),
             key: (table.0, id.0),
         };
@@ -400,15 +415,20 @@ impl Flows {
     }
 }
 
+/// A flow's time-out, milliseconds.
+#[inline]
+fn timeout_ms(plan: &Plan, at: Option<usize>, data: &[u8]) -> u32 {
+    let declared = at.map_or(DEFAULT_TIMEOUT_MS, |at| read_number(data, at, 32) as u32);
+    match plan.limits.idle_timeout_ms {
+        Some(replaced) if declared >= IDLE_MS_MIN => replaced,
+        _ => declared,
+    }
+}
+
 /// A flow's time-out, nanoseconds.
 #[inline]
 fn timeout_ns(plan: &Plan, at: Option<usize>, data: &[u8]) -> i64 {
-    let declared = at.map_or(DEFAULT_TIMEOUT_MS, |at| read_number(data, at, 32));
-    let millis = match plan.limits.idle_timeout_ms {
-        Some(replaced) if declared >= 60_000 => u64::from(replaced),
-        _ => declared,
-    };
-    millis as i64 * 1_000_000
+    i64::from(timeout_ms(plan, at, data)) * NS_PER_MS
 }
 
 /// Nothing of the flow's bytes is wanted any longer.

@@ -1,7 +1,7 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
 use crate::decide::Decider;
-use crate::flow::{FlowView, read_number};
+use crate::flow::{FlowView, read_number, write_number};
 use crate::flows::{TailFlow, stop_bytes};
 use crate::sequence::Segment;
 use crate::sessions::Yielded;
@@ -86,7 +86,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
 ) {
     let from = if side { Direction::Responder } else { Direction::Originator };
     if decider.wants_streams() {
-        let terms = flow.terms_at.map_or(0, |at| read_number(data, at, 64));
+        let terms = terms_of(flow, data, decider);
         let view = view(flow, data, program, None);
         decider.stream(order, &view, from, gap_bytes, bytes, terms);
     }
@@ -118,7 +118,11 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         sessions.finish(&mut yielded);
     }
     after_sessions(flow, data, decider, program, order, yielded);
-    decider.sessions_over(order, flow.key, &mut flow.header.verdict);
+    if let Some(at) = flow.verdict_at {
+        let mut verdict = read_number(data, at, 64);
+        decider.sessions_over(order, flow.key, &mut verdict);
+        write_number(data, at, 64, verdict);
+    }
 }
 
 fn after_sessions<S: Subscriber>(
@@ -131,26 +135,34 @@ fn after_sessions<S: Subscriber>(
 ) {
     let protocol = flow.sessions.as_ref().and_then(|s| s.protocol());
     let over = flow.sessions.as_ref().is_some_and(|s| s.is_over());
-    let terms = flow.terms_at.map_or(0, |at| read_number(data, at, 64));
+    let terms = terms_of(flow, data, decider);
+    let mut verdict = flow.verdict_at.map_or(0, |at| read_number(data, at, 64));
     let some = !yielded.is_empty();
     for session in yielded {
         let protocol = protocol.unwrap_or(0);
         let view = view(flow, data, program, Some(decider.plan.protocols[protocol].service));
         let met = decider.session(order, &view, flow.key, terms, protocol, session);
-        flow.header.verdict |= met;
-        Decider::<S>::note_session(&mut flow.header.verdict);
+        verdict |= met;
+        Decider::<S>::note_session(&mut verdict);
     }
     if some {
-        decider.settle(flow.key, flow.header.verdict, None);
+        decider.settle(flow.key, verdict, None);
     }
     if over {
-        decider.sessions_over(order, flow.key, &mut flow.header.verdict);
+        decider.sessions_over(order, flow.key, &mut verdict);
         if !decider.wants_streams() {
             stop_bytes(data, flow.wants_at);
         }
     } else if some {
         decider.release(order);
     }
+    if let Some(at) = flow.verdict_at {
+        write_number(data, at, 64, verdict);
+    }
+}
+
+fn terms_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> u64 {
+    decider.plan.unconditional | flow.terms_at.map_or(0, |at| read_number(data, at, 64))
 }
 
 fn view<'a>(

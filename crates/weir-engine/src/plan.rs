@@ -81,6 +81,8 @@ pub struct Plan {
     pub parsed: u64,
     /// The value of a column of a connection's record.
     pub connection_value: for<'a> fn(&FlowView<'a>, usize) -> Value<'a>,
+    /// Bits of terms that every packet fulfils.
+    pub unconditional: u64,
     /// Bounds.
     pub limits: Limits,
 }

@@ -46,15 +46,14 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    /// Takes a burst; `number` counts bursts over all workers.
+    /// Takes a burst; `number` counts bursts over all workers. Time has been passed to it before.
     pub fn take(&mut self, burst: &Burst, number: u64) {
-        let Some(first) = burst.packets.first() else { return };
-        self.pass_time(number, first.time.0);
         let started = Instant::now();
         for (index, packet) in burst.packets.iter().enumerate() {
             let k = &mut self.continuations[index];
             let step = self.program.head(packet, burst.data(index), k);
             if step == Step::Lookup {
+                self.flows.hash(k);
                 self.flows.prefetch_bucket(k);
             }
             self.steps[index] = step;
@@ -95,7 +94,10 @@ impl<S: Subscriber> Worker<S> {
                 Step::Done(reason) => break reason,
                 Step::Lookup if lookups == self.plan.limits.lookups_max => break Some(DropReason::NestingLimit),
                 Step::Lookup => {
-                    let k = &self.continuations[index];
+                    let k = &mut self.continuations[index];
+                    if lookups > 0 {
+                        self.flows.hash(k);
+                    }
                     found = self.flows.find(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     if found.is_none() {
@@ -116,9 +118,12 @@ impl<S: Subscriber> Worker<S> {
         };
         let terms = if reason == Some(DropReason::FlowLimit) { 0 } else { self.continuations[index].terms };
         self.count(packet, terms != 0, reason);
-        let k = &mut self.continuations[index];
+        if terms & self.decider.packet_bits() == 0 {
+            self.continuations[index].buffers.clear();
+            return;
+        }
         let flow = found.map(|f| (f.key(), self.flows.verdict(f)));
-        let counters = &mut self.counters;
+        let (k, counters) = (&mut self.continuations[index], &mut self.counters);
         self.decider.packet(order, packet, frame, &burst.block, terms, &k.outs, flow, counters);
         k.buffers.clear();
     }

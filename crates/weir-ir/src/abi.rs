@@ -131,6 +131,8 @@ pub struct Continuation {
     pub reserved: u32,
     /// A bit for every term whose packet part the packet fulfils. Valid when done.
     pub terms: u64,
+    /// The engine's hash of the key.
+    pub hash: u64,
     /// Values that live across the lookup (a buffer takes two: address or number, and length).
     pub live: [u64; LIVE_VALUES_MAX],
     /// The packet's record.
@@ -148,6 +150,7 @@ impl Default for Continuation {
             swap: 0,
             reserved: 0,
             terms: 0,
+            hash: 0,
             live: [0; LIVE_VALUES_MAX],
             outs: [0; OUTS_MAX],
             buffers: Vec::new(),

@@ -77,6 +77,8 @@ pub struct SessionProtocol {
     pub service: &'static str,
     /// One line of meaning, with the RFC.
     pub doc: &'static str,
+    /// Layers whose payload it may be: `tcp`.
+    pub transports: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).
     pub probe: fn(originator: &[u8], responder: &[u8]) -> Probe,
     /// A parser for a new connection.

@@ -210,6 +210,7 @@ impl Compiler {
             probed,
             parsed: parsed_protocols,
             connection_value: connection::connection_value,
+            unconditional: lowered.unconditional,
             limits: options.limits,
         };
         Ok(Compiled {

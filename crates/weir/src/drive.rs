@@ -157,6 +157,9 @@ fn run_one<E>(
     loop {
         match source.next_burst(&mut burst) {
             Ok(true) => {
+                if let Some(first) = burst.packets.first() {
+                    worker.pass_time(number, first.time.0);
+                }
                 worker.take(&burst, number);
                 number += 1;
             }

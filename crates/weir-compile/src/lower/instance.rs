@@ -14,7 +14,7 @@ pub const WANTS_BYTES: u64 = 1;
 /// Bit of `$wants`: the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
 /// Letters of a history.
-const HISTORY_LETTERS_MAX: u8 = 23;
+const HISTORY_LETTERS_MAX: u8 = 52;
 
 /// What lowering knows of the flow at hand.
 #[derive(Clone)]
@@ -91,13 +91,20 @@ impl Lower<'_> {
         self.layer(id).protocol.events.iter().any(|e| e.assemble) && self.stack.edges.iter().any(|e| e.from == id)
     }
 
+    /// Somebody wants the bytes in order that a layer of this name carries.
+    fn bytes_wanted(&self, layer: &str) -> bool {
+        let mut protocols = weir_sessions::PROTOCOLS.iter().enumerate();
+        let sessions = self.need.sessions;
+        self.need.streams || protocols.any(|(i, p)| sessions >> i & 1 == 1 && p.transports.contains(&layer))
+    }
+
     fn declare_table(&mut self, id: LayerId) -> Table {
         let protocol = &self.layer(id).protocol;
         let instance = protocol.instance.as_ref().expect("the caller looked");
         let two_sided = !instance.destination.is_empty();
         let table = Table(self.b.graph.tables.len() as u32);
         let hands_up = self.hands_up(id);
-        let delivers = two_sided && !hands_up && self.need.bytes() && protocol.events.iter().any(|e| e.assemble);
+        let delivers = two_sided && !hands_up && self.bytes_wanted(&protocol.name) && protocol.events.iter().any(|e| e.assemble);
         self.b.graph.tables.push(TableDecl {
             name: protocol.name.clone(),
             two_sided,
@@ -106,6 +113,8 @@ impl Lower<'_> {
         });
         self.tables.push(id);
         let connections = self.need.connections && two_sided;
+        let conditional = self.terms.terms.iter().any(|t| !t.predicates.is_empty());
+        let residue = self.terms.bits.iter().any(|b| !(b.session.is_empty() && b.connection.is_empty()));
         let mut declare = |name: &str, kind, each_side, observed| {
             self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
         };
@@ -114,12 +123,16 @@ impl Lower<'_> {
         }
         declare("$timeout_ms", VarKind::Bits(32), false, true);
         declare("$wants", VarKind::Bits(8), false, two_sided);
-        declare("$terms", VarKind::Bits(64), false, two_sided);
+        declare("$terms", VarKind::Bits(64), false, two_sided && conditional);
+        if residue {
+            declare("$verdict", VarKind::Bits(64), false, two_sided);
+        }
         if !protocol.states.is_empty() {
             declare("$state", VarKind::Bits(8), false, connections);
         }
-        if has_history(&protocol.prepare) {
-            declare("$history", VarKind::Letters(HISTORY_LETTERS_MAX), false, connections);
+        let letters = history_letters(&protocol.prepare) * 2;
+        if letters > 0 {
+            declare("$history", VarKind::Letters(letters.min(HISTORY_LETTERS_MAX)), false, connections);
         }
         if protocol.sequence.is_some() {
             declare("$seq.next", VarKind::Bits(64), true, connections);
@@ -468,10 +481,21 @@ impl Lower<'_> {
     }
 }
 
-fn has_history(statements: &[Stmt]) -> bool {
-    statements.iter().any(|s| match s {
-        Stmt::History { .. } => true,
-        Stmt::If { then, otherwise, .. } => has_history(then) || has_history(otherwise),
-        Stmt::Assign { .. } => false,
-    })
+/// How many different letters a history may get from one direction.
+fn history_letters(statements: &[Stmt]) -> u8 {
+    fn collect(statements: &[Stmt], letters: &mut Vec<char>) {
+        for statement in statements {
+            match statement {
+                Stmt::History { letter, .. } if !letters.contains(letter) => letters.push(*letter),
+                Stmt::If { then, otherwise, .. } => {
+                    collect(then, letters);
+                    collect(otherwise, letters);
+                }
+                Stmt::History { .. } | Stmt::Assign { .. } => {}
+            }
+        }
+    }
+    let mut letters = vec![];
+    collect(statements, &mut letters);
+    letters.len() as u8
 }

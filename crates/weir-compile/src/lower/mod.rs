@@ -40,6 +40,8 @@ pub struct Lowered {
     pub outs: Vec<OutValue>,
     /// The layer that each table belongs to.
     pub tables: Vec<LayerId>,
+    /// Bits that every packet fulfils.
+    pub unconditional: u64,
 }
 
 /// Lowers `questions` over `stack`.
@@ -50,8 +52,10 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     let terms = Terms::split(questions, catalog)?;
     let mut lower = Lower::new(stack, catalog, questions, terms);
     lower.run();
+    let always = lower.terms.terms.iter().filter(|t| t.predicates.is_empty());
+    let unconditional = always.fold(0, |mask, t| mask | 1 << t.bit);
     let (bits, outs, tables) = (lower.terms.bits, lower.outs, lower.tables);
-    Ok(Lowered { graph: lower.b.finish(), bits, outs, tables })
+    Ok(Lowered { graph: lower.b.finish(), bits, outs, tables, unconditional })
 }
 
 /// Two words: a number of up to 128 bits.

@@ -28,19 +28,17 @@ pub struct Header {
     pub first_time: i64,
     /// Number of its first packet in the run, from 1.
     pub first_packet: u64,
-    /// A word for whoever decides about the flow; 0 at first, the table doesn't touch it.
-    pub verdict: u64,
-    /// How many flows the table had made before this one, modulo 2³²: tells users of an id apart.
-    pub serial: u32,
+    /// Time-out for which its timer was last set, milliseconds; the table doesn't touch it.
+    pub armed_ms: u32,
     /// The sender of the first packet stands second in the key.
     pub swap: bool,
     pub(super) live: bool,
     reserved: [u8; 2],
 }
 
-/// Bytes of a header: with it in front, 48 bytes of variables make two cache lines.
+/// Bytes of a header: with it in front, 56 bytes of variables make two cache lines.
 const HEADER_BYTES: usize = size_of::<Header>();
-const _: () = assert!(HEADER_BYTES == 80 && align_of::<Header>() == 8);
+const _: () = assert!(HEADER_BYTES == 72 && align_of::<Header>() == 8);
 
 impl Header {
     /// The key.
@@ -49,14 +47,13 @@ impl Header {
     }
 
     /// A header of a flow that has just begun.
-    pub(super) fn born(key: Key, time: i64, packet: u64, swap: bool, serial: u32) -> Self {
+    pub(super) fn born(key: Key, time: i64, packet: u64, swap: bool) -> Self {
         Self {
             key,
             last_time: time,
             first_time: time,
             first_packet: packet,
             swap,
-            serial,
             live: true,
             ..Self::default()
         }

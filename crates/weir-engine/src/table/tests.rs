@@ -36,14 +36,14 @@ fn variables_of_a_new_flow_are_zero_though_its_id_was_used_before() {
     let mut table = FlowTable::new(100, 10, 1);
     let id = add(&mut table, [1; 5], 1).unwrap();
     table.entry_mut(id).1.fill(0xff);
-    table.entry_mut(id).0.verdict = 3;
+    table.entry_mut(id).0.armed_ms = 3;
     table.remove(id);
     assert!(!table.is_live(id));
     assert_eq!(find(&table, [1; 5]), None);
     let again = add(&mut table, [2; 5], 2).unwrap();
     assert_eq!(again, id);
     assert_eq!(table.entry(again).1, [0; 100]);
-    assert_eq!((table.entry(again).0.verdict, table.entry(again).0.serial), (0, 1));
+    assert_eq!(table.entry(again).0.armed_ms, 0);
 }
 
 #[test]

@@ -38,6 +38,7 @@ use crate::{Direction, Progress, Session, SessionParser, SessionProtocol};
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
     name: "tls",
     service: "ssl",
+    transports: &["tcp"],
     doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), as far as they are in clear",
     probe: probe::probe,
     parser: || Box::new(TlsParser::default()),

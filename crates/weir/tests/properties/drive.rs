@@ -1,0 +1,126 @@
+//! Runs questions over packets in memory and checks the accounts of every run.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use weir::packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
+use weir::{Ask, Compiled, Compiler, Item, Need, Options, Outcome, Shape, Want};
+
+/// A packet of a capture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Packet {
+    pub time_ns: i64,
+    pub link: LinkType,
+    pub wire_bytes: u32,
+    pub bytes: Vec<u8>,
+}
+
+impl Packet {
+    /// A whole frame; time is given to it later.
+    pub fn ethernet(bytes: Vec<u8>) -> Self {
+        Self { time_ns: 0, link: LinkType::ETHERNET, wire_bytes: bytes.len() as u32, bytes }
+    }
+
+    /// The same packet captured with this snaplen.
+    pub fn cut(mut self, snaplen: usize) -> Self {
+        self.bytes.truncate(snaplen);
+        self
+    }
+}
+
+/// Packets in memory, as a source. Bursts are of all sizes in turn.
+pub struct Memory<'a> {
+    packets: &'a [Packet],
+    at: usize,
+    bursts: usize,
+}
+
+impl<'a> Memory<'a> {
+    pub fn new(packets: &'a [Packet]) -> Self {
+        Self { packets, at: 0, bursts: 0 }
+    }
+}
+
+impl Source for Memory<'_> {
+    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        self.bursts += 1;
+        let count = [64, 1, 7, 33][self.bursts % 4].min(self.packets.len() - self.at);
+        let mut block = Block::default();
+        burst.packets.clear();
+        for packet in &self.packets[self.at..self.at + count] {
+            self.at += 1;
+            burst.packets.push(PacketMeta {
+                time: Timestamp(packet.time_ns),
+                number: self.at as u64,
+                offset: block.bytes.len() as u32,
+                captured_bytes: packet.bytes.len() as u32,
+                wire_bytes: packet.wire_bytes.max(packet.bytes.len() as u32),
+                link: packet.link,
+                interface: 0,
+            });
+            block.bytes.extend(&packet.bytes);
+        }
+        burst.block = Arc::new(block);
+        Ok(count > 0)
+    }
+}
+
+/// A question for packets, connections or handshakes.
+pub fn ask(filter: &str, want: Want) -> Ask {
+    Ask { filter: filter.to_string(), need: Need::default(), want }
+}
+
+/// Every session protocol.
+pub const ALL_SESSIONS: Want = Want::Sessions(u64::MAX >> 63);
+
+/// Runs, and checks that every packet and flow is accounted for. The items as text, in their order.
+///
+/// # Panics
+/// If the accounts do not balance.
+pub fn rows(compiler: &Compiler, compiled: &Compiled, packets: &[Packet], workers: usize) -> (Vec<String>, Outcome) {
+    let shapes = vec![Shape::default(); compiled.filters.len()];
+    let mut rows = vec![];
+    let mut each = |question: usize, item: Item| {
+        rows.push(match item {
+            Item::Packet { meta, .. } => format!("{question} packet {}", meta.number),
+            item => format!("{question} {item:?}"),
+        });
+        Ok::<(), Infallible>(())
+    };
+    let mut source = Memory::new(packets);
+    let Ok(outcome) = weir::run(compiler, compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
+    assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet was counted");
+    assert_eq!(outcome.counters.adds_up(0), Ok(()), "{:?}", outcome.counters);
+    (rows, outcome)
+}
+
+/// Compiles one question, whose filter is known to be right.
+///
+/// # Panics
+/// If it is not.
+pub fn compile(compiler: &Compiler, asks: &[Ask], options: &Options) -> Compiled {
+    compiler.compile(asks, options).unwrap_or_else(|d| panic!("{asks:?}: {:?}", d.list))
+}
+
+/// The frames of a capture file.
+///
+/// # Panics
+/// If it can't be read.
+pub fn read_capture(path: &str) -> Vec<Packet> {
+    let mut source = weir::io::source::CaptureReader::open(&[path]);
+    let mut burst = Burst::default();
+    let mut packets = vec![];
+    while source.next_burst(&mut burst).unwrap_or_else(|e| panic!("{e}")) {
+        for (index, meta) in burst.packets.iter().enumerate() {
+            packets.push(Packet {
+                time_ns: meta.time.0,
+                link: meta.link,
+                wire_bytes: meta.wire_bytes,
+                bytes: burst.data(index).to_vec(),
+            });
+        }
+    }
+    packets
+}
+
+/// The capture that the project ships.
+pub const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");

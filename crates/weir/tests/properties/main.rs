@@ -1,0 +1,23 @@
+//! Properties of the whole: they hold for any filter and any traffic. Every failure prints the seed
+//! that brings it back.
+//!
+//! * `engines`: native ≡ interpreter, optimised ≡ unoptimised.
+//! * `libpcap`: ours ≡ libpcap's, on what both can be asked.
+//! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
+//! * `workers`: the same items in the same order, whatever the number of workers.
+//! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
+//! * `corpus`: what fuzzers start from, replayed.  `shipped`: what we know of the capture that we ship.
+//!
+//! What they share: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs.
+
+mod corpus;
+mod drive;
+mod engines;
+mod filters;
+mod frames;
+mod hostile;
+mod libpcap;
+mod shipped;
+mod streams;
+mod traffic;
+mod workers;
