@@ -4,6 +4,9 @@
 
 use crate::graph::{BinaryOp, CompareOp, Graph, Inst, Meta, Op, Type, Value, VarKind};
 
+/// Sums of smaller numbers than this cannot wrap.
+const EXACT: u64 = 1 << 46;
+
 /// What rules see of a value's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Definition {
@@ -120,6 +123,7 @@ impl Facts {
                 VarKind::Bits(bits) => u64::MAX >> (64 - u32::from(bits)),
                 VarKind::Letters(_) => u64::MAX,
             },
+            Op::FromBool(_) => 1,
             op if graph.result_is_bool(op) => 1,
             _ => u64::MAX,
         }
@@ -221,7 +225,10 @@ fn chain(facts: &Facts, op: BinaryOp, a: Value, n: u64) -> Step {
     let Definition::Binary(inner, x, y) = facts.definition(a) else { return Step::Keep };
     let Some(m) = facts.constant(y) else { return Step::Keep };
     match (inner, op) {
-        (BinaryOp::Add, BinaryOp::Add) => Step::With(BinaryOp::Add, x, m.wrapping_add(n)),
+        // Where the inner sum may wrap, a check on it says something that one on `x` could not.
+        (BinaryOp::Add, BinaryOp::Add) if facts.max(x) < EXACT && m < EXACT && n < EXACT => {
+            Step::With(BinaryOp::Add, x, m + n)
+        }
         (BinaryOp::And, BinaryOp::And) => Step::With(BinaryOp::And, x, m & n),
         (BinaryOp::Or, BinaryOp::Or) => Step::With(BinaryOp::Or, x, m | n),
         (BinaryOp::Shl, BinaryOp::Shl) => Step::With(BinaryOp::Shl, x, m.saturating_add(n)),
