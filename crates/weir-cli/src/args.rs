@@ -70,6 +70,7 @@ pub struct Input {
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1)]
     pub workers: usize,
     /// End connections that have been idle for this many seconds, in place of their protocol's time-out
+    /// (those unanswered or closed go sooner); 0: connections end with the capture only
     #[arg(long, value_name = "SECONDS")]
     pub idle_timeout: Option<f64>,
     /// The most flows that each table holds

@@ -33,7 +33,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Options {
     if let Some(input) = input {
         limits.flows_max = input.flows_max.max(1);
         limits.idle_timeout_ms =
-            input.idle_timeout.map(|s| (s * 1000.0).clamp(0.0, f64::from(u32::MAX)) as u32);
+            input.idle_timeout.map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32);
     }
     Options {
         engine: match program.engine.as_str() {

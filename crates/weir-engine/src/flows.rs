@@ -43,13 +43,47 @@ impl Found {
     }
 }
 
+/// How long the flows of a table may be idle.
+#[derive(Debug, Clone, Copy)]
+struct Timeouts {
+    /// Where the flow's own time-out stands among its variables.
+    at: Option<usize>,
+    /// What replaces it, as [`crate::plan::Limits::idle_timeout_ms`] says.
+    idle_ms: Option<u32>,
+}
+
+impl Timeouts {
+    /// A time-out that never comes.
+    const NEVER_MS: u32 = u32::MAX;
+
+    /// A flow's time-out, milliseconds.
+    #[inline]
+    fn ms(self, data: &[u8]) -> u32 {
+        let declared = self.at.map_or(DEFAULT_TIMEOUT_MS, |at| read_number(data, at, 32) as u32);
+        match self.idle_ms {
+            Some(0) if declared > 0 => Self::NEVER_MS,
+            Some(replaced) if declared >= IDLE_MS_MIN => replaced,
+            _ => declared,
+        }
+    }
+
+    /// A flow's time-out, nanoseconds.
+    #[inline]
+    fn ns(self, data: &[u8]) -> i64 {
+        match self.ms(data) {
+            Self::NEVER_MS => i64::MAX,
+            millis => i64::from(millis) * NS_PER_MS,
+        }
+    }
+}
+
 /// The flows of one table.
 struct TableState {
     flows: FlowTable,
     wheel: TimerWheel,
     /// By flow; empty where the table's bytes are not wanted.
     sessions: Vec<FlowSessions>,
-    timeout_at: Option<usize>,
+    timeouts: Timeouts,
     wants_at: Option<usize>,
     terms_at: Option<usize>,
     verdict_at: Option<usize>,
@@ -103,7 +137,10 @@ impl Flows {
                     flows: FlowTable::new(layout.size(table), plan.limits.flows_max, plan.limits.seed),
                     wheel: TimerWheel::default(),
                     sessions: vec![],
-                    timeout_at: at("$timeout_ms"),
+                    timeouts: Timeouts {
+                        at: at("$timeout_ms"),
+                        idle_ms: plan.limits.idle_timeout_ms.filter(|_| declared.two_sided),
+                    },
                     wants_at: at("$wants"),
                     terms_at: at("$terms"),
                     verdict_at: at("$verdict"),
@@ -151,7 +188,7 @@ impl Flows {
         let swap = k.swap != 0;
         if let Some(id) = state.flows.find(&k.key, k.hash) {
             let (header, data) = state.flows.entry_mut(id);
-            let timeout_ns = timeout_ns(&self.plan, state.timeout_at, data);
+            let timeout_ns = state.timeouts.ns(data);
             if packet.time.0.saturating_sub(header.last_time) <= timeout_ns {
                 header.last_time = header.last_time.max(packet.time.0);
                 return Some(Found { table, id, responder: swap != header.swap, new: false });
@@ -241,9 +278,9 @@ impl Flows {
     ) {
         let state = &mut self.tables[found.table.index()];
         let (header, data) = state.flows.entry_mut(found.id);
-        let millis = timeout_ms(&self.plan, state.timeout_at, data);
+        let millis = state.timeouts.ms(data);
         if found.new || millis < header.armed_ms {
-            state.wheel.schedule(found.id, now.saturating_add(i64::from(millis) * NS_PER_MS));
+            state.wheel.schedule(found.id, now.saturating_add(state.timeouts.ns(data)));
         }
         header.armed_ms = millis;
         if millis == 0 {
@@ -271,13 +308,13 @@ impl Flows {
     pub fn expire(&mut self, now: i64) -> Vec<(i64, Table, FlowId)> {
         let mut due = vec![];
         for (index, state) in self.tables.iter_mut().enumerate() {
-            let (flows, plan, timeout_at) = (&state.flows, &self.plan, state.timeout_at);
+            let (flows, timeouts) = (&state.flows, state.timeouts);
             let deadline_of = |id: FlowId| {
                 if !flows.is_live(id) {
                     return None;
                 }
                 let (header, data) = flows.entry(id);
-                Some(header.last_time.saturating_add(timeout_ns(plan, timeout_at, data)))
+                Some(header.last_time.saturating_add(timeouts.ns(data)))
             };
             self.expired.clear();
             state.wheel.advance(now, deadline_of, &mut self.expired);
@@ -413,22 +450,6 @@ impl Flows {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
     }
-}
-
-/// A flow's time-out, milliseconds.
-#[inline]
-fn timeout_ms(plan: &Plan, at: Option<usize>, data: &[u8]) -> u32 {
-    let declared = at.map_or(DEFAULT_TIMEOUT_MS, |at| read_number(data, at, 32) as u32);
-    match plan.limits.idle_timeout_ms {
-        Some(replaced) if declared >= IDLE_MS_MIN => replaced,
-        _ => declared,
-    }
-}
-
-/// A flow's time-out, nanoseconds.
-#[inline]
-fn timeout_ns(plan: &Plan, at: Option<usize>, data: &[u8]) -> i64 {
-    i64::from(timeout_ms(plan, at, data)) * NS_PER_MS
 }
 
 /// Nothing of the flow's bytes is wanted any longer.

@@ -98,7 +98,9 @@ pub struct Limits {
     pub probe_bytes_max: usize,
     /// Lookups that one packet may cause (fragments, tunnels).
     pub lookups_max: u32,
-    /// Replaces a table's own timeouts where given, milliseconds.
+    /// Ends idle connections after this many milliseconds, in place of the time-outs that their layers
+    /// declare for idle ones (a minute and more; what is unanswered or closed goes sooner, as declared).
+    /// 0: connections end with the capture only. Fragments keep their time-outs.
     pub idle_timeout_ms: Option<u32>,
     /// Seed of the tables' hash: secret where traffic is hostile, fixed in tests.
     pub seed: u64,

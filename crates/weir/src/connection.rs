@@ -205,7 +205,13 @@ mod endpoint {
 }
 
 /// Zeek's `conn_state`.
-fn conn_state(proto: &str, endpoints: [u64; 2], packets: [u64; 2], bytes: [u64; 2], history: &str) -> &'static str {
+fn conn_state(
+    proto: &str,
+    endpoints: [u64; 2],
+    packets: [u64; 2],
+    bytes: [u64; 2],
+    history: &str,
+) -> &'static str {
     use endpoint::{CLOSED, ESTABLISHED, INACTIVE, PARTIAL, RESET, SYN_ACK_SENT, SYN_SENT};
     if proto == "udp" {
         return match (packets[0] > 0, packets[1] > 0) {
@@ -230,7 +236,8 @@ fn conn_state(proto: &str, endpoints: [u64; 2], packets: [u64; 2], bytes: [u64; 
         };
     }
     if orig == RESET {
-        let only_syn = history.starts_with('S') && !history.contains(['H', 'A', 'F', 'G', 'I', 'Q']);
+        let until_reset = history.split_once('R').map_or("", |(before, _)| before);
+        let only_syn = until_reset.starts_with('S') && !until_reset.contains(['H', 'A', 'F', 'G', 'I', 'Q']);
         return match inactive(resp) {
             true if only_syn => "RSTOS0",
             true => "OTH",

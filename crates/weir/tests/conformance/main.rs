@@ -1,0 +1,83 @@
+//! Conformance: captures that others made, against what tshark and Zeek say of them.
+//!
+//! The captures are no part of the project. `WEIR_TRACES` names their folder; without it, and without one
+//! beside the project, the test says so and passes. Beside each capture stands NAME.expect.json (tshark),
+//! beside some NAME.zeek.json. What differs is in `known.tsv` with its reason; a difference that is not, or
+//! one that is there no longer, fails the test. `WEIR_BLESS=1` writes the list anew; reasons are then due.
+//! `docs/conformance.md` sums it up.
+
+mod compare;
+mod known;
+mod ours;
+
+use compare::{Tally, array};
+use known::Known;
+use ours::Questions;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn traces() -> Option<PathBuf> {
+    let given = std::env::var_os("WEIR_TRACES").map(PathBuf::from);
+    let path = given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"));
+    if path.join("INDEX.tsv").is_file() {
+        return Some(path);
+    }
+    println!("skipped: no captures at {} (WEIR_TRACES names their folder)", path.display());
+    None
+}
+
+fn json(path: &str) -> Option<Json> {
+    let bytes = std::fs::read(path).ok()?;
+    Some(serde_json::from_slice(&bytes).expect("JSON"))
+}
+
+#[test]
+fn tshark_and_zeek_agree_but_for_what_is_explained() {
+    let Some(root) = traces() else { return };
+    let index = std::fs::read_to_string(root.join("INDEX.tsv")).expect("readable");
+    let questions = Questions::compile();
+    let mut tally = Tally::default();
+    let mut files = 0;
+    for file in index.lines().skip(1).filter_map(|l| l.split('\t').next()) {
+        let path = root.join(file);
+        let seen = questions.ask(&path);
+        let name = path.to_string_lossy();
+        let expect = json(&format!("{name}.expect.json")).expect("every capture has one");
+        compare::tshark(&mut tally, &questions, file, &seen, &expect);
+        if let Some(zeek) = json(&format!("{name}.zeek.json")) {
+            compare::zeek(&mut tally, file, &seen, array(&zeek));
+        }
+        files += 1;
+    }
+    assert!(files > 0, "the folder is there, and no capture in it");
+    judge(&tally, files);
+}
+
+fn judge(tally: &Tally, files: usize) {
+    let known = Known::read();
+    println!("{files} captures");
+    println!("| what | agree | of | differences explained by |");
+    println!("|---|---|---|---|");
+    for (category, (agreed, compared)) in &tally.counts {
+        let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
+        for difference in tally.differences.iter().filter(|d| d.1 == *category) {
+            *classes.entry(known.class(difference)).or_default() += 1;
+        }
+        let classes: Vec<String> = classes.iter().map(|(class, files)| format!("{class} {files}")).collect();
+        println!("| {category} | {agreed} | {compared} | {} |", classes.join(", "));
+    }
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        known.bless(&tally.differences);
+        return;
+    }
+    let new: Vec<_> = tally.differences.iter().filter(|d| !known.explains(d)).collect();
+    let stale = known.stale(&tally.differences);
+    for (file, category, what) in &new {
+        println!("not explained: {file}: {category}: {what}");
+    }
+    for (file, category, what) in &stale {
+        println!("no longer so: {file}: {category}: {what}");
+    }
+    assert!(new.is_empty() && stale.is_empty(), "{} new, {} no longer so", new.len(), stale.len());
+}

@@ -1,0 +1,110 @@
+//! What Weir makes of a capture: all questions in one program, so that they also share a trie.
+
+use std::path::Path;
+use weir::io::CaptureReader;
+use weir::packet::Value;
+use weir::{
+    Ask, Compiled, Compiler, Connection, Item, Limits, Need, Options, Shape, Stats, TLS_COLUMNS, Want,
+    stats_need,
+};
+
+/// What was found in one capture.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub stats: Stats,
+    pub connections: Vec<Connection>,
+    /// Rows of handshakes, as [`TLS_COLUMNS`] names them.
+    pub tls: Vec<Vec<Value<'static>>>,
+    /// Numbers of the packets that are fragments of IPv4, of IPv6, and made a datagram whole.
+    pub whole: [Vec<u64>; 2],
+    /// Faults of the source.
+    pub errors: Vec<String>,
+}
+
+/// The questions, compiled once for all captures.
+pub struct Questions {
+    compiler: Compiler,
+    compiled: Compiled,
+}
+
+const PACKETS: usize = 0;
+const CONNECTIONS: usize = 1;
+const TLS: usize = 2;
+const FRAGMENTS: usize = 3;
+
+impl Questions {
+    /// Compiles them. Connections end with the capture: tshark has no time-outs.
+    pub fn compile() -> Self {
+        let compiler = Compiler::default();
+        let ask = |filter: &str, need, want| Ask { filter: filter.to_string(), need, want };
+        let tls =
+            weir::sessions::PROTOCOLS.iter().position(|p| p.name == "tls").expect("it is in the registry");
+        let asks = [
+            ask("", stats_need(), Want::Packets),
+            ask("", Need::default(), Want::Connections),
+            ask("", Need::default(), Want::Sessions(1 << tls)),
+            ask("ip.flags.mf == 1 or ip.frag_offset > 0", stats_need(), Want::Packets),
+            ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", stats_need(), Want::Packets),
+        ];
+        let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
+        let compiled =
+            compiler.compile(&asks, &Options { limits, ..Options::default() }).expect("they are right");
+        Self { compiler, compiled }
+    }
+
+    /// Asks them of one capture.
+    pub fn ask(&self, path: &Path) -> Seen {
+        let mut seen = Seen::default();
+        let mut reader = CaptureReader::open(&[path]);
+        let mut each = |question: usize, item: Item| {
+            self.take(&mut seen, question, item);
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let shapes = [Shape::default(); 5];
+        let run = weir::run(&self.compiler, &self.compiled, &mut reader, &shapes, 1, &mut each, &mut |_| {});
+        let outcome = match run {
+            Ok(outcome) => outcome,
+            Err(never) => match never {},
+        };
+        let count = outcome.counters.packet;
+        assert_eq!(count.packets, seen.stats.packets, "every packet fulfils the empty filter");
+        seen.errors = outcome.errors.iter().map(ToString::to_string).collect();
+        seen
+    }
+
+    fn take(&self, seen: &mut Seen, question: usize, item: Item) {
+        match (question, item) {
+            (PACKETS, Item::Packet { meta, path, .. }) => seen.stats.packet(&meta, path),
+            (CONNECTIONS, Item::Connection(connection)) => seen.connections.push(*connection),
+            (TLS, Item::Session(row)) => seen.tls.push(row),
+            (version, Item::Packet { meta, path, .. }) if version >= FRAGMENTS => {
+                let name = Stats::path_name(&self.compiled.stack, path);
+                let carrier = if version == FRAGMENTS { "ip" } else { "ipv6.fraghdr" };
+                let quoted = name.contains("icmp:ip") || name.contains("icmpv6:ipv6");
+                if name.rsplit(':').next() != Some(carrier) && !quoted {
+                    seen.whole[version - FRAGMENTS].push(meta.number);
+                }
+            }
+            (_, other) => panic!("question {question} is not about {other:?}"),
+        }
+    }
+
+    /// Packets in which a layer occurs.
+    pub fn layer(&self, seen: &Seen, name: &str) -> u64 {
+        let layers = seen.stats.by_layer(&self.compiled.stack);
+        layers.iter().find(|l| l.0 == name).map_or(0, |l| l.1)
+    }
+}
+
+/// A column of a handshake's row as text; empty where absent.
+pub fn column(row: &[Value<'static>], name: &str) -> String {
+    let index = TLS_COLUMNS.iter().position(|c| c.name == name).expect("a column of the row");
+    match &row[index] {
+        Value::Absent => String::new(),
+        Value::Text(text) => text.to_string(),
+        Value::Address(address) => address.to_string(),
+        Value::Unsigned(number) => number.to_string(),
+        Value::Bool(truth) => if *truth { "T" } else { "F" }.to_string(),
+        other => format!("{other:?}"),
+    }
+}
