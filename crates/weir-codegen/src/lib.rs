@@ -50,6 +50,8 @@ pub enum CompileError {
     Unverified(String),
     /// A flow is read after the lookup of another.
     FlowAcrossLookup(Value),
+    /// More loops than a continuation counts.
+    TooManyLoops(usize),
     /// More lives across a lookup than a continuation holds.
     TooManyLive {
         /// Words.
@@ -84,6 +86,7 @@ impl fmt::Display for CompileError {
             Self::TooManyLive { words, block } => {
                 write!(f, "{words} words live across the lookup of {block}; a continuation holds fewer")
             }
+            Self::TooManyLoops(loops) => write!(f, "{loops} loops, more than a continuation counts"),
             Self::KeyTooLong(block) => write!(f, "the key of {block} is too long"),
             Self::TooManyOuts(block) => write!(f, "{block} stores beyond the packet's record"),
             Self::Pattern(why) => write!(f, "pattern: {why}"),

@@ -5,8 +5,8 @@
 //! reachable from where lookups go on. A block may be in both.
 
 use crate::CompileError;
-use weir_ir::abi::{KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
-use weir_ir::graph::{Block, Fuel, Graph, Op, Terminator, Type, Value};
+use weir_ir::abi::{FUELS_MAX, KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
+use weir_ir::graph::{Block, Graph, Op, Terminator, Type, Value};
 use weir_ir::liveness::{Liveness, lookups};
 
 /// A value that needs no place of its own: it is made anew wherever it is read.
@@ -40,8 +40,8 @@ pub(crate) struct Plan {
     pub tail: Vec<Block>,
     /// The lookups; a continuation's `resume` is an index into them.
     pub crossings: Vec<Crossing>,
-    /// Loop counters that the tail goes on with; they follow the values in the slots.
-    pub fuels: Vec<Fuel>,
+    /// Loop counters up to this one are used.
+    pub fuels: usize,
     /// By value: what it always is.
     pub known: Vec<Option<Known>>,
     /// By value: it crosses some lookup.
@@ -77,7 +77,7 @@ impl Plan {
             crossings.push(Crossing { then, values, from });
         }
         let plan = Self {
-            fuels: fuels_of(graph, &tail),
+            fuels: fuels_of(graph, head.iter().chain(&tail)),
             inputs: inputs_of(graph),
             head,
             tail,
@@ -109,7 +109,7 @@ impl Plan {
     fn hold_bounds(&self, graph: &Graph) -> Result<(), CompileError> {
         for crossing in &self.crossings {
             let words: usize = crossing.values.iter().map(|&v| Self::words(graph.type_of(v))).sum();
-            if words + self.fuels.len() > LIVE_VALUES_MAX {
+            if words > LIVE_VALUES_MAX {
                 return Err(CompileError::TooManyLive { words, block: crossing.from });
             }
         }
@@ -117,6 +117,9 @@ impl Plan {
             let data = graph.block(block);
             if matches!(&data.terminator, Terminator::Lookup { key, .. } if key.len() > KEY_WORDS) {
                 return Err(CompileError::KeyTooLong(block));
+            }
+            if self.fuels > FUELS_MAX {
+                return Err(CompileError::TooManyLoops(self.fuels));
             }
             let beyond = |op: &Op| matches!(op, Op::Store { out, .. } if out.index() >= OUTS_MAX);
             if data.insts.iter().any(|inst| beyond(&inst.op)) {
@@ -193,17 +196,12 @@ fn targets(graph: &Graph, block: Block) -> Vec<Block> {
     graph.block(block).terminator.targets().iter().map(|target| target.block).collect()
 }
 
-fn fuels_of(graph: &Graph, tail: &[Block]) -> Vec<Fuel> {
-    let mut fuels: Vec<Fuel> = tail
-        .iter()
-        .filter_map(|&block| match graph.block(block).terminator {
-            Terminator::Again { fuel, .. } => Some(fuel),
-            _ => None,
-        })
-        .collect();
-    fuels.sort_unstable();
-    fuels.dedup();
-    fuels
+fn fuels_of<'a>(graph: &Graph, blocks: impl Iterator<Item = &'a Block>) -> usize {
+    let fuel = |&block: &Block| match graph.block(block).terminator {
+        Terminator::Again { fuel, .. } => fuel.index() + 1,
+        _ => 0,
+    };
+    blocks.map(fuel).max().unwrap_or(0)
 }
 
 fn inputs_of(graph: &Graph) -> (usize, usize) {

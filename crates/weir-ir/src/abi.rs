@@ -12,6 +12,8 @@ use weir_packet::{Block, DropReason, PacketMeta};
 pub const KEY_WORDS: usize = 5;
 /// The most values that live across a lookup.
 pub const LIVE_VALUES_MAX: usize = 96;
+/// The most loops of a program.
+pub const FUELS_MAX: usize = 64;
 /// The most slots of a packet's record.
 pub const OUTS_MAX: usize = 64;
 
@@ -133,6 +135,8 @@ pub struct Continuation {
     pub terms: u64,
     /// The engine's hash of the key.
     pub hash: u64,
+    /// How often each loop has been taken for this packet.
+    pub fuels: [u32; FUELS_MAX],
     /// Values that live across the lookup (a buffer takes two: address or number, and length).
     pub live: [u64; LIVE_VALUES_MAX],
     /// The packet's record.
@@ -151,6 +155,7 @@ impl Default for Continuation {
             reserved: 0,
             terms: 0,
             hash: 0,
+            fuels: [0; FUELS_MAX],
             live: [0; LIVE_VALUES_MAX],
             outs: [0; OUTS_MAX],
             buffers: Vec::new(),

@@ -1,5 +1,5 @@
 //! Leaving for a lookup and going on after it: what lives across it is saved in the continuation, the
-//! values in the plan's order, then the counters of loops.
+//! values in the plan's order.
 
 use super::{Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
@@ -33,10 +33,6 @@ impl Lowering<'_> {
             for &value in &crossing.values {
                 let loaded = self.load_live(value, &mut slot);
                 self.define(value, loaded);
-            }
-            for fuel in &self.plan.fuels {
-                let spent = self.b.ins().load(types::I64, of_run(), k, live_offset(&mut slot));
-                self.b.def_var(self.fuels[fuel.index()], spent);
             }
             let responder = self.b.ins().band_imm_u(flags, 1);
             let responder = self.b.ins().ireduce(types::I8, responder);
@@ -78,10 +74,6 @@ impl Lowering<'_> {
                     self.store_live(bytes, &mut slot);
                 }
             }
-        }
-        for fuel in &self.plan.fuels {
-            let spent = self.b.use_var(self.fuels[fuel.index()]);
-            self.store_live(spent, &mut slot);
         }
         number
     }

@@ -20,7 +20,7 @@ use cranelift_codegen::ir::{self, AbiParam, BlockArg, InstBuilder, MemFlagsData,
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use std::mem::offset_of;
-use weir_ir::abi::Layout;
+use weir_ir::abi::{Continuation, Layout};
 use weir_ir::dominators::ControlFlow;
 use weir_ir::graph::{Block, Graph, Target, Terminator, Type, Value};
 use weir_ir::range::Ranges;
@@ -112,7 +112,6 @@ pub(crate) struct Lowering<'a> {
     blocks: Vec<Option<ir::Block>>,
     values: Vec<Parts>,
     variables: Vec<Option<[Variable; 2]>>,
-    fuels: Vec<Variable>,
     /// The array of words for calls of the host, and its size.
     words: Option<(ir::StackSlot, usize)>,
 }
@@ -166,7 +165,6 @@ impl<'a> Source<'a> {
             blocks: vec![None; self.graph.blocks.len()],
             values: vec![Parts::None; self.graph.values.len()],
             variables: vec![None; self.graph.values.len()],
-            fuels: Vec::new(),
             words: None,
         };
         lowering.declare();
@@ -188,7 +186,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Makes the blocks with their parameters, the variables and the counters.
+    /// Makes the blocks with their parameters, and the variables.
     fn declare(&mut self) {
         for &block in self.order() {
             let made = self.b.create_block();
@@ -213,15 +211,17 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        self.fuels = (0..self.graph.fuels).map(|_| self.b.declare_var(types::I64)).collect();
-        let zero = self.b.ins().iconst(types::I64, 0);
-        for &fuel in &self.fuels {
-            self.b.def_var(fuel, zero);
-        }
     }
 
     /// The head starts at the graph's entry.
     fn enter(&mut self) {
+        if self.plan.fuels > 0 {
+            let zero = self.b.ins().iconst(types::I64, 0);
+            for pair in 0..self.plan.fuels.div_ceil(2) {
+                let at = (offset_of!(Continuation, fuels) + 8 * pair) as i32;
+                self.b.ins().store(of_run(), zero, self.arguments.k, at);
+            }
+        }
         let entry = self.made(self.graph.entry);
         self.b.ins().jump(entry, &[]);
     }

@@ -28,12 +28,14 @@ impl Lowering<'_> {
                 }
             }
             Terminator::Again { fuel, max, then, otherwise } => {
-                let fuel = self.fuels[fuel.index()];
-                let spent = self.b.use_var(fuel);
+                // Counted in memory: as values, every block of every loop would carry every counter.
+                let at = (offset_of!(Continuation, fuels) + 4 * fuel.index()) as i32;
+                let k = self.arguments.k;
+                let spent = self.b.ins().load(types::I32, of_run(), k, at);
                 let more = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, spent, i64::from(*max));
-                let one = self.b.ins().uextend(types::I64, more);
+                let one = self.b.ins().uextend(types::I32, more);
                 let spent = self.b.ins().iadd(spent, one);
-                self.b.def_var(fuel, spent);
+                self.b.ins().store(of_run(), spent, k, at);
                 self.branch(more, then, otherwise);
             }
             Terminator::Lookup { table, key, swap, .. } => {

@@ -31,13 +31,12 @@ pub(super) struct Tail<'a> {
 pub(super) struct Registers {
     /// A word for every value: bools as 0 and 1, buffers packed, flows unused (there is only one).
     pub(super) values: Vec<u64>,
-    fuels: Vec<u32>,
     args: Vec<u64>,
 }
 
 impl Registers {
     pub(super) fn of(graph: &Graph) -> Self {
-        Self { values: vec![0; graph.values.len()], fuels: vec![0; graph.fuels as usize], args: vec![] }
+        Self { values: vec![0; graph.values.len()], args: vec![] }
     }
 }
 
@@ -87,7 +86,9 @@ impl<'a, 't> Run<'a, 't> {
         registers: &'a mut Registers,
         trace: Trace<'a>,
     ) -> Self {
-        registers.fuels.fill(0);
+        if tail.is_none() {
+            k.fuels.fill(0);
+        }
         Self { program, packet, record, tail, k, registers, trace }
     }
 
@@ -113,7 +114,7 @@ impl<'a, 't> Run<'a, 't> {
                     self.choose(passes, then, otherwise)
                 }
                 Terminator::Again { fuel, max, then, otherwise } => {
-                    let taken = &mut self.registers.fuels[fuel.index()];
+                    let taken = &mut self.k.fuels[fuel.index()];
                     let again = *taken < *max;
                     *taken += u32::from(again);
                     self.choose(again, then, otherwise)

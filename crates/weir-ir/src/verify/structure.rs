@@ -1,7 +1,7 @@
 //! Everything that is named exists, is defined once, and has the type that it is used with.
 
 use super::{Place, Report};
-use crate::abi::{KEY_WORDS, OUTS_MAX};
+use crate::abi::{FUELS_MAX, KEY_WORDS, OUTS_MAX};
 use crate::graph::{
     BinaryOp, Block, Graph, Op, Sequence, Table, Target, Terminator, Type, Value, Var, VarKind,
 };
@@ -280,7 +280,7 @@ impl Scope<'_, '_> {
                 self.expect(*offset, Type::Int);
             }
             Terminator::Again { fuel, .. } => {
-                self.exists(fuel, fuel.0, self.graph.fuels as usize);
+                self.exists(fuel, fuel.0, (self.graph.fuels as usize).min(FUELS_MAX));
             }
             Terminator::Lookup { table, key, swap, then } => {
                 self.exists(table, table.0, self.graph.tables.len());
