@@ -34,7 +34,7 @@ pub enum Item {
         /// Its bytes, where the question asks for frames.
         frame: Vec<u8>,
         /// Its layers (see `show`); 0 unless needed.
-        path: u64,
+        path: u128,
         /// What its layers show.
         line: String,
     },
@@ -88,7 +88,7 @@ impl Subscriber for Collector {
         let item = Item::Packet {
             meta: *packet,
             frame: if shape.frames { frame.to_vec() } else { vec![] },
-            path: outs[0],
+            path: line::path(outs),
             line: if shape.lines { line::show(&self.stack, &self.outs, outs) } else { String::new() },
         };
         self.items.push_back((order, question, item));

@@ -109,7 +109,7 @@ fn layers_of(compiled: &Compiled, burst: &Burst) -> String {
     let Ok(program) = Interpreter::new(lowered.graph) else { return String::new() };
     let mut k = weir_ir::abi::Continuation::default();
     let step = weir_ir::abi::Program::head(&program, &burst.packets[0], burst.data(0), &mut k);
-    let mut text = crate::Stats::path_name(&compiled.stack, k.outs[0]);
+    let mut text = crate::Stats::path_name(&compiled.stack, crate::line::path(&k.outs));
     if let weir_ir::abi::Step::Done(Some(reason)) = step {
         let _ = write!(text, "   then: {}", reason.doc());
     }

@@ -6,8 +6,13 @@ use weir_compile::OutValue;
 use weir_compile::lower::PATH_BITS;
 use weir_lang::model::{Expr, FieldType, LayerId, ShowPart, Stack};
 
-/// The layers of a packet, outermost first, from the path word of its record.
-pub fn layers(path: u64) -> Vec<LayerId> {
+/// The path of a packet, from its record.
+pub fn path(outs: &[u64]) -> u128 {
+    u128::from(outs[1]) << 64 | u128::from(outs[0])
+}
+
+/// The layers of a packet, outermost first, from its path.
+pub fn layers(path: u128) -> Vec<LayerId> {
     let mut layers = vec![];
     let mut left = path;
     while left != 0 {
@@ -21,7 +26,7 @@ pub fn layers(path: u64) -> Vec<LayerId> {
 /// What the layers show, innermost part last; a layer that occurs twice shows its last occurrence.
 pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
     let mut line = String::new();
-    let layers = layers(outs[0]);
+    let layers = layers(path(outs));
     for (place, layer) in layers.iter().enumerate() {
         if layers[place + 1..].contains(layer) {
             continue;

@@ -32,7 +32,7 @@ pub struct Stats {
     /// packet counts once.
     pub layers: Vec<(u64, u64)>,
     /// Packets and wire bytes by whole path of layers.
-    pub paths: HashMap<u64, (u64, u64)>,
+    pub paths: HashMap<u128, (u64, u64)>,
     /// Packets and bytes sent and received per host.
     pub hosts: HashMap<IpAddr, [u64; 4]>,
     /// Packets of hosts beyond the bound.
@@ -41,7 +41,7 @@ pub struct Stats {
 
 impl Stats {
     /// Counts a packet.
-    pub fn packet(&mut self, packet: &PacketMeta, path: u64) {
+    pub fn packet(&mut self, packet: &PacketMeta, path: u128) {
         let bytes = u64::from(packet.wire_bytes);
         self.packets += 1;
         self.wire_bytes += bytes;
@@ -85,7 +85,7 @@ impl Stats {
     }
 
     /// The path of layers as text: `eth:ip:tcp`.
-    pub fn path_name(stack: &Stack, path: u64) -> String {
+    pub fn path_name(stack: &Stack, path: u128) -> String {
         let names: Vec<&str> = line::layers(path)
             .iter()
             .map(|l| stack.layers[l.0 as usize].protocol.filter_name.as_str())

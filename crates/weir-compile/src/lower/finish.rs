@@ -42,8 +42,10 @@ impl Lower<'_> {
             self.b.seal(block);
             self.b.switch_to(block);
             if self.need.path || self.need.lines {
-                let value = self.b.read(self.path);
-                self.b.push(Op::Store { out: Out(0), value });
+                for (slot, word) in self.path.into_iter().enumerate() {
+                    let value = self.b.read(word);
+                    self.b.push(Op::Store { out: Out(slot as u32), value });
+                }
             }
             let terms = self.terms_value();
             self.b.done(terms, reason);

@@ -92,7 +92,8 @@ struct Lower<'a> {
     offset: Variable,
     end: Variable,
     quoted: Variable,
-    path: Variable,
+    /// The layers so far, innermost lowest: low and high word.
+    path: [Variable; 2],
     layers: Vec<LayerVars>,
     entries: Vec<Block>,
     /// Low and high word of what `below.NAME` means at this point.
@@ -121,8 +122,8 @@ impl<'a> Lower<'a> {
             events: n.events | q.need.events,
             dispatch: n.dispatch | q.need.dispatch,
         });
-        let [buf, offset, end, path] =
-            [Type::Buf, Type::Int, Type::Int, Type::Int].map(|ty| b.variable(ty));
+        let [buf, offset, end] = [Type::Buf, Type::Int, Type::Int].map(|ty| b.variable(ty));
+        let path = [Type::Int; 2].map(|ty| b.variable(ty));
         let quoted = b.variable(Type::Bool);
         Self {
             buf,
@@ -193,7 +194,7 @@ impl<'a> Lower<'a> {
         self.b.write(self.buf, frame);
         self.b.write(self.offset, zero);
         self.b.write(self.end, wire);
-        self.b.write(self.path, zero);
+        self.path.into_iter().for_each(|word| self.b.write(word, zero));
         let no = self.b.bool(false);
         self.b.write(self.quoted, no);
         self.lower_frame_predicates();
@@ -255,11 +256,15 @@ impl<'a> Lower<'a> {
     }
 
     fn lower_path(&mut self, id: LayerId) {
-        let (path, six) = (self.b.read(self.path), self.b.int(show::PATH_BITS));
-        let shifted = self.b.binary(BinaryOp::Shl, path, six);
+        let [low, high] = self.path.map(|word| self.b.read(word));
+        let (six, others) = (self.b.int(show::PATH_BITS), self.b.int(64 - show::PATH_BITS));
+        let carried = self.b.binary(BinaryOp::Shr, low, others);
         let number = self.b.int(u64::from(id.0) + 1);
-        let path = self.b.binary(BinaryOp::Or, shifted, number);
-        self.b.write(self.path, path);
+        for (word, value, below) in [(1, high, carried), (0, low, number)] {
+            let shifted = self.b.binary(BinaryOp::Shl, value, six);
+            let value = self.b.binary(BinaryOp::Or, shifted, below);
+            self.b.write(self.path[word], value);
+        }
     }
 
     /// From a layer's payload to the next layer.

@@ -5,7 +5,8 @@ use weir_ir::abi::OUTS_MAX;
 use weir_ir::graph::{BinaryOp, Op, Out};
 use weir_lang::model::{Expr, LayerId, ShowPart};
 
-/// Bits of one layer's number in the path word (slot 0); the last layer stands lowest, 0 ends it.
+/// Bits of one layer's number in the path (slots 0 and 1: low and high word); the last layer stands lowest,
+/// 0 ends it. Of more than 21 layers the innermost are there.
 pub const PATH_BITS: u64 = 6;
 
 /// What a slot of the packet's record holds.
@@ -23,7 +24,8 @@ pub struct OutValue {
 
 impl Lower<'_> {
     pub(super) fn declare_outs(&mut self) {
-        self.b.graph.outs.push(if self.need.dispatch { "dispatch" } else { "path" }.to_string());
+        let first: &[&str] = if self.need.dispatch { &["dispatch"] } else { &["path", "path.high"] };
+        self.b.graph.outs.extend(first.iter().map(ToString::to_string));
         if !self.need.lines {
             return;
         }
