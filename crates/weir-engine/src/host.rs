@@ -85,10 +85,15 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     claimed_bytes: u64,
 ) {
     let from = if side { Direction::Responder } else { Direction::Originator };
+    // What the capture cut off a packet is missing from the stream.
+    let cut = claimed_bytes.saturating_sub(bytes.len() as u64);
     if decider.wants_streams() {
         let terms = terms_of(flow, data, decider);
         let view = view(flow, data, program, None);
         decider.stream(order, &view, from, gap_bytes, bytes, terms);
+        if cut > 0 {
+            decider.stream(order, &view, from, cut, &[], terms);
+        }
     }
     let Some(sessions) = flow.sessions.as_mut() else { return };
     if sessions.is_over() {
@@ -97,8 +102,6 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let plan = Arc::clone(&decider.plan);
     let mut yielded: Yielded = vec![];
     sessions.take(&plan, from, gap_bytes, bytes, &mut yielded);
-    // What the capture cut off a packet is missing from the stream.
-    let cut = claimed_bytes.saturating_sub(bytes.len() as u64);
     if cut > 0 && !sessions.is_over() {
         sessions.take(&plan, from, cut, &[], &mut yielded);
     }

@@ -266,7 +266,8 @@ impl Reassembler {
         let state = &mut self.sequences[sequence.index()];
         let bytes = if state.headers_only { &[] } else { captured(segment) };
         let piece = Piece {
-            start: start - place.old,
+            // Wraps where it begins before the first number seen.
+            start: start.wrapping_sub(place.old),
             span: place.span,
             claimed_bytes: segment.claimed_bytes,
             bytes: refer(bytes, block, &self.assembly, &self.budget, &mut self.counters),

@@ -27,12 +27,12 @@ pub(super) struct Piece {
 impl Piece {
     /// The first number after it.
     pub(super) fn end(&self) -> u64 {
-        self.start + self.span
+        self.start.wrapping_add(self.span)
     }
 
     /// The part of it from `start` up to `end`, by reference.
     pub(super) fn part(&self, start: u64, end: u64) -> Piece {
-        let (from, to) = (start - self.start, end - self.start);
+        let (from, to) = (start.wrapping_sub(self.start), end.wrapping_sub(self.start));
         let captured = u64::from(self.bytes.length);
         let (first, after) = (from.min(captured), to.min(captured));
         let last = self.last && end == self.end();

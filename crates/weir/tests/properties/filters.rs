@@ -19,9 +19,32 @@ pub fn filter(random: &mut Random, catalog: &dyn Catalog, depth: u32) -> String 
 
 /// Fields that packets of these tests have often.
 const COMMON: &[&str] = &[
-    "eth", "ip", "ipv6", "tcp", "udp", "icmp", "vlan", "ip.addr", "ip.src", "ipv6.addr", "tcp.port", "tcp.srcport",
-    "udp.port", "tcp.flags.syn", "tcp.flags.ack", "ip.proto", "ip.ttl", "frame.len", "tls", "tls.handshake.extensions_server_name",
-    "conn.orig_pkts", "conn.history", "conn.proto", "frame.number", "tcp.len", "tcp.payload",
+    "eth",
+    "ip",
+    "ipv6",
+    "tcp",
+    "udp",
+    "icmp",
+    "vlan",
+    "ip.addr",
+    "ip.src",
+    "ipv6.addr",
+    "tcp.port",
+    "tcp.srcport",
+    "udp.port",
+    "tcp.flags.syn",
+    "tcp.flags.ack",
+    "ip.proto",
+    "ip.ttl",
+    "frame.len",
+    "tls",
+    "tls.handshake.extensions_server_name",
+    "conn.orig_pkts",
+    "conn.history",
+    "conn.proto",
+    "frame.number",
+    "tcp.len",
+    "tcp.payload",
 ];
 
 fn predicate(random: &mut Random, catalog: &dyn Catalog) -> String {
@@ -50,8 +73,12 @@ fn comparison(random: &mut Random, field: &FieldInfo) -> String {
         ValueType::Time => {
             format!("{name} {} \"2026-01-01 00:00:00\"", random.pick(&["<", ">="]))
         }
-        ValueType::Interval => format!("{name} {} {}", order(random), random.pick(&["0.001", "0.5", "2", "10"])),
-        ValueType::Ipv4 | ValueType::Ipv6 | ValueType::Address => address_comparison(random, name, field.value_type),
+        ValueType::Interval => {
+            format!("{name} {} {}", order(random), random.pick(&["0.001", "0.5", "2", "10"]))
+        }
+        ValueType::Ipv4 | ValueType::Ipv6 | ValueType::Address => {
+            address_comparison(random, name, field.value_type)
+        }
         ValueType::Mac => {
             let mac = random.pick(&["02:00:00:00:00:01", "02:00:00:00:00:02", "ff:ff:ff:ff:ff:ff"]);
             match random.below(3) {
@@ -85,7 +112,8 @@ fn order(random: &mut Random) -> &'static str {
 fn number_comparison(random: &mut Random, name: &str, bits: u32) -> String {
     let max = if bits == 0 || bits >= 64 { u64::MAX >> 1 } else { (1 << bits) - 1 };
     let mut number = || {
-        let common = [0, 1, 2, 3, 4, 6, 8, 17, 22, 42, 53, 58, 60, 64, 80, 255, 443, 8080, 0x0800, 0x86dd, 65_535];
+        let common =
+            [0, 1, 2, 3, 4, 6, 8, 17, 22, 42, 53, 58, 60, 64, 80, 255, 443, 8080, 0x0800, 0x86dd, 65_535];
         let number = if random.once_in(4) { random.number() } else { random.pick(&common) };
         number.min(max)
     };
@@ -94,10 +122,10 @@ fn number_comparison(random: &mut Random, name: &str, bits: u32) -> String {
         0 | 1 => format!("{name} == {a}"),
         2 => format!("{name} != {a}"),
         3 | 4 => format!("{name} {} {}", order(random), a.clamp(1, max.saturating_sub(1).max(1)).min(max)),
-        5 => format!("{name} in {{ {}..{} {c} }}", a.min(b), a.max(b)),
+        5 => format!("{name} in {{ {}..{}, {c} }}", a.min(b), a.max(b)),
         6 if bits > 1 && bits <= 32 => format!("{name} & {} == {}", b.max(1), a & b.max(1)),
         6 => format!("{name} == {b}"),
-        _ => format!("{name} in {{ {a} {b} {c} }}"),
+        _ => format!("{name} in {{ {a}, {b}, {c} }}"),
     }
 }
 
@@ -114,6 +142,6 @@ fn address_comparison(random: &mut Random, name: &str, value_type: ValueType) ->
     match random.below(4) {
         0 | 1 => format!("{name} == {a}"),
         2 => format!("{name} != {a}"),
-        _ => format!("{name} in {{ {a} {b} }}"),
+        _ => format!("{name} in {{ {a}, {b} }}"),
     }
 }

@@ -195,10 +195,15 @@ pub fn network(random: &mut Random, depth: u32) -> (u16, Vec<u8>) {
 
 /// A frame of any layers, well-formed.
 pub fn whole(random: &mut Random) -> Packet {
+    whole_within(random, 2)
+}
+
+/// A frame of any layers, well-formed, in so many tunnels at most.
+pub fn whole_within(random: &mut Random, tunnels: u32) -> Packet {
     let (mut ethertype, mut bytes) = match random.below(16) {
         0 => (0x0806, arp(random)),
         1 => (random.bits() as u16, noise(random, 60)),
-        _ => network(random, 2),
+        _ => network(random, tunnels),
     };
     if random.once_in(12) && matches!(ethertype, 0x0800 | 0x86dd) {
         return Packet { link: LinkType::RAW, ..Packet::ethernet(bytes) };
@@ -218,7 +223,12 @@ pub fn whole(random: &mut Random) -> Packet {
 
 /// A frame, perhaps with wrong bytes, cut, or mere noise.
 pub fn any(random: &mut Random) -> Packet {
-    let mut packet = whole(random);
+    let packet = whole(random);
+    damage(random, packet)
+}
+
+/// The frame, perhaps with wrong bytes, cut, or mere noise in its place.
+pub fn damage(random: &mut Random, mut packet: Packet) -> Packet {
     match random.below(8) {
         0 => {
             for _ in 0..1 + random.below(3) {

@@ -1,0 +1,79 @@
+//! For fuzzers: any filter over any packets, native code with the passes against the interpreter without.
+
+use crate::{Ask, Compiled, Compiler, Engine, Item, Options, Shape, Want, run};
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
+use weir_compile::Need;
+use weir_packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
+
+/// Packets of one input at most; one burst.
+const PACKETS_MAX: usize = 32;
+
+/// The packets of an input, in one burst.
+struct Once(Option<Burst>);
+
+impl Source for Once {
+    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        *burst = self.0.take().unwrap_or_default();
+        Ok(!burst.packets.is_empty())
+    }
+}
+
+/// Takes `bytes` as a filter, a line end, and packets: each two bytes of length (of which the upper five
+/// bits say how much longer it was on the wire) and its bytes.
+///
+/// # Panics
+/// Where the two engines differ, or packets are not accounted for.
+#[doc(hidden)]
+pub fn fuzz_program(bytes: &[u8]) {
+    static COMPILER: OnceLock<Compiler> = OnceLock::new();
+    let compiler = COMPILER.get_or_init(Compiler::default);
+    let end = bytes.iter().position(|&b| b == b'\n').unwrap_or(bytes.len());
+    let Ok(filter) = std::str::from_utf8(&bytes[..end]) else { return };
+    let burst = read_packets(bytes.get(end + 1..).unwrap_or_default());
+    let ask = |want| Ask { filter: filter.to_string(), need: Need::default(), want };
+    let asks = [ask(Want::Packets), ask(Want::Connections), ask(Want::Sessions(1))];
+    let plain =
+        Options { engine: Engine::Interpreter, without_passes: vec!["all".into()], ..Options::default() };
+    let Ok(reference) = compiler.compile(&asks, &plain) else { return };
+    let native = compiler.compile(&asks, &Options::default()).expect("it compiles for the interpreter");
+    assert_eq!(answer(compiler, &native, &burst), answer(compiler, &reference, &burst), "{filter:?}");
+}
+
+fn read_packets(mut rest: &[u8]) -> Burst {
+    let mut block = Block::default();
+    let mut packets = vec![];
+    while let [high, low, tail @ ..] = rest
+        && packets.len() < PACKETS_MAX
+    {
+        let head = u16::from_be_bytes([*high, *low]);
+        let (data, next) = tail.split_at(usize::from(head & 0x7ff).min(tail.len()));
+        rest = next;
+        let number = packets.len() as u64 + 1;
+        packets.push(PacketMeta {
+            time: Timestamp(number as i64 * 1_000_000),
+            number,
+            offset: block.bytes.len() as u32,
+            captured_bytes: data.len() as u32,
+            wire_bytes: data.len() as u32 + u32::from(head >> 11),
+            link: LinkType::ETHERNET,
+            interface: 0,
+        });
+        block.bytes.extend(data);
+    }
+    Burst { block: Arc::new(block), packets }
+}
+
+fn answer(compiler: &Compiler, compiled: &Compiled, burst: &Burst) -> Vec<String> {
+    let mut items = vec![];
+    let mut each = |question: usize, item: Item| {
+        items.push(format!("{question} {item:?}"));
+        Ok::<(), Infallible>(())
+    };
+    let mut source = Once(Some(burst.clone()));
+    let shapes = [Shape::default(); 3];
+    let Ok(outcome) = run(compiler, compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
+    assert_eq!(outcome.counters.packet.packets, burst.packets.len() as u64);
+    assert_eq!(outcome.counters.adds_up(0), Ok(()));
+    items
+}

@@ -1,0 +1,201 @@
+//! What fuzzers start from, and what they once stumbled over, replayed: `corpus/TARGET/*`.
+//!
+//! `WEIR_BLESS=1` writes the beginnings anew, from our own texts and the capture that we ship; files of
+//! other names (what a fuzzer found, named as what was wrong) stay.
+
+use crate::drive::{FIRST_LIGHT, Packet, read_capture};
+use crate::filters::filter;
+use crate::frames;
+use std::fs;
+use std::path::PathBuf;
+use weir::Compiler;
+use weir_ir::testing::Random;
+
+fn folder(target: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus")).join(target)
+}
+
+/// Runs `one` on every file of the target, in the order of their names.
+fn replay(target: &str, one: fn(&[u8])) {
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        for (name, bytes) in beginnings(target) {
+            fs::create_dir_all(folder(target)).unwrap();
+            fs::write(folder(target).join(name), bytes).unwrap();
+        }
+    }
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder(target)).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 8, "there is a corpus of {target}");
+    for path in paths {
+        println!("{}", path.file_name().unwrap().to_string_lossy());
+        one(&fs::read(&path).unwrap());
+    }
+}
+
+#[test]
+fn readers_take_any_bytes() {
+    replay("reader", weir_io::source::fuzz_reader);
+}
+
+#[test]
+fn the_language_takes_any_text() {
+    replay("lang", weir_lang::fuzz_lang);
+}
+
+#[test]
+fn filters_take_any_text() {
+    replay("filter", weir_lang::filter::fuzz_filter);
+}
+
+#[test]
+fn programs_agree_on_any_packets() {
+    replay("program", weir::fuzz_program);
+}
+
+#[test]
+fn tls_takes_any_bytes() {
+    replay("tls", weir_sessions::tls::fuzz_tls);
+}
+
+type Named = (String, Vec<u8>);
+
+fn beginnings(target: &str) -> Vec<Named> {
+    let mut random = Random::new(1);
+    match target {
+        "reader" => captures(),
+        "lang" => texts(),
+        "filter" => {
+            let catalog = Compiler::default().catalog();
+            let text =
+                |n: u64| (format!("filter-{n:02}"), filter(&mut random, &catalog, n as u32 % 4).into_bytes());
+            let mut list: Vec<Named> = (0..24).map(text).collect();
+            let bpf = [
+                "tcp port 443 and host 192.0.2.10",
+                "not (src net 10.0.0.0/8 or vlan 42)",
+                "tcp[tcpflags] & (tcp-syn|tcp-ack) == tcp-syn",
+                "portrange 20-1024 and less 100",
+            ];
+            list.extend(
+                bpf.iter().enumerate().map(|(n, text)| (format!("bpf-{n}"), text.as_bytes().to_vec())),
+            );
+            list
+        }
+        "program" => programs(&mut random),
+        _ => handshakes(),
+    }
+}
+
+/// The first frames of the shipped capture in every format that we read.
+fn captures() -> Vec<Named> {
+    let packets = &read_capture(FIRST_LIGHT)[..6];
+    let mut list = vec![];
+    for (name, magic, big) in [
+        ("pcap-micro", 0xa1b2_c3d4_u32, false),
+        ("pcap-nano", 0xa1b2_3c4d, false),
+        ("pcap-micro-big", 0xa1b2_c3d4, true),
+        ("pcap-nano-big", 0xa1b2_3c4d, true),
+    ] {
+        let word = |n: u32| if big { n.to_be_bytes() } else { n.to_le_bytes() };
+        let half = |n: u16| if big { n.to_be_bytes() } else { n.to_le_bytes() };
+        let mut file = word(magic).to_vec();
+        file.extend([half(2), half(4)].concat());
+        file.extend([word(0), word(0), word(65_535), word(1)].concat());
+        for (n, packet) in packets.iter().enumerate() {
+            let length = packet.bytes.len() as u32;
+            file.extend([word(1_700_000_000), word(n as u32), word(length), word(length)].concat());
+            file.extend(&packet.bytes);
+        }
+        let cut = file[..file.len() - 9].to_vec();
+        list.push((name.to_string(), file));
+        list.push((format!("{name}-cut"), cut));
+    }
+    let block = |kind: u32, body: &[u8]| {
+        let padding = vec![0; (4 - body.len() % 4) % 4];
+        let total = (12 + body.len() + padding.len()) as u32;
+        [&kind.to_le_bytes(), &total.to_le_bytes(), body, &padding, &total.to_le_bytes()[..]].concat()
+    };
+    let mut section = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
+    section.extend([1, 0, 0, 0]);
+    section.extend([0xff; 8]);
+    let mut file = block(0x0a0d_0d0a, &section);
+    // Ethernet, snaplen 65535, resolution of nanoseconds, end of options.
+    file.extend(block(1, &[1, 0, 0, 0, 0xff, 0xff, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]));
+    file.extend(block(5, &[0; 12]));
+    for packet in packets {
+        let length = (packet.bytes.len() as u32).to_le_bytes();
+        file.extend(block(6, &[&[0; 12], &length[..], &length, &packet.bytes].concat()));
+        file.extend(block(3, &[&length[..], &packet.bytes].concat()));
+    }
+    let cut = file[..file.len() - 5].to_vec();
+    list.push(("pcapng".into(), file));
+    list.push(("pcapng-cut".into(), cut));
+    list
+}
+
+/// The stack's own protocols, one a file.
+fn texts() -> Vec<Named> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../protocols");
+    let mut list = vec![];
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "weir") {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            list.push((name, fs::read(&path).unwrap()));
+        }
+    }
+    list
+}
+
+fn programs(random: &mut Random) -> Vec<Named> {
+    let catalog = Compiler::default().catalog();
+    let shipped = read_capture(FIRST_LIGHT);
+    (0..24)
+        .map(|n| {
+            let mut bytes = filter(random, &catalog, n as u32 % 3).into_bytes();
+            bytes.push(b'\n');
+            let start = random.below(shipped.len() as u64 - 6) as usize;
+            let made: Vec<Packet> = (0..6).map(|_| frames::any(random)).collect();
+            for packet in shipped[start..start + 4].iter().chain(&made) {
+                let length = packet.bytes.len().min(0x7ff);
+                let more = packet.wire_bytes as usize - packet.bytes.len();
+                bytes.extend((length as u16 | (more.min(31) as u16) << 11).to_be_bytes());
+                bytes.extend(&packet.bytes[..length]);
+            }
+            (format!("program-{n:02}"), bytes)
+        })
+        .collect()
+}
+
+/// The first bytes of connections of the shipped capture, in the commands that the target takes.
+fn handshakes() -> Vec<Named> {
+    let packets = read_capture(FIRST_LIGHT);
+    let mut flows: Vec<(u16, Vec<u8>)> = vec![];
+    for packet in &packets {
+        // Plain IPv4 without options is enough here.
+        let frame = &packet.bytes;
+        if frame.len() < 54 || frame[12..15] != [8, 0, 0x45] || frame[23] != 6 {
+            continue;
+        }
+        let port = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+        let (client, from_client) = if port(36) == 443 { (port(34), true) } else { (port(36), false) };
+        if port(34) != 443 && port(36) != 443 {
+            continue;
+        }
+        let end = 14 + usize::from(port(16));
+        let payload = frame.get(34 + usize::from(frame[46] >> 4) * 4..end).unwrap_or_default();
+        let index = flows.iter().position(|(port, _)| *port == client).unwrap_or_else(|| {
+            flows.push((client, vec![]));
+            flows.len() - 1
+        });
+        let commands = &mut flows[index].1;
+        for piece in payload.chunks(63) {
+            if commands.len() < 4_000 {
+                commands.push((piece.len() as u8) << 2 | u8::from(!from_client));
+                commands.extend(piece);
+            }
+        }
+    }
+    flows.retain(|(_, commands)| !commands.is_empty());
+    flows.truncate(12);
+    flows.into_iter().enumerate().map(|(n, (_, commands))| (format!("handshake-{n:02}"), commands)).collect()
+}

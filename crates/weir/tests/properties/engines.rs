@@ -1,0 +1,100 @@
+//! Native code does what the interpreter does, with the passes and without, for any filter.
+
+use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, read_capture, rows};
+use crate::filters::filter;
+use crate::frames;
+use crate::traffic::{Network, conversation, mix};
+use weir::{Ask, Compiler, Engine, Options, Want};
+use weir_ir::testing::Random;
+
+const SEEDS: u64 = 240;
+
+/// Packets that filters find something in.
+fn packets(random: &mut Random, shipped: &[Packet]) -> Vec<Packet> {
+    let mut list: Vec<Packet> = (0..60).map(|_| frames::any(random)).collect();
+    let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
+    let ports = (random.pick(&frames::PORTS), 443);
+    let talk = conversation(random, ports, network);
+    let mut talk = mix(random, &[talk]);
+    talk.truncate(60);
+    list.append(&mut talk);
+    frames::give_times(random, &mut list);
+    // Of the shipped capture some packets in a row, with their own times.
+    let start = random.below(shipped.len() as u64 - 90) as usize;
+    let mut all = shipped[start..start + 90].to_vec();
+    let shift = 1_690_000_000_000_000_000 - all[0].time_ns;
+    all.iter_mut().for_each(|p| p.time_ns += shift);
+    all.append(&mut list);
+    all
+}
+
+fn options(engine: Engine, passes: bool) -> Options {
+    Options { engine, without_passes: if passes { vec![] } else { vec!["all".into()] }, ..Options::default() }
+}
+
+/// Passes without any one of which the rows are as expected.
+fn guilty(compiler: &Compiler, asks: &[Ask], packets: &[Packet], expected: &[String]) -> Vec<&'static str> {
+    let is_right = |name: &&str| {
+        let without = vec![name.to_string()];
+        let options = Options { engine: Engine::Interpreter, without_passes: without, ..Options::default() };
+        let compiled = compiler.compile(asks, &options).unwrap();
+        rows(compiler, &compiled, packets, 1).0 == expected
+    };
+    weir_ir::passes::PASSES.iter().map(|p| p.name).filter(is_right).collect()
+}
+
+#[test]
+fn native_and_interpreter_and_passes_agree() {
+    let compiler = Compiler::default();
+    let catalog = compiler.catalog();
+    let shipped = read_capture(FIRST_LIGHT);
+    println!("seeds 0 to {}", SEEDS - 1);
+    let (mut asked, mut refused, mut matched) = (0, 0, 0);
+    for seed in 0..SEEDS {
+        let mut random = Random::new(seed);
+        let wants = [Want::Packets, Want::Connections, ALL_SESSIONS];
+        let asks: Vec<Ask> = (0..1 + random.below(3))
+            .map(|_| {
+                let depth = random.below(4) as u32;
+                let text =
+                    if random.once_in(10) { String::new() } else { filter(&mut random, &catalog, depth) };
+                ask(&text, random.pick(&wants))
+            })
+            .collect();
+        let packets = packets(&mut random, &shipped);
+        let reference = match compiler.compile(&asks, &options(Engine::Interpreter, false)) {
+            Ok(compiled) => compiled,
+            Err(diagnostics) => {
+                // Filters that can never hold, and such as grow too large, are refused.
+                refused += 1;
+                println!("seed {seed}: {asks:?}: {:?}", diagnostics.list[0].message);
+                continue;
+            }
+        };
+        asked += 1;
+        let (expected, outcome) = rows(&compiler, &reference, &packets, 1);
+        matched += usize::from(!expected.is_empty());
+        for (engine, passes) in [(Engine::Interpreter, true), (Engine::Native, false), (Engine::Native, true)]
+        {
+            let compiled = compiler.compile(&asks, &options(engine, passes)).unwrap();
+            let (got, other) = rows(&compiler, &compiled, &packets, 1);
+            let filters: Vec<(&str, Want)> = asks.iter().map(|a| (a.filter.as_str(), a.want)).collect();
+            if let Some(at) = (0..expected.len().max(got.len())).find(|&i| expected.get(i) != got.get(i)) {
+                panic!(
+                    "seed {seed}, {engine:?}, passes {passes}, {filters:#?}: row {at} is\n  {:?}\nshould be\n  {:?}\n\
+                     right without one of {:?}",
+                    got.get(at),
+                    expected.get(at),
+                    guilty(&compiler, &asks, &packets, &expected)
+                );
+            }
+            assert_eq!(
+                outcome.matched, other.matched,
+                "seed {seed}, {engine:?}, passes {passes}, {filters:#?}"
+            );
+        }
+    }
+    println!("{asked} asked, {matched} of them found something, {refused} refused");
+    assert!(asked * 10 > SEEDS * 7, "most filters are asked: {asked}");
+    assert!(matched as u64 * 2 > asked, "most find something: {matched} of {asked}");
+}

@@ -1,0 +1,154 @@
+//! Traffic that means harm: nothing panics, nothing grows without bound, all is accounted for.
+
+use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
+use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
+use weir::{Compiler, Counters, Engine, Limits, Options, Want};
+use weir_ir::testing::Random;
+
+const FLOWS_MAX: usize = 64;
+/// Address space of a table of so few flows.
+const TABLE_BYTES_MAX: usize = 20 << 20;
+
+fn any_v4(random: &mut Random) -> [u8; 4] {
+    (random.bits() as u32).to_be_bytes()
+}
+
+/// SYNs from everywhere.
+fn flood(random: &mut Random) -> Packet {
+    let segment = tcp((random.bits() as u16, 80), random.bits() as u32, 0, SYN, &[], &[]);
+    Packet::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[0]), 6, 1, 0, &[], &segment)))
+}
+
+/// Layers in layers.
+fn nest(random: &mut Random) -> Packet {
+    let segment = tcp((1, 2), 3, 4, ACK, &[], b"deep");
+    let mut bytes = ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment);
+    let mut ethertype = 0x0800;
+    for _ in 0..random.below(12) {
+        bytes = match random.below(3) {
+            0 => ipv4((V4[0], V4[1]), 4, 1, 0, &[], &bytes),
+            1 => frames::extension(4, &bytes),
+            _ => ipv4((any_v4(random), V4[1]), 4, 1, 0x2000, &[], &bytes),
+        };
+    }
+    if random.once_in(2) {
+        for place in 0..random.below(40) {
+            bytes = mpls(place as u32, place == 0, &bytes);
+            ethertype = 0x8847;
+        }
+    } else {
+        for _ in 0..random.below(40) {
+            bytes = vlan(1, ethertype, &bytes);
+            ethertype = 0x8100;
+        }
+    }
+    Packet::ethernet(ethernet(ethertype, &bytes))
+}
+
+/// Fragments that overlap, or never complete, or would be larger than any datagram.
+fn fragment(random: &mut Random) -> Packet {
+    let payload = noise(random, 40);
+    let (offset, more) = (random.below(8192) as u16, !random.once_in(5));
+    let offset = if random.once_in(3) { offset } else { offset % 8 };
+    if random.once_in(2) {
+        let place = offset | if more { 0x2000 } else { 0 };
+        let ends = (random.pick(&V4), V4[0]);
+        return Packet::ethernet(ethernet(
+            0x0800,
+            &ipv4(ends, 6, random.below(500) as u16, place, &[], &payload),
+        ));
+    }
+    let fragment = ipv6_fragment(6, offset << 3, more, random.below(500) as u32, &payload);
+    Packet::ethernet(ethernet(0x86dd, &ipv6((random.pick(&frames::V6), frames::V6[0]), 44, &fragment)))
+}
+
+/// Segments of few connections, at numbers that never fit.
+fn hole(random: &mut Random) -> Packet {
+    let payload = noise(random, 1_400);
+    let segment =
+        tcp((random.below(20) as u16, 443), random.bits() as u32 >> random.below(32), 1, ACK, &[], &payload);
+    Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
+}
+
+/// TLS records that promise much.
+fn promise(random: &mut Random) -> Packet {
+    let hello = [&[0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff, 3, 3][..], &noise(random, 900)].concat();
+    let segment = tcp((random.bits() as u16, 443), 1, 1, ACK, &[], &hello);
+    Packet::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[1]), 6, 1, 0, &[], &segment)))
+}
+
+/// Lengths that lie.
+fn lie(random: &mut Random) -> Packet {
+    let mut packet = frames::whole(random);
+    for _ in 0..1 + random.below(4) {
+        let at = random.below((packet.bytes.len() as u64).min(70)) as usize;
+        packet.bytes[at] = random.pick(&[0, 1, 4, 0x0f, 0x40, 0x4f, 0x60, 0x7f, 0x80, 0xf0, 0xff]);
+    }
+    packet
+}
+
+fn attack(random: &mut Random, packets: usize) -> Vec<Packet> {
+    let kinds: [fn(&mut Random) -> Packet; 8] =
+        [flood, nest, fragment, hole, promise, lie, frames::any, |random| {
+            Packet::ethernet(noise(random, 200))
+        }];
+    let mut list = vec![];
+    while list.len() < packets {
+        let kind = random.pick(&kinds);
+        for _ in 0..1 + random.below(200) {
+            list.push(kind(random));
+        }
+    }
+    let mut now = 1_700_000_000_000_000_000_i64;
+    for packet in &mut list {
+        // Time may stand still, and run backwards.
+        now += random.below(1_000_000) as i64 - if random.once_in(50) { 5_000_000 } else { 0 };
+        packet.time_ns = now;
+    }
+    list
+}
+
+fn counter(counters: &Counters, name: &str) -> u64 {
+    counters.iter().find(|(n, _, _)| *n == name).map_or(0, |(_, value, _)| value)
+}
+
+fn hold(engine: Engine, seeds: std::ops::Range<u64>, packets: usize) {
+    let compiler = Compiler::default();
+    let limits = Limits { flows_max: FLOWS_MAX, held_packets_max: 32, ..Limits::default() };
+    let options = Options { engine, limits, ..Options::default() };
+    let questions = [
+        vec![ask("", Want::Connections), ask("", ALL_SESSIONS)],
+        vec![ask("tls.sni contains \"a\" or conn.orig_pkts > 3", Want::Packets)],
+        vec![ask("", Want::Streams), ask("tcp.port == 443", Want::Packets)],
+    ];
+    for seed in seeds {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let packets = attack(&mut random, packets);
+        for asks in &questions {
+            let compiled = compile(&compiler, asks, &options);
+            let tables = compiled.graph().tables.len();
+            for workers in [1, 2] {
+                let (_, outcome) = rows(&compiler, &compiled, &packets, workers);
+                let counters = &outcome.counters;
+                // A table takes one chunk of address space (32 768 entries) at least.
+                let bound = (TABLE_BYTES_MAX * tables * workers) as u64;
+                assert!(outcome.table_bytes <= bound, "seed {seed}: tables take {} bytes", outcome.table_bytes);
+                let peak = counter(counters, "flows_peak");
+                assert!(peak <= (FLOWS_MAX * tables * workers) as u64, "seed {seed}: {peak} flows");
+                let full = counter(counters, "flow_limit");
+                assert!(tables == 0 || full > 0, "seed {seed}: the bound on flows was reached: {counters:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_panics_and_nothing_grows() {
+    hold(Engine::Native, 0..4, 6_000);
+}
+
+#[test]
+fn nor_in_the_interpreter() {
+    hold(Engine::Interpreter, 100..101, 3_000);
+}
