@@ -19,6 +19,7 @@
 //!
 //! What remains with the caller: between head and end of a packet, the continuation is left alone.
 
+mod code;
 mod host;
 mod lower;
 mod native;

@@ -1,5 +1,6 @@
 //! The module of machine code, its memory, and calling it.
 
+use crate::code::Code;
 use crate::host::{Bytes, Env};
 use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, RESTART, Source};
 use crate::plan::Plan;
@@ -9,13 +10,10 @@ use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, ir};
 use cranelift_frontend::FunctionBuilderContext;
-use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleError};
 use std::fmt::{self, Write as _};
-use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
 use weir_ir::graph::{Graph, Table};
 use weir_ir::patterns::Patterns;
@@ -46,30 +44,18 @@ pub struct NativeProgram {
     effort: Effort,
     /// Sets programs apart in the stamps of continuations.
     number: u32,
-    code_bytes: usize,
-    head: Head,
-    tail: Option<Tail>,
-    /// Owns the memory that `head` and `tail` lie in.
-    module: ManuallyDrop<Mutex<JITModule>>,
+    head: Code,
+    /// Compiled at once where flows are observed; otherwise when a packet first needs it, for most
+    /// never do: only fragments have a flow then.
+    tail: OnceLock<Code>,
 }
 
 impl fmt::Debug for NativeProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NativeProgram")
             .field("graph", &self.graph.name)
-            .field("code_bytes", &self.code_bytes)
+            .field("code_bytes", &self.code_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-impl Drop for NativeProgram {
-    fn drop(&mut self) {
-        // SAFETY: `module` is taken once, here.
-        let module = unsafe { ManuallyDrop::take(&mut self.module) };
-        let module = module.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: nobody runs the code, for that takes a reference to the program, and `head` and `tail`
-        // go with it.
-        unsafe { module.free_memory() };
     }
 }
 
@@ -81,37 +67,36 @@ impl NativeProgram {
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = Plan::of(&graph)?;
         let layout = Layout::of(&graph);
-        let mut module = module(isa(effort)?, &graph)?;
-
         let source = Source::new(&graph, &plan, &layout);
-        let mut code_bytes = 0;
-        let mut define = |part: Part| {
-            let signature = part.signature(module.isa().default_call_conv());
-            let id = module.declare_function(part.name(), Linkage::Export, &signature).map_err(backend)?;
-            let mut context = module.make_context();
-            let config = module.isa().frontend_config();
-            source.lower(part, &mut context.func, &mut FunctionBuilderContext::new(), config);
-            module.define_function(id, &mut context).map_err(backend)?;
-            code_bytes += context.compiled_code().map_or(0, |code| code.code_buffer().len());
-            Ok(id)
-        };
-        let head = define(Part::Head)?;
-        let tail = if plan.tail.is_empty() { None } else { Some(define(Part::Tail)?) };
-        module.finalize_definitions().map_err(backend)?;
-        let address = |id| module.get_finalized_function(id);
-        // SAFETY: the function was compiled with the signature of `Head` in the host's calling
-        // convention; its memory is freed only when the program is dropped.
-        let head = unsafe { std::mem::transmute::<*const u8, Head>(address(head)) };
-        // SAFETY: the same with `Tail`.
-        let tail = tail.map(|id| unsafe { std::mem::transmute::<*const u8, Tail>(address(id)) });
+        let head = Code::compile(Part::Head, &source, &graph, isa(effort)?)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let module = ManuallyDrop::new(Mutex::new(module));
-        Ok(Self { graph, layout, plan, patterns, effort, number, code_bytes, head, tail, module })
+        let program = Self { graph, layout, plan, patterns, effort, number, head, tail: OnceLock::new() };
+        if program.graph.tables.iter().any(|table| table.observed) && !program.plan.tail.is_empty() {
+            let _ = program.tail.set(program.compile_tail()?);
+        }
+        Ok(program)
     }
 
-    /// Bytes of machine code.
+    fn compile_tail(&self) -> Result<Code, CompileError> {
+        let source = Source::new(&self.graph, &self.plan, &self.layout);
+        Code::compile(Part::Tail, &source, &self.graph, isa(self.effort)?)
+    }
+
+    /// The tail's code.
+    ///
+    /// # Panics
+    /// Where it can't be compiled although the head could: no graph that passed the verifier and the plan
+    /// is such, and memory was to be had a moment ago.
+    fn tail(&self) -> &Code {
+        self.tail.get_or_init(|| match self.compile_tail() {
+            Ok(code) => code,
+            Err(error) => panic!("the tail of {}: {error}", self.graph.name),
+        })
+    }
+
+    /// Bytes of machine code so far.
     pub fn code_bytes(&self) -> usize {
-        self.code_bytes
+        self.head.bytes + self.tail.get().map_or(0, |code| code.bytes)
     }
 
     /// Both functions as Cranelift saw them and as it compiled them. Compiles them once more.
@@ -119,7 +104,7 @@ impl NativeProgram {
         let mut text = String::new();
         let source = Source::new(&self.graph, &self.plan, &self.layout);
         let parts = [Part::Head, Part::Tail];
-        for part in &parts[..1 + usize::from(self.tail.is_some())] {
+        for part in &parts[..1 + usize::from(!self.plan.tail.is_empty())] {
             if let Err(error) = self.write_code(&mut text, &source, *part) {
                 // It compiled before: with the same graph, processor and effort it does so again.
                 unreachable!("{}: {error}", part.name());
@@ -171,9 +156,13 @@ impl NativeProgram {
 
     fn run_head(&self, env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
         let k = env.k;
-        // SAFETY: `packet`, `frame` and what `env` refers to are borrowed until the call returns; the
-        // graph was verified, so that nothing is loaded beyond them.
-        let status = unsafe { (self.head)(env, packet, frame.as_ptr(), frame.len(), k) };
+        // SAFETY: the code was compiled with the signature of `Head` in the host's calling convention and
+        // lives as long as the program. `packet`, `frame` and what `env` refers to are borrowed until the
+        // call returns; the graph was verified, so that nothing is loaded beyond them.
+        let status = unsafe {
+            let head = std::mem::transmute::<*const u8, Head>(self.head.address);
+            head(env, packet, frame.as_ptr(), frame.len(), k)
+        };
         if let Some(fault) = env.fault.take() {
             std::panic::resume_unwind(fault);
         }
@@ -225,7 +214,7 @@ impl Program for NativeProgram {
         new: bool,
         k: &mut Continuation,
     ) -> Step {
-        let tail = self.tail.expect("a program without lookups is never resumed");
+        let tail = self.tail();
         let frame = bounded(frame);
         assert_eq!(k.reserved, self.stamp(frame), "resumed with another packet than the head ran on");
         let needed = self.layout.size(Table(k.table));
@@ -237,7 +226,10 @@ impl Program for NativeProgram {
         let k: *mut Continuation = env.k;
         // SAFETY: as in `run_head`; what the continuation holds was saved by this program for this frame,
         // and its buffers are kept in it. The flow record is long enough for all its variables.
-        let status = unsafe { tail(&mut env, packet, frame.as_ptr(), frame.len(), k, flow_data, flags) };
+        let status = unsafe {
+            let tail = std::mem::transmute::<*const u8, Tail>(tail.address);
+            tail(&mut env, packet, frame.as_ptr(), frame.len(), k, flow_data, flags)
+        };
         if let Some(fault) = env.fault.take() {
             std::panic::resume_unwind(fault);
         }
@@ -305,18 +297,6 @@ fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
     ISAS[effort as usize].get_or_init(make).clone().map_err(CompileError::UnknownProcessor)
 }
 
-fn module(isa: OwnedTargetIsa, graph: &Graph) -> Result<JITModule, CompileError> {
-    let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
-    // Address space only: pages are taken as code fills them. An instruction is some tens of bytes.
-    let things: usize = graph.blocks.iter().map(|block| 4 + block.insts.len() + block.params.len()).sum();
-    let sets: usize = graph.sets.iter().map(Vec::len).sum();
-    let reserve = (1 << 20) + 1024 * (things + sets);
-    let memory = ArenaMemoryProvider::new_with_size(reserve)
-        .map_err(|error| CompileError::NoExecutableMemory(error.to_string()))?;
-    builder.memory_provider(Box::new(memory));
-    Ok(JITModule::new(builder))
-}
-
 /// Whether memory that was written may be executed: systems that are locked down forbid it, and the
 /// module would not survive learning of it.
 fn probe_executable_memory() -> Result<(), CompileError> {
@@ -336,11 +316,4 @@ fn lines(violations: &[Violation]) -> String {
 /// What the proofs about loads take for granted of a buffer: its length is a number of 32 bits.
 fn bounded(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(BUFFER_BYTES_MAX as usize)]
-}
-
-fn backend(error: ModuleError) -> CompileError {
-    match error {
-        ModuleError::Allocation { err } => CompileError::NoExecutableMemory(err.to_string()),
-        other => CompileError::Backend(format!("{other:?}")),
-    }
 }

@@ -263,6 +263,9 @@ impl<S: Subscriber> Decider<S> {
 
     /// The flow's packets that wait: decided, where they can be.
     pub fn settle(&mut self, key: FlowKey, verdict: u64, ended: Option<u64>) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let Some(places) = self.waiting.remove(&key) else { return };
         let mut still = vec![];
         for place in places {
@@ -324,7 +327,8 @@ impl<S: Subscriber> Decider<S> {
                 self.subscriber.connection(order, bit.question, flow, reason);
             }
         }
-        for (index, protocol, session) in self.sessions.remove(&key).unwrap_or_default() {
+        let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&key) };
+        for (index, protocol, session) in sessions.unwrap_or_default() {
             if held >> index & 1 == 1 {
                 let question = plan.bits[index].question;
                 self.subscriber.session(order, question, flow, protocol, &*session);

@@ -353,7 +353,9 @@ impl Flows {
             EndReason::Restart => &mut count.flows_restarted,
             EndReason::EndOfCapture => &mut count.flows_flushed,
         } += 1;
-        self.tables[table.index()].wheel.cancel(id);
+        if reason != EndReason::EndOfCapture {
+            self.tables[table.index()].wheel.cancel(id);
+        }
         if self.tables[table.index()].observed {
             self.flush(table, id, order, decider);
             let state = &self.tables[table.index()];
@@ -380,7 +382,10 @@ impl Flows {
         if state.delivers {
             state.sessions[id.0 as usize] = FlowSessions::default();
         }
-        state.flows.remove(id);
+        // At the end of the capture the tables go as a whole.
+        if reason != EndReason::EndOfCapture {
+            state.flows.remove(id);
+        }
     }
 
     /// Hands what is left in a flow's sequences and sessions to whoever wants it.
@@ -445,7 +450,7 @@ impl Flows {
         counters.sequence.merge(self.sequences.counters());
     }
 
-    /// Flows that have not ended, and bytes that the tables take.
+    /// Flows that are there, and bytes that the tables take.
     pub fn size(&self) -> (u64, u64) {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())

@@ -29,6 +29,7 @@ pub struct Worker<S> {
     steps: Vec<Step>,
     counters: Counters,
     stages: Stages,
+    is_finished: bool,
 }
 
 impl<S: Subscriber> Worker<S> {
@@ -42,6 +43,7 @@ impl<S: Subscriber> Worker<S> {
             steps: vec![Step::Done(None); BURST_PACKETS_MAX],
             counters: Counters::default(),
             stages: Stages::default(),
+            is_finished: false,
             plan,
         }
     }
@@ -160,6 +162,7 @@ impl<S: Subscriber> Worker<S> {
 
     /// The capture is over: every flow ends.
     pub fn finish(&mut self, burst: u64) {
+        self.is_finished = true;
         for (table, id) in self.flows.all() {
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 2, at: flow as i64, flow };
@@ -182,7 +185,8 @@ impl<S: Subscriber> Worker<S> {
 
     /// Flows that have not ended, and bytes that the tables take.
     pub fn size(&self) -> (u64, u64) {
-        self.flows.size()
+        let (flows, bytes) = self.flows.size();
+        (if self.is_finished { 0 } else { flows }, bytes)
     }
 
     /// Packets and time per stage.

@@ -7,7 +7,32 @@
 
 use crate::graph::{BinaryOp, Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use weir_packet::DropReason;
+
+/// Hashes small numbers that nobody hostile chooses: a multiplication each.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct PairHasher(u64);
+
+type BuildPairHasher = BuildHasherDefault<PairHasher>;
+
+impl Hasher for PairHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.write_u64(u64::from(b)));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
 
 /// A variable of the builder; it exists only until the graph is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,9 +53,10 @@ pub struct Builder {
     pub graph: Graph,
     at: Block,
     types: Vec<Type>,
-    definitions: HashMap<(Variable, Block), Value>,
+    definitions: HashMap<(Variable, Block), Value, BuildPairHasher>,
     states: Vec<BlockState>,
-    constants: HashMap<(Op, Block), Value>,
+    /// Constants of the current block and its type: shared within it.
+    constants: HashMap<(Type, u64, Block), Value, BuildPairHasher>,
 }
 
 impl Builder {
@@ -40,9 +66,9 @@ impl Builder {
             graph,
             at: Block(0),
             types: Vec::new(),
-            definitions: HashMap::new(),
+            definitions: HashMap::default(),
             states: Vec::new(),
-            constants: HashMap::new(),
+            constants: HashMap::default(),
         };
         let entry = builder.block();
         builder.graph.entry = entry;
@@ -203,23 +229,23 @@ impl Builder {
         self.push(op)[0]
     }
 
-    fn shared(&mut self, op: Op) -> Value {
-        if let Some(&value) = self.constants.get(&(op.clone(), self.at)) {
+    fn shared(&mut self, ty: Type, word: u64, op: Op) -> Value {
+        if let Some(&value) = self.constants.get(&(ty, word, self.at)) {
             return value;
         }
-        let value = self.one(op.clone());
-        self.constants.insert((op, self.at), value);
+        let value = self.one(op);
+        self.constants.insert((ty, word, self.at), value);
         value
     }
 
     /// A number.
     pub fn int(&mut self, value: u64) -> Value {
-        self.shared(Op::Const(value))
+        self.shared(Type::Int, value, Op::Const(value))
     }
 
     /// True or false.
     pub fn bool(&mut self, value: bool) -> Value {
-        self.shared(Op::Bool(value))
+        self.shared(Type::Bool, u64::from(value), Op::Bool(value))
     }
 
     /// Arithmetic.
