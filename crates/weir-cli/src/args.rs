@@ -1,7 +1,8 @@
 //! The command line.
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +24,19 @@ pub struct Args {
     /// What is asked.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Args {
+    /// The arguments of this run of the command, the filter told from the files before it.
+    pub fn read() -> Self {
+        let mut args = Self::parse();
+        match &mut args.command {
+            Command::Flows(ask) | Command::Tls(ask) | Command::Stats(ask) | Command::Streams(ask) => ask.settle(),
+            Command::Packets(packets) => packets.ask.settle(),
+            Command::Fields(_) | Command::Explain(_) | Command::Check(_) => {}
+        }
+        args
+    }
 }
 
 /// What is asked.
@@ -58,12 +72,31 @@ pub struct Ask {
     pub output: Output,
 }
 
+/// Endings by which a name is taken for a file's even where there is no such file.
+const CAPTURE_ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
+
+impl Ask {
+    /// `-r` takes as many words as follow, so `-r a.pcap b.pcap 'tcp'` gives it the filter, too: the last of
+    /// several words is the filter where none stands elsewhere, unless a file has that name or it looks like
+    /// a capture's.
+    fn settle(&mut self) {
+        let files = &mut self.input.read;
+        let Some(last) = files.last().map(Path::new) else { return };
+        let ending = last.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        let is_file = last.as_os_str() == "-" || last.exists() || CAPTURE_ENDINGS.contains(&ending);
+        if self.filter.is_some() || files.len() < 2 || is_file {
+            return;
+        }
+        self.filter = files.pop().map(|word| word.to_string_lossy().into_owned());
+    }
+}
+
 /// Where packets come from, and how the program is made.
 #[derive(ClapArgs, Clone)]
 pub struct Input {
     /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), `-` for standard input
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., required = true)]
-    pub read: Vec<PathBuf>,
+    pub read: Vec<OsString>,
     #[command(flatten)]
     pub program: Program,
     /// Workers; rows come out in the same order whatever their number

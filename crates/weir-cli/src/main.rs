@@ -11,14 +11,13 @@ mod failure;
 mod input;
 mod output;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = args::Args::read();
     match command::run(&args.command) {
         Ok(status) => status,
         Err(failure) => failure.report(),
