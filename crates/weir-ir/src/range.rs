@@ -35,12 +35,12 @@ impl Ranges {
                         raise(&mut ranges.0[result.index()], max, false);
                     }
                 }
-                for target in data.terminator.targets() {
+                data.terminator.for_each_target(|target| {
                     for (param, arg) in graph.block(target.block).params.iter().zip(&target.args) {
                         let max = ranges.0[arg.index()];
                         raise(&mut ranges.0[param.index()], max, true);
                     }
-                }
+                });
                 if let Terminator::Lookup { then, .. } = data.terminator {
                     ranges.set_handed(graph, then);
                 }

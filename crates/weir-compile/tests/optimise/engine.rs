@@ -17,13 +17,16 @@ const WINDOW_MAX: u64 = 1 << 30;
 const PIECES_MAX: usize = 3;
 const STEPS_MAX: usize = 12;
 
+/// A table and a key in it.
+type Key = (u32, [u64; KEY_WORDS]);
+
 /// All that can be seen of a run from outside.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
     /// Of each packet.
     pub packets: Vec<PacketOutcome>,
     /// The observed variables of the flows of observed tables, at the end.
-    pub flows: BTreeMap<(u32, [u64; KEY_WORDS]), Vec<(String, Vec<u8>)>>,
+    pub flows: BTreeMap<Key, Vec<(String, Vec<u8>)>>,
 }
 
 /// All that can be seen of a packet from outside.
@@ -45,7 +48,7 @@ struct Flow {
 pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome {
     let (graph, layout) = (program.graph(), program.layout());
     let mut host = PlainHost { graph, layout, calls: vec![], kept: HashMap::new() };
-    let mut flows: BTreeMap<(u32, [u64; KEY_WORDS]), Flow> = BTreeMap::new();
+    let mut flows: BTreeMap<Key, Flow> = BTreeMap::new();
     let mut k = Continuation::default();
     let mut ids = vec![0; graph.tables.len()];
     let mut outcomes = vec![];

@@ -216,11 +216,8 @@ pub(super) fn remove_unreachable(graph: &mut Graph) -> bool {
         return false;
     }
     let mut number = vec![NONE; graph.blocks.len()];
-    let mut next = 0;
-    for block in graph.block_ids().filter(|&block| order.is_reachable(block)) {
-        number[block.index()] = next;
-        next += 1;
-    }
+    let reachable = graph.block_ids().filter(|&block| order.is_reachable(block));
+    reachable.enumerate().for_each(|(new, block)| number[block.index()] = new as u32);
     let mut at = 0;
     graph.blocks.retain(|_| {
         at += 1;

@@ -3,11 +3,11 @@
 //! Sparse conditional constant propagation (Wegman, Zadeck 1991): everything is taken to be constant and
 //! every block unreachable until shown otherwise, so constants that only hold because a branch is never
 //! taken are found as well. Where the answer stands, the graph is rewritten in one walk, and what is left is
-//! simplified by [`simplify`]. Parameters that are the same whoever comes give way to what they are.
+//! simplified by [`simplify`].
 
 mod simplify;
 
-use super::edit::{NONE, Order, Replacements, remove_params};
+use super::edit::{Order, Replacements, remove_params};
 use crate::graph::{BinaryOp, Block, Graph, Inst, Op, Target, Terminator, Type, Value};
 use crate::interpret::member;
 use simplify::{Facts, Step};
@@ -49,7 +49,6 @@ pub fn run(graph: &mut Graph) -> bool {
             rewrite.block(graph, &solution, block);
         }
     }
-    rewrite.params(graph, &order, &solution);
     rewrite.replacements.apply(graph);
     rewrite.is_dropped.resize(graph.values.len(), false);
     if rewrite.is_dropped.contains(&true) {
@@ -308,39 +307,6 @@ impl Rewrite {
         }
         self.is_dropped[param.index()] = true;
         self.changed = true;
-    }
-
-    /// Parameters that are handed the same value on every edge (or themselves, round a loop).
-    fn params(&mut self, graph: &Graph, order: &Order, solution: &Solution) {
-        const MANY: u32 = NONE - 1;
-        let is_dropped = |this: &Self, v: Value| this.is_dropped.get(v.index()) == Some(&true);
-        loop {
-            let mut only = vec![NONE; graph.values.len()];
-            for &block in order.blocks.iter().filter(|b| solution.is_executed[b.index()]) {
-                graph.block(block).terminator.for_each_target(|target| {
-                    for (&param, &arg) in graph.block(target.block).params.iter().zip(&target.args) {
-                        let arg = self.replacements.of(arg);
-                        let slot = &mut only[param.index()];
-                        if arg == param || *slot == arg.0 {
-                            continue;
-                        }
-                        *slot = if *slot == NONE { arg.0 } else { MANY };
-                    }
-                });
-            }
-            let mut found = false;
-            for (at, &with) in only.iter().enumerate().filter(|&(_, &with)| with < MANY) {
-                let (param, with) = (Value(at as u32), self.replacements.of(Value(with)));
-                if param != with && !is_dropped(self, param) {
-                    self.replacements.replace(param, with);
-                    self.drop_param(param);
-                    found = true;
-                }
-            }
-            if !found {
-                return;
-            }
-        }
     }
 }
 

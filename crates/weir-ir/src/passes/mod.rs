@@ -47,16 +47,16 @@ pub enum When {
 
 /// Every pass, in the order in which they run.
 pub const PASSES: &[Pass] = &[
-    Pass { name: "fold", doc: "computes what is constant", run: fold::run, when: When::EachRound },
     Pass {
         name: "copies",
         doc: "drops parameters that always hold one value",
         run: copies::run,
         when: When::EachRound,
     },
+    Pass { name: "fold", doc: "computes what is constant", run: fold::run, when: When::EachRound },
+    Pass { name: "drop_dead", doc: "drops what nobody needs", run: drop_dead::run, when: When::EachRound },
     Pass { name: "thread", doc: "goes past decisions already made", run: thread::run, when: When::EachRound },
     Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRound },
-    Pass { name: "drop_dead", doc: "drops what nobody needs", run: drop_dead::run, when: When::EachRound },
     Pass { name: "share", doc: "computes nothing twice", run: share::run, when: When::EachRound },
     Pass { name: "switch", doc: "asks a number once", run: switch::run, when: When::EachRound },
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
@@ -150,7 +150,8 @@ pub fn optimize(graph: &mut Graph, options: &Options) -> Report {
     let effect =
         |pass: &Pass| Effect { name: pass.name, runs: 0, added: Size::default(), time: Duration::ZERO };
     let (passes, effects): (Vec<&Pass>, Vec<Effect>) = wanted.map(|pass| (pass, effect(pass))).unzip();
-    let mut run = Run { graph, passes, effects, size: before, rounds: 0 };
+    let fresh = vec![None; passes.len()];
+    let mut run = Run { graph, passes, effects, size: before, rounds: 0, version: 0, seen: fresh };
     run.rounds();
     if run.all(When::Once) {
         run.rounds();
@@ -165,6 +166,10 @@ struct Run<'a> {
     effects: Vec<Effect>,
     size: Size,
     rounds: u32,
+    /// Counts changes of the graph.
+    version: u32,
+    /// By pass the version in which it found nothing.
+    seen: Vec<Option<u32>>,
 }
 
 impl Run<'_> {
@@ -188,6 +193,9 @@ impl Run<'_> {
     }
 
     fn one(&mut self, at: usize) -> bool {
+        if self.seen[at] == Some(self.version) {
+            return false;
+        }
         let start = Instant::now();
         let changed = (self.passes[at].run)(self.graph);
         let effect = &mut self.effects[at];
@@ -197,6 +205,9 @@ impl Run<'_> {
             effect.runs += 1;
             effect.added.add(self.size, size);
             self.size = size;
+            self.version += 1;
+        } else {
+            self.seen[at] = Some(self.version);
         }
         changed
     }

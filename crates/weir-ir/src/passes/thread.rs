@@ -47,10 +47,10 @@ pub fn run(graph: &mut Graph) -> bool {
 /// Whether a copy of a block is cheap, and nobody but the block reads what it defines.
 fn is_copyable(graph: &Graph, uses: &[u32], block: Block) -> bool {
     let data = graph.block(block);
-    let ends_well = match &data.terminator {
-        Terminator::Done { .. } | Terminator::Branch { .. } | Terminator::Switch { .. } => true,
-        _ => false,
-    };
+    let ends_well = matches!(
+        data.terminator,
+        Terminator::Done { .. } | Terminator::Branch { .. } | Terminator::Switch { .. }
+    );
     if data.params.is_empty() || data.insts.len() > INSTS_MAX || !ends_well {
         return false;
     }
