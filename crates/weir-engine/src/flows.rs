@@ -288,14 +288,15 @@ impl Flows {
         }
     }
 
-    /// The verdict word of a flow; 0 where it has just ended.
-    pub fn verdict(&self, found: Found) -> u64 {
+    /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
+    /// datagram's fragments, or has just ended: nothing will be decided by it any more.
+    pub fn verdict(&self, found: Found) -> Option<(FlowKey, u64)> {
         let state = &self.tables[found.table.index()];
-        if !state.flows.is_live(found.id) {
-            return 0;
+        if !state.observed || !state.flows.is_live(found.id) {
+            return None;
         }
         let data = state.flows.entry(found.id).1;
-        state.verdict_at.map_or(0, |at| read_number(data, at, 64))
+        Some((found.key(), state.verdict_at.map_or(0, |at| read_number(data, at, 64))))
     }
 
     /// Number of a flow's first packet.
@@ -391,41 +392,34 @@ impl Flows {
     /// Hands what is left in a flow's sequences and sessions to whoever wants it.
     fn flush<S: Subscriber>(&mut self, table: Table, id: FlowId, order: Order, decider: &mut Decider<S>) {
         let state = &mut self.tables[table.index()];
+        for side in [false, true] {
+            // What waits passes even where nobody wants the bytes: the gaps before it count as missing.
+            while let Some(sequence) = state.sequence {
+                let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
+                let Some(next) = self.sequences.flush(sequence, record, side) else { break };
+                let (header, data) = state.flows.entry_mut(id);
+                let wanted = state.wants_at.is_some_and(|at| data[at] & WANTS_BYTES != 0);
+                if !state.delivers || !wanted {
+                    continue;
+                }
+                let mut tail = TailFlow {
+                    table,
+                    header,
+                    sessions: state.sessions.get_mut(id.0 as usize),
+                    sequences: &mut self.sequences,
+                    wants_at: state.wants_at,
+                    terms_at: state.terms_at,
+                    verdict_at: state.verdict_at,
+                    layout: self.program.layout(),
+                    key: (table.0, id.0),
+                };
+                let (gap_bytes, bytes, claimed) = (next.gap_bytes, next.bytes.bytes(), next.claimed_bytes);
+                let program = &*self.program;
+                crate::host::deliver_bytes(&mut tail, data, decider, program, order, side, gap_bytes, bytes, claimed);
+            }
+        }
         if !state.delivers {
             return;
-        }
-        let Some(wants_at) = state.wants_at else { return };
-        if let (Some(sequence), true) = (state.sequence, state.flows.entry(id).1[wants_at] & WANTS_BYTES != 0) {
-            for side in [false, true] {
-                loop {
-                    let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
-                    let Some(next) = self.sequences.flush(sequence, record, side) else { break };
-                    let (header, data) = state.flows.entry_mut(id);
-                    let mut tail = TailFlow {
-                        table,
-                        header,
-                        sessions: state.sessions.get_mut(id.0 as usize),
-                        sequences: &mut self.sequences,
-                        wants_at: state.wants_at,
-                        terms_at: state.terms_at,
-                        verdict_at: state.verdict_at,
-                        layout: self.program.layout(),
-                        key: (table.0, id.0),
-                                };
-                    let bytes = next.bytes.bytes();
-                    crate::host::deliver_bytes(
-                        &mut tail,
-                        data,
-                        decider,
-                        &*self.program,
-                        order,
-                        side,
-                        next.gap_bytes,
-                        bytes,
-                        next.claimed_bytes,
-                    );
-                }
-            }
         }
         let (header, data) = state.flows.entry_mut(id);
         let mut tail = TailFlow {
