@@ -4,6 +4,7 @@ use super::known::Difference;
 use super::ours::{Questions, Seen, column};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use weir::Connection;
 use weir::sessions::tls::names;
 
 /// Agreement so far.
@@ -96,7 +97,29 @@ pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen,
             theirs,
         );
     }
+    payloads(tally, file, seen, expect);
     hellos(tally, file, seen, array(&expect["tls"]));
+}
+
+/// Payload bytes of both directions, of the first streams; what is missing does not count. As in Zeek's log, a
+/// connection whose packets all have one time has no bytes.
+fn payloads(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
+    let ends = |c: &Connection| format!("{} {} > {} {}", c.orig_h, c.orig_p, c.resp_h, c.resp_p);
+    let list = array(&expect["conversations"]["tcp"]["list"]);
+    let mut left: Vec<&Connection> = seen.connections.iter().filter(|c| c.proto == "tcp").collect();
+    let (mut ours, mut theirs) = (vec![], vec![]);
+    for stream in array(&expect["tcp_payload"]) {
+        let Some(listed) = list.iter().find(|c| c["stream"] == stream["stream"]) else { continue };
+        let t = |name: &str| text(&listed[name]);
+        let key = format!("{} {} > {} {}", t("addr_a"), t("port_a"), t("addr_b"), t("port_b"));
+        let Some(place) = left.iter().position(|c| ends(c) == key) else { continue };
+        let connection = left.remove(place);
+        let Some([a, b]) = connection.bytes else { continue };
+        let length = |node: &str| stream[node]["length"].as_u64().unwrap_or(0);
+        ours.push(format!("{key} {}", (a + b).saturating_sub(connection.missed_bytes)));
+        theirs.push(format!("{key} {}", length("node0") + length("node1")));
+    }
+    tally.lists(file, "tcp conversations, payload bytes", ours, theirs);
 }
 
 fn conversations(tally: &mut Tally, file: &str, proto: &str, seen: &Seen, expect: &Json) {
