@@ -124,7 +124,7 @@ impl<S: Subscriber> Worker<S> {
             self.continuations[index].buffers.clear();
             return;
         }
-        let flow = found.map(|f| (f.key(), self.flows.verdict(f)));
+        let flow = found.and_then(|f| self.flows.verdict(f));
         let (k, counters) = (&mut self.continuations[index], &mut self.counters);
         self.decider.packet(order, packet, frame, &burst.block, terms, &k.outs, flow, counters);
         k.buffers.clear();

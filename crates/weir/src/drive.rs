@@ -136,7 +136,10 @@ pub fn run<E>(
         items: VecDeque::new(),
         matched: vec![0; shapes.len()],
     };
-    let dispatcher = if workers > 1 { Dispatcher::new(compiler).ok() } else { None };
+    // Packets that wait for their connection come out in the order of the capture: they wait in one queue.
+    let plan = &compiled.plan;
+    let waits = plan.packet_bits() & !plan.plain_bits() != 0;
+    let dispatcher = if workers > 1 && !waits { Dispatcher::new(compiler).ok() } else { None };
     match dispatcher {
         Some(dispatcher) => run_many(compiled, source, dispatcher, workers, &collector, each, progress),
         None => run_one(compiled, source, collector(), each, progress),
@@ -211,7 +214,7 @@ impl Dispatcher {
         self.k.outs[0] = 0;
         self.plan.program.head(packet, frame, &mut self.k);
         let mixed = (self.k.outs[0] ^ self.k.outs[0] >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((mixed >> 32) * workers as u64 >> 32) as usize
+        (((mixed >> 32) * workers as u64) >> 32) as usize
     }
 }
 
