@@ -28,14 +28,21 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
 }
 
 /// Options of compilation.
-pub fn options(program: &Program, input: Option<&Input>) -> Options {
+///
+/// # Errors
+/// Where a pass that is to be left out does not exist.
+pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Failure> {
+    let passes = || weir::explain::pass_names().collect::<Vec<_>>();
+    if let Some(unknown) = program.without.iter().find(|w| *w != "all" && !passes().contains(&w.as_str())) {
+        return Err(Failure::new(format!("there is no pass `{unknown}`; there are: {}, all", passes().join(", "))));
+    }
     let mut limits = Limits::default();
     if let Some(input) = input {
         limits.flows_max = input.flows_max.max(1);
         limits.idle_timeout_ms =
             input.idle_timeout.map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32);
     }
-    Options {
+    Ok(Options {
         engine: match program.engine.as_str() {
             "native" => Engine::Native,
             "interpreter" => Engine::Interpreter,
@@ -44,5 +51,5 @@ pub fn options(program: &Program, input: Option<&Input>) -> Options {
         without_passes: program.without.clone(),
         bpf: program.bpf,
         limits,
-    }
+    })
 }

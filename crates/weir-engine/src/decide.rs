@@ -33,6 +33,8 @@ pub(crate) struct Decider<S> {
     packet_bits: u64,
     plain_bits: u64,
     session_bits: u64,
+    /// Bits that hold for want of any session and record.
+    absence_bits: u64,
     streams: bool,
 }
 
@@ -44,6 +46,7 @@ impl<S: Subscriber> Decider<S> {
             packet_bits: plan.packet_bits(),
             plain_bits: plan.plain_bits(),
             session_bits,
+            absence_bits: plan.absence_bits(),
             streams: plan.questions.iter().any(|q| q.want == Want::Streams),
             plan,
             subscriber,
@@ -92,15 +95,16 @@ impl<S: Subscriber> Decider<S> {
         flow: Option<(FlowKey, u64)>,
         counters: &mut Counters,
     ) {
-        let verdict = flow.map_or(SESSIONS_OVER, |f| f.1);
-        let certain = self.questions_of(self.certain(terms, verdict));
-        let possible = self.questions_of(self.possible(terms, verdict, flow.is_some()));
-        let decided = certain == possible;
-        if decided && self.hold.is_empty() {
-            self.deliver(order, certain, packet, frame, outs);
+        let Some((key, verdict)) = flow else {
+            // No flow: no session and no record. What asks for their absence holds.
+            let questions = self.questions_of(terms & (self.plain_bits | self.absence_bits));
+            self.deliver_in_order(order, questions, packet, frame, block, terms, outs);
             return;
-        }
-        if decided && certain == 0 {
+        };
+        let certain = self.questions_of(self.certain(terms, verdict));
+        let possible = self.questions_of(self.possible(terms, verdict));
+        if certain == possible {
+            self.deliver_in_order(order, certain, packet, frame, block, terms, outs);
             return;
         }
         let place = self.hold.push(Held {
@@ -108,13 +112,50 @@ impl<S: Subscriber> Decider<S> {
             block: Arc::clone(block),
             terms,
             questions: certain,
-            verdict: if decided { Verdict::Decided(certain) } else { Verdict::Open },
+            verdict: Verdict::Open,
             outs: Some(Box::new(*outs)),
         });
-        if let (false, Some((key, _))) = (decided, flow) {
-            self.waiting.entry(key).or_default().push(place);
-        }
+        self.waiting.entry(key).or_default().push(place);
         while self.hold.len() > self.plan.limits.held_packets_max {
+            counters.packet.undecided += 1;
+            self.hold.give_up_oldest();
+            self.release(order);
+        }
+    }
+
+    /// A packet that is decided: delivered at once, or behind those that wait.
+    #[allow(clippy::too_many_arguments)]
+    fn deliver_in_order(
+        &mut self,
+        order: Order,
+        questions: u64,
+        packet: &PacketMeta,
+        frame: &[u8],
+        block: &Arc<Block>,
+        terms: u64,
+        outs: &[u64; OUTS_MAX],
+    ) {
+        if questions == 0 {
+            return;
+        }
+        if self.hold.is_empty() {
+            self.deliver(order, questions, packet, frame, outs);
+            return;
+        }
+        self.hold.push(Held {
+            packet: *packet,
+            block: Arc::clone(block),
+            terms,
+            questions,
+            verdict: Verdict::Decided(questions),
+            outs: Some(Box::new(*outs)),
+        });
+    }
+
+    /// The run is over: what is still undecided goes where it is certain to go.
+    pub fn finish(&mut self, order: Order, counters: &mut Counters) {
+        self.release(order);
+        while !self.hold.is_empty() {
             counters.packet.undecided += 1;
             self.hold.give_up_oldest();
             self.release(order);
@@ -134,12 +175,11 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// Bits of `terms` that may yet hold.
-    fn possible(&self, terms: u64, verdict: u64, has_flow: bool) -> u64 {
+    fn possible(&self, terms: u64, verdict: u64) -> u64 {
         let mut possible = 0;
         for (index, bit) in self.plan.bits.iter().enumerate() {
-            let residue = !(bit.session.is_empty() && bit.connection.is_empty());
             let met = bit.session.is_empty() || verdict >> index & 1 == 1 || verdict & SESSIONS_OVER == 0;
-            if terms >> index & 1 == 1 && met && (has_flow || !residue) {
+            if terms >> index & 1 == 1 && met {
                 possible |= 1 << index;
             }
         }
@@ -273,12 +313,12 @@ impl<S: Subscriber> Decider<S> {
             let possible = match ended {
                 Some(connection_bits) => {
                     let terms = terms & connection_bits;
-                    let now = self.possible(terms, verdict, true);
+                    let now = self.possible(terms, verdict);
                     let questions = self.questions_of(now) | certain;
                     self.hold.decide(place, questions);
                     continue;
                 }
-                None => self.questions_of(self.possible(terms, verdict, true)),
+                None => self.questions_of(self.possible(terms, verdict)),
             };
             let certain = certain | self.questions_of(self.certain(terms, verdict));
             if possible | certain == certain {

@@ -136,6 +136,17 @@ impl Plan {
         mask
     }
 
+    /// Bits all of whose residual predicates hold where there is neither session nor connection.
+    pub fn absence_bits(&self) -> u64 {
+        let mut mask = 0;
+        for (index, bit) in self.bits.iter().enumerate() {
+            if bit.session.iter().chain(&bit.connection).all(|r| r.negated) {
+                mask |= 1 << index;
+            }
+        }
+        mask
+    }
+
     /// Bits that need no verdict on connection or session.
     pub fn plain_bits(&self) -> u64 {
         let mut mask = 0;

@@ -168,7 +168,7 @@ impl<S: Subscriber> Worker<S> {
             let order = Order { burst, phase: 2, at: flow as i64, flow };
             self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
         }
-        self.decider.release(Order { burst, phase: 3, ..Order::default() });
+        self.decider.finish(Order { burst, phase: 3, ..Order::default() }, &mut self.counters);
     }
 
     /// The subscriber.

@@ -33,6 +33,9 @@ pub(crate) struct Probing {
     candidates: u64,
 }
 
+/// The first bytes of each direction.
+type Kept = [(Direction, Vec<u8>); 2];
+
 /// Sessions yielded by a call, with their protocol's index.
 pub(crate) type Yielded = Vec<Box<dyn Session>>;
 
@@ -149,7 +152,7 @@ impl Probing {
         from: Direction,
         gap_bytes: u64,
         bytes: &[u8],
-    ) -> Option<(FlowSessions, [(Direction, Vec<u8>); 2])> {
+    ) -> Option<(FlowSessions, Kept)> {
         let mine = &mut self.bytes[from as usize];
         let none = || [(Direction::Originator, vec![]), (Direction::Responder, vec![])];
         if gap_bytes > 0 || mine.len() + bytes.len() > plan.limits.probe_bytes_max {

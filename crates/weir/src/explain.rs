@@ -39,6 +39,11 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     text
 }
 
+/// The names of the optimiser's passes, in their order.
+pub fn pass_names() -> impl Iterator<Item = &'static str> {
+    weir_ir::passes::PASSES.iter().map(|pass| pass.name)
+}
+
 /// One stage.
 pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String {
     match stage {

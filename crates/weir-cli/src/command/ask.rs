@@ -25,7 +25,7 @@ pub struct Question {
 /// Compiles a question.
 pub fn compile(args: &Ask, need: Need, want: Want) -> Result<Question, Failure> {
     let compiler = input::compiler(&args.input.program.stack)?;
-    let options = input::options(&args.input.program, Some(&args.input));
+    let options = input::options(&args.input.program, Some(&args.input))?;
     let filter = args.filter.clone().unwrap_or_default();
     let compiled = compiler.compile(&[weir::Ask { filter, need, want }], &options)?;
     if !compiled.warnings.list.is_empty() {

@@ -12,7 +12,7 @@ use weir::{Need, Want, explain};
 
 pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.program.stack)?;
-    let options = input::options(&args.program, None);
+    let options = input::options(&args.program, None)?;
     let (need, want) = match args.wants.as_str() {
         "flows" => (Need::default(), Want::Connections),
         "tls" => (Need::default(), Want::Sessions(1)),

@@ -113,6 +113,12 @@ impl Lower<'_> {
     fn flow_constraint(&mut self, question: usize, bit: usize, layer: LayerId) -> Option<Value> {
         let residue = !self.terms.bits[bit].session.is_empty() || !self.terms.bits[bit].connection.is_empty();
         let need = self.questions[question].need;
+        // What asks for the absence of a session also holds for packets without a flow.
+        let bits = &self.terms.bits[bit];
+        let absence = bits.session.iter().chain(&bits.connection).all(|p| p.negated);
+        if need.packets && absence {
+            return None;
+        }
         if !residue && (need.packets || !need.flows()) {
             return None;
         }

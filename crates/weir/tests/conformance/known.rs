@@ -38,9 +38,15 @@ impl Known {
         self.reasons.get(difference).is_some_and(|reason| reason != UNEXPLAINED)
     }
 
+    /// Its reason.
+    pub fn reason(&self, difference: &Difference) -> &str {
+        self.reasons.get(difference).map_or("", String::as_str)
+    }
+
     /// The class of its reason: what stands before the colon.
     pub fn class(&self, difference: &Difference) -> &str {
-        self.reasons.get(difference).map_or("", |reason| reason.split(':').next().unwrap_or(reason))
+        let reason = self.reason(difference);
+        reason.split(':').next().unwrap_or(reason)
     }
 
     /// Listed, and no longer there.

@@ -3,18 +3,18 @@
 //! The captures are no part of the project. `WEIR_TRACES` names their folder; without it, and without one
 //! beside the project, the test says so and passes. Beside each capture stands NAME.expect.json (tshark),
 //! beside some NAME.zeek.json. What differs is in `known.tsv` with its reason; a difference that is not, or
-//! one that is there no longer, fails the test. `WEIR_BLESS=1` writes the list anew; reasons are then due.
-//! `docs/conformance.md` sums it up.
+//! one that is there no longer, fails the test. `WEIR_BLESS=1` writes the list and the tables of
+//! `docs/conformance.md` anew; reasons of what is new are then due in the list.
 
 mod compare;
 mod known;
 mod ours;
+mod page;
 
 use compare::{Tally, array};
 use known::Known;
 use ours::Questions;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn traces() -> Option<PathBuf> {
@@ -55,21 +55,12 @@ fn tshark_and_zeek_agree_but_for_what_is_explained() {
 }
 
 fn judge(tally: &Tally, files: usize) {
-    let known = Known::read();
-    println!("{files} captures");
-    println!("| what | agree | of | differences explained by |");
-    println!("|---|---|---|---|");
-    for (category, (agreed, compared)) in &tally.counts {
-        let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
-        for difference in tally.differences.iter().filter(|d| d.1 == *category) {
-            *classes.entry(known.class(difference)).or_default() += 1;
-        }
-        let classes: Vec<String> = classes.iter().map(|(class, files)| format!("{class} {files}")).collect();
-        println!("| {category} | {agreed} | {compared} | {} |", classes.join(", "));
-    }
+    let mut known = Known::read();
+    println!("{}", page::tables(tally, &known, files));
     if std::env::var_os("WEIR_BLESS").is_some() {
         known.bless(&tally.differences);
-        return;
+        known = Known::read();
+        page::write(&page::pages(tally, &known, files).1);
     }
     let new: Vec<_> = tally.differences.iter().filter(|d| !known.explains(d)).collect();
     let stale = known.stale(&tally.differences);
@@ -80,4 +71,6 @@ fn judge(tally: &Tally, files: usize) {
         println!("no longer so: {file}: {category}: {what}");
     }
     assert!(new.is_empty() && stale.is_empty(), "{} new, {} no longer so", new.len(), stale.len());
+    let (page, right) = page::pages(tally, &known, files);
+    assert!(page == right, "docs/conformance.md is stale: WEIR_BLESS=1 writes its tables");
 }

@@ -181,7 +181,7 @@ fn fragments(
             let fragment = ipv6_fragment(6, at as u16, more, ident, bytes);
             ethernet(0x86dd, &ipv6(v6_ends(side), 44, &fragment))
         } else {
-            let place = at as u16 / 8 | if more { 0x2000 } else { 0 };
+            let place = (at as u16 / 8) | if more { 0x2000 } else { 0 };
             ethernet(0x0800, &ipv4(v4_ends(side), 6, ends.id, place, &[], bytes))
         };
         list.push(Packet::ethernet(frame));
