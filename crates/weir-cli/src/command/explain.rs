@@ -2,7 +2,7 @@
 
 use crate::args::Explain;
 use crate::failure::Failure;
-use crate::input;
+use crate::{input, output};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,6 +20,9 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     };
     let ask = weir::Ask { filter: args.filter.clone(), need, want };
     let compiled = compiler.compile(&[ask], &options)?;
+    if !compiled.warnings.list.is_empty() {
+        eprintln!("{}", compiled.warnings.render(output::stderr_color()));
+    }
     let catalog = compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {
         (Some(place), _) => {

@@ -25,8 +25,8 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         return ask::count(&question, &args.ask.output);
     }
     if let Some(path) = &args.write {
-        let mut writer =
-            CaptureWriter::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+        // Its error names the file.
+        let mut writer = CaptureWriter::create(path).map_err(Failure::new)?;
         let shape = Shape { frames: true, ..Shape::default() };
         let (outcome, status) = question.run(shape, &mut |item| {
             if let Item::Packet { meta, frame, .. } = item {
