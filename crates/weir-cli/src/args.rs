@@ -31,7 +31,9 @@ impl Args {
     pub fn read() -> Self {
         let mut args = Self::parse();
         match &mut args.command {
-            Command::Flows(ask) | Command::Tls(ask) | Command::Stats(ask) | Command::Streams(ask) => ask.settle(),
+            Command::Flows(ask) | Command::Tls(ask) | Command::Stats(ask) | Command::Streams(ask) => {
+                ask.settle()
+            }
             Command::Packets(packets) => packets.ask.settle(),
             Command::Fields(_) | Command::Explain(_) | Command::Check(_) => {}
         }
