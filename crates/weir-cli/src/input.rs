@@ -34,7 +34,10 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
 pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Failure> {
     let passes = || weir::explain::pass_names().collect::<Vec<_>>();
     if let Some(unknown) = program.without.iter().find(|w| *w != "all" && !passes().contains(&w.as_str())) {
-        return Err(Failure::new(format!("there is no pass `{unknown}`; there are: {}, all", passes().join(", "))));
+        return Err(Failure::new(format!(
+            "there is no pass `{unknown}`; there are: {}, all",
+            passes().join(", ")
+        )));
     }
     let mut limits = Limits::default();
     if let Some(input) = input {

@@ -40,7 +40,12 @@ impl Code {
     ///
     /// # Errors
     /// What the code generator or the system has against it.
-    pub fn compile(part: Part, source: &Source<'_>, graph: &Graph, isa: OwnedTargetIsa) -> Result<Self, CompileError> {
+    pub fn compile(
+        part: Part,
+        source: &Source<'_>,
+        graph: &Graph,
+        isa: OwnedTargetIsa,
+    ) -> Result<Self, CompileError> {
         let mut module = module(isa, graph)?;
         let signature = part.signature(module.isa().default_call_conv());
         let id = module.declare_function(part.name(), Linkage::Export, &signature).map_err(backend)?;

@@ -57,7 +57,14 @@ impl StackCatalog {
         }
         for (index, column) in connection.iter().enumerate() {
             let key = FieldKey::Connection(index as u16);
-            catalog.add(key, format!("conn.{}", column.name), column.value_type, 64, &column.doc, Stage::Connection);
+            catalog.add(
+                key,
+                format!("conn.{}", column.name),
+                column.value_type,
+                64,
+                &column.doc,
+                Stage::Connection,
+            );
         }
         for (p, protocol) in sessions.iter().enumerate() {
             let key = FieldKey::Session(p as u16);
@@ -81,7 +88,15 @@ impl StackCatalog {
         self.fields.last_mut().expect("called after add")
     }
 
-    fn add(&mut self, key: FieldKey, name: String, value_type: ValueType, bits: u32, doc: &str, stage: Stage) {
+    fn add(
+        &mut self,
+        key: FieldKey,
+        name: String,
+        value_type: ValueType,
+        bits: u32,
+        doc: &str,
+        stage: Stage,
+    ) {
         let bits = if value_type == ValueType::Unsigned || value_type == ValueType::Bool { bits } else { 0 };
         self.fields.push(FieldInfo {
             name,
@@ -126,7 +141,14 @@ impl StackCatalog {
         }
         for (index, presence) in protocol.presences.iter().enumerate() {
             let key = FieldKey::Presence(id, PresenceId(index as u16));
-            self.add(key, format!("{prefix}.{}", presence.path), ValueType::Bool, 1, "whether it is there", packet);
+            self.add(
+                key,
+                format!("{prefix}.{}", presence.path),
+                ValueType::Bool,
+                1,
+                "whether it is there",
+                packet,
+            );
             self.last().aliases.extend(presence.alias.iter().map(|a| format!("{prefix}.{a}")));
         }
         for (index, value) in protocol.lets.iter().enumerate().filter(|(_, l)| !l.doc.is_empty()) {

@@ -12,5 +12,5 @@ pub mod question;
 pub mod residual;
 
 pub use catalog::{FieldKey, StackCatalog};
-pub use lower::{lower, Lowered, OutValue};
+pub use lower::{Lowered, OutValue, lower};
 pub use question::{Need, Question, TermBit};

@@ -1,7 +1,7 @@
 //! What became of every packet, byte and flow, counted per worker and summed at the end.
 //!
 //! Each group of counters is one declared table: a line gives the name, how workers' values are
-//! joined, and the meaning. The names are those of `weir counters`. Why packets were dropped stands in
+//! joined, and the meaning. The names are those that `--stats` prints. Why packets were dropped stands in
 //! [`Drops`], whose table is in `weir-packet`.
 
 use weir_packet::Drops;

@@ -40,8 +40,12 @@ pub(crate) struct Decider<S> {
 
 impl<S: Subscriber> Decider<S> {
     pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
-        let session_bits =
-            plan.bits.iter().enumerate().filter(|(_, b)| !b.session.is_empty()).fold(0, |m, (i, _)| m | 1 << i);
+        let session_bits = plan
+            .bits
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| !b.session.is_empty())
+            .fold(0, |m, (i, _)| m | 1 << i);
         Self {
             packet_bits: plan.packet_bits(),
             plain_bits: plan.plain_bits(),
@@ -216,7 +220,15 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// Bytes in order, for questions about streams.
-    pub fn stream(&mut self, order: Order, flow: &FlowView<'_>, from: Direction, gap: u64, bytes: &[u8], terms: u64) {
+    pub fn stream(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        from: Direction,
+        gap: u64,
+        bytes: &[u8],
+        terms: u64,
+    ) {
         for (index, bit) in self.plan.bits.iter().enumerate() {
             if terms >> index & 1 == 1 && self.plan.questions[bit.question].want == Want::Streams {
                 self.subscriber.stream(order, bit.question, flow, from, gap, bytes);
@@ -282,7 +294,11 @@ impl<S: Subscriber> Decider<S> {
         let plan = Arc::clone(&self.plan);
         for (index, bit) in plan.bits.iter().enumerate() {
             let absent = bit.session.iter().all(|r| r.negated);
-            if !bit.session.is_empty() && *verdict >> index & 1 == 0 && absent && !self.had_session(bit, *verdict) {
+            if !bit.session.is_empty()
+                && *verdict >> index & 1 == 0
+                && absent
+                && !self.had_session(bit, *verdict)
+            {
                 *verdict |= 1 << index;
             }
         }
@@ -309,7 +325,9 @@ impl<S: Subscriber> Decider<S> {
         let Some(places) = self.waiting.remove(&key) else { return };
         let mut still = vec![];
         for place in places {
-            let Some((terms, certain)) = self.hold.open_at(place).map(|h| (h.terms, h.questions)) else { continue };
+            let Some((terms, certain)) = self.hold.open_at(place).map(|h| (h.terms, h.questions)) else {
+                continue;
+            };
             let possible = match ended {
                 Some(connection_bits) => {
                     let terms = terms & connection_bits;
@@ -335,7 +353,8 @@ impl<S: Subscriber> Decider<S> {
     /// Delivers held packets as far as they are decided.
     pub fn release(&mut self, order: Order) {
         while let Some((held, questions)) = self.hold.pop() {
-            let frame = &held.block.bytes[held.packet.offset as usize..][..held.packet.captured_bytes as usize];
+            let frame =
+                &held.block.bytes[held.packet.offset as usize..][..held.packet.captured_bytes as usize];
             let outs = held.outs.as_deref().expect("stored with the packet");
             let order = Order { at: held.packet.number as i64, ..order };
             self.deliver(order, questions, &held.packet, frame, outs);

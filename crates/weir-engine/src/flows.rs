@@ -11,8 +11,8 @@ use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, Layout, Program};
 use weir_ir::abi::FlowRecord;
+use weir_ir::abi::{Continuation, Layout, Program};
 use weir_ir::graph::{Sequence, Table};
 use weir_packet::PacketMeta;
 
@@ -147,7 +147,11 @@ impl Flows {
                     initial_wants,
                     delivers: declared.delivers,
                     observed: declared.observed,
-                    sequence: graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32)),
+                    sequence: graph
+                        .sequences
+                        .iter()
+                        .position(|s| s.table == table)
+                        .map(|s| Sequence(s as u32)),
                 }
             })
             .collect();
@@ -288,6 +292,17 @@ impl Flows {
         }
     }
 
+    /// A packet of the flow fulfils these terms. The program itself notes what holds up to the flow's
+    /// layer, before bytes are delivered; this adds what layers above it told.
+    #[inline]
+    pub fn note_terms(&mut self, found: Found, terms: u64) {
+        let state = &mut self.tables[found.table.index()];
+        let Some(at) = state.terms_at.filter(|_| state.flows.is_live(found.id)) else { return };
+        let data = state.flows.entry_mut(found.id).1;
+        let all = read_number(data, at, 64) | terms;
+        write_number(data, at, 64, all);
+    }
+
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
     /// datagram's fragments, or has just ended: nothing will be decided by it any more.
     pub fn verdict(&self, found: Found) -> Option<(FlowKey, u64)> {
@@ -361,7 +376,8 @@ impl Flows {
             self.flush(table, id, order, decider);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
-            let service = state.sessions.get(id.0 as usize).filter(|_| state.delivers).and_then(|s| s.protocol());
+            let service =
+                state.sessions.get(id.0 as usize).filter(|_| state.delivers).and_then(|s| s.protocol());
             let view = FlowView {
                 graph: self.program.graph(),
                 layout: self.program.layout(),
@@ -415,7 +431,9 @@ impl Flows {
                 };
                 let (gap_bytes, bytes, claimed) = (next.gap_bytes, next.bytes.bytes(), next.claimed_bytes);
                 let program = &*self.program;
-                crate::host::deliver_bytes(&mut tail, data, decider, program, order, side, gap_bytes, bytes, claimed);
+                crate::host::deliver_bytes(
+                    &mut tail, data, decider, program, order, side, gap_bytes, bytes, claimed,
+                );
             }
         }
         if !state.delivers {

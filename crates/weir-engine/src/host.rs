@@ -67,8 +67,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         );
     }
 
-    fn emit(&mut self, _event: Event, _flow: Option<FlowRecord<'_>>, _values: &[u64]) {
-    }
+    fn emit(&mut self, _event: Event, _flow: Option<FlowRecord<'_>>, _values: &[u64]) {}
 }
 
 /// Hands bytes in order to the flow's sessions and to questions about streams.
@@ -174,5 +173,12 @@ fn view<'a>(
     program: &'a dyn Program,
     service: Option<&'static str>,
 ) -> FlowView<'a> {
-    FlowView { graph: program.graph(), layout: flow.layout, table: flow.table, header: flow.header, data, service }
+    FlowView {
+        graph: program.graph(),
+        layout: flow.layout,
+        table: flow.table,
+        header: flow.header,
+        data,
+        service,
+    }
 }

@@ -69,8 +69,7 @@ impl<S: Subscriber> Worker<S> {
             }
         }
         for index in 0..burst.packets.len() {
-            let order =
-                Order { burst: number, phase: 1, at: burst.packets[index].number as i64, flow: 0 };
+            let order = Order { burst: number, phase: 1, at: burst.packets[index].number as i64, flow: 0 };
             self.finish_packet(burst, index, order);
         }
         self.stages.lap(Stage::Tail, lookups, headed);
@@ -94,7 +93,9 @@ impl<S: Subscriber> Worker<S> {
         let reason = loop {
             step = match step {
                 Step::Done(reason) => break reason,
-                Step::Lookup if lookups == self.plan.limits.lookups_max => break Some(DropReason::NestingLimit),
+                Step::Lookup if lookups == self.plan.limits.lookups_max => {
+                    break Some(DropReason::NestingLimit);
+                }
                 Step::Lookup => {
                     let k = &mut self.continuations[index];
                     if lookups > 0 {
@@ -120,6 +121,9 @@ impl<S: Subscriber> Worker<S> {
         };
         let terms = if reason == Some(DropReason::FlowLimit) { 0 } else { self.continuations[index].terms };
         self.count(packet, terms != 0, reason);
+        if let Some(found) = found {
+            self.flows.note_terms(found, terms);
+        }
         if terms & self.decider.packet_bits() == 0 {
             self.continuations[index].buffers.clear();
             return;
@@ -142,7 +146,13 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    fn run_tail(&mut self, burst: &Burst, index: usize, order: Order, found: Option<crate::flows::Found>) -> Step {
+    fn run_tail(
+        &mut self,
+        burst: &Burst,
+        index: usize,
+        order: Order,
+        found: Option<crate::flows::Found>,
+    ) -> Step {
         let found = found.expect("the caller made sure");
         let (packet, frame) = (&burst.packets[index], burst.data(index));
         let (mut tail, data) = self.flows.open(found);

@@ -49,10 +49,9 @@ impl FlowSessions {
             }
             *self = match probe_first(plan, from, bytes) {
                 First::Certain(protocol) => certain(plan, protocol),
-                First::Unsure(candidates) => FlowSessions::Probing(Box::new(Probing {
-                    bytes: Default::default(),
-                    candidates,
-                })),
+                First::Unsure(candidates) => {
+                    FlowSessions::Probing(Box::new(Probing { bytes: Default::default(), candidates }))
+                }
                 First::None => FlowSessions::Over { protocol: None },
             };
         }

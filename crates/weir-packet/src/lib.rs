@@ -12,7 +12,7 @@ mod record;
 mod source;
 mod time;
 
-pub use block::{Block, BlockPool, Burst, PacketMeta, BURST_PACKETS_MAX};
+pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta};
 pub use drop::{DropReason, Drops};
 pub use link::LinkType;
 pub use record::{Column, Sink, Value, ValueType};

@@ -262,7 +262,12 @@ fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCat
 }
 
 /// Which session protocols are recognised, and which are parsed.
-fn session_masks(asks: &[Ask], questions: &[Question], lowered: &Lowered, catalog: &StackCatalog) -> (u64, u64) {
+fn session_masks(
+    asks: &[Ask],
+    questions: &[Question],
+    lowered: &Lowered,
+    catalog: &StackCatalog,
+) -> (u64, u64) {
     let probed = questions.iter().fold(0, |m, q| m | q.need.sessions);
     let mut parsed = 0;
     for ask in asks {
@@ -281,7 +286,11 @@ fn session_masks(asks: &[Ask], questions: &[Question], lowered: &Lowered, catalo
 
 fn bit_plan(bit: &weir_compile::TermBit, catalog: &StackCatalog) -> BitPlan {
     let residuals = |list: &[Predicate]| list.iter().map(|p| residual(p, catalog)).collect();
-    BitPlan { question: bit.question, connection: residuals(&bit.connection), session: residuals(&bit.session) }
+    BitPlan {
+        question: bit.question,
+        connection: residuals(&bit.connection),
+        session: residuals(&bit.session),
+    }
 }
 
 fn residual(predicate: &Predicate, catalog: &StackCatalog) -> Residual {

@@ -101,7 +101,14 @@ impl Subscriber for Collector {
         }
     }
 
-    fn session(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _: usize, session: &dyn Session) {
+    fn session(
+        &mut self,
+        order: Order,
+        question: usize,
+        flow: &FlowView<'_>,
+        _: usize,
+        session: &dyn Session,
+    ) {
         self.matched[question] += 1;
         if self.shapes[question].count_only {
             return;
@@ -111,7 +118,15 @@ impl Subscriber for Collector {
         }
     }
 
-    fn stream(&mut self, _: Order, question: usize, _: &FlowView<'_>, _: Direction, gap_bytes: u64, bytes: &[u8]) {
+    fn stream(
+        &mut self,
+        _: Order,
+        question: usize,
+        _: &FlowView<'_>,
+        _: Direction,
+        gap_bytes: u64,
+        bytes: &[u8],
+    ) {
         self.matched[question] += bytes.len() as u64 + gap_bytes;
     }
 }

@@ -15,7 +15,9 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     let filter = &compiled.filters[0];
     let asked = if filter.text.trim().is_empty() { "everything" } else { &filter.text };
     line(&mut text, "question", &format!("{asked}      wants: {}", wants(compiled)));
-    for (label, stage) in [("packet", Stage::Packet), ("conn", Stage::Connection), ("session", Stage::Session)] {
+    for (label, stage) in
+        [("packet", Stage::Packet), ("conn", Stage::Connection), ("session", Stage::Session)]
+    {
         let here: Vec<String> = filter
             .predicates
             .iter()
@@ -70,7 +72,11 @@ pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number
     line(&mut text, "layers", &layers_of(compiled, burst));
     for predicate in &compiled.filters[0].predicates {
         let shown = predicate.display(catalog).to_string();
-        line(&mut text, if shown.is_empty() { "" } else { "predicate" }, &verdict(compiled, catalog, predicate, burst));
+        line(
+            &mut text,
+            if shown.is_empty() { "" } else { "predicate" },
+            &verdict(compiled, catalog, predicate, burst),
+        );
     }
     for step in interpreter.trace(meta, frame) {
         let _ = writeln!(text, "  {step}");
@@ -88,7 +94,9 @@ fn verdict(compiled: &Compiled, catalog: &StackCatalog, predicate: &Predicate, b
     let Ok(filter) = filter else { return shown };
     let need = weir_compile::Need { packets: true, ..weir_compile::Need::default() };
     let question = weir_compile::Question { filter, need };
-    let Ok(lowered) = weir_compile::lower(&compiled.stack, catalog, &[question]) else { return shown };
+    let Ok(mut lowered) = weir_compile::lower(&compiled.stack, catalog, &[question]) else { return shown };
+    // The flows of unfragmented packets are none of this question's business: the passes drop their lookups.
+    weir_ir::passes::optimize(&mut lowered.graph, &weir_ir::passes::Options::default());
     let Ok(program) = Interpreter::new(lowered.graph) else { return shown };
     let mut k = weir_ir::abi::Continuation::default();
     let step = weir_ir::abi::Program::head(&program, &burst.packets[0], burst.data(0), &mut k);
@@ -101,15 +109,13 @@ fn verdict(compiled: &Compiled, catalog: &StackCatalog, predicate: &Predicate, b
 }
 
 fn layers_of(compiled: &Compiled, burst: &Burst) -> String {
-    let mut names = vec![];
-    for layer in &compiled.stack.layers {
-        names.push(layer.protocol.filter_name.clone());
-    }
     let catalog = StackCatalog::new(&compiled.stack, &[], &[]);
     let Ok(filter) = weir_lang::filter::compile("", &catalog) else { return String::new() };
     let need = weir_compile::Need { packets: true, path: true, ..weir_compile::Need::default() };
     let question = weir_compile::Question { filter, need };
-    let Ok(mut lowered) = weir_compile::lower(&compiled.stack, &catalog, &[question]) else { return String::new() };
+    let Ok(mut lowered) = weir_compile::lower(&compiled.stack, &catalog, &[question]) else {
+        return String::new();
+    };
     weir_ir::passes::optimize(&mut lowered.graph, &weir_ir::passes::Options::default());
     let Ok(program) = Interpreter::new(lowered.graph) else { return String::new() };
     let mut k = weir_ir::abi::Continuation::default();
@@ -126,7 +132,13 @@ fn passes(compiled: &Compiled) -> String {
     let mut words = vec![];
     for effect in &compiled.report.passes {
         let a = effect.added;
-        let parts = [(a.blocks, "blocks"), (a.insts, "insts"), (a.loads, "loads"), (a.checks, "checks"), (a.stateful, "stateful")];
+        let parts = [
+            (a.blocks, "blocks"),
+            (a.insts, "insts"),
+            (a.loads, "loads"),
+            (a.checks, "checks"),
+            (a.stateful, "stateful"),
+        ];
         let shown: Vec<String> =
             parts.iter().filter(|p| p.0 != 0).map(|(n, what)| format!("{n:+} {what}")).collect();
         if !shown.is_empty() {
@@ -204,7 +216,10 @@ fn trie(compiled: &Compiled, catalog: &StackCatalog) -> String {
 
 fn layer_name(compiled: &Compiled, catalog: &StackCatalog, predicate: &Predicate) -> Option<String> {
     match catalog.key(predicate.field) {
-        FieldKey::Field(l, _) | FieldKey::Let(l, _) | FieldKey::Alias(l, _) | FieldKey::Presence(l, _)
+        FieldKey::Field(l, _)
+        | FieldKey::Let(l, _)
+        | FieldKey::Alias(l, _)
+        | FieldKey::Presence(l, _)
         | FieldKey::Payload(l) => Some(compiled.stack.layers[l.0 as usize].protocol.filter_name.clone()),
         FieldKey::SessionField(p, _) => Some(compiled.plan.protocols[usize::from(p)].name.to_string()),
         _ => None,

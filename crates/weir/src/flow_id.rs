@@ -66,7 +66,18 @@ fn ordered(source: End, destination: End, protocol: u8) -> (End, End) {
 /// Message types that belong together: (sent, answered).
 fn counterparts(protocol: u8) -> Option<&'static [(u16, u16)]> {
     match protocol {
-        1 => Some(&[(8, 0), (0, 8), (13, 14), (14, 13), (15, 16), (16, 15), (17, 18), (18, 17), (10, 9), (9, 10)]),
+        1 => Some(&[
+            (8, 0),
+            (0, 8),
+            (13, 14),
+            (14, 13),
+            (15, 16),
+            (16, 15),
+            (17, 18),
+            (18, 17),
+            (10, 9),
+            (9, 10),
+        ]),
         58 => Some(&[
             (128, 129),
             (129, 128),

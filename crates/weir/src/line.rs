@@ -54,7 +54,13 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
     line
 }
 
-fn show_value(line: &mut String, protocol: &weir_lang::model::Protocol, part: &ShowPart, high: u64, low: u64) {
+fn show_value(
+    line: &mut String,
+    protocol: &weir_lang::model::Protocol,
+    part: &ShowPart,
+    high: u64,
+    low: u64,
+) {
     let written = match part {
         ShowPart::Flags(fields) => {
             let mut first = true;
@@ -74,7 +80,11 @@ fn show_value(line: &mut String, protocol: &weir_lang::model::Protocol, part: &S
             FieldType::Mac => {
                 let b = low.to_be_bytes();
                 let (b, c) = (&b[2..], ':');
-                write!(line, "{:02x}{c}{:02x}{c}{:02x}{c}{:02x}{c}{:02x}{c}{:02x}", b[0], b[1], b[2], b[3], b[4], b[5])
+                write!(
+                    line,
+                    "{:02x}{c}{:02x}{c}{:02x}{c}{:02x}{c}{:02x}{c}{:02x}",
+                    b[0], b[1], b[2], b[3], b[4], b[5]
+                )
             }
             _ => write!(line, "{low}"),
         },

@@ -86,6 +86,9 @@ impl Stats {
 
     /// The path of layers as text: `eth:ip:tcp`.
     pub fn path_name(stack: &Stack, path: u128) -> String {
+        if path == 0 {
+            return "?".into();
+        }
         let names: Vec<&str> = line::layers(path)
             .iter()
             .map(|l| stack.layers[l.0 as usize].protocol.filter_name.as_str())

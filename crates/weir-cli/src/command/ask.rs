@@ -60,10 +60,27 @@ impl Question {
             eprintln!("weir: {error}");
             status = ExitCode::from(2);
         }
+        self.warn_of_links(&reader);
         if self.args.output.stats {
             report(&self.compiled, &outcome, started.elapsed().as_secs_f64());
         }
         Ok((outcome, status))
+    }
+
+    /// Interfaces whose packets the stack can't start from are named, once each.
+    fn warn_of_links(&self, reader: &CaptureReader) {
+        let stack = &self.compiled.stack;
+        let mut named = vec![];
+        for interface in reader.interfaces() {
+            let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
+            if !known && !named.contains(&interface.link) {
+                named.push(interface.link);
+                let (file, link, stack) = (&interface.file, interface.link, &stack.name);
+                eprintln!(
+                    "weir: {file}: {link} is none that the stack `{stack}` starts from: its packets have no layers"
+                );
+            }
+        }
     }
 }
 
@@ -73,7 +90,8 @@ fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() {
         return None;
     }
-    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}").ok()?;
+    let style =
+        ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}").ok()?;
     Some(ProgressBar::new(total).with_style(style))
 }
 

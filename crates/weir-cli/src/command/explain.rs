@@ -38,7 +38,8 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
 }
 
 fn split_place(place: &str) -> Result<(&str, u64), Failure> {
-    let wrong = || Failure::new(format!("`{place}` is no FILE:N; write for example --packet capture.pcap:17"));
+    let wrong =
+        || Failure::new(format!("`{place}` is no FILE:N; write for example --packet capture.pcap:17"));
     let (path, number) = place.rsplit_once(':').ok_or_else(wrong)?;
     Ok((path, number.parse().map_err(|_| wrong())?))
 }
@@ -56,7 +57,10 @@ fn find_packet(path: &str, number: u64) -> Result<Burst, Failure> {
                 }
             }
             Ok(false) => {
-                return Err(Failure::new(format!("{path} has no packet {number}; it has {}", reader.packets())));
+                return Err(Failure::new(format!(
+                    "{path} has no packet {number}; it has {}",
+                    reader.packets()
+                )));
             }
             Err(error) => eprintln!("weir: {error}"),
         }

@@ -196,7 +196,12 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
         walk(length, f);
     }
     if let Some(instance) = &protocol.instance {
-        instance.source.iter().chain(&instance.destination).chain(&instance.condition).for_each(|e| walk(e, f));
+        instance
+            .source
+            .iter()
+            .chain(&instance.destination)
+            .chain(&instance.condition)
+            .for_each(|e| walk(e, f));
     }
     statements(&protocol.prepare, f);
     if let Some(sequence) = &protocol.sequence {

@@ -2,9 +2,7 @@
 //! conditional parts, runs; then payload and derived values.
 
 use super::{LayerVars, Lower, Pair};
-use weir_ir::graph::{
-    BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, Width,
-};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, Width};
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
 
@@ -343,8 +341,7 @@ impl Lower<'_> {
         self.b.switch_to(more);
         let fuel = Fuel(self.b.graph.fuels);
         self.b.graph.fuels += 1;
-        let (then, otherwise) =
-            (Target { block: step, args: vec![] }, Target { block: exit, args: vec![] });
+        let (then, otherwise) = (Target { block: step, args: vec![] }, Target { block: exit, args: vec![] });
         self.b.end(Terminator::Again { fuel, max: RUN_ITEMS_MAX, then, otherwise });
         self.b.seal(step);
         self.b.switch_to(step);

@@ -1,11 +1,11 @@
 //! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
 
 use super::Lower;
+use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, Block, CompareOp, EventDecl, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl,
     VarKind,
 };
-use weir_ir::build::Variable;
 use weir_lang::model::{self, Expr, FieldType, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
@@ -86,9 +86,14 @@ impl Lower<'_> {
         true
     }
 
-    /// The layer's bytes, put together, are the payload of layers above it.
+    /// The layer's bytes, put together, are the payload of the layers above it: those of one-sided
+    /// instances with a sequence, as fragments have. What is above a two-sided instance is parsed packet by
+    /// packet; its bytes in order go to sessions.
     pub(super) fn hands_up(&self, id: LayerId) -> bool {
-        self.layer(id).protocol.events.iter().any(|e| e.assemble) && self.stack.edges.iter().any(|e| e.from == id)
+        let protocol = &self.layer(id).protocol;
+        let one_sided = protocol.instance.as_ref().is_some_and(|i| i.destination.is_empty());
+        let assembles = protocol.sequence.is_some() && protocol.events.iter().any(|e| e.assemble);
+        one_sided && assembles && self.stack.edges.iter().any(|e| e.from == id)
     }
 
     /// Somebody wants the bytes in order that a layer of this name carries.
@@ -104,7 +109,10 @@ impl Lower<'_> {
         let two_sided = !instance.destination.is_empty();
         let table = Table(self.b.graph.tables.len() as u32);
         let hands_up = self.hands_up(id);
-        let delivers = two_sided && !hands_up && self.bytes_wanted(&protocol.name) && protocol.events.iter().any(|e| e.assemble);
+        let delivers = two_sided
+            && !hands_up
+            && self.bytes_wanted(&protocol.name)
+            && protocol.events.iter().any(|e| e.assemble);
         self.b.graph.tables.push(TableDecl {
             name: protocol.name.clone(),
             two_sided,
@@ -372,9 +380,13 @@ impl Lower<'_> {
                 }
                 Stmt::If { condition, then, otherwise } => {
                     let condition = self.truth(id, condition);
-                    self.lower_either(condition, |l| l.lower_statements(id, then), |l| {
-                        l.lower_statements(id, otherwise);
-                    });
+                    self.lower_either(
+                        condition,
+                        |l| l.lower_statements(id, then),
+                        |l| {
+                            l.lower_statements(id, otherwise);
+                        },
+                    );
                 }
                 Stmt::History { letter, condition } => {
                     let condition = self.truth(id, condition);

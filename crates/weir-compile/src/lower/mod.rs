@@ -204,8 +204,7 @@ impl<'a> Lower<'a> {
             let gate = self.b.block();
             cases.push((u64::from(number), gate, layer));
         }
-        let targets =
-            cases.iter().map(|&(n, gate, _)| (n, Target { block: gate, args: vec![] })).collect();
+        let targets = cases.iter().map(|&(n, gate, _)| (n, Target { block: gate, args: vec![] })).collect();
         let unknown = Target { block: self.finish.of(Some(DropReason::UnknownLink)), args: vec![] };
         self.b.end(Terminator::Switch { value: link, cases: targets, otherwise: unknown });
         for (_, gate, layer) in cases {

@@ -5,7 +5,7 @@
 //! hold there; where none can, the packet is through. For questions about connections a predicate that may
 //! change from packet to packet excludes nothing: one packet that fulfils it is enough.
 
-use super::{Lower, LayerVars};
+use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Pattern, PatternDecl, Set, Type, Value};
@@ -138,7 +138,10 @@ impl Lower<'_> {
     }
 
     fn has_residue(&self, question: usize) -> bool {
-        self.terms.bits.iter().any(|b| b.question == question && !(b.session.is_empty() && b.connection.is_empty()))
+        self.terms
+            .bits
+            .iter()
+            .any(|b| b.question == question && !(b.session.is_empty() && b.connection.is_empty()))
     }
 
     fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
@@ -318,7 +321,14 @@ impl Lower<'_> {
     }
 
     /// A slice of one to eight bytes as a number: `tcp[13] & 2 != 0`.
-    fn compare_slice(&mut self, predicate: &Predicate, buf: Value, at: Value, length: Value, count: u32) -> Value {
+    fn compare_slice(
+        &mut self,
+        predicate: &Predicate,
+        buf: Value,
+        at: Value,
+        length: Value,
+        count: u32,
+    ) -> Value {
         let result = self.b.variable(Type::Bool);
         let count_v = self.b.int(u64::from(count));
         let whole = self.b.compare(CompareOp::Eq, length, count_v);

@@ -1,8 +1,8 @@
 //! A layer's sequence: bytes are offered to it, and what is in order is handled packet by packet,
 //! the present packet first (with its own values), then those that waited for it (with remembered ones).
 
-use super::instance::{FlowContext, WANTS_BYTES};
 use super::Lower;
+use super::instance::{FlowContext, WANTS_BYTES};
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED};
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
@@ -100,13 +100,8 @@ impl Lower<'_> {
             Some(span) => self.int(id, span),
             None => length,
         };
-        let metas: Vec<Value> = context
-            .ordered
-            .iter()
-            .map(|&(f, _)| self.int(id, &Expr::Field(f)))
-            .collect();
-        let op =
-            Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
+        let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
+        let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
         let inserted = self.b.push(op);
         let (status, skip) = (inserted[0], inserted[1]);
 
@@ -161,8 +156,7 @@ impl Lower<'_> {
         self.b.switch_to(next);
         let fuel = Fuel(self.b.graph.fuels);
         self.b.graph.fuels += 1;
-        let (then, otherwise) =
-            (Target { block: pull, args: vec![] }, Target { block: after, args: vec![] });
+        let (then, otherwise) = (Target { block: pull, args: vec![] }, Target { block: after, args: vec![] });
         self.b.end(Terminator::Again { fuel, max: ORDERED_MAX, then, otherwise });
         self.b.seal(pull);
         self.b.switch_to(pull);
@@ -183,7 +177,14 @@ impl Lower<'_> {
         self.b.switch_to(after);
     }
 
-    fn lower_status(&mut self, id: LayerId, context: &FlowContext, status: Value, code: u64, trigger: Trigger) {
+    fn lower_status(
+        &mut self,
+        id: LayerId,
+        context: &FlowContext,
+        status: Value,
+        code: u64,
+        trigger: Trigger,
+    ) {
         if !self.layer(id).protocol.events.iter().any(|e| e.triggers.contains(&trigger)) {
             return;
         }

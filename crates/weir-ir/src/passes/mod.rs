@@ -47,16 +47,16 @@ pub enum When {
 
 /// Every pass, in the order in which they run.
 pub const PASSES: &[Pass] = &[
+    Pass { name: "fold", doc: "computes what is constant", run: fold::run, when: When::EachRound },
     Pass {
         name: "copies",
         doc: "drops parameters that always hold one value",
         run: copies::run,
         when: When::EachRound,
     },
-    Pass { name: "fold", doc: "computes what is constant", run: fold::run, when: When::EachRound },
+    Pass { name: "drop_dead", doc: "drops what nobody needs", run: drop_dead::run, when: When::EachRound },
     Pass { name: "thread", doc: "goes past decisions already made", run: thread::run, when: When::EachRound },
     Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRound },
-    Pass { name: "drop_dead", doc: "drops what nobody needs", run: drop_dead::run, when: When::EachRound },
     Pass { name: "share", doc: "computes nothing twice", run: share::run, when: When::EachRound },
     Pass { name: "switch", doc: "asks a number once", run: switch::run, when: When::EachRound },
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },

@@ -8,6 +8,7 @@
 
 mod compare;
 mod known;
+mod ladders;
 mod ours;
 mod page;
 

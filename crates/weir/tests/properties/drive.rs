@@ -76,7 +76,12 @@ pub const ALL_SESSIONS: Want = Want::Sessions(u64::MAX >> 63);
 ///
 /// # Panics
 /// If the accounts do not balance.
-pub fn rows(compiler: &Compiler, compiled: &Compiled, packets: &[Packet], workers: usize) -> (Vec<String>, Outcome) {
+pub fn rows(
+    compiler: &Compiler,
+    compiled: &Compiled,
+    packets: &[Packet],
+    workers: usize,
+) -> (Vec<String>, Outcome) {
     let shapes = vec![Shape::default(); compiled.filters.len()];
     let mut rows = vec![];
     let mut each = |question: usize, item: Item| {
@@ -91,6 +96,23 @@ pub fn rows(compiler: &Compiler, compiled: &Compiled, packets: &[Packet], worker
     assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet was counted");
     assert_eq!(outcome.counters.adds_up(0), Ok(()), "{:?}", outcome.counters);
     (rows, outcome)
+}
+
+/// The seeds of a property, printed; `WEIR_SEEDS=93` or `WEIR_SEEDS=1000..2000` asks for others.
+///
+/// # Panics
+/// If these are no numbers.
+pub fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let number = |text: &str| text.parse().expect("WEIR_SEEDS is a number or a range");
+    let seeds = match std::env::var("WEIR_SEEDS") {
+        Ok(text) => match text.split_once("..") {
+            Some((first, end)) => number(first)..number(end),
+            None => number(&text)..number(&text) + 1,
+        },
+        Err(_) => usual,
+    };
+    println!("seeds {seeds:?}");
+    seeds
 }
 
 /// Compiles one question, whose filter is known to be right.

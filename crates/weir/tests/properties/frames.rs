@@ -53,7 +53,14 @@ pub fn udp(ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
 }
 
 /// An IPv4 packet. `fragment`: the flags and the offset as they stand in the header.
-pub fn ipv4(ends: ([u8; 4], [u8; 4]), protocol: u8, id: u16, fragment: u16, options: &[u8], payload: &[u8]) -> Vec<u8> {
+pub fn ipv4(
+    ends: ([u8; 4], [u8; 4]),
+    protocol: u8,
+    id: u16,
+    fragment: u16,
+    options: &[u8],
+    payload: &[u8],
+) -> Vec<u8> {
     let header_bytes = 20 + options.len();
     let mut out = vec![0x40 | (header_bytes / 4) as u8, 0];
     out.extend(((header_bytes + payload.len()) as u16).to_be_bytes());

@@ -1,6 +1,6 @@
 //! Traffic that means harm: nothing panics, nothing grows without bound, all is accounted for.
 
-use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
+use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
 use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
 use weir::{Compiler, Counters, Engine, Limits, Options, Want};
 use weir_ir::testing::Random;
@@ -112,7 +112,7 @@ fn counter(counters: &Counters, name: &str) -> u64 {
     counters.iter().find(|(n, _, _)| *n == name).map_or(0, |(_, value, _)| value)
 }
 
-fn hold(engine: Engine, seeds: std::ops::Range<u64>, packets: usize) {
+fn hold(engine: Engine, usual: std::ops::Range<u64>, packets: usize) {
     let compiler = Compiler::default();
     let limits = Limits { flows_max: FLOWS_MAX, held_packets_max: 32, ..Limits::default() };
     let options = Options { engine, limits, ..Options::default() };
@@ -121,8 +121,7 @@ fn hold(engine: Engine, seeds: std::ops::Range<u64>, packets: usize) {
         vec![ask("tls.sni contains \"a\" or conn.orig_pkts > 3", Want::Packets)],
         vec![ask("", Want::Streams), ask("tcp.port == 443", Want::Packets)],
     ];
-    for seed in seeds {
-        println!("seed {seed}");
+    for seed in seeds(usual) {
         let mut random = Random::new(seed);
         let packets = attack(&mut random, packets);
         for asks in &questions {
@@ -133,7 +132,11 @@ fn hold(engine: Engine, seeds: std::ops::Range<u64>, packets: usize) {
                 let counters = &outcome.counters;
                 // A table takes one chunk of address space (32 768 entries) at least.
                 let bound = (TABLE_BYTES_MAX * tables * workers) as u64;
-                assert!(outcome.table_bytes <= bound, "seed {seed}: tables take {} bytes", outcome.table_bytes);
+                assert!(
+                    outcome.table_bytes <= bound,
+                    "seed {seed}: tables take {} bytes",
+                    outcome.table_bytes
+                );
                 let peak = counter(counters, "flows_peak");
                 assert!(peak <= (FLOWS_MAX * tables * workers) as u64, "seed {seed}: {peak} flows");
                 let full = counter(counters, "flow_limit");

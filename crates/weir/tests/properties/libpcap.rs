@@ -2,7 +2,7 @@
 //! header, no tags, no tunnels (see `compile_bpf` for the differences beyond), nothing cut off (libpcap
 //! gives up on a packet that is too short for one part of a filter, also under `not`).
 
-use crate::drive::{Packet, ask, rows};
+use crate::drive::{Packet, ask, rows, seeds};
 use crate::frames::{self, V4, V6, ethernet};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -155,9 +155,8 @@ fn ours_is_libpcap_s() {
         return;
     }
     let compiler = Compiler::default();
-    println!("seeds 0 to {}", SEEDS - 1);
     let (mut compared, mut refused, mut found) = (0, 0, 0);
-    for seed in 0..SEEDS {
+    for seed in seeds(0..SEEDS) {
         let mut random = Random::new(seed);
         let packets: Vec<Packet> = (0..120).map(|_| frame(&mut random)).collect();
         let depth = random.below(4) as u32;
@@ -202,5 +201,5 @@ fn ours_is_libpcap_s() {
         found += usize::from(!ours.is_empty());
     }
     println!("{compared} compared, {found} of them found something, {refused} refused by libpcap");
-    assert!(found as u64 * 2 > SEEDS, "most find something: {found}");
+    assert!(found * 2 > compared, "most find something: {found}");
 }

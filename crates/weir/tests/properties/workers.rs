@@ -1,6 +1,6 @@
 //! The same items in the same order, whatever the number of workers.
 
-use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows};
+use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
 use crate::frames;
 use crate::traffic::{Network, conversation};
 use weir::{Compiler, Options, Want};
@@ -53,8 +53,7 @@ fn hold(name: &str, packets: &[Packet], filters: &[(&str, Want)]) {
 
 #[test]
 fn packets_and_connections_do_not_depend_on_the_workers() {
-    for seed in 0..12 {
-        println!("seed {seed}");
+    for seed in seeds(0..12) {
         let packets = capture(&mut Random::new(seed));
         let name = format!("seed {seed}");
         hold(&name, &packets, &[("", Want::Packets), ("", Want::Connections)]);

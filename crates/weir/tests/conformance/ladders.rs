@@ -1,0 +1,178 @@
+//! Zeek's words for how connections go, and fragments whose identification comes again: small traffic made here,
+//! so that it is tested where there are no captures, too.
+
+use std::io::Cursor;
+use weir::io::CaptureReader;
+use weir::{Ask, Compiler, Connection, Item, Limits, Need, Options, Shape, Want};
+
+/// Milliseconds between packets.
+const STEP_MS: u32 = 100;
+
+/// A capture file of raw IPv4 datagrams, 100 ms apart.
+fn capture(datagrams: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = vec![];
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 101] {
+        file.extend(u32::to_le_bytes(word));
+    }
+    for (index, datagram) in datagrams.iter().enumerate() {
+        let at = index as u32 * STEP_MS;
+        let length = datagram.len() as u32;
+        for word in [1_000_000 + at / 1000, at % 1000 * 1000, length, length] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(datagram);
+    }
+    file
+}
+
+/// An IPv4 datagram or fragment: from the originator (10.0.0.1) or the responder (10.0.0.2).
+fn datagram(from_originator: bool, protocol: u8, id: u16, fragment: u16, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x45, 0];
+    bytes.extend((20 + payload.len() as u16).to_be_bytes());
+    bytes.extend(id.to_be_bytes());
+    bytes.extend(fragment.to_be_bytes());
+    bytes.extend([64, protocol, 0, 0]);
+    let (a, b) = if from_originator { (1, 2) } else { (2, 1) };
+    bytes.extend([10, 0, 0, a, 10, 0, 0, b]);
+    bytes.extend(payload);
+    bytes
+}
+
+/// A segment as a ladder writes it: `> S 100` or `< SA 300 101` or `> A 101 301 +5`: who, flags, number,
+/// acknowledgement, bytes.
+fn segment(step: &str) -> Vec<u8> {
+    let words: Vec<&str> = step.split_whitespace().collect();
+    let from_originator = words[0] == ">";
+    let flag = |c| match c {
+        'F' => 1,
+        'S' => 2,
+        'R' => 4,
+        'A' => 16,
+        other => panic!("no flag {other}"),
+    };
+    let flags: u8 = words[1].chars().map(flag).sum();
+    let number = |n: usize| words.get(n).and_then(|w| w.parse::<u32>().ok()).unwrap_or(0);
+    let length = words.iter().find_map(|w| w.strip_prefix('+')).map_or(0, |l| l.parse().expect("bytes"));
+    let (source, destination) = if from_originator { (40_000u16, 80u16) } else { (80, 40_000) };
+    let mut bytes = vec![];
+    bytes.extend(source.to_be_bytes());
+    bytes.extend(destination.to_be_bytes());
+    bytes.extend(number(2).to_be_bytes());
+    let ack = if words.get(3).is_some_and(|w| w.starts_with('+')) { 0 } else { number(3) };
+    bytes.extend(ack.to_be_bytes());
+    bytes.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+    bytes.extend(vec![b'x'; length]);
+    datagram(from_originator, 6, 0, 0, &bytes)
+}
+
+/// The connections of a capture, in the order of their ends.
+fn connections(datagrams: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
+    let compiler = Compiler::default();
+    let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+    let compiled = compiler.compile(&[ask], &Options { limits, ..Options::default() }).expect("it is right");
+    let mut reader = CaptureReader::from_reader("ladder", Box::new(Cursor::new(capture(datagrams))));
+    let mut found = vec![];
+    let mut each = |_, item| {
+        if let Item::Connection(connection) = item {
+            found.push(*connection);
+        }
+        Ok::<(), std::convert::Infallible>(())
+    };
+    let shapes = [Shape::default()];
+    match weir::run(&compiler, &compiled, &mut reader, &shapes, 1, &mut each, &mut |_| {}) {
+        Ok(outcome) => assert!(outcome.errors.is_empty(), "{:?}", outcome.errors),
+        Err(never) => match never {},
+    }
+    found
+}
+
+fn ladder(steps: &[&str]) -> Vec<Connection> {
+    connections(&steps.iter().map(|s| segment(s)).collect::<Vec<_>>(), Limits::default())
+}
+
+#[test]
+fn connections_go_as_zeek_has_it() {
+    const SHAKE: [&str; 3] = ["> S 100", "< SA 300 101", "> A 101 301"];
+    let after = |steps: &[&'static str]| [&SHAKE, steps].concat();
+    let cases: &[(&str, Vec<&str>, &str, &str, [u64; 2])] = &[
+        ("a SYN alone, again", vec!["> S 100", "> S 100"], "S0", "S", [0, 0]),
+        ("refused", vec!["> S 100", "< RA 0 101"], "REJ", "Sr", [0, 0]),
+        ("open", after(&["> A 101 301 +5"]), "S1", "ShAD", [5, 0]),
+        (
+            "in and out of the door",
+            after(&["> A 101 301 +5", "< A 301 106 +7", "> FA 106 308", "< FA 308 107", "> A 107 309"]),
+            "SF",
+            "ShADdFf",
+            [5, 7],
+        ),
+        ("a FIN with bytes is a FIN", after(&["> FA 101 301 +5", "< FA 301 107"]), "SF", "ShAFf", [5, 0]),
+        ("only the originator closes", after(&["> FA 101 301"]), "S2", "ShAF", [0, 0]),
+        ("only the responder closes", after(&["< FA 301 101"]), "S3", "ShAf", [0, 0]),
+        ("the originator aborts", after(&["> R 101"]), "RSTO", "ShAR", [0, 0]),
+        ("the responder aborts", after(&["> A 101 301 +5", "< R 301"]), "RSTR", "ShADr", [5, 0]),
+        ("a SYN, and away", vec!["> S 100", "> R 101"], "RSTOS0", "SR", [0, 0]),
+        ("a SYN and a FIN", vec!["> S 100", "> F 101"], "SH", "SF", [0, 0]),
+        (
+            "both closed, then a reset",
+            after(&["> FA 101 301", "< FA 301 102", "> R 102"]),
+            "SF",
+            "ShAFfR",
+            [0, 0],
+        ),
+        (
+            "closed and reset, then closed",
+            after(&["> FA 101 301", "> R 102", "< FA 301 102"]),
+            "SF",
+            "ShAFRf",
+            [0, 0],
+        ),
+        ("a bare ACK before the SYN", vec!["> S 100", "< A 300 101", "< SA 300 101"], "S1", "Sah", [0, 0]),
+        ("from the middle", vec!["> A 101 301 +5", "< A 301 106 +7"], "OTH", "Dd", [5, 7]),
+        ("both flags", vec!["> SF 100", "< RA 0 101"], "RSTR", "Qr", [0, 0]),
+    ];
+    for (what, steps, state, history, bytes) in cases {
+        let found = ladder(steps);
+        assert_eq!(found.len(), 1, "{what}");
+        let told = (found[0].conn_state, found[0].history.as_str(), found[0].bytes.unwrap_or_default());
+        assert_eq!(told, (*state, *history, *bytes), "{what}: {steps:?}");
+    }
+}
+
+#[test]
+fn missing_bytes_are_counted_where_nobody_reads_them() {
+    let found = ladder(&["> S 100", "< SA 300 101", "> A 101 301 +5", "> A 116 301 +4"]);
+    assert_eq!((found[0].bytes, found[0].missed_bytes), (Some([19, 0]), 10));
+}
+
+#[test]
+fn another_syn_is_another_connection() {
+    let again = ladder(&["> S 100", "< RA 0 101", "> S 500", "< RA 0 501"]);
+    assert_eq!(again.iter().map(|c| c.conn_state).collect::<Vec<_>>(), ["REJ", "REJ"]);
+    assert_eq!(again.iter().map(|c| c.packets).collect::<Vec<_>>(), [[1, 1], [1, 1]]);
+}
+
+#[test]
+fn connections_end_for_being_idle_unless_told_not_to() {
+    let mut steps = vec!["> S 100"];
+    steps.extend(["> S 100"; 2]);
+    let pause: Vec<Vec<u8>> = (0..60).map(|_| datagram(true, 99, 0, 0, &[])).collect();
+    let mut all: Vec<Vec<u8>> = steps.iter().map(|s| segment(s)).collect();
+    all.extend(pause);
+    all.push(segment("> S 100"));
+    assert_eq!(connections(&all, Limits::default()).len(), 2, "unanswered for 6 s");
+    let never = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
+    assert_eq!(connections(&all, never).len(), 1);
+}
+
+#[test]
+fn an_identification_may_come_again_at_once() {
+    let udp = |port: u8| [&[0, port, 0, 53, 0, 24, 0, 0][..], &[0; 16]].concat();
+    let mut all = vec![];
+    for port in [1, 2, 3] {
+        let whole = udp(port);
+        all.push(datagram(true, 17, 7, 0x2000, &whole[..16]));
+        all.push(datagram(true, 17, 7, 2, &whole[16..]));
+    }
+    let ports: Vec<u32> = connections(&all, Limits::default()).iter().map(|c| c.orig_p).collect();
+    assert_eq!(ports, [1, 2, 3]);
+}
