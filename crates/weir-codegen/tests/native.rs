@@ -729,22 +729,3 @@ fn what_no_program_can_do_is_refused() {
     assert!(matches!(error, CompileError::FlowAcrossLookup(_) | CompileError::Unverified(_)), "{error}");
     assert!(!error.is_environment());
 }
-
-/// Resident memory of this process, in pages.
-#[cfg(target_os = "linux")]
-fn resident_pages() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("statm");
-    statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number")
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_program_that_is_dropped_gives_its_memory_back() {
-    let (graph, _) = asks_the_host();
-    let round = || (0..100).for_each(|_| drop(compile(graph.clone()).expect("the graph compiles")));
-    round();
-    let before = resident_pages();
-    (0..9).for_each(|_| round());
-    let grown = resident_pages().saturating_sub(before);
-    assert!(grown < 450, "900 programs left {grown} pages behind");
-}

@@ -33,7 +33,7 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     let (before, after) = (Size::of(&compiled.lowered.graph), Size::of(compiled.graph()));
     line(&mut text, "program", &format!("{before} → {after}"));
     let how = match (&compiled.native, &compiled.engine) {
-        (Some(native), _) => format!("{} bytes of native code", native.code_bytes()),
+        (Some(_), _) => "native".into(),
         (None, Err(why)) => format!("interpreted ({why})"),
         (None, Ok(())) => "interpreted".into(),
     };

@@ -63,6 +63,12 @@ pub const QUESTIONS: &[Question] = &[
         ],
     },
     Question {
+        title: "All streams",
+        note: "All bytes of all streams in order, both directions, counted.",
+        traces: &["https", "http", "hostile"],
+        rows: &[FLOOR, row("weir streams", &["{weir}", "streams", "-r", "{trace}"]), NIDS],
+    },
+    Question {
         title: "TLS names",
         note: "Every TLS handshake's server name.",
         traces: &["https", "http", "hostile"],

@@ -13,7 +13,7 @@ impl Lower<'_> {
                 let variable = self.vars(id).fields[field.0 as usize].0;
                 self.b.read(variable)
             }
-            Expr::Ordered(field) => self.ordered_value(id, *field),
+            Expr::Ordered(field) => self.ordered_value(*field),
             Expr::Let(value) => self.let_value(id, value.0 as usize),
             Expr::Below(name) => {
                 let low = self.below[name].0;
@@ -147,44 +147,6 @@ fn is_logic(op: model::BinaryOp) -> bool {
 
 /// Calls `f` on every expression of a protocol, inner ones included.
 pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
-    fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {
-        f(expr);
-        match expr {
-            Expr::Not(e) | Expr::In(e, _) => walk(e, f),
-            Expr::Binary(_, a, b) => [a, b].into_iter().for_each(|e| walk(e, f)),
-            Expr::Choose(a, b, c) => [a, b, c].into_iter().for_each(|e| walk(e, f)),
-            _ => {}
-        }
-    }
-    fn items(list: &[HeaderItem], f: &mut impl FnMut(&Expr)) {
-        for item in list {
-            match item {
-                HeaderItem::If { condition, then, otherwise } => {
-                    walk(condition, f);
-                    items(then, f);
-                    items(otherwise, f);
-                }
-                HeaderItem::Run(run) => {
-                    walk(&run.until, f);
-                    run.items.iter().for_each(|i| items(&i.items, f));
-                }
-                _ => {}
-            }
-        }
-    }
-    fn statements(list: &[Stmt], f: &mut impl FnMut(&Expr)) {
-        for stmt in list {
-            match stmt {
-                Stmt::Assign { value, .. } => walk(value, f),
-                Stmt::History { condition, .. } => walk(condition, f),
-                Stmt::If { condition, then, otherwise } => {
-                    walk(condition, f);
-                    statements(then, f);
-                    statements(otherwise, f);
-                }
-            }
-        }
-    }
     items(&protocol.header, f);
     for field in &protocol.fields {
         if let model::FieldType::Bytes(length) = &field.ty {
@@ -214,6 +176,47 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     for part in &protocol.show {
         if let model::ShowPart::Value(e) = part {
             walk(e, f);
+        }
+    }
+}
+
+fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {
+    f(expr);
+    match expr {
+        Expr::Not(e) | Expr::In(e, _) => walk(e, f),
+        Expr::Binary(_, a, b) => [a, b].into_iter().for_each(|e| walk(e, f)),
+        Expr::Choose(a, b, c) => [a, b, c].into_iter().for_each(|e| walk(e, f)),
+        _ => {}
+    }
+}
+
+fn items(list: &[HeaderItem], f: &mut impl FnMut(&Expr)) {
+    for item in list {
+        match item {
+            HeaderItem::If { condition, then, otherwise } => {
+                walk(condition, f);
+                items(then, f);
+                items(otherwise, f);
+            }
+            HeaderItem::Run(run) => {
+                walk(&run.until, f);
+                run.items.iter().for_each(|i| items(&i.items, f));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn statements(list: &[Stmt], f: &mut impl FnMut(&Expr)) {
+    for stmt in list {
+        match stmt {
+            Stmt::Assign { value, .. } => walk(value, f),
+            Stmt::History { condition, .. } => walk(condition, f),
+            Stmt::If { condition, then, otherwise } => {
+                walk(condition, f);
+                statements(then, f);
+                statements(otherwise, f);
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Pattern, PatternDecl, Set, Type, Value};
+use weir_ir::graph::{BinaryOp, CompareOp, Op, Pattern, PatternDecl, Set, Type, Value};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{FieldId, FieldType, LayerId};
 
@@ -160,10 +160,7 @@ impl Lower<'_> {
             let predicate = self.terms.predicates[p].clone();
             match self.catalog.key(predicate.field) {
                 FieldKey::Meta(meta) => {
-                    let value = self.b.one(Op::Meta(match meta {
-                        Meta::Time => Meta::Time,
-                        other => other,
-                    }));
+                    let value = self.b.one(Op::Meta(meta));
                     let zero = self.b.int(0);
                     let holds = self.compare_words(&predicate, zero, value);
                     let yes = self.b.bool(true);
@@ -185,73 +182,97 @@ impl Lower<'_> {
     pub(super) fn lower_predicates(&mut self, id: LayerId) {
         let yes = self.b.bool(true);
         self.b.write(self.seen[id.0 as usize], yes);
+        let vars = self.vars(id).clone();
         for p in 0..self.terms.predicates.len() {
             let predicate = self.terms.predicates[p].clone();
             let key = self.catalog.key(predicate.field);
-            if layer_of(key) != Some(id) {
-                continue;
-            }
-            let vars = self.vars(id).clone();
-            let yes = self.b.bool(true);
-            match key {
-                FieldKey::Layer(_) if predicate.slice.is_none() => self.record(p, yes, yes, yes),
-                FieldKey::Layer(_) => {
-                    let start = self.b.read(vars.start.expect("declared"));
-                    let end = self.b.read(self.end);
-                    let length = self.b.binary(BinaryOp::SubSat, end, start);
-                    let buf = self.b.read(self.buf);
-                    let holds = self.compare_bytes(&predicate, buf, start, length);
-                    self.record(p, yes, holds, holds);
-                }
-                FieldKey::Payload(_) => {
-                    let start = self.b.read(vars.payload_at.expect("declared"));
-                    let length = self.b.read(vars.payload_bytes.expect("declared"));
-                    let buf = self.b.read(self.buf);
-                    let holds = self.compare_bytes(&predicate, buf, start, length);
-                    let zero = self.b.int(0);
-                    let exists = self.b.compare(CompareOp::Ne, length, zero);
-                    let holds = self.b.binary(BinaryOp::And, exists, holds);
-                    self.record(p, exists, holds, holds);
-                }
-                FieldKey::Field(_, field) => {
-                    let (exists, holds) = self.field_predicate(id, &vars, field, &predicate);
-                    let mut either = holds;
-                    if let Some(alias) = self.alias_of(key) {
-                        for other in self.layer(id).protocol.aliases[alias as usize].fields.clone() {
-                            let holds = self.field_predicate(id, &vars, other, &predicate).1;
-                            either = self.b.binary(BinaryOp::Or, either, holds);
-                        }
-                    }
-                    self.record(p, exists, holds, either);
-                }
-                FieldKey::Alias(_, alias) => {
-                    let (mut exists, mut holds) = (self.b.bool(false), self.b.bool(false));
-                    for field in self.layer(id).protocol.aliases[alias as usize].fields.clone() {
-                        let (e, h) = self.field_predicate(id, &vars, field, &predicate);
-                        exists = self.b.binary(BinaryOp::Or, exists, e);
-                        holds = self.b.binary(BinaryOp::Or, holds, h);
-                    }
-                    self.record(p, exists, holds, holds);
-                }
-                FieldKey::Let(_, value) => {
-                    let value = self.let_value(id, value.0 as usize);
-                    let zero = self.b.int(0);
-                    let holds = self.compare_words(&predicate, zero, value);
-                    self.record(p, yes, holds, holds);
-                }
-                FieldKey::Presence(_, presence) => {
-                    let there = self.b.read(vars.presences[presence.0 as usize]);
-                    let number = self.b.one(Op::FromBool(there));
-                    let zero = self.b.int(0);
-                    let holds = match predicate.op {
-                        FilterOp::Exists => there,
-                        _ => self.compare_words(&predicate, zero, number),
-                    };
-                    self.record(p, yes, holds, holds);
-                }
-                _ => {}
+            if layer_of(key) == Some(id) {
+                let [exists, holds, either_way] = self.predicate_on(id, &vars, key, &predicate);
+                self.record(p, exists, holds, either_way);
             }
         }
+    }
+
+    /// Whether there is a value, whether the predicate holds, and whether it would either way.
+    fn predicate_on(
+        &mut self,
+        id: LayerId,
+        vars: &LayerVars,
+        key: FieldKey,
+        predicate: &Predicate,
+    ) -> [Value; 3] {
+        let yes = self.b.bool(true);
+        match key {
+            FieldKey::Layer(_) if predicate.slice.is_none() => [yes; 3],
+            FieldKey::Layer(_) => {
+                let start = self.b.read(vars.start.expect("declared"));
+                let end = self.b.read(self.end);
+                let length = self.b.binary(BinaryOp::SubSat, end, start);
+                let buf = self.b.read(self.buf);
+                let holds = self.compare_bytes(predicate, buf, start, length);
+                [yes, holds, holds]
+            }
+            FieldKey::Payload(_) => {
+                let start = self.b.read(vars.payload_at.expect("declared"));
+                let length = self.b.read(vars.payload_bytes.expect("declared"));
+                let buf = self.b.read(self.buf);
+                let holds = self.compare_bytes(predicate, buf, start, length);
+                let exists = self.b.truth(length);
+                let holds = self.b.binary(BinaryOp::And, exists, holds);
+                [exists, holds, holds]
+            }
+            FieldKey::Field(_, field) => {
+                let (exists, holds) = self.field_predicate(id, vars, field, predicate);
+                let either_way = match self.alias_of(key) {
+                    Some(alias) => self.alias_predicate(id, vars, alias, predicate).1,
+                    None => holds,
+                };
+                [exists, holds, either_way]
+            }
+            FieldKey::Alias(_, alias) => {
+                let (exists, holds) = self.alias_predicate(id, vars, alias, predicate);
+                [exists, holds, holds]
+            }
+            FieldKey::Presence(_, presence) if predicate.op == FilterOp::Exists => {
+                let there = self.b.read(vars.presences[presence.0 as usize]);
+                [yes, there, there]
+            }
+            FieldKey::Let(..) | FieldKey::Presence(..) => {
+                let value = match key {
+                    FieldKey::Presence(_, presence) => {
+                        let there = self.b.read(vars.presences[presence.0 as usize]);
+                        self.b.one(Op::FromBool(there))
+                    }
+                    FieldKey::Let(_, value) => self.let_value(id, value.0 as usize),
+                    _ => unreachable!("the outer arm names both"),
+                };
+                let zero = self.b.int(0);
+                let holds = self.compare_words(predicate, zero, value);
+                [yes, holds, holds]
+            }
+            FieldKey::Frame
+            | FieldKey::Meta(_)
+            | FieldKey::Connection(_)
+            | FieldKey::Session(_)
+            | FieldKey::SessionField(..) => unreachable!("no field of a layer"),
+        }
+    }
+
+    /// Whether any of an alias's fields is there, and whether the predicate holds for any.
+    fn alias_predicate(
+        &mut self,
+        id: LayerId,
+        vars: &LayerVars,
+        alias: u16,
+        predicate: &Predicate,
+    ) -> (Value, Value) {
+        let (mut exists, mut holds) = (self.b.bool(false), self.b.bool(false));
+        for field in self.layer(id).protocol.aliases[alias as usize].fields.clone() {
+            let (e, h) = self.field_predicate(id, vars, field, predicate);
+            exists = self.b.binary(BinaryOp::Or, exists, e);
+            holds = self.b.binary(BinaryOp::Or, holds, h);
+        }
+        (exists, holds)
     }
 
     fn record(&mut self, p: usize, exists: Value, holds: Value, either_way: Value) {

@@ -4,6 +4,7 @@
 use super::Lower;
 use super::instance::{FlowContext, WANTS_BYTES};
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED};
+use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
 };
@@ -11,6 +12,24 @@ use weir_lang::model::{Expr, FieldId, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
 const ORDERED_MAX: u32 = 4096;
+
+/// What became of the packet's payload, and the payload.
+struct Inserted {
+    status: Value,
+    skip: Value,
+    buf: Value,
+    offset: Value,
+    length: Value,
+    metas: Vec<Value>,
+}
+
+/// The variables of the packet whose turn it is.
+struct Piece {
+    gap: Variable,
+    buf: Variable,
+    offset: Variable,
+    length: Variable,
+}
 
 impl Lower<'_> {
     pub(super) fn declare_sequence(&mut self, id: LayerId, table: Table, retain: bool, delivers: bool) {
@@ -46,13 +65,12 @@ impl Lower<'_> {
         fields
     }
 
-    pub(super) fn ordered_fields(&mut self, id: LayerId) -> Vec<(FieldId, weir_ir::build::Variable)> {
+    pub(super) fn ordered_fields(&mut self, id: LayerId) -> Vec<(FieldId, Variable)> {
         self.ordered_ids(id).into_iter().map(|f| (f, self.b.variable(Type::Int))).collect()
     }
 
-    pub(super) fn ordered_value(&mut self, id: LayerId, field: FieldId) -> Value {
+    pub(super) fn ordered_value(&mut self, field: FieldId) -> Value {
         let context = self.context();
-        let _ = id;
         let found = context.ordered.iter().find(|(f, _)| *f == field);
         let variable = found.expect("collected from the same expressions").1;
         self.b.read(variable)
@@ -87,63 +105,37 @@ impl Lower<'_> {
     }
 
     pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext) {
-        let protocol = &self.layer(id).protocol;
-        let declared = protocol.sequence.as_ref().expect("the caller looked");
-        let vars = self.vars(id).clone();
-        let sequence = self.sequence_of(context.table);
-        let (flow, side) = (context.flow, context.responder);
-        let buf = self.b.read(self.buf);
-        let offset = self.b.read(vars.payload_at.expect("declared"));
-        let length = self.b.read(vars.payload_bytes.expect("declared"));
-        let at = self.int(id, &declared.at);
-        let span = match &declared.span {
-            Some(span) => self.int(id, span),
-            None => length,
+        let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
+        let inserted = self.lower_insert(id, context);
+        let piece = Piece {
+            gap: self.b.variable(Type::Int),
+            buf: self.b.variable(Type::Buf),
+            offset: self.b.variable(Type::Int),
+            length: self.b.variable(Type::Int),
         };
-        let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
-        let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
-        let inserted = self.b.push(op);
-        let (status, skip) = (inserted[0], inserted[1]);
-
-        let [gap_var, offset_var, length_var] = [(); 3].map(|()| self.b.variable(Type::Int));
-        let buf_var = self.b.variable(Type::Buf);
         let [now, later, ordered, next, pull, queued, after] = [(); 7].map(|()| self.b.block());
         let code = self.b.int(SEQ_ORDERED);
-        let in_order = self.b.compare(CompareOp::Eq, status, code);
+        let in_order = self.b.compare(CompareOp::Eq, inserted.status, code);
         self.b.branch(in_order, now, later);
         self.b.seal(now);
         self.b.seal(later);
 
         self.b.switch_to(now);
-        for (&(_, variable), &value) in context.ordered.iter().zip(&metas) {
-            self.b.write(variable, value);
-        }
         let zero = self.b.int(0);
-        self.b.write(gap_var, zero);
-        self.b.write(buf_var, buf);
-        let start = self.b.binary(BinaryOp::Add, offset, skip);
-        let rest = self.b.binary(BinaryOp::SubSat, length, skip);
-        self.b.write(offset_var, start);
-        self.b.write(length_var, rest);
+        let start = self.b.binary(BinaryOp::Add, inserted.offset, inserted.skip);
+        let rest = self.b.binary(BinaryOp::SubSat, inserted.length, inserted.skip);
+        self.write_piece(context, &piece, &[zero, inserted.buf, start, rest], &inserted.metas);
         self.b.jump(ordered);
 
         self.b.switch_to(later);
-        self.lower_status(id, context, status, SEQ_RETRANSMITTED, Trigger::Retransmission);
-        self.lower_status(id, context, status, SEQ_OUT_OF_WINDOW, Trigger::OutOfWindow);
+        self.lower_status(id, context, inserted.status, SEQ_RETRANSMITTED, Trigger::Retransmission);
+        self.lower_status(id, context, inserted.status, SEQ_OUT_OF_WINDOW, Trigger::OutOfWindow);
         let code = self.b.int(SEQ_FORCED);
-        let forced = self.b.compare(CompareOp::Eq, status, code);
+        let forced = self.b.compare(CompareOp::Eq, inserted.status, code);
         self.b.branch(forced, next, after);
 
         self.b.switch_to(ordered);
-        if !protocol.states.is_empty() {
-            self.lower_transitions(id, context, true);
-        }
-        self.lower_events(id, context, Trigger::Ordered);
-        if protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&Trigger::Ordered)) {
-            let [gap, offset, length] = [gap_var, offset_var, length_var].map(|v| self.b.read(v));
-            let buf = self.b.read(buf_var);
-            self.lower_deliver(context, gap, buf, offset, length);
-        }
+        self.lower_ordered(id, context, &piece);
         // Bit 1 of the flags: something waits. Rarely so.
         let var = self.var(context.table, "$seq.flags");
         let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
@@ -164,17 +156,55 @@ impl Lower<'_> {
         self.b.branch(pulled[0], queued, after);
         self.b.seal(queued);
         self.b.switch_to(queued);
-        self.b.write(gap_var, pulled[1]);
-        self.b.write(buf_var, pulled[2]);
-        self.b.write(offset_var, pulled[3]);
-        self.b.write(length_var, pulled[4]);
-        for (&(_, variable), &value) in context.ordered.iter().zip(&pulled[5..]) {
-            self.b.write(variable, value);
-        }
+        self.write_piece(context, &piece, &pulled[1..5], &pulled[5..]);
         self.b.jump(ordered);
         self.b.seal(ordered);
         self.b.seal(after);
         self.b.switch_to(after);
+    }
+
+    /// Offers the packet's payload to the sequence.
+    fn lower_insert(&mut self, id: LayerId, context: &FlowContext) -> Inserted {
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        let vars = self.vars(id).clone();
+        let sequence = self.sequence_of(context.table);
+        let (flow, side) = (context.flow, context.responder);
+        let buf = self.b.read(self.buf);
+        let offset = self.b.read(vars.payload_at.expect("declared"));
+        let length = self.b.read(vars.payload_bytes.expect("declared"));
+        let at = self.int(id, &declared.at);
+        let span = match &declared.span {
+            Some(span) => self.int(id, span),
+            None => length,
+        };
+        let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
+        let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
+        let results = self.b.push(op);
+        Inserted { status: results[0], skip: results[1], buf, offset, length, metas }
+    }
+
+    /// The packet whose turn it is: gap, buffer, offset and length of its bytes, and its remembered values.
+    fn write_piece(&mut self, context: &FlowContext, piece: &Piece, values: &[Value], metas: &[Value]) {
+        for (variable, &value) in [piece.gap, piece.buf, piece.offset, piece.length].into_iter().zip(values) {
+            self.b.write(variable, value);
+        }
+        for (&(_, variable), &value) in context.ordered.iter().zip(metas) {
+            self.b.write(variable, value);
+        }
+    }
+
+    /// What happens when a packet's turn has come.
+    fn lower_ordered(&mut self, id: LayerId, context: &FlowContext, piece: &Piece) {
+        let protocol = &self.layer(id).protocol;
+        if !protocol.states.is_empty() {
+            self.lower_transitions(id, context, true);
+        }
+        self.lower_events(id, context, Trigger::Ordered);
+        if protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&Trigger::Ordered)) {
+            let [gap, offset, length] = [piece.gap, piece.offset, piece.length].map(|v| self.b.read(v));
+            let buf = self.b.read(piece.buf);
+            self.lower_deliver(context, gap, buf, offset, length);
+        }
     }
 
     fn lower_status(

@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn entries_stay_where_they_are_and_do_not_touch_each_other() {
-        let mut slab = Slab::new(50);
-        assert_eq!(slab.stride_bytes(), 192, "80 + 50 bytes take three lines");
+        let mut slab = Slab::new(58);
+        assert_eq!(slab.stride_bytes(), 192, "72 + 58 bytes take three lines");
         let first = slab.push();
         let address = std::ptr::from_ref(slab.header(first));
         let ids: Vec<FlowId> = (0..40_000).map(|_| slab.push()).collect();
@@ -180,7 +180,7 @@ mod tests {
         for &id in &ids {
             let (header, data) = slab.parts(id);
             assert_eq!(header.first_packet, u64::from(id.0));
-            assert!(data.len() == 50 && data.iter().all(|&byte| byte == id.0 as u8));
+            assert!(data.len() == 58 && data.iter().all(|&byte| byte == id.0 as u8));
         }
     }
 }

@@ -90,11 +90,14 @@ fn ladder(steps: &[&str]) -> Vec<Connection> {
     connections(&steps.iter().map(|s| segment(s)).collect::<Vec<_>>(), Limits::default())
 }
 
+/// What it is, packets, state, history, payload bytes.
+type Case = (&'static str, Vec<&'static str>, &'static str, &'static str, [u64; 2]);
+
 #[test]
 fn connections_go_as_zeek_has_it() {
     const SHAKE: [&str; 3] = ["> S 100", "< SA 300 101", "> A 101 301"];
     let after = |steps: &[&'static str]| [&SHAKE, steps].concat();
-    let cases: &[(&str, Vec<&str>, &str, &str, [u64; 2])] = &[
+    let cases: &[Case] = &[
         ("a SYN alone, again", vec!["> S 100", "> S 100"], "S0", "S", [0, 0]),
         ("refused", vec!["> S 100", "< RA 0 101"], "REJ", "Sr", [0, 0]),
         ("open", after(&["> A 101 301 +5"]), "S1", "ShAD", [5, 0]),
