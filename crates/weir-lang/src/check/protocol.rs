@@ -353,7 +353,9 @@ impl Checker<'_> {
                 Some(Stmt::If { condition, then: self.stmts(then), otherwise: self.stmts(otherwise) })
             }
             ast::Stmt::History { letter, condition } => {
-                let condition = self.resolver(Place::Instance).condition(condition).expr;
+                let condition = condition.as_ref().map_or(Expr::Number(1), |condition| {
+                    self.resolver(Place::Instance).condition(condition).expr
+                });
                 let mut letters = letter.text.chars();
                 match (letters.next(), letters.next()) {
                     (Some(letter @ 'A'..='Z'), None) => Some(Stmt::History { letter, condition }),

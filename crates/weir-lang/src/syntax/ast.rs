@@ -210,12 +210,12 @@ pub enum Stmt {
         /// When not.
         otherwise: Vec<Stmt>,
     },
-    /// `history LETTER when EXPR`
+    /// `history LETTER [when EXPR]`
     History {
         /// One letter.
         letter: Name,
-        /// When.
-        condition: Expr,
+        /// When; always without.
+        condition: Option<Expr>,
     },
 }
 

@@ -166,8 +166,14 @@ impl Parser<'_> {
         if self.word() == "history" && self.peek_at(1) == TokenKind::Name {
             self.bump();
             let letter = self.name()?;
-            self.expect_word("when")?;
-            return Some(Stmt::History { letter, condition: self.condition()? });
+            let condition = match self.word() == "when" {
+                true => {
+                    self.bump();
+                    Some(self.condition()?)
+                }
+                false => None,
+            };
+            return Some(Stmt::History { letter, condition });
         }
         let target = self.name()?;
         let add = self.peek() == TokenKind::AddAssign;
