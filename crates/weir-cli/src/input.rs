@@ -2,6 +2,7 @@
 
 use crate::args::{Input, Program};
 use crate::failure::Failure;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use weir::{Compiler, Engine, Limits, Options};
 
@@ -41,6 +42,8 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
     }
     let mut limits = Limits::default();
     if let Some(input) = input {
+        // Traffic may be hostile: what hashes where must not be known to who sends it.
+        limits.seed = RandomState::new().hash_one(0u8);
         limits.flows_max = input.flows_max.max(1);
         limits.idle_timeout_ms =
             input.idle_timeout.map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32);

@@ -18,6 +18,8 @@ pub struct Need {
     pub path: bool,
     /// The record of each connection.
     pub connections: bool,
+    /// The application protocol of each connection, for its record.
+    pub service: bool,
     /// The bytes of streams in order.
     pub streams: bool,
     /// Sessions; of these protocols (a bit by index into the registry).

@@ -34,9 +34,9 @@ counters! {
         packets, "Packets read.";
         bytes, "Bytes captured of the packets read.";
         wire_bytes, "Bytes that the packets read had on the wire.";
-        delivered, "Packets that were part of something delivered to a subscriber.";
+        delivered, "Packets that fulfil the packet part of a question.";
         filtered, "Packets that were followed to their end and that nobody wanted.";
-        undecided, "Of those delivered: given up before their connection's verdict was known, as too many were held.";
+        undecided, "Of those delivered: given up before their connection was known, as too many were held; lost unless certain.";
     }
 }
 
@@ -80,8 +80,10 @@ counters! {
 pub struct Counters {
     /// Of packets.
     pub packet: PacketCounters,
-    /// Why packets were dropped.
+    /// Why packets were dropped: those that nobody wanted as far as they could be followed.
     pub drops: Drops,
+    /// Why packets could not be followed to their end, wanted or not.
+    pub met: Drops,
     /// Of flows.
     pub flow: FlowCounters,
     /// Of sequences.
@@ -104,6 +106,7 @@ impl Counters {
     pub fn merge(&mut self, other: &Self) {
         self.packet.merge(&other.packet);
         self.drops.merge(&other.drops);
+        self.met.merge(&other.met);
         self.flow.merge(&other.flow);
         self.sequence.merge(&other.sequence);
     }

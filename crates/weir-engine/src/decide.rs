@@ -6,14 +6,25 @@ use crate::flow::{EndReason, FlowView};
 use crate::hold::{Held, HoldQueue, Verdict};
 use crate::plan::{Plan, Residual, ResidualField, Want};
 use crate::subscriber::{Order, Subscriber};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, OUTS_MAX};
-use weir_packet::{Block, PacketMeta, Value};
+use weir_packet::{PacketMeta, Value};
 use weir_sessions::{Direction, Session};
 
 /// Bit of a flow's verdict word that no residue uses: its sessions are over.
 const SESSIONS_OVER: u64 = 1 << 63;
+
+/// A packet and what the program made of it.
+#[derive(Clone, Copy)]
+pub(crate) struct PacketView<'a> {
+    pub meta: &'a PacketMeta,
+    pub frame: &'a [u8],
+    /// Terms that it fulfils by itself.
+    pub terms: u64,
+    /// Its record.
+    pub outs: &'a [u64; OUTS_MAX],
+}
 
 /// Names a flow of the run.
 pub(crate) type FlowKey = (u32, u32);
@@ -27,7 +38,7 @@ pub(crate) struct Decider<S> {
     pub subscriber: S,
     hold: HoldQueue,
     /// Places of held packets, by flow.
-    waiting: HashMap<FlowKey, Vec<u64>>,
+    waiting: HashMap<FlowKey, VecDeque<u64>>,
     sessions: HashMap<FlowKey, HeldSessions>,
     ask: Continuation,
     packet_bits: u64,
@@ -35,7 +46,9 @@ pub(crate) struct Decider<S> {
     session_bits: u64,
     /// Bits that hold for want of any session and record.
     absence_bits: u64,
-    streams: bool,
+    stream_bits: u64,
+    /// Slots of the packet's record in use.
+    outs: usize,
 }
 
 impl<S: Subscriber> Decider<S> {
@@ -51,7 +64,8 @@ impl<S: Subscriber> Decider<S> {
             plain_bits: plan.plain_bits(),
             session_bits,
             absence_bits: plan.absence_bits(),
-            streams: plan.questions.iter().any(|q| q.want == Want::Streams),
+            stream_bits: plan.bits_of(|w| w == Want::Streams),
+            outs: plan.program.graph().outs.len().min(OUTS_MAX),
             plan,
             subscriber,
             hold: HoldQueue::default(),
@@ -61,108 +75,94 @@ impl<S: Subscriber> Decider<S> {
         }
     }
 
-    /// A packet is through the program. `flow`: its flow's key and verdict word, where it has one.
+    /// A packet is through the program. `flow`: its connection's key and verdict word, where it has one.
     #[inline]
-    #[allow(clippy::too_many_arguments)]
     pub fn packet(
         &mut self,
         order: Order,
-        packet: &PacketMeta,
-        frame: &[u8],
-        block: &Arc<Block>,
-        terms: u64,
-        outs: &[u64; OUTS_MAX],
+        packet: &PacketView<'_>,
         flow: Option<(FlowKey, u64)>,
         counters: &mut Counters,
     ) {
-        let mine = terms & self.packet_bits;
+        let mine = packet.terms & self.packet_bits;
         if mine == 0 {
             return;
         }
         if mine & self.plain_bits == mine && self.hold.is_empty() {
             let questions = self.questions_of(mine);
-            self.deliver(order, questions, packet, frame, outs);
+            self.deliver(order, questions, packet.meta, packet.frame, packet.outs);
             return;
         }
-        self.packet_with_residue(order, packet, frame, block, mine, outs, flow, counters);
+        self.packet_with_residue(order, &PacketView { terms: mine, ..*packet }, flow, counters);
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn packet_with_residue(
         &mut self,
         order: Order,
-        packet: &PacketMeta,
-        frame: &[u8],
-        block: &Arc<Block>,
-        terms: u64,
-        outs: &[u64; OUTS_MAX],
+        packet: &PacketView<'_>,
         flow: Option<(FlowKey, u64)>,
         counters: &mut Counters,
     ) {
+        let terms = packet.terms;
         let Some((key, verdict)) = flow else {
             // No flow: no session and no record. What asks for their absence holds.
             let questions = self.questions_of(terms & (self.plain_bits | self.absence_bits));
-            self.deliver_in_order(order, questions, packet, frame, block, terms, outs);
+            self.deliver_in_order(order, questions, packet);
             return;
         };
         let certain = self.questions_of(self.certain(terms, verdict));
         let possible = self.questions_of(self.possible(terms, verdict));
         if certain == possible {
-            self.deliver_in_order(order, certain, packet, frame, block, terms, outs);
+            self.deliver_in_order(order, certain, packet);
             return;
         }
-        let place = self.hold.push(Held {
-            packet: *packet,
-            block: Arc::clone(block),
-            terms,
-            questions: certain,
-            verdict: Verdict::Open,
-            outs: Some(Box::new(*outs)),
-        });
-        self.waiting.entry(key).or_default().push(place);
-        while self.hold.len() > self.plan.limits.held_packets_max {
-            counters.packet.undecided += 1;
-            self.hold.give_up_oldest();
-            self.release(order);
+        let place = self.hold.push(self.held(packet, certain, Verdict::Open(key)));
+        self.waiting.entry(key).or_default().push_back(place);
+        let limits = self.plan.limits;
+        while self.hold.len() > limits.held_packets_max || self.hold.bytes() > limits.held_bytes_max {
+            self.give_up(order, counters);
         }
     }
 
+    fn held(&self, packet: &PacketView<'_>, questions: u64, verdict: Verdict) -> Held {
+        let (terms, outs) = (packet.terms, packet.outs[..self.outs].into());
+        Held { packet: *packet.meta, frame: packet.frame.into(), terms, questions, verdict, outs }
+    }
+
+    /// The oldest packet that waits goes where it is certain to go.
+    fn give_up(&mut self, order: Order, counters: &mut Counters) {
+        if let Some(key) = self.hold.give_up_oldest() {
+            counters.packet.undecided += 1;
+            let oldest = self.hold.oldest();
+            if let Some(places) = self.waiting.get_mut(&key) {
+                while places.front().is_some_and(|&place| place <= oldest) {
+                    places.pop_front();
+                }
+                if places.is_empty() {
+                    self.waiting.remove(&key);
+                }
+            }
+        }
+        self.release(order);
+    }
+
     /// A packet that is decided: delivered at once, or behind those that wait.
-    #[allow(clippy::too_many_arguments)]
-    fn deliver_in_order(
-        &mut self,
-        order: Order,
-        questions: u64,
-        packet: &PacketMeta,
-        frame: &[u8],
-        block: &Arc<Block>,
-        terms: u64,
-        outs: &[u64; OUTS_MAX],
-    ) {
+    fn deliver_in_order(&mut self, order: Order, questions: u64, packet: &PacketView<'_>) {
         if questions == 0 {
             return;
         }
         if self.hold.is_empty() {
-            self.deliver(order, questions, packet, frame, outs);
+            self.deliver(order, questions, packet.meta, packet.frame, packet.outs);
             return;
         }
-        self.hold.push(Held {
-            packet: *packet,
-            block: Arc::clone(block),
-            terms,
-            questions,
-            verdict: Verdict::Decided(questions),
-            outs: Some(Box::new(*outs)),
-        });
+        self.hold.push(self.held(packet, questions, Verdict::Decided(questions)));
     }
 
     /// The run is over: what is still undecided goes where it is certain to go.
     pub fn finish(&mut self, order: Order, counters: &mut Counters) {
         self.release(order);
         while !self.hold.is_empty() {
-            counters.packet.undecided += 1;
-            self.hold.give_up_oldest();
-            self.release(order);
+            self.give_up(order, counters);
         }
     }
 
@@ -216,10 +216,11 @@ impl<S: Subscriber> Decider<S> {
 
     /// Some question is about streams.
     pub fn wants_streams(&self) -> bool {
-        self.streams
+        self.stream_bits != 0
     }
 
-    /// Bytes in order, for questions about streams.
+    /// Bytes in order, for questions about streams. What depends on a session or the record is not known
+    /// yet; such filters are refused when the question is compiled.
     pub fn stream(
         &mut self,
         order: Order,
@@ -229,10 +230,10 @@ impl<S: Subscriber> Decider<S> {
         bytes: &[u8],
         terms: u64,
     ) {
-        for (index, bit) in self.plan.bits.iter().enumerate() {
-            if terms >> index & 1 == 1 && self.plan.questions[bit.question].want == Want::Streams {
-                self.subscriber.stream(order, bit.question, flow, from, gap, bytes);
-            }
+        let mut questions = self.questions_of(terms & self.stream_bits & self.plain_bits);
+        while questions != 0 {
+            self.subscriber.stream(order, questions.trailing_zeros() as usize, flow, from, gap, bytes);
+            questions &= questions - 1;
         }
     }
 
@@ -294,22 +295,13 @@ impl<S: Subscriber> Decider<S> {
         let plan = Arc::clone(&self.plan);
         for (index, bit) in plan.bits.iter().enumerate() {
             let absent = bit.session.iter().all(|r| r.negated);
-            if !bit.session.is_empty()
-                && *verdict >> index & 1 == 0
-                && absent
-                && !self.had_session(bit, *verdict)
+            if !bit.session.is_empty() && *verdict >> index & 1 == 0 && absent && *verdict & HAD_SESSION == 0
             {
                 *verdict |= 1 << index;
             }
         }
         self.settle(key, *verdict, None);
         self.release(order);
-    }
-
-    /// Whether a flow had a session at all is not kept; a session that failed a negated residue has
-    /// left its mark in no bit, so negated residues of flows with sessions were settled when it came.
-    fn had_session(&self, _bit: &crate::plan::BitPlan, verdict: u64) -> bool {
-        verdict & HAD_SESSION != 0
     }
 
     /// A flow had sessions.
@@ -323,7 +315,7 @@ impl<S: Subscriber> Decider<S> {
             return;
         }
         let Some(places) = self.waiting.remove(&key) else { return };
-        let mut still = vec![];
+        let mut still = VecDeque::new();
         for place in places {
             let Some((terms, certain)) = self.hold.open_at(place).map(|h| (h.terms, h.questions)) else {
                 continue;
@@ -342,7 +334,7 @@ impl<S: Subscriber> Decider<S> {
             if possible | certain == certain {
                 self.hold.decide(place, certain);
             } else {
-                still.push(place);
+                still.push_back(place);
             }
         }
         if !still.is_empty() {
@@ -353,11 +345,8 @@ impl<S: Subscriber> Decider<S> {
     /// Delivers held packets as far as they are decided.
     pub fn release(&mut self, order: Order) {
         while let Some((held, questions)) = self.hold.pop() {
-            let frame =
-                &held.block.bytes[held.packet.offset as usize..][..held.packet.captured_bytes as usize];
-            let outs = held.outs.as_deref().expect("stored with the packet");
             let order = Order { at: held.packet.number as i64, ..order };
-            self.deliver(order, questions, &held.packet, frame, outs);
+            self.deliver(order, questions, &held.packet, &held.frame, &held.outs);
         }
     }
 

@@ -193,7 +193,7 @@ impl Flows {
         if let Some(id) = state.flows.find(&k.key, k.hash) {
             let (header, data) = state.flows.entry_mut(id);
             let timeout_ns = state.timeouts.ns(data);
-            if packet.time.0.saturating_sub(header.last_time) <= timeout_ns {
+            if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns {
                 header.last_time = header.last_time.max(packet.time.0);
                 return Some(Found { table, id, responder: swap != header.swap, new: false });
             }

@@ -94,6 +94,8 @@ pub struct Limits {
     pub flows_max: usize,
     /// Packets held until their connection's verdict is known.
     pub held_packets_max: usize,
+    /// Bytes that these packets may cost.
+    pub held_bytes_max: usize,
     /// Bytes kept of each direction while it is not known what protocol it is.
     pub probe_bytes_max: usize,
     /// Lookups that one packet may cause (fragments, tunnels).
@@ -111,6 +113,7 @@ impl Default for Limits {
         Self {
             flows_max: 1 << 24,
             held_packets_max: 1 << 20,
+            held_bytes_max: 256 << 20,
             probe_bytes_max: 4096,
             lookups_max: 16,
             idle_timeout_ms: None,

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::counters::Counters;
-use crate::decide::Decider;
+use crate::decide::{Decider, PacketView};
 use crate::flow::EndReason;
 use crate::flows::Flows;
 use crate::host::TailHost;
@@ -108,11 +108,14 @@ impl<S: Subscriber> Worker<S> {
                     }
                     self.run_tail(burst, index, order, found)
                 }
+                Step::Restart if lookups == self.plan.limits.lookups_max => {
+                    break Some(DropReason::NestingLimit);
+                }
                 Step::Restart => {
                     let k = &self.continuations[index];
                     found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
-                    if found.is_none() || lookups > self.plan.limits.lookups_max {
+                    if found.is_none() {
                         break Some(DropReason::FlowLimit);
                     }
                     self.run_tail(burst, index, order, found)
@@ -130,7 +133,8 @@ impl<S: Subscriber> Worker<S> {
         }
         let flow = found.and_then(|f| self.flows.verdict(f));
         let (k, counters) = (&mut self.continuations[index], &mut self.counters);
-        self.decider.packet(order, packet, frame, &burst.block, terms, &k.outs, flow, counters);
+        let view = PacketView { meta: packet, frame, terms, outs: &k.outs };
+        self.decider.packet(order, &view, flow, counters);
         k.buffers.clear();
     }
 
@@ -139,6 +143,9 @@ impl<S: Subscriber> Worker<S> {
         count.packets += 1;
         count.bytes += u64::from(packet.captured_bytes);
         count.wire_bytes += u64::from(packet.wire_bytes);
+        if let Some(reason) = reason {
+            self.counters.met.count(reason);
+        }
         match (matched, reason) {
             (true, _) => count.delivered += 1,
             (false, None) => count.filtered += 1,

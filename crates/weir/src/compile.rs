@@ -175,12 +175,18 @@ impl Compiler {
         let start = Instant::now();
         let mut warnings = Diagnostics::default();
         let mut questions = vec![];
+        if asks.len() > QUESTIONS_MAX {
+            let message = format!("{} questions; one program answers at most {QUESTIONS_MAX}", asks.len());
+            let list = vec![Diagnostic::error("W0192", message).help("ask them in several runs")];
+            return Err(Diagnostics { sources: Sources::new(), list });
+        }
         for ask in asks {
             let filter = check_filter(&ask.filter, &catalog, options.bpf)?;
             let sources = sources_of(&ask.filter);
             warnings.sources = sources;
             warnings.list.extend(filter.warnings.iter().cloned());
             let need = complete_need(ask.need, ask.want, &filter, &catalog);
+            refuse_late_streams(ask, &filter, &catalog)?;
             questions.push(Question { filter, need });
         }
         let parsed = Instant::now();
@@ -227,6 +233,21 @@ impl Compiler {
     }
 }
 
+/// Questions of one program.
+const QUESTIONS_MAX: usize = 62;
+
+/// Bytes of a stream are handed over as they come: what is known only later can't choose them.
+fn refuse_late_streams(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
+    let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet;
+    let Some(predicate) = filter.predicates.iter().find(late).filter(|_| ask.want == Want::Streams) else {
+        return Ok(());
+    };
+    let message = "streams are handed over before this is known";
+    let help = "choose them by fields of packets: addresses, ports";
+    let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
+    Err(Diagnostics { sources: sources_of(&ask.filter), list })
+}
+
 /// The filter's text as the one source of its diagnostics.
 fn sources_of(text: &str) -> Sources {
     let mut sources = Sources::new();
@@ -249,12 +270,15 @@ fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCat
     need.streams |= want == Want::Streams;
     for predicate in &filter.predicates {
         match catalog.key(predicate.field) {
-            FieldKey::Connection(_) => need.connections = true,
+            FieldKey::Connection(column) => {
+                need.connections = true;
+                need.service |= connection::COLUMNS[usize::from(column)].name == "service";
+            }
             FieldKey::Session(p) | FieldKey::SessionField(p, _) => need.sessions |= 1 << p,
             _ => {}
         }
     }
-    if need.connections {
+    if need.service {
         // The service of a connection is recognised from its bytes.
         need.sessions |= (1 << PROTOCOLS.len()) - 1;
     }

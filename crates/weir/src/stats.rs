@@ -15,6 +15,9 @@ pub fn stats_need() -> Need {
 /// The most hosts that are counted; beyond it, new ones are counted together.
 const HOSTS_MAX: usize = 1 << 20;
 
+/// The most paths of layers that are told apart; further ones count as the path of no layers.
+const PATHS_MAX: usize = 1 << 14;
+
 /// Statistics of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
@@ -28,9 +31,6 @@ pub struct Stats {
     pub first: Option<Timestamp>,
     /// Time of the latest packet.
     pub last: Option<Timestamp>,
-    /// Packets and wire bytes per layer, in the order of the stack. A layer that occurs twice in a
-    /// packet counts once.
-    pub layers: Vec<(u64, u64)>,
     /// Packets and wire bytes by whole path of layers.
     pub paths: HashMap<u128, (u64, u64)>,
     /// Packets and bytes sent and received per host.
@@ -48,7 +48,9 @@ impl Stats {
         self.captured_bytes += u64::from(packet.captured_bytes);
         self.first = Some(self.first.map_or(packet.time, |t| t.min(packet.time)));
         self.last = Some(self.last.map_or(packet.time, |t| t.max(packet.time)));
-        let count = self.paths.entry(path).or_default();
+        // Hostile nesting makes any number of them.
+        let known = self.paths.len() < PATHS_MAX || self.paths.contains_key(&path);
+        let count = self.paths.entry(if known { path } else { 0 }).or_default();
         *count = (count.0 + 1, count.1 + bytes);
     }
 

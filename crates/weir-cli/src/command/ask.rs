@@ -14,6 +14,9 @@ use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stage, Want};
 /// Bytes of input from which on a progress bar is worth its space.
 const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 
+/// Workers beyond this many are no use.
+const WORKERS_MAX: usize = 256;
+
 /// A question ready to be run.
 pub struct Question {
     compiler: Compiler,
@@ -50,7 +53,7 @@ impl Question {
             &self.compiled,
             &mut reader,
             &[shape],
-            self.args.input.workers.max(1),
+            self.args.input.workers.clamp(1, WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
         )?;
@@ -61,6 +64,7 @@ impl Question {
             status = ExitCode::from(2);
         }
         self.warn_of_links(&reader);
+        warn_of_losses(&outcome);
         if self.args.output.stats {
             report(&self.compiled, &outcome, started.elapsed().as_secs_f64());
         }
@@ -93,6 +97,19 @@ fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     let style =
         ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}").ok()?;
     Some(ProgressBar::new(total).with_style(style))
+}
+
+/// What a bound cut off is said even without `--stats`.
+fn warn_of_losses(outcome: &Outcome) {
+    let (flows, undecided) = (outcome.counters.flow.flows_refused, outcome.counters.packet.undecided);
+    if flows > 0 {
+        eprintln!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
+    }
+    if undecided > 0 {
+        eprintln!(
+            "weir: {undecided} packets were given up before their connection was known: too many had to wait"
+        );
+    }
 }
 
 /// Rows of one kind: columns, and what makes an item a row.

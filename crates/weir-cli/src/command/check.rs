@@ -3,6 +3,7 @@
 use crate::args::Check;
 use crate::failure::Failure;
 use crate::{input, output};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::lang::diag::Diagnostics;
@@ -29,7 +30,7 @@ pub fn run(args: &Check) -> Result<ExitCode, Failure> {
                 if !warnings.list.is_empty() {
                     eprintln!("{}", warnings.render(output::stderr_color()));
                 }
-                println!("{}: no mistakes", path.display());
+                writeln!(std::io::stdout(), "{}: no mistakes", path.display())?;
             }
             Err(mistakes) => {
                 eprintln!("{}", mistakes.render(output::stderr_color()));

@@ -14,7 +14,7 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.program.stack)?;
     let options = input::options(&args.program, None)?;
     let (need, want) = match args.wants.as_str() {
-        "flows" => (Need::default(), Want::Connections),
+        "flows" => (Need { service: true, ..Need::default() }, Want::Connections),
         "tls" => (Need::default(), Want::Sessions(1)),
         _ => (Need { packets: true, ..Need::default() }, Want::Packets),
     };

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use weir::{CONNECTION_COLUMNS, Item, Need, Want};
 
 pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
-    let question = ask::compile(args, Need::default(), Want::Connections)?;
+    let need = Need { service: !args.output.count, ..Need::default() };
+    let question = ask::compile(args, need, Want::Connections)?;
     ask::rows(&question, &args.output, CONNECTION_COLUMNS, |item| match item {
         Item::Connection(connection) => Some(connection.values()),
         _ => None,

@@ -3,6 +3,8 @@
 use super::ask;
 use crate::args::Packets;
 use crate::failure::Failure;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use weir::io::CaptureWriter;
 use weir::packet::{Column, Value, ValueType};
@@ -25,6 +27,7 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         return ask::count(&question, &args.ask.output);
     }
     if let Some(path) = &args.write {
+        refuse_input(path, &args.ask.input.read)?;
         // Its error names the file.
         let mut writer = CaptureWriter::create(path).map_err(Failure::new)?;
         let shape = Shape { frames: true, ..Shape::default() };
@@ -56,4 +59,13 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     })?;
     sink.end()?;
     Ok(status)
+}
+
+/// Writing to a file that is read would destroy it.
+fn refuse_input(output: &Path, inputs: &[OsString]) -> Result<(), Failure> {
+    let Ok(target) = output.canonicalize() else { return Ok(()) };
+    match inputs.iter().any(|input| Path::new(input).canonicalize().is_ok_and(|i| i == target)) {
+        true => Err(Failure::new(format!("{} is read: write to another file", output.display()))),
+        false => Ok(()),
+    }
 }

@@ -69,7 +69,7 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
     for (host, c) in hosts.into_iter().take(TOP) {
         row("talker", host.to_string(), c[0] + c[2], c[1] + c[3])?;
     }
-    for (reason, count) in outcome.counters.drops.iter() {
+    for (reason, count) in outcome.counters.met.iter() {
         row("drop", reason.label().to_string(), count, 0)?;
     }
     sink.end()?;

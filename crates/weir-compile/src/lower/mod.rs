@@ -49,6 +49,9 @@ pub struct Lowered {
 /// # Errors
 /// Where the questions are more than one program can tell apart.
 pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> Result<Lowered, Diagnostic> {
+    if stack.layers.len() >= (1 << PATH_BITS) - 1 {
+        return Err(too_many_layers(stack));
+    }
     let terms = Terms::split(questions, catalog)?;
     let mut lower = Lower::new(stack, catalog, questions, terms);
     lower.run();
@@ -56,6 +59,15 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     let unconditional = always.fold(0, |mask, t| mask | 1 << t.bit);
     let (bits, outs, tables) = (lower.terms.bits, lower.outs, lower.tables);
     Ok(Lowered { graph: lower.b.finish(), bits, outs, tables, unconditional })
+}
+
+fn too_many_layers(stack: &Stack) -> Diagnostic {
+    let most = (1 << PATH_BITS) - 2;
+    Diagnostic::error(
+        "W0191",
+        format!("stack `{}` has {} layers; at most {most}", stack.name, stack.layers.len()),
+    )
+    .help("split it: a stack need only hold the layers that its questions meet")
 }
 
 /// Two words: a number of up to 128 bits.
@@ -117,6 +129,7 @@ impl<'a> Lower<'a> {
             lines: n.lines | q.need.lines,
             path: n.path | q.need.path,
             connections: n.connections | q.need.connections,
+            service: n.service | q.need.service,
             streams: n.streams | q.need.streams,
             sessions: n.sessions | q.need.sessions,
             events: n.events | q.need.events,

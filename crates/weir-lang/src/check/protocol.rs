@@ -12,6 +12,9 @@ use crate::model::{
 use crate::syntax::ast::{self, Clause, ClauseKind};
 use std::collections::HashMap;
 
+/// Words of 64 bits that a key holds.
+const KEY_WORDS_MAX: usize = 5;
+
 /// Variables of one protocol at most.
 const VARS_MAX: usize = 256;
 
@@ -294,6 +297,7 @@ impl Checker<'_> {
         self.protocol.payload = Some(Payload { length });
     }
 
+    /// The key of an instance.
     fn instance(&mut self, instance: Option<InstanceTree<'_>>) {
         let Some((span, source, destination, condition)) = instance else { return };
         let source_kinds: Vec<Value> = source.iter().map(|part| self.key(part)).collect();
@@ -316,6 +320,21 @@ impl Checker<'_> {
                     format!("{} on one side, {} on the other", one.kind.describe(), two.kind.describe());
                 self.diagnostics.push(Diagnostic::error(codes::BAD_CLAUSE, message).at(part.span));
             }
+        }
+        let addresses = source_kinds.iter().filter(|part| matches!(part.expr, Expr::Below(_))).count();
+        let others_count = source_kinds.len() - addresses;
+        let (too_long, help) = match destination {
+            Some(_) => (
+                addresses > 1 || others_count > 1,
+                "a side's key is one address (`below.src`) and one number of up to 32 bits",
+            ),
+            None => (
+                2 * addresses + others_count > KEY_WORDS_MAX,
+                "a key holds 320 bits; an address takes 128, a number 64 at most",
+            ),
+        };
+        if too_long {
+            self.error(codes::TOO_MUCH, "the key has more parts than fit", span, help);
         }
         let condition = condition.map(|condition| self.resolver(Place::Packet).condition(condition).expr);
         let exprs = |values: Vec<Value>| values.into_iter().map(|value| value.expr).collect();
