@@ -1,7 +1,7 @@
 //! Residual predicates: what only a connection's record or a session can tell. Each becomes a small
 //! graph that is asked one value at a time; on a list, any element may fulfil it.
 
-use crate::lower::{compare_bytes, compare_words};
+use crate::lower::{compare_part, compare_words};
 use weir_ir::build::Builder;
 use weir_ir::graph::{Graph, Op};
 use weir_lang::filter::Predicate;
@@ -15,7 +15,7 @@ pub fn lower_residual(predicate: &Predicate, value_type: ValueType) -> Graph {
         ValueType::Text | ValueType::Texts | ValueType::Bytes => {
             let buf = b.one(Op::InputBytes(0));
             let (offset, length) = (b.int(0), b.one(Op::Length(buf)));
-            compare_bytes(&mut b, predicate, buf, offset, length)
+            compare_part(&mut b, predicate, buf, offset, length)
         }
         _ => {
             let (high, low) = (b.one(Op::Input(0)), b.one(Op::Input(1)));

@@ -149,6 +149,7 @@ mod tests {
             drops,
             flow: FlowCounters { flows_created: 3, flows_expired: 2, ..Default::default() },
             sequence: SequenceCounters::default(),
+            ..Counters::default()
         }
     }
 

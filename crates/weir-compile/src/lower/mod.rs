@@ -26,7 +26,7 @@ use weir_lang::model::{FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
 pub use instance::{WANTS_BYTES, WANTS_RECORD};
-pub(crate) use predicate::{compare_bytes, compare_words};
+pub(crate) use predicate::{compare_part, compare_words};
 pub use show::{OutValue, PATH_BITS};
 
 /// What lowering yields.

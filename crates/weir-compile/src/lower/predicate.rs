@@ -7,8 +7,8 @@
 
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
-use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, CompareOp, Op, Pattern, PatternDecl, Set, Type, Value};
+use weir_ir::build::{Builder, Variable};
+use weir_ir::graph::{BinaryOp, CompareOp, Op, Pattern, PatternDecl, Set, Type, Value, Width};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{FieldId, FieldType, LayerId};
 
@@ -327,74 +327,79 @@ impl Lower<'_> {
     }
 
     fn compare_bytes(&mut self, predicate: &Predicate, buf: Value, at: Value, length: Value) -> Value {
-        let (mut at, mut length) = (at, length);
-        if let Some((offset, count)) = predicate.slice {
-            let (offset_v, count_v) = (self.b.int(u64::from(offset)), self.b.int(u64::from(count)));
-            at = self.b.binary(BinaryOp::Add, at, offset_v);
-            let rest = self.b.binary(BinaryOp::SubSat, length, offset_v);
-            length = self.b.binary(BinaryOp::Min, rest, count_v);
-            let numbers = predicate.literals.iter().any(|l| matches!(l, Literal::Numbers(..)));
-            if numbers || predicate.op == FilterOp::Exists {
-                return self.compare_slice(predicate, buf, at, length, count);
-            }
-        }
-        compare_bytes(&mut self.b, predicate, buf, at, length)
-    }
-
-    /// A slice of one to eight bytes as a number: `tcp[13] & 2 != 0`.
-    fn compare_slice(
-        &mut self,
-        predicate: &Predicate,
-        buf: Value,
-        at: Value,
-        length: Value,
-        count: u32,
-    ) -> Value {
-        let result = self.b.variable(Type::Bool);
-        let count_v = self.b.int(u64::from(count));
-        let whole = self.b.compare(CompareOp::Eq, length, count_v);
-        let [inside, there, missing, join] = [(); 4].map(|()| self.b.block());
-        self.b.branch(whole, inside, missing);
-        self.b.seal(inside);
-        self.b.switch_to(inside);
-        self.b.check(buf, at, count, there, missing);
-        self.b.seal(there);
-        self.b.seal(missing);
-        self.b.switch_to(missing);
-        let no = self.b.bool(false);
-        self.b.write(result, no);
-        self.b.jump(join);
-        self.b.switch_to(there);
-        let mut word = self.b.int(0);
-        for byte in 0..count.min(8) {
-            let width = weir_ir::graph::Width::W1;
-            let load = Op::Load { buf, offset: at, displacement: byte, width, little: false };
-            let load = self.b.one(load);
-            let eight = self.b.int(8);
-            let shifted = self.b.binary(BinaryOp::Shl, word, eight);
-            word = self.b.binary(BinaryOp::Or, shifted, load);
-        }
-        let holds = if predicate.op == FilterOp::Exists {
-            self.b.bool(true)
-        } else {
-            let zero = self.b.int(0);
-            self.compare_words(predicate, zero, word)
-        };
-        self.b.write(result, holds);
-        self.b.jump(join);
-        self.b.seal(join);
-        self.b.switch_to(join);
-        self.b.read(result)
+        compare_part(&mut self.b, predicate, buf, at, length)
     }
 }
 
-/// As [`Lower::compare_words`], for any builder.
-pub(crate) fn compare_words(
-    b: &mut weir_ir::build::Builder,
+/// Compares bytes, or the slice of them that the predicate names.
+pub(crate) fn compare_part(
+    b: &mut Builder,
     predicate: &Predicate,
-    high: Value,
-    low: Value,
+    buf: Value,
+    at: Value,
+    length: Value,
 ) -> Value {
+    let Some((offset, count)) = predicate.slice else {
+        return compare_bytes(b, predicate, buf, at, length);
+    };
+    let (offset_v, count_v) = (b.int(u64::from(offset)), b.int(u64::from(count)));
+    let at = b.binary(BinaryOp::Add, at, offset_v);
+    let rest = b.binary(BinaryOp::SubSat, length, offset_v);
+    let length = b.binary(BinaryOp::Min, rest, count_v);
+    let numbers = predicate.literals.iter().any(|l| matches!(l, Literal::Numbers(..)));
+    if numbers || predicate.op == FilterOp::Exists {
+        return compare_slice(b, predicate, buf, at, length, count);
+    }
+    compare_bytes(b, predicate, buf, at, length)
+}
+
+/// A slice of one to eight bytes as a number: `tcp[13] & 2 != 0`.
+fn compare_slice(
+    b: &mut Builder,
+    predicate: &Predicate,
+    buf: Value,
+    at: Value,
+    length: Value,
+    count: u32,
+) -> Value {
+    let result = b.variable(Type::Bool);
+    let count_v = b.int(u64::from(count));
+    let whole = b.compare(CompareOp::Eq, length, count_v);
+    let [inside, there, missing, join] = [(); 4].map(|()| b.block());
+    b.branch(whole, inside, missing);
+    b.seal(inside);
+    b.switch_to(inside);
+    b.check(buf, at, count, there, missing);
+    b.seal(there);
+    b.seal(missing);
+    b.switch_to(missing);
+    let no = b.bool(false);
+    b.write(result, no);
+    b.jump(join);
+    b.switch_to(there);
+    let mut word = b.int(0);
+    for byte in 0..count.min(8) {
+        let load = Op::Load { buf, offset: at, displacement: byte, width: Width::W1, little: false };
+        let load = b.one(load);
+        let eight = b.int(8);
+        let shifted = b.binary(BinaryOp::Shl, word, eight);
+        word = b.binary(BinaryOp::Or, shifted, load);
+    }
+    let holds = if predicate.op == FilterOp::Exists {
+        b.bool(true)
+    } else {
+        let zero = b.int(0);
+        compare_words(b, predicate, zero, word)
+    };
+    b.write(result, holds);
+    b.jump(join);
+    b.seal(join);
+    b.switch_to(join);
+    b.read(result)
+}
+
+/// As [`Lower::compare_words`], for any builder.
+pub(crate) fn compare_words(b: &mut Builder, predicate: &Predicate, high: Value, low: Value) -> Value {
     let mut low = low;
     if let Some(mask) = predicate.mask {
         let mask = b.int(mask);
@@ -402,7 +407,7 @@ pub(crate) fn compare_words(
     }
     let ranges: Vec<(u128, u128)> = predicate.literals.iter().filter_map(literal_range).collect();
     let first = ranges.first().copied().unwrap_or((0, 0));
-    let bound = |b: &mut weir_ir::build::Builder, value: u128| b.int(value as u64);
+    let bound = |b: &mut Builder, value: u128| b.int(value as u64);
     match predicate.op {
         FilterOp::Exists => b.truth(low),
         FilterOp::Lt => {
@@ -443,8 +448,8 @@ pub(crate) fn compare_words(
 }
 
 /// Whether (high, low) lies in an inclusive range of 128-bit numbers.
-fn within(b: &mut weir_ir::build::Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
-    let word = |b: &mut weir_ir::build::Builder, value: Value, from: u64, to: u64| {
+fn within(b: &mut Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
+    let word = |b: &mut Builder, value: Value, from: u64, to: u64| {
         if from == 0 && to == u64::MAX {
             return b.bool(true);
         }
@@ -469,7 +474,7 @@ fn within(b: &mut weir_ir::build::Builder, high: Value, low: Value, from: u128, 
 
 /// As [`Lower::compare_bytes`] without slices, for any builder.
 pub(crate) fn compare_bytes(
-    b: &mut weir_ir::build::Builder,
+    b: &mut Builder,
     predicate: &Predicate,
     buf: Value,
     offset: Value,
@@ -485,7 +490,7 @@ pub(crate) fn compare_bytes(
             Literal::Text(text) => text.clone().into_bytes(),
             _ => continue,
         };
-        let search = |b: &mut weir_ir::build::Builder, declared: PatternDecl| {
+        let search = |b: &mut Builder, declared: PatternDecl| {
             let known = b.graph.patterns.iter().position(|p| *p == declared);
             let pattern = Pattern(known.unwrap_or_else(|| {
                 b.graph.patterns.push(declared);
