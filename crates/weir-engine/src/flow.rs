@@ -82,14 +82,13 @@ impl<'a> FlowView<'a> {
 
     /// A number; `responder` says whose, and is ignored where the variable has no sides.
     pub fn number(&self, name: &str, responder: bool) -> Option<u64> {
-        let var = self.var(name)?;
-        let declared = &self.graph.vars[var.index()];
-        let VarKind::Bits(bits) = declared.kind else { return None };
-        let mut at = self.layout.offset(var);
-        if declared.each_side && responder {
-            at += self.layout.stride(self.table);
-        }
-        Some(read_number(self.data, at, bits))
+        Some(self.number_at(NumberPlace::of(self.graph, self.layout, self.table, name)?, responder))
+    }
+
+    /// A number whose place is known.
+    pub fn number_at(&self, place: NumberPlace, responder: bool) -> u64 {
+        let at = place.at + if responder { place.stride } else { 0 };
+        read_number(self.data, at, place.bits)
     }
 
     /// The letters of a history.
@@ -97,6 +96,26 @@ impl<'a> FlowView<'a> {
         let at = self.layout.offset(self.var(name)?);
         let count = usize::from(*self.data.get(at)?);
         self.data.get(at + 1..at + 1 + count)
+    }
+}
+
+/// Where a number lies in the records of a table: looked up by name once, read often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NumberPlace {
+    at: usize,
+    /// From the originator's to the responder's; 0 without sides.
+    stride: usize,
+    bits: u8,
+}
+
+impl NumberPlace {
+    /// The place of the number called `name`, where the program keeps it.
+    pub fn of(graph: &Graph, layout: &Layout, table: Table, name: &str) -> Option<Self> {
+        let var = find_var(graph, table, name)?;
+        let declared = &graph.vars[var.index()];
+        let VarKind::Bits(bits) = declared.kind else { return None };
+        let stride = if declared.each_side { layout.stride(table) } else { 0 };
+        Some(Self { at: layout.offset(var), stride, bits })
     }
 }
 

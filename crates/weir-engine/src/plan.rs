@@ -7,6 +7,9 @@ use weir_ir::abi::{Continuation, Program};
 use weir_packet::{Value, ValueType};
 use weir_sessions::SessionProtocol;
 
+/// Reads a column of a connection's record.
+pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
+
 /// What a question is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
@@ -80,7 +83,7 @@ pub struct Plan {
     /// Protocols to parse; a subset of those probed.
     pub parsed: u64,
     /// The value of a column of a connection's record.
-    pub connection_value: for<'a> fn(&FlowView<'a>, usize) -> Value<'a>,
+    pub connection_value: Arc<ConnectionValue>,
     /// Bits of terms that every packet fulfils.
     pub unconditional: u64,
     /// Bounds.

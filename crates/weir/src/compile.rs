@@ -1,14 +1,16 @@
 //! From questions to a program: filters checked, one graph lowered, passes run, code made.
 
-use crate::connection;
+use crate::connection::{self, Connection, Places};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_compile::residual::lower_residual;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
-use weir_engine::plan::{BitPlan, Limits, Plan, QuestionPlan, Residual, ResidualField, Want};
+use weir_engine::plan::{
+    BitPlan, ConnectionValue, Limits, Plan, QuestionPlan, Residual, ResidualField, Want,
+};
 use weir_ir::abi::Program;
-use weir_ir::graph::Graph;
+use weir_ir::graph::{Graph, Table};
 use weir_ir::interpret::Interpreter;
 use weir_lang::Library;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
@@ -209,13 +211,13 @@ impl Compiler {
         };
         let (probed, parsed_protocols) = session_masks(asks, &questions, &lowered, &catalog);
         let plan = Plan {
-            program,
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
             protocols: PROTOCOLS,
             probed,
             parsed: parsed_protocols,
-            connection_value: connection::connection_value,
+            connection_value: connection_value(&*program),
+            program,
             unconditional: lowered.unconditional,
             limits: options.limits,
         };
@@ -231,6 +233,16 @@ impl Compiler {
             native,
         })
     }
+}
+
+/// Reads columns of connections' records for residual filters, variables' places looked up before.
+fn connection_value(program: &dyn Program) -> Arc<ConnectionValue> {
+    let (graph, layout) = (program.graph(), program.layout());
+    let tables = (0..graph.tables.len() as u32).map(Table);
+    let places: Vec<Places> = tables.map(|table| Places::of(graph, layout, table)).collect();
+    Arc::new(move |flow, column| {
+        Connection::read(flow, &places[flow.table.index()]).value(column).into_owned()
+    })
 }
 
 /// Questions of one program.

@@ -4,7 +4,9 @@
 use crate::flow_id;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use weir_engine::flow::FlowView;
+use weir_engine::flow::{FlowView, NumberPlace};
+use weir_ir::abi::Layout;
+use weir_ir::graph::{Graph, Table};
 use weir_packet::{Column, Timestamp, Value, ValueType};
 
 /// A connection that is over.
@@ -68,23 +70,65 @@ pub const COLUMNS: &[Column] = &[
     Column::new("vlan", ValueType::Unsigned, "VLAN identifier"),
 ];
 
+/// Where the numbers that a record is made of lie in the flows of one table.
+#[derive(Debug, Clone, Copy)]
+pub struct Places {
+    packets: Option<NumberPlace>,
+    ip_bytes: Option<NumberPlace>,
+    bytes: Option<NumberPlace>,
+    endpoint: Option<NumberPlace>,
+    high: Option<NumberPlace>,
+    has_fin: Option<NumberPlace>,
+    missing_bytes: Option<NumberPlace>,
+    icmp_type: Option<NumberPlace>,
+    icmp_code: Option<NumberPlace>,
+    vlan: Option<NumberPlace>,
+}
+
+impl Places {
+    /// Looks them up by name.
+    pub fn of(graph: &Graph, layout: &Layout, table: Table) -> Self {
+        let place = |name| NumberPlace::of(graph, layout, table, name);
+        Self {
+            packets: place("packets"),
+            ip_bytes: place("ip_bytes"),
+            bytes: place("bytes"),
+            endpoint: place("endpoint"),
+            high: place("$seq.high"),
+            has_fin: place("has_fin"),
+            missing_bytes: place("$seq.missing_bytes"),
+            icmp_type: place("type"),
+            icmp_code: place("code"),
+            vlan: place("vlan"),
+        }
+    }
+}
+
 impl Connection {
     /// Reads the record out of a flow's variables.
     pub fn of(flow: &FlowView<'_>) -> Self {
+        Self::read(flow, &Places::of(flow.graph, flow.layout, flow.table))
+    }
+
+    /// As [`of`](Self::of), with the variables' places looked up before.
+    pub fn read(flow: &FlowView<'_>, places: &Places) -> Self {
         let (orig, resp) = flow.endpoints();
-        let both = |name: &str| [flow.number(name, false).unwrap_or(0), flow.number(name, true).unwrap_or(0)];
+        let both = |place: Option<NumberPlace>| match place {
+            Some(place) => [flow.number_at(place, false), flow.number_at(place, true)],
+            None => [0, 0],
+        };
         let duration = flow.last_time().since_ns(flow.first_time());
         let proto = proto_name(flow.table_name());
         let history = String::from_utf8_lossy(flow.letters("$history").unwrap_or(b"")).into_owned();
-        let bytes = match flow.var("$seq.high") {
+        let bytes = match places.high {
             Some(_) => {
-                let (high, fin) = (both("$seq.high"), both("has_fin"));
+                let (high, fin) = (both(places.high), both(places.has_fin));
                 [0, 1].map(|s| high[s].saturating_sub(fin[s].min(1)))
             }
-            None => both("bytes"),
+            None => both(places.bytes),
         };
         let (orig_p, resp_p) = match proto {
-            "icmp" => (both("type")[0] as u32, icmp_code(flow, both("code")[0])),
+            "icmp" => (both(places.icmp_type)[0] as u32, icmp_code(flow, both(places.icmp_code)[0])),
             _ => (orig.port, resp.port),
         };
         Self {
@@ -98,12 +142,12 @@ impl Connection {
             service: flow.service,
             duration_ns: (duration > 0).then_some(duration),
             bytes: (duration > 0).then_some(bytes),
-            conn_state: conn_state(proto, both("endpoint"), both("packets"), bytes, &history),
-            missed_bytes: both("$seq.missing_bytes").iter().sum(),
+            conn_state: conn_state(proto, both(places.endpoint), both(places.packets), bytes, &history),
+            missed_bytes: both(places.missing_bytes).iter().sum(),
             history,
-            packets: both("packets"),
-            ip_bytes: both("ip_bytes"),
-            vlan: Some(both("vlan")[0]).filter(|&v| v != 0),
+            packets: both(places.packets),
+            ip_bytes: both(places.ip_bytes),
+            vlan: Some(both(places.vlan)[0]).filter(|&v| v != 0),
         }
     }
 
@@ -150,14 +194,9 @@ impl Connection {
     }
 
     /// All values, in the order of [`COLUMNS`].
-    pub fn values(&self) -> Vec<Value<'static>> {
-        (0..COLUMNS.len()).map(|i| self.value(i).into_owned()).collect()
+    pub fn values(&self) -> Vec<Value<'_>> {
+        (0..COLUMNS.len()).map(|i| self.value(i)).collect()
     }
-}
-
-/// The value of one column of a flow's record, for residual filters.
-pub(crate) fn connection_value<'a>(flow: &FlowView<'a>, column: usize) -> Value<'a> {
-    Connection::of(flow).value(column).into_owned()
 }
 
 /// The layer's name as Zeek writes protocols.

@@ -5,7 +5,7 @@
 //! what they yield with an [`Order`]; this thread merges it, so that it comes out the same whatever their number.
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::connection::Connection;
+use crate::connection::{Connection, Places};
 use crate::{line, tls};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use weir_engine::run::Worker;
 use weir_engine::stage::Stages;
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_ir::abi::{Continuation, OUTS_MAX};
+use weir_ir::graph::Table;
 use weir_lang::diag::Diagnostics;
 use weir_lang::model::Stack;
 use weir_packet::{Burst, PacketMeta, Source, SourceError, Value};
@@ -74,6 +75,8 @@ struct Collector {
     shapes: Arc<Vec<Shape>>,
     stack: Arc<Stack>,
     outs: Arc<Vec<OutValue>>,
+    /// By table.
+    places: Arc<Vec<Places>>,
     items: VecDeque<(Order, usize, Item)>,
     matched: Vec<u64>,
 }
@@ -97,7 +100,11 @@ impl Subscriber for Collector {
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
         self.matched[question] += 1;
         if !self.shapes[question].count_only {
-            self.items.push_back((order, question, Item::Connection(Box::new(Connection::of(flow)))));
+            self.items.push_back((
+                order,
+                question,
+                Item::Connection(Box::new(Connection::read(flow, &self.places[flow.table.index()]))),
+            ));
         }
     }
 
@@ -144,10 +151,14 @@ pub fn run<E>(
     each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
+    let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
+    let tables = (0..graph.tables.len() as u32).map(Table);
+    let places = Arc::new(tables.map(|t| Places::of(graph, layout, t)).collect::<Vec<_>>());
     let collector = || Collector {
         shapes: Arc::new(shapes.to_vec()),
         stack: Arc::new(compiled.stack.clone()),
         outs: Arc::new(compiled.outs().to_vec()),
+        places: Arc::clone(&places),
         items: VecDeque::new(),
         matched: vec![0; shapes.len()],
     };
@@ -191,9 +202,12 @@ fn run_one<E>(
             progress(source);
         }
     }
-    worker.finish(number);
-    for (_, question, item) in worker.subscriber().items.drain(..) {
-        each(question, item)?;
+    let mut more = true;
+    while more {
+        more = worker.finish(number);
+        for (_, question, item) in worker.subscriber().items.drain(..) {
+            each(question, item)?;
+        }
     }
     gather(&mut outcome, worker);
     Ok(outcome)
@@ -337,7 +351,7 @@ fn work(
             return worker;
         }
     }
-    worker.finish(last);
+    while worker.finish(last) {}
     let _ = yields.send(std::mem::take(&mut worker.subscriber().items));
     worker
 }

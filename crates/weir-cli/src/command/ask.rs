@@ -4,11 +4,11 @@ use crate::args::{Ask, Output};
 use crate::failure::Failure;
 use crate::{input, output};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::io::CaptureReader;
-use weir::packet::{Column, Source};
+use weir::packet::{Column, Source, Value};
 use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stage, Want};
 
 /// Bytes of input from which on a progress bar is worth its space.
@@ -112,12 +112,12 @@ fn warn_of_losses(outcome: &Outcome) {
     }
 }
 
-/// Rows of one kind: columns, and what makes an item a row.
+/// Rows of one kind: columns, and what hands an item's values to the sink.
 pub fn rows(
     question: &Question,
     args: &Output,
     columns: &[Column],
-    mut row: impl FnMut(Item) -> Option<Vec<weir::packet::Value<'static>>>,
+    mut row: impl FnMut(&Item, &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>) -> io::Result<()>,
 ) -> Result<ExitCode, Failure> {
     if args.count {
         return count(question, args);
@@ -125,9 +125,7 @@ pub fn rows(
     let mut sink = output::sink(args)?;
     sink.begin(columns)?;
     let (_, status) = question.run(Shape::default(), &mut |item| {
-        if let Some(values) = row(item) {
-            sink.row(&values)?;
-        }
+        row(&item, &mut |values| sink.row(values))?;
         Ok(())
     })?;
     sink.end()?;

@@ -44,7 +44,7 @@ fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[Packet]) -> Stream
         worker.take(&burst, number);
         number += 1;
     }
-    worker.finish(number);
+    while worker.finish(number) {}
     let (live, _) = worker.size();
     assert_eq!(worker.counters().adds_up(live), Ok(()));
     assert_eq!(live, 0, "all flows were ended");
