@@ -19,7 +19,7 @@ becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format
 
 /// Ask a question of network traffic; get the answer at the speed of the memory bus.
 #[derive(Parser)]
-#[command(name = "weir", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "weir", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Args {
     /// What is asked.
     #[command(subcommand)]
