@@ -68,6 +68,8 @@ pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnost
 ///
 /// It means what libpcap means by it, with these differences: a layer counts wherever it stands (`ip`
 /// also inside a VLAN tag or a tunnel), and where a packet has one several times, any of them counts.
+/// A packet too short for a field makes the predicate on it false, where libpcap refuses the packet, even
+/// under `not`. Ports of SCTP are found where the stack has SCTP. A first fragment waits for its datagram.
 ///
 /// # Errors
 ///
