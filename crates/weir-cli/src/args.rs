@@ -180,7 +180,7 @@ pub struct Explain {
     #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = ["packets", "flows", "tls"])]
     pub wants: String,
     /// Show one stage only: parse, trie, ir, opt, code
-    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "code"])]
+    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
     pub stage: Option<String>,
     /// Where packet N of a capture file stopped, and its bytes
     #[arg(long, value_name = "FILE:N")]

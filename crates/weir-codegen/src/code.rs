@@ -40,15 +40,10 @@ impl Code {
     ///
     /// # Errors
     /// What the code generator or the system has against it.
-    pub fn compile(
-        part: Part,
-        source: &Source<'_>,
-        graph: &Graph,
-        isa: OwnedTargetIsa,
-    ) -> Result<Self, CompileError> {
-        let mut module = module(isa, graph)?;
+    pub fn compile(part: Part, source: Source<'_>, isa: OwnedTargetIsa) -> Result<Self, CompileError> {
+        let mut module = module(isa, source.graph)?;
         let signature = part.signature(module.isa().default_call_conv());
-        let id = module.declare_function(part.name(), Linkage::Export, &signature).map_err(backend)?;
+        let id = module.declare_function(&part.name(), Linkage::Export, &signature).map_err(backend)?;
         let mut context = module.make_context();
         let config = module.isa().frontend_config();
         source.lower(part, &mut context.func, &mut FunctionBuilderContext::new(), config);

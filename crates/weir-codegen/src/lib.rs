@@ -112,5 +112,13 @@ pub fn compile(graph: Graph) -> Result<NativeProgram, CompileError> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_with(graph: Graph, effort: Effort) -> Result<NativeProgram, CompileError> {
-    NativeProgram::new(graph, effort)
+    NativeProgram::new(graph, None, effort)
+}
+
+/// As [`compile`], of a graph and its straight graph ([`weir_ir::straight`]) after its own passes.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with_straight(graph: Graph, straight: Option<Graph>) -> Result<NativeProgram, CompileError> {
+    NativeProgram::new(graph, straight, Effort::default())
 }

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::host::{Bytes, Env};
-use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, RESTART, Source};
+use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, REJOIN, RESTART, Source};
 use crate::plan::Plan;
 use crate::{CompileError, Effort};
 use cranelift_codegen::control::ControlPlane;
@@ -13,12 +13,13 @@ use cranelift_frontend::FunctionBuilderContext;
 use std::fmt::{self, Write as _};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
-use weir_ir::graph::{Graph, Table};
+use weir_ir::graph::{Graph, Table, Terminator};
 use weir_ir::patterns::Patterns;
 use weir_ir::range::BUFFER_BYTES_MAX;
-use weir_ir::verify::{Violation, verify};
+use weir_ir::verify::{Violation, verify, verify_straight};
 use weir_packet::{DropReason, PacketMeta};
 
 type Head = unsafe extern "C" fn(*mut Env<'_>, *const PacketMeta, *const u8, usize, *mut Continuation) -> u64;
@@ -36,6 +37,9 @@ type Tail = unsafe extern "C" fn(
 const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
 /// A compiled question. See the crate's documentation for why calling it is sound.
+///
+/// Parts are compiled when a packet first needs them: the straight head at once, the whole one when a
+/// packet leaves the straight way, a tail when a flow of its table is first met. Most captures never need most.
 pub struct NativeProgram {
     graph: Graph,
     layout: Layout,
@@ -44,10 +48,19 @@ pub struct NativeProgram {
     effort: Effort,
     /// Sets programs apart in the stamps of continuations.
     number: u32,
-    head: Code,
-    /// Compiled at once where flows are observed; otherwise when a packet first needs it, for most
-    /// never do: only fragments have a flow then.
-    tail: OnceLock<Code>,
+    straight: Option<Straight>,
+    head: OnceLock<Code>,
+    /// By lookup.
+    tails: Vec<OnceLock<Code>>,
+    /// Nanoseconds that compiling took so far.
+    compiling: AtomicU64,
+}
+
+/// The straight graph with its code.
+struct Straight {
+    graph: Graph,
+    plan: Plan,
+    code: OnceLock<Code>,
 }
 
 impl fmt::Debug for NativeProgram {
@@ -60,52 +73,100 @@ impl fmt::Debug for NativeProgram {
 }
 
 impl NativeProgram {
-    pub(crate) fn new(graph: Graph, effort: Effort) -> Result<Self, CompileError> {
+    pub(crate) fn new(graph: Graph, straight: Option<Graph>, effort: Effort) -> Result<Self, CompileError> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let start = Instant::now();
         verify(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = Plan::of(&graph)?;
-        let layout = Layout::of(&graph);
-        let source = Source::new(&graph, &plan, &layout);
-        let head = Code::compile(Part::Head, &source, &graph, isa(effort)?)?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let program = Self { graph, layout, plan, patterns, effort, number, head, tail: OnceLock::new() };
-        if program.graph.tables.iter().any(|table| table.observed) && !program.plan.tail.is_empty() {
-            let _ = program.tail.set(program.compile_tail()?);
-        }
+        let straight = straight.map(|straight| Straight::new(straight, &graph, &plan)).transpose()?;
+        let program = Self {
+            layout: Layout::of(&graph),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            tails: plan.crossings.iter().map(|_| OnceLock::new()).collect(),
+            head: OnceLock::new(),
+            compiling: AtomicU64::new(0),
+            graph,
+            plan,
+            patterns,
+            effort,
+            straight,
+        };
+        let first = if program.straight.is_some() { Part::Straight } else { Part::Head };
+        let _ = program.place(first).set(program.compile(first)?);
+        program.compiling.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(program)
     }
 
-    fn compile_tail(&self) -> Result<Code, CompileError> {
-        let source = Source::new(&self.graph, &self.plan, &self.layout);
-        Code::compile(Part::Tail, &source, &self.graph, isa(self.effort)?)
+    /// Where the code of a part is kept.
+    fn place(&self, part: Part) -> &OnceLock<Code> {
+        match (part, &self.straight) {
+            (Part::Straight, Some(straight)) => &straight.code,
+            (Part::Tail(number), _) => &self.tails[number],
+            _ => &self.head,
+        }
     }
 
-    /// The tail's code.
+    fn source(&self, part: Part) -> Source<'_> {
+        let (graph, plan) = match (part, &self.straight) {
+            (Part::Straight, Some(straight)) => (&straight.graph, &straight.plan),
+            _ => (&self.graph, &self.plan),
+        };
+        Source { graph, plan, layout: &self.layout, whole: &self.plan.crossings }
+    }
+
+    fn compile(&self, part: Part) -> Result<Code, CompileError> {
+        Code::compile(part, self.source(part), isa(self.effort)?)
+    }
+
+    /// The code of a part, made where nobody needed it before.
     ///
     /// # Panics
-    /// Where it can't be compiled although the head could: no graph that passed the verifier and the plan
-    /// is such, and memory was to be had a moment ago.
-    fn tail(&self) -> &Code {
-        self.tail.get_or_init(|| match self.compile_tail() {
-            Ok(code) => code,
-            Err(error) => panic!("the tail of {}: {error}", self.graph.name),
+    /// Where it can't be compiled although the first part could: no graph that passed the verifier and the
+    /// plan is such, and memory was to be had a moment ago.
+    #[inline]
+    fn code(&self, part: Part) -> &Code {
+        self.place(part).get_or_init(|| {
+            let start = Instant::now();
+            let code = self.compile(part);
+            self.compiling.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            code.unwrap_or_else(|error| panic!("the {} of {}: {error}", part.name(), self.graph.name))
         })
+    }
+
+    /// Compiles every part, as who measures or follows a live link wants it.
+    pub fn compile_all(&self) {
+        self.parts().for_each(|part| {
+            self.code(part);
+        });
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part> + use<> {
+        let straight = self.straight.as_ref().map(|_| Part::Straight);
+        straight.into_iter().chain([Part::Head]).chain((0..self.tails.len()).map(Part::Tail))
+    }
+
+    /// The straight graph, where there is one.
+    pub fn straight(&self) -> Option<&Graph> {
+        self.straight.as_ref().map(|straight| &straight.graph)
+    }
+
+    /// How long verifying and compiling took so far.
+    pub fn compile_time(&self) -> Duration {
+        Duration::from_nanos(self.compiling.load(Ordering::Relaxed))
     }
 
     /// Bytes of machine code so far.
     pub fn code_bytes(&self) -> usize {
-        self.head.bytes + self.tail.get().map_or(0, |code| code.bytes)
+        self.parts().filter_map(|part| self.place(part).get()).map(|code| code.bytes).sum()
     }
 
-    /// Both functions as Cranelift saw them and as it compiled them. Compiles them once more.
+    /// All functions as Cranelift saw them and as it compiled them. Compiles them once more.
     pub fn code_text(&self) -> String {
         let mut text = String::new();
-        let source = Source::new(&self.graph, &self.plan, &self.layout);
-        let parts = [Part::Head, Part::Tail];
-        for part in &parts[..1 + usize::from(!self.plan.tail.is_empty())] {
-            if let Err(error) = self.write_code(&mut text, &source, *part) {
+        for part in self.parts() {
+            if let Err(error) = self.write_code(&mut text, part) {
                 // It compiled before: with the same graph, processor and effort it does so again.
                 unreachable!("{}: {error}", part.name());
             }
@@ -113,22 +174,22 @@ impl NativeProgram {
         text
     }
 
-    fn write_code(&self, text: &mut String, source: &Source<'_>, part: Part) -> Result<(), CompileError> {
+    fn write_code(&self, text: &mut String, part: Part) -> Result<(), CompileError> {
         let isa = isa(self.effort)?;
         let mut context = Context::new();
         context.set_disasm(true);
-        let name = ir::UserFuncName::testcase(part.name());
-        context.func.name = name;
+        let name = part.name();
+        context.func.name = ir::UserFuncName::testcase(&name);
         let mut scratch = FunctionBuilderContext::new();
-        source.lower(part, &mut context.func, &mut scratch, isa.frontend_config());
+        self.source(part).lower(part, &mut context.func, &mut scratch, isa.frontend_config());
         let clif = context.func.display().to_string();
         let code = context
             .compile(&*isa, &mut ControlPlane::default())
             .map_err(|error| CompileError::Backend(error.inner.to_string()))?;
         let bytes = code.code_buffer().len();
         let machine = code.vcode.as_deref().unwrap_or_default();
-        let name = part.name();
-        let written = write!(text, "; {name}\n{clif}\n; {name}: {bytes} bytes on {isa}\n{machine}\n");
+        let target = isa.triple();
+        let written = write!(text, "; {name}\n{clif}\n; {name}: {bytes} bytes for {target}\n{machine}\n");
         written.map_err(|error| CompileError::Backend(error.to_string()))
     }
 
@@ -155,12 +216,23 @@ impl NativeProgram {
     }
 
     fn run_head(&self, env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
-        let k = env.k;
+        if self.straight.is_some() {
+            let status = self.run(Part::Straight, env, packet, frame);
+            if status != REJOIN {
+                return status;
+            }
+        }
+        self.run(Part::Head, env, packet, frame)
+    }
+
+    #[inline]
+    fn run(&self, part: Part, env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
+        let (code, k) = (self.code(part), env.k);
         // SAFETY: the code was compiled with the signature of `Head` in the host's calling convention and
         // lives as long as the program. `packet`, `frame` and what `env` refers to are borrowed until the
         // call returns; the graph was verified, so that nothing is loaded beyond them.
         let status = unsafe {
-            let head = std::mem::transmute::<*const u8, Head>(self.head.address);
+            let head = std::mem::transmute::<*const u8, Head>(code.address);
             head(env, packet, frame.as_ptr(), frame.len(), k)
         };
         if let Some(fault) = env.fault.take() {
@@ -214,7 +286,7 @@ impl Program for NativeProgram {
         new: bool,
         k: &mut Continuation,
     ) -> Step {
-        let tail = self.tail();
+        let tail = self.code(Part::Tail(k.resume as usize));
         let frame = bounded(frame);
         assert_eq!(k.reserved, self.stamp(frame), "resumed with another packet than the head ran on");
         let needed = self.layout.size(Table(k.table));
@@ -249,6 +321,23 @@ impl Program for NativeProgram {
         let status = self.run_head(&mut env, &PacketMeta::default(), &[]);
         // There are no flows to look up.
         if status >= LOOKUP { 0 } else { k.terms }
+    }
+}
+
+impl Straight {
+    /// Verified, and held against the whole graph: what tails load must be what was saved.
+    fn new(graph: Graph, whole: &Graph, plan: &Plan) -> Result<Self, CompileError> {
+        verify_straight(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
+        for block in graph.block_ids() {
+            if let Terminator::Rejoin { lookup: Some(number), values, .. } = &graph.block(block).terminator {
+                let saved = values.iter().map(|&v| graph.type_of(v));
+                let loaded = plan.crossings.get(*number as usize).map(|crossing| &crossing.values);
+                if !loaded.is_some_and(|loaded| saved.eq(loaded.iter().map(|&v| whole.type_of(v)))) {
+                    return Err(CompileError::Unverified(format!("\n  {block} saves what no lookup does")));
+                }
+            }
+        }
+        Ok(Self { plan: Plan::of(&graph)?, graph, code: OnceLock::new() })
     }
 }
 

@@ -1,13 +1,15 @@
-//! What is settled before a line of code is emitted: which blocks belong to the head and which to
-//! the tail, which values cross a lookup and in which slots, and what is known of numbers.
+//! What is settled before a line of code is emitted: which blocks belong to which part, which values
+//! cross a lookup and in which slots, and what is known of numbers.
 //!
-//! The head holds the blocks reachable from the entry without crossing a lookup, the tail those
-//! reachable from where lookups go on. A block may be in both.
+//! The head holds the blocks reachable from the entry without crossing a lookup; every lookup has a tail
+//! with those reachable from where it goes on. A block may be in several parts.
 
 use crate::CompileError;
 use weir_ir::abi::{FUELS_MAX, KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
+use weir_ir::dominators::ControlFlow;
 use weir_ir::graph::{Block, Graph, Op, Terminator, Type, Value};
-use weir_ir::liveness::{Liveness, lookups};
+use weir_ir::liveness::{Crossing, crossings};
+use weir_ir::range::Ranges;
 
 /// A value that needs no place of its own: it is made anew wherever it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,73 +22,44 @@ pub(crate) enum Known {
     Frame,
 }
 
-/// A lookup and what is saved across it.
-#[derive(Debug)]
-pub(crate) struct Crossing {
-    /// Where the program goes on.
-    pub then: Block,
-    /// The values in the order of their slots; buffers take two.
-    pub values: Vec<Value>,
-    /// The block that ends in the lookup.
-    pub from: Block,
-}
-
-/// The plan of a program.
+/// The plan of a graph.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The head's blocks, every one after those that dominate it.
     pub head: Vec<Block>,
-    /// The tail's.
-    pub tail: Vec<Block>,
     /// The lookups; a continuation's `resume` is an index into them.
     pub crossings: Vec<Crossing>,
     /// Loop counters up to this one are used.
     pub fuels: usize,
     /// By value: what it always is.
     pub known: Vec<Option<Known>>,
-    /// By value: it crosses some lookup.
-    pub crosses: Vec<bool>,
+    /// How large values get.
+    pub ranges: Ranges,
     /// How many numbers and byte strings a residual filter reads.
     pub inputs: (usize, usize),
 }
 
 impl Plan {
-    /// Plans a program.
+    /// Plans a graph.
     ///
     /// # Errors
     /// Where the graph exceeds a bound of the contract.
     pub(crate) fn of(graph: &Graph) -> Result<Self, CompileError> {
-        let known = known_values(graph);
-        let head = order(graph, &[graph.entry]);
-        let tail = order(graph, &resumed_at(graph, &head));
-        let lookups = lookups(graph);
-        // Stateless questions, of which there are the largest, need none.
-        let liveness = if lookups.is_empty() { None } else { Some(Liveness::of(graph)) };
-        let mut crosses = vec![false; graph.values.len()];
-        let mut crossings = Vec::new();
-        for from in lookups {
-            let Terminator::Lookup { then, .. } = graph.block(from).terminator else { continue };
-            let mut values = liveness.as_ref().map_or(vec![], |liveness| liveness.across(graph, from));
-            values.retain(|v| known[v.index()].is_none());
-            for &value in &values {
-                if let Type::Flow(_) = graph.type_of(value) {
-                    return Err(CompileError::FlowAcrossLookup(value));
-                }
-                crosses[value.index()] = true;
-            }
-            crossings.push(Crossing { then, values, from });
-        }
         let plan = Self {
-            fuels: fuels_of(graph, head.iter().chain(&tail)),
+            head: order(graph, graph.entry),
+            crossings: crossings(graph),
+            fuels: fuels_of(graph),
+            known: known_values(graph),
+            ranges: Ranges::of(graph, &ControlFlow::of(graph)),
             inputs: inputs_of(graph),
-            head,
-            tail,
-            crossings,
-            known,
-            crosses,
         };
         plan.hold_bounds(graph)?;
         Ok(plan)
+    }
+
+    /// The blocks of the tail after crossing `number`, every one after those that dominate it in the tail.
+    pub(crate) fn tail(&self, graph: &Graph, number: usize) -> Vec<Block> {
+        order(graph, self.crossings[number].then)
     }
 
     /// Slots that are taken by values of type `ty`.
@@ -108,18 +81,22 @@ impl Plan {
 
     fn hold_bounds(&self, graph: &Graph) -> Result<(), CompileError> {
         for crossing in &self.crossings {
+            if let Some(&value) = crossing.values.iter().find(|&&v| matches!(graph.type_of(v), Type::Flow(_)))
+            {
+                return Err(CompileError::FlowAcrossLookup(value));
+            }
             let words: usize = crossing.values.iter().map(|&v| Self::words(graph.type_of(v))).sum();
             if words > LIVE_VALUES_MAX {
                 return Err(CompileError::TooManyLive { words, block: crossing.from });
             }
         }
-        for &block in self.head.iter().chain(&self.tail) {
+        if self.fuels > FUELS_MAX {
+            return Err(CompileError::TooManyLoops(self.fuels));
+        }
+        for block in graph.block_ids() {
             let data = graph.block(block);
             if matches!(&data.terminator, Terminator::Lookup { key, .. } if key.len() > KEY_WORDS) {
                 return Err(CompileError::KeyTooLong(block));
-            }
-            if self.fuels > FUELS_MAX {
-                return Err(CompileError::TooManyLoops(self.fuels));
             }
             let beyond = |op: &Op| matches!(op, Op::Store { out, .. } if out.index() >= OUTS_MAX);
             if data.insts.iter().any(|inst| beyond(&inst.op)) {
@@ -127,26 +104,6 @@ impl Plan {
             }
         }
         Ok(())
-    }
-}
-
-/// Where the lookups go on that can be reached from `head`, directly or after another lookup.
-fn resumed_at(graph: &Graph, head: &[Block]) -> Vec<Block> {
-    let mut thens: Vec<Block> = Vec::new();
-    let mut blocks = head.to_vec();
-    loop {
-        let found = blocks.iter().filter_map(|&block| match graph.block(block).terminator {
-            Terminator::Lookup { then, .. } => Some(then),
-            _ => None,
-        });
-        let before = thens.len();
-        thens.extend(found);
-        thens.sort_unstable();
-        thens.dedup();
-        if thens.len() == before {
-            return thens;
-        }
-        blocks.extend(order(graph, &thens));
     }
 }
 
@@ -164,44 +121,34 @@ fn known_values(graph: &Graph) -> Vec<Option<Known>> {
     known
 }
 
-/// The blocks reachable from `roots` without crossing a lookup, in reverse postorder.
-fn order(graph: &Graph, roots: &[Block]) -> Vec<Block> {
+/// The blocks reachable from `root` without crossing a lookup, in reverse postorder.
+fn order(graph: &Graph, root: Block) -> Vec<Block> {
     let mut seen = vec![false; graph.blocks.len()];
     let mut order = Vec::new();
-    for &root in roots {
-        if std::mem::replace(&mut seen[root.index()], true) {
-            continue;
-        }
-        let mut stack = vec![(root, targets(graph, root), 0)];
-        while let Some((block, next, at)) = stack.last_mut() {
-            match next.get(*at) {
-                Some(&to) => {
-                    *at += 1;
-                    if !std::mem::replace(&mut seen[to.index()], true) {
-                        stack.push((to, targets(graph, to), 0));
-                    }
+    // A block is on the stack once to be entered, and once more (marked) to be left.
+    let mut stack = vec![(root, false)];
+    while let Some((block, left)) = stack.pop() {
+        if left {
+            order.push(block);
+        } else if !std::mem::replace(&mut seen[block.index()], true) {
+            stack.push((block, true));
+            graph.block(block).terminator.for_each_target(|target| {
+                if !seen[target.block.index()] {
+                    stack.push((target.block, false));
                 }
-                None => {
-                    order.push(*block);
-                    stack.pop();
-                }
-            }
+            });
         }
     }
     order.reverse();
     order
 }
 
-fn targets(graph: &Graph, block: Block) -> Vec<Block> {
-    graph.block(block).terminator.targets().iter().map(|target| target.block).collect()
-}
-
-fn fuels_of<'a>(graph: &Graph, blocks: impl Iterator<Item = &'a Block>) -> usize {
-    let fuel = |&block: &Block| match graph.block(block).terminator {
+fn fuels_of(graph: &Graph) -> usize {
+    let fuel = |block| match graph.block(block).terminator {
         Terminator::Again { fuel, .. } => fuel.index() + 1,
         _ => 0,
     };
-    blocks.map(fuel).max().unwrap_or(0)
+    graph.block_ids().map(fuel).max().unwrap_or(0)
 }
 
 fn inputs_of(graph: &Graph) -> (usize, usize) {

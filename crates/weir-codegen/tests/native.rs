@@ -712,7 +712,7 @@ fn the_code_can_be_read() {
     let (graph, _) = asks_the_host();
     let program = compile(graph).expect("the graph compiles");
     let text = program.code_text();
-    assert!(text.contains("; head") && text.contains("; tail") && text.contains("bytes on"), "{text}");
+    assert!(text.contains("; head") && text.contains("; tail") && text.contains("bytes for"), "{text}");
     assert!(program.code_bytes() > 0);
 }
 

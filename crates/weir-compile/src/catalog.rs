@@ -34,6 +34,21 @@ pub enum FieldKey {
     SessionField(u16, u16),
 }
 
+impl FieldKey {
+    /// The layer that it belongs to.
+    pub fn layer(self) -> Option<LayerId> {
+        match self {
+            FieldKey::Layer(layer)
+            | FieldKey::Field(layer, _)
+            | FieldKey::Let(layer, _)
+            | FieldKey::Alias(layer, _)
+            | FieldKey::Presence(layer, _)
+            | FieldKey::Payload(layer) => Some(layer),
+            _ => None,
+        }
+    }
+}
+
 /// The catalogue of one stack.
 #[derive(Debug, Clone, Default)]
 pub struct StackCatalog {

@@ -1,6 +1,7 @@
 //! A question (stack, filters, wanted types) lowered to one graph.
 //!
-//! [`catalog`] says which fields filters can name; [`question`] holds what is asked; [`lower`] turns a
+//! [`catalog`] says which fields filters can name; [`question`] holds what is asked; [`trie`] shares what
+//! several questions demand; [`lower`] turns a
 //! stack and its questions into a graph in which nothing is left out yet: what the questions don't need
 //! is removed by the passes of `weir-ir`, not here. [`residual`] lowers what can only be told from a
 //! connection or a session.
@@ -10,6 +11,7 @@ pub mod catalog;
 pub mod lower;
 pub mod question;
 pub mod residual;
+pub mod trie;
 
 pub use catalog::{FieldKey, StackCatalog};
 pub use lower::{Lowered, OutValue, lower};

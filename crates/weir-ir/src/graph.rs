@@ -41,7 +41,7 @@
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
 //!             | outN NAME
-//!             | fuels COUNT
+//!             | fuels COUNT                           | usual (fuel,*)*
 //!             | entry block                           ; where it is not block0
 //! block       = blockN [( (v : type),* )] :  instruction*  terminator
 //! type        = bool | int | buf | flow table
@@ -65,6 +65,7 @@
 //!             | check v v BYTES, target, target  | again fuel MAX, target, target
 //!             | lookup table (v,*) swap v, block
 //!             | restart                          | done v [DROP_REASON]
+//!             | rejoin [lookup NUMBER (v,*) entered (fuel,*)]
 //! target      = block [(v,*)]
 //! ```
 //! A NAME that is not letters, digits, `_` and `.` is quoted; in quotes, `\"`, `\\` and `\xNN` (a byte)
@@ -77,11 +78,12 @@
 //!    constants to its root, as far as these cannot wrap. A check is exact: `offset + bytes <= length`
 //!    without wrapping. Buffers are shorter than 4 GiB, so a passing check also bounds its offset.
 //! 3. Every cycle of blocks passes through a [`Terminator::Again`], so every packet's work is bounded.
-//!    (Counters start anew after a lookup; the lookups of a packet are bounded by the engine.)
+//!    (Counters go on counting across lookups, which the engine bounds.)
 //! 4. `get`, `set`, `append` and sequences are used with a flow of their own table, sides exactly with
 //!    what has sides; a flow is not used after the next lookup, and `restart` only after one.
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
-//! 6. The bounds of [`crate::abi`] hold: words of a key, values across a lookup, slots of the record.
+//! 6. `rejoin` occurs in straight graphs only ([`crate::straight`]), which are run before their whole graph.
+//! 7. The bounds of [`crate::abi`] hold: words of a key, values across a lookup, slots of the record.
 
 use std::fmt;
 use weir_packet::DropReason;
@@ -472,6 +474,16 @@ pub enum Terminator {
     },
     /// The flow of the last lookup ends; the program goes on from there with a new one.
     Restart,
+    /// A straight graph ends, and its whole graph goes on: from its entry, or after one of its lookups with
+    /// what lives across it.
+    Rejoin {
+        /// The lookup's place in [`crate::liveness::lookups`] of the whole graph.
+        lookup: Option<u32>,
+        /// What lives across it, by [`crate::liveness::Liveness::across`], constants and the frame excepted.
+        values: Vec<Value>,
+        /// The loops whose first round has been taken; the others' has not.
+        entered: Vec<Fuel>,
+    },
     /// The packet is through.
     Done {
         /// An int: a bit for every term whose packet part the packet fulfils.
@@ -591,6 +603,9 @@ pub struct Graph {
     pub outs: Vec<String>,
     /// Loop counters in use: `fuel0 … fuelN-1`.
     pub fuels: u32,
+    /// Loops whose first round most packets pass, one of each list at most, in this order: layers that the
+    /// stack calls usual.
+    pub usual: Vec<Vec<Fuel>>,
     /// Type of every value.
     pub values: Vec<Type>,
     /// Blocks. Unreachable ones may be there until a pass removes them.
@@ -671,7 +686,10 @@ impl Terminator {
             Terminator::Switch { cases, otherwise, .. } => {
                 cases.iter().map(|(_, t)| t).chain([otherwise]).collect()
             }
-            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => vec![],
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => vec![],
         }
     }
 
@@ -685,7 +703,10 @@ impl Terminator {
             Terminator::Switch { cases, otherwise, .. } => {
                 cases.iter_mut().map(|(_, t)| t).chain([otherwise]).collect()
             }
-            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => vec![],
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => vec![],
         }
     }
 
@@ -710,6 +731,7 @@ impl Terminator {
                 key.iter_mut().for_each(|v| *v = f(*v));
                 *swap = f(*swap);
             }
+            Terminator::Rejoin { values, .. } => values.iter_mut().for_each(|v| *v = f(*v)),
             Terminator::Done { terms, .. } => *terms = f(*terms),
             Terminator::Jump(_) | Terminator::Again { .. } | Terminator::Restart => {}
         }
@@ -735,6 +757,7 @@ impl Terminator {
                 key.iter().for_each(|&v| f(v));
                 f(*swap);
             }
+            Terminator::Rejoin { values, .. } => values.iter().for_each(|&v| f(v)),
             Terminator::Done { terms, .. } => f(*terms),
             Terminator::Jump(_) | Terminator::Again { .. } | Terminator::Restart => {}
         }
@@ -754,7 +777,10 @@ impl Terminator {
                 cases.iter().for_each(|(_, t)| f(t));
                 f(otherwise);
             }
-            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => {}
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => {}
         }
     }
 
@@ -772,7 +798,10 @@ impl Terminator {
                 cases.iter_mut().for_each(|(_, t)| f(t));
                 f(otherwise);
             }
-            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Done { .. } => {}
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => {}
         }
     }
 

@@ -4,7 +4,7 @@
 //! * [`graph`]: the data structure, and the meaning of every instruction.
 //! * [`build`]: how lowering makes one, variables turned into block parameters.
 //! * [`text`]: prints and parses it.  [`verify`]: the invariants.  [`interpret`]: the reference meaning.
-//! * `passes`: one file a pass.
+//! * `passes`: one file a pass.  [`straight`]: the usual way of a packet as a graph of its own.
 //! * What these share: [`dominators`] (order, dominance, loops), [`liveness`] (what lives across lookups),
 //!   [`range`](mod@range) (how large values get), [`lengths`] (which bytes are there), [`patterns`] (searching).
 //! * [`abi`]: the contract between a program made from a graph and whoever runs it.
@@ -20,6 +20,7 @@ pub mod liveness;
 pub mod passes;
 pub mod patterns;
 pub mod range;
+pub mod straight;
 #[doc(hidden)]
 pub mod testing;
 pub mod text;

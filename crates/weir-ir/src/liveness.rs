@@ -1,6 +1,6 @@
 //! Which values are still needed where; above all, what must be kept across a lookup.
 
-use crate::graph::{Block, Graph, Terminator, Type, Value};
+use crate::graph::{Block, Fuel, Graph, Op, Terminator, Type, Value};
 
 /// The blocks that end in a lookup, by number. A lookup's place in this list is the number under which
 /// the program is resumed ([`crate::abi::Continuation::resume`]), in the interpreter and in native code.
@@ -18,6 +18,63 @@ pub fn lookups(graph: &Graph) -> Vec<Block> {
 /// If `block` does not end in a lookup.
 pub fn live_across(graph: &Graph, block: Block) -> Vec<Value> {
     Liveness::of(graph).across(graph, block)
+}
+
+/// A lookup, and what must be kept for the time after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crossing {
+    /// The block that ends in it.
+    pub from: Block,
+    /// The block after it.
+    pub then: Block,
+    /// What is needed after it, in the order of [`crate::abi::Continuation::live`]; not constants and the
+    /// frame, which are made anew.
+    pub values: Vec<Value>,
+    /// Loops that may be met after it.
+    pub fuels: Vec<Fuel>,
+}
+
+/// What crosses every lookup, in the order of [`lookups`].
+pub fn crossings(graph: &Graph) -> Vec<Crossing> {
+    let lookups = lookups(graph);
+    // Stateless questions, of which there are the largest, have none.
+    if lookups.is_empty() {
+        return vec![];
+    }
+    let liveness = Liveness::of(graph);
+    let mut is_made_anew = vec![false; graph.values.len()];
+    for inst in graph.blocks.iter().flat_map(|block| &block.insts) {
+        if let Op::Const(_) | Op::Bool(_) | Op::Frame = inst.op {
+            is_made_anew[inst.results[0].index()] = true;
+        }
+    }
+    let crossing = |from: Block| match graph.block(from).terminator {
+        Terminator::Lookup { then, .. } => {
+            let mut values = liveness.live_in(then);
+            values.retain(|v| !is_made_anew[v.index()]);
+            Some(Crossing { from, then, values, fuels: fuels_after(graph, then) })
+        }
+        _ => None,
+    };
+    lookups.into_iter().filter_map(crossing).collect()
+}
+
+fn fuels_after(graph: &Graph, then: Block) -> Vec<Fuel> {
+    let mut seen = vec![false; graph.blocks.len()];
+    let (mut pending, mut fuels) = (vec![then], vec![]);
+    while let Some(block) = pending.pop() {
+        if std::mem::replace(&mut seen[block.index()], true) {
+            continue;
+        }
+        let terminator = &graph.block(block).terminator;
+        if let Terminator::Again { fuel, .. } = terminator
+            && !fuels.contains(fuel)
+        {
+            fuels.push(*fuel);
+        }
+        terminator.for_each_successor(|next| pending.push(next));
+    }
+    fuels
 }
 
 /// The words of [`crate::abi::Continuation::live`] that values take: a buffer two, others one.

@@ -446,6 +446,9 @@ pub struct Stack {
     pub starts: Vec<(u16, LayerId)>,
     /// Edges, in the order of the text; from one layer the first whose condition holds is taken.
     pub edges: Vec<Edge>,
+    /// Most packets have one layer of each list, in this order (`usual`): their first occurrence is worth code
+    /// of its own. Empty where nothing is said.
+    pub usual: Vec<Vec<LayerId>>,
     /// Symmetric keys for spreading packets over workers: the first layer met that has one decides.
     pub dispatch: Vec<(LayerId, FieldId, FieldId)>,
 }

@@ -197,9 +197,15 @@ impl Compiler {
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
         let mut graph = lowered.graph.clone();
-        let report = weir_ir::passes::optimize(&mut graph, &pass_options(options));
+        let passes = pass_options(options);
+        let report = weir_ir::passes::optimize(&mut graph, &passes);
+        let mut straight = None;
+        if options.engine != Engine::Interpreter {
+            straight = weir_ir::straight::straighten(&graph);
+            straight.iter_mut().for_each(|graph| drop(weir_ir::passes::optimize(graph, &passes)));
+        }
         let optimized = Instant::now();
-        let (program, native, engine) = make_program(graph, options.engine).map_err(|message| {
+        let (program, native, engine) = make_program(graph, straight, options.engine).map_err(|message| {
             let list = vec![Diagnostic::error("W0199", message)];
             Diagnostics { sources: Sources::new(), list }
         })?;
@@ -212,7 +218,7 @@ impl Compiler {
         let (probed, parsed_protocols) = session_masks(asks, &questions, &lowered, &catalog);
         let plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
-            bits: lowered.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
+            bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
             protocols: PROTOCOLS,
             probed,
             parsed: parsed_protocols,
@@ -311,7 +317,7 @@ fn session_masks(
             parsed |= protocols;
         }
     }
-    for predicate in lowered.bits.iter().flat_map(|b| &b.session) {
+    for predicate in lowered.trie.bits.iter().flat_map(|b| &b.session) {
         match catalog.key(predicate.field) {
             FieldKey::Session(p) | FieldKey::SessionField(p, _) => parsed |= 1 << p,
             _ => {}
@@ -354,12 +360,12 @@ fn pass_options(options: &Options) -> weir_ir::passes::Options {
 
 type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
 
-fn make_program(graph: Graph, engine: Engine) -> Result<Made, String> {
+fn make_program(graph: Graph, straight: Option<Graph>, engine: Engine) -> Result<Made, String> {
     let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
     if engine == Engine::Interpreter {
         return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
     }
-    match weir_codegen::compile(graph.clone()) {
+    match weir_codegen::compile_with_straight(graph.clone(), straight) {
         Ok(native) => {
             let native = Arc::new(native);
             Ok((Arc::clone(&native) as Arc<dyn Program>, Some(native), Ok(())))

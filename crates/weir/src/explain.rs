@@ -2,7 +2,8 @@
 
 use crate::compile::Compiled;
 use std::fmt::Write as _;
-use weir_compile::{FieldKey, StackCatalog};
+use weir_compile::StackCatalog;
+use weir_compile::trie::{Node, Trie};
 use weir_engine::plan::Want;
 use weir_ir::graph::{Graph, Op, Terminator};
 use weir_ir::interpret::Interpreter;
@@ -37,7 +38,7 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         (None, Err(why)) => format!("interpreted ({why})"),
         (None, Ok(())) => "interpreted".into(),
     };
-    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|code shows each)"));
+    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|straight|code shows each)"));
     text
 }
 
@@ -53,6 +54,10 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
         "trie" => trie(compiled, catalog),
         "ir" => compiled.lowered.graph.to_string(),
         "opt" => compiled.graph().to_string(),
+        "straight" => match compiled.native.as_ref().and_then(|native| native.straight()) {
+            Some(straight) => straight.to_string(),
+            None => "no straight graph: nothing of the stack is usual, or everything\n".into(),
+        },
         _ => match &compiled.native {
             Some(native) => native.code_text(),
             None => "no native code: the program is interpreted\n".into(),
@@ -167,63 +172,37 @@ fn wants(compiled: &Compiled) -> String {
     compiled.plan.questions.iter().map(|q| of(q.want)).collect::<Vec<_>>().join("; ")
 }
 
-/// The questions' terms as one tree: predicates that several share stand once.
+/// The questions' terms as the tree that was lowered.
 fn trie(compiled: &Compiled, catalog: &StackCatalog) -> String {
-    #[derive(Default)]
-    struct Node {
-        children: Vec<(String, Node)>,
-        ends: Vec<usize>,
-    }
-    let mut root = Node::default();
-    for (question, filter) in compiled.filters.iter().enumerate() {
-        for term in &filter.terms {
-            let mut at = &mut root;
-            let mut parts: Vec<String> = vec![];
-            for &p in &term.predicates {
-                let predicate = &filter.predicates[p];
-                let layer = layer_name(compiled, catalog, predicate);
-                if let Some(layer) = layer.filter(|l| !parts.contains(l)) {
-                    parts.push(layer);
-                }
-                parts.push(predicate.display(catalog).to_string());
-            }
-            for part in parts {
-                let found = at.children.iter().position(|c| c.0 == part).unwrap_or_else(|| {
-                    at.children.push((part, Node::default()));
-                    at.children.len() - 1
-                });
-                at = &mut at.children[found].1;
-            }
-            at.ends.push(question);
+    fn print(text: &mut String, trie: &Trie, node: &Node, catalog: &StackCatalog, indent: &str) {
+        for (index, &child) in node.children.iter().enumerate() {
+            let (child, last) = (&trie.nodes[child], index + 1 == node.children.len());
+            let stage = match child.stage {
+                Some(stage) if Some(stage) != node.stage.or(Some(Stage::Packet)) => match stage {
+                    Stage::Packet => "packet: ",
+                    Stage::Connection => "connection: ",
+                    Stage::Session => "session: ",
+                },
+                _ => "",
+            };
+            let shown = child.predicate.map(|p| trie.predicates[p].display(catalog).to_string());
+            let shown = shown.unwrap_or_default();
+            let _ = write!(text, "{indent}{}{stage}{shown}", if last { "└─ " } else { "├─ " });
+            answers(text, child);
+            print(text, trie, child, catalog, &format!("{indent}{}", if last { "   " } else { "│  " }));
         }
     }
-    fn print(text: &mut String, node: &Node, indent: &str) {
-        for (index, (name, child)) in node.children.iter().enumerate() {
-            let last = index + 1 == node.children.len();
-            let mut label = format!("{indent}{}{name}", if last { "└─ " } else { "├─ " });
-            for end in &child.ends {
-                let _ = write!(label, " → question {end}");
-            }
-            let _ = writeln!(text, "{label}");
-            print(text, child, &format!("{indent}{}", if last { "   " } else { "│  " }));
+    fn answers(text: &mut String, node: &Node) {
+        for question in &node.questions {
+            let _ = write!(text, " → question {question}");
         }
+        text.push('\n');
     }
-    let mut text = String::new();
-    line(&mut text, "trie", if root.ends.is_empty() { "packet" } else { "packet → question 0" });
-    print(&mut text, &root, "           ");
+    let trie = &compiled.lowered.trie;
+    let mut text = format!("{:<10} packet", "trie");
+    answers(&mut text, &trie.nodes[Trie::ROOT]);
+    print(&mut text, trie, &trie.nodes[Trie::ROOT], catalog, "           ");
     text
-}
-
-fn layer_name(compiled: &Compiled, catalog: &StackCatalog, predicate: &Predicate) -> Option<String> {
-    match catalog.key(predicate.field) {
-        FieldKey::Field(l, _)
-        | FieldKey::Let(l, _)
-        | FieldKey::Alias(l, _)
-        | FieldKey::Presence(l, _)
-        | FieldKey::Payload(l) => Some(compiled.stack.layers[l.0 as usize].protocol.filter_name.clone()),
-        FieldKey::SessionField(p, _) => Some(compiled.plan.protocols[usize::from(p)].name.to_string()),
-        _ => None,
-    }
 }
 
 /// What a graph consists of.

@@ -155,7 +155,7 @@ fn report(compiled: &Compiled, outcome: &Outcome, seconds: f64) {
         micros(timing.parse),
         micros(timing.lower),
         micros(timing.optimize),
-        micros(timing.code)
+        micros(compiled.native.as_ref().map_or(timing.code, |native| native.compile_time()))
     );
     let packets = counters.packet.packets.max(1);
     eprintln!(

@@ -1,46 +1,27 @@
 //! Leaving for a lookup and going on after it: what lives across it is saved in the continuation, the
-//! values in the plan's order.
+//! values in the crossing's order.
 
 use super::{Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
-use cranelift_frontend::Switch;
 use std::mem::offset_of;
 use weir_ir::abi::Continuation;
-use weir_ir::graph::{Block, Type, Value};
+use weir_ir::graph::{Block, Fuel, Terminator, Type, Value};
 
 impl Lowering<'_> {
-    /// The tail goes on after the lookup that the continuation names.
-    pub(super) fn resume(&mut self, flags: ir::Value) {
-        let mut switch = Switch::new();
-        let mut resumed = Vec::new();
-        for (number, crossing) in self.plan.crossings.iter().enumerate() {
-            if self.blocks[crossing.then.index()].is_some() {
-                let block = self.b.create_block();
-                switch.set_entry(number as u128, block);
-                resumed.push((block, crossing));
-            }
+    /// A tail goes on after its lookup.
+    pub(super) fn resume(&mut self, number: usize, flags: ir::Value) {
+        let crossing = &self.plan.crossings[number];
+        let mut slot = 0;
+        for &value in &crossing.values {
+            let loaded = self.load_live(value, &mut slot);
+            self.define(value, loaded);
         }
-        let never = self.b.create_block();
-        self.b.set_cold_block(never);
-        let k = self.arguments.k;
-        let number = self.b.ins().load(types::I32, of_run(), k, offset_of!(Continuation, resume) as i32);
-        switch.emit(&mut self.b, number, never);
-        self.b.switch_to_block(never);
-        self.b.ins().trap(ir::TrapCode::unwrap_user(1));
-        for (block, crossing) in resumed {
-            self.b.switch_to_block(block);
-            let mut slot = 0;
-            for &value in &crossing.values {
-                let loaded = self.load_live(value, &mut slot);
-                self.define(value, loaded);
-            }
-            let responder = self.b.ins().band_imm_u(flags, 1);
-            let responder = self.b.ins().ireduce(types::I8, responder);
-            let new = self.b.ins().ushr_imm_u(flags, 1);
-            let new = self.b.ins().ireduce(types::I8, new);
-            let then = self.made(crossing.then);
-            self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
-        }
+        let responder = self.b.ins().band_imm_u(flags, 1);
+        let responder = self.b.ins().ireduce(types::I8, responder);
+        let new = self.b.ins().ushr_imm_u(flags, 1);
+        let new = self.b.ins().ireduce(types::I8, new);
+        let then = self.made(crossing.then);
+        self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
     }
 
     fn load_live(&mut self, value: Value, slot: &mut usize) -> Parts {
@@ -57,12 +38,27 @@ impl Lowering<'_> {
         }
     }
 
-    /// Saves what lives across the lookup that ends `from`; the lookup's number.
-    pub(super) fn save_live(&mut self, from: Block) -> usize {
-        let number = self.plan.crossings.iter().position(|crossing| crossing.from == from);
+    /// Saves what lives across the lookup that ends `from` and goes on at `then`; the lookup's number.
+    pub(super) fn save_live(&mut self, from: Block, then: Block) -> usize {
+        let graph = self.graph;
+        if let Terminator::Rejoin { lookup: Some(number), values, entered } = &graph.block(then).terminator {
+            let number = *number as usize;
+            self.save(values);
+            for fuel in &self.whole[number].fuels {
+                self.store_spent(*fuel, u32::from(entered.contains(fuel)));
+            }
+            return number;
+        }
+        let plan = self.plan;
+        let number = plan.crossings.iter().position(|crossing| crossing.from == from);
         let number = number.expect("the plan knows every lookup");
+        self.save(&plan.crossings[number].values);
+        number
+    }
+
+    fn save(&mut self, values: &[Value]) {
         let mut slot = 0;
-        for &value in &self.plan.crossings[number].values {
+        for &value in values {
             match self.read(value) {
                 Parts::None => {}
                 Parts::One(_) => {
@@ -75,12 +71,17 @@ impl Lowering<'_> {
                 }
             }
         }
-        number
     }
 
     fn store_live(&mut self, word: ir::Value, slot: &mut usize) {
         let k = self.arguments.k;
         self.b.ins().store(of_run(), word, k, live_offset(slot));
+    }
+
+    fn store_spent(&mut self, fuel: Fuel, spent: u32) {
+        let spent = self.b.ins().iconst(types::I32, i64::from(spent));
+        let at = (offset_of!(Continuation, fuels) + 4 * fuel.index()) as i32;
+        self.b.ins().store(of_run(), spent, self.arguments.k, at);
     }
 }
 

@@ -1,13 +1,13 @@
-//! A graph's head or tail as one function of Cranelift's.
+//! A graph's head, or what follows one of its lookups, as one function of Cranelift's.
 //!
 //! Types: a bool is an `i8` of 0 or 1, an int an `i64`, a buffer two `i64`s (address, length). A flow is
 //! nothing: the only one that can be read is that of the lookup the tail was resumed after, which is
 //! an argument. Constants and the frame are made anew wherever they are read.
 //!
-//! In the tail a value that crosses a lookup has several definitions (where it is made, where it is
-//! loaded after resuming): it is a variable of Cranelift's frontend, which puts in the block parameters
-//! that this takes. All other values are dominated by their one definition in the tail, too, for a path
-//! around it would have made them live across a lookup.
+//! In a tail a value that crosses its lookup may have two definitions: where it is loaded after resuming,
+//! and where it is made, if a tunnel leads there again. Then it is a variable of Cranelift's frontend,
+//! which puts in the block parameters that this takes. All other values are dominated by their one
+//! definition in the tail, too, for a path around it would have made them live across the lookup.
 
 mod crossing;
 mod inst;
@@ -21,9 +21,8 @@ use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use std::mem::offset_of;
 use weir_ir::abi::{Continuation, Layout};
-use weir_ir::dominators::ControlFlow;
 use weir_ir::graph::{Block, Graph, Target, Terminator, Type, Value};
-use weir_ir::range::Ranges;
+use weir_ir::liveness::Crossing;
 use weir_packet::DropReason;
 
 /// What a function returns: through, without a reason.
@@ -34,22 +33,28 @@ pub(crate) const DONE_WITH: u64 = 1;
 pub(crate) const LOOKUP: u64 = 256;
 /// The flow is to end first.
 pub(crate) const RESTART: u64 = 257;
+/// The whole graph's head is to run.
+pub(crate) const REJOIN: u64 = 258;
 
-/// Which of the two functions.
+/// Which function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Env, packet, frame, its length, continuation.
     Head,
-    /// The same, then the flow's variables, then 1 for the responder's packet plus 2 for a new flow.
-    Tail,
+    /// The same, of a straight graph.
+    Straight,
+    /// What follows the lookup of that number. The same, then the flow's variables, then 1 for the
+    /// responder's packet plus 2 for a new flow.
+    Tail(usize),
 }
 
 impl Part {
     /// Its name in texts.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> String {
         match self {
-            Part::Head => "head",
-            Part::Tail => "tail",
+            Part::Head => "head".into(),
+            Part::Straight => "straight".into(),
+            Part::Tail(number) => format!("tail{number}"),
         }
     }
 
@@ -57,8 +62,8 @@ impl Part {
     pub(crate) fn signature(self, call_conv: CallConv) -> ir::Signature {
         let mut signature = ir::Signature::new(call_conv);
         let params = match self {
-            Part::Head => 5,
-            Part::Tail => 7,
+            Part::Head | Part::Straight => 5,
+            Part::Tail(_) => 7,
         };
         signature.params = vec![AbiParam::new(types::I64); params];
         signature.returns = vec![AbiParam::new(types::I64)];
@@ -105,8 +110,10 @@ pub(crate) struct Lowering<'a> {
     graph: &'a Graph,
     plan: &'a Plan,
     layout: &'a Layout,
-    ranges: &'a Ranges,
     part: Part,
+    order: Vec<Block>,
+    /// In a straight graph: what its whole graph saves across lookups.
+    whole: &'a [Crossing],
     b: FunctionBuilder<'a>,
     arguments: Arguments,
     blocks: Vec<Option<ir::Block>>,
@@ -116,24 +123,20 @@ pub(crate) struct Lowering<'a> {
     words: Option<(ir::StackSlot, usize)>,
 }
 
-/// What both functions share.
-#[derive(Debug)]
+/// What all functions of a graph share.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
-    graph: &'a Graph,
-    plan: &'a Plan,
-    layout: &'a Layout,
-    ranges: Ranges,
+    pub graph: &'a Graph,
+    pub plan: &'a Plan,
+    pub layout: &'a Layout,
+    /// Of a straight graph: what its whole graph saves across lookups.
+    pub whole: &'a [Crossing],
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(graph: &'a Graph, plan: &'a Plan, layout: &'a Layout) -> Self {
-        let ranges = Ranges::of(graph, &ControlFlow::of(graph));
-        Self { graph, plan, layout, ranges }
-    }
-
     /// Fills `function` with the code of `part`.
     pub(crate) fn lower(
-        &'a self,
+        self,
         part: Part,
         function: &'a mut ir::Function,
         context: &'a mut FunctionBuilderContext,
@@ -158,8 +161,12 @@ impl<'a> Source<'a> {
             graph: self.graph,
             plan: self.plan,
             layout: self.layout,
-            ranges: &self.ranges,
             part,
+            order: match part {
+                Part::Head | Part::Straight => self.plan.head.clone(),
+                Part::Tail(number) => self.plan.tail(self.graph, number),
+            },
+            whole: self.whole,
             b,
             arguments,
             blocks: vec![None; self.graph.blocks.len()],
@@ -168,9 +175,9 @@ impl<'a> Source<'a> {
             words: None,
         };
         lowering.declare();
-        match flags {
-            None => lowering.enter(),
-            Some(flags) => lowering.resume(flags),
+        match (part, flags) {
+            (Part::Tail(number), Some(flags)) => lowering.resume(number, flags),
+            _ => lowering.enter(),
         }
         lowering.fill();
         lowering.b.seal_all_blocks();
@@ -179,16 +186,9 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn order(&self) -> &'a [Block] {
-        match self.part {
-            Part::Head => &self.plan.head,
-            Part::Tail => &self.plan.tail,
-        }
-    }
-
     /// Makes the blocks with their parameters, and the variables.
     fn declare(&mut self) {
-        for &block in self.order() {
+        for &block in &self.order {
             let made = self.b.create_block();
             self.blocks[block.index()] = Some(made);
             let data = self.graph.block(block);
@@ -201,15 +201,18 @@ impl<'a> Lowering<'a> {
                 self.b.set_cold_block(made);
             }
         }
-        if self.part == Part::Tail {
-            for (index, ty) in self.graph.values.iter().enumerate() {
-                if self.plan.crosses[index] {
-                    let types = clif_types(*ty);
-                    let first = self.b.declare_var(types[0]);
-                    let second = if types.len() == 2 { self.b.declare_var(types[1]) } else { first };
-                    self.variables[index] = Some([first, second]);
-                }
-            }
+        let Part::Tail(number) = self.part else { return };
+        let mut is_made_here = vec![false; self.graph.values.len()];
+        for &block in &self.order {
+            let data = self.graph.block(block);
+            let results = data.insts.iter().flat_map(|inst| &inst.results);
+            data.params.iter().chain(results).for_each(|v| is_made_here[v.index()] = true);
+        }
+        for &value in self.plan.crossings[number].values.iter().filter(|v| is_made_here[v.index()]) {
+            let types = clif_types(self.graph.type_of(value));
+            let first = self.b.declare_var(types[0]);
+            let second = if types.len() == 2 { self.b.declare_var(types[1]) } else { first };
+            self.variables[value.index()] = Some([first, second]);
         }
     }
 
@@ -227,7 +230,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn fill(&mut self) {
-        for &block in self.order() {
+        for block in std::mem::take(&mut self.order) {
             let made = self.made(block);
             self.b.switch_to_block(made);
             let data = self.graph.block(block);

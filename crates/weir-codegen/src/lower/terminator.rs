@@ -1,6 +1,6 @@
 //! How blocks end.
 
-use super::{DONE, LOOKUP, Lowering, RESTART, done, of_run};
+use super::{DONE, LOOKUP, Lowering, REJOIN, RESTART, done, of_run};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use cranelift_frontend::Switch;
@@ -38,7 +38,7 @@ impl Lowering<'_> {
                 self.b.ins().store(of_run(), spent, k, at);
                 self.branch(more, then, otherwise);
             }
-            Terminator::Lookup { table, key, swap, .. } => {
+            Terminator::Lookup { table, key, swap, then } => {
                 let k = self.arguments.k;
                 for word in 0..KEY_WORDS {
                     let value = match key.get(word) {
@@ -51,12 +51,13 @@ impl Lowering<'_> {
                 let swap = self.one(*swap);
                 let swap = self.b.ins().uextend(types::I32, swap);
                 self.b.ins().store(of_run(), swap, k, offset_of!(Continuation, swap) as i32);
-                let resume = self.save_live(block);
+                let resume = self.save_live(block, *then);
                 self.store_number(table.0, offset_of!(Continuation, table));
                 self.store_number(resume as u32, offset_of!(Continuation, resume));
                 self.leave(LOOKUP);
             }
             Terminator::Restart => self.leave(RESTART),
+            Terminator::Rejoin { .. } => self.leave(REJOIN),
             Terminator::Done { terms, reason } => {
                 let terms = self.one(*terms);
                 let k = self.arguments.k;
@@ -96,7 +97,7 @@ impl Lowering<'_> {
             let end = i64::try_from(offset.checked_add(u64::from(bytes))?).ok()?;
             return Some(self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, length, end));
         }
-        let wraps = self.ranges.max(offset).checked_add(u64::from(bytes)).is_none();
+        let wraps = self.plan.ranges.max(offset).checked_add(u64::from(bytes)).is_none();
         let offset = self.one(offset);
         let end = self.b.ins().iadd_imm_u(offset, i64::from(bytes));
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);

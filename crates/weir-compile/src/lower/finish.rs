@@ -1,8 +1,10 @@
 //! Where packets end: one block per reason; there the predicates' values become terms.
 
 use super::Lower;
+use crate::trie::{Node, NodeId, Trie};
 use std::collections::HashMap;
 use weir_ir::graph::{BinaryOp, Block, Op, Out, Value};
+use weir_lang::filter::Stage;
 use weir_packet::DropReason;
 
 /// The final blocks.
@@ -54,20 +56,38 @@ impl Lower<'_> {
 
     /// A bit for every residue one of whose terms has all its packet predicates fulfilled here.
     pub(super) fn terms_value(&mut self) -> Value {
-        let mut all = self.b.int(0);
-        for bit in 0..self.terms.bits.len() {
-            let mut holds = self.b.bool(false);
-            for term in self.terms.terms.clone().iter().filter(|t| t.bit == bit) {
-                let mut every = self.b.bool(true);
-                for &p in &term.predicates {
-                    let value = self.predicate_value(p);
-                    every = self.b.binary(BinaryOp::And, every, value);
+        let none = self.b.int(0);
+        self.terms_below(Trie::ROOT, None, none)
+    }
+
+    /// `all` and the bits of the terms that pass `node`, where `holds` says whether this path does.
+    fn terms_below(&mut self, node: NodeId, holds: Option<Value>, all: Value) -> Value {
+        let Node { predicate, children, bits, .. } = self.trie.nodes[node].clone();
+        let mut holds = holds;
+        if let Some(p) = predicate {
+            let value = self.predicate_value(p);
+            holds = Some(match holds {
+                Some(holds) => self.b.binary(BinaryOp::And, holds, value),
+                None => value,
+            });
+        }
+        let mut all = all;
+        let mask = bits.iter().fold(0, |mask, bit| mask | 1 << bit);
+        if mask != 0 {
+            let set = self.b.int(mask);
+            let value = match holds {
+                Some(holds) => {
+                    let unset = self.b.int(0);
+                    self.b.one(Op::Select(holds, set, unset))
                 }
-                holds = self.b.binary(BinaryOp::Or, holds, every);
-            }
-            let (set, unset) = (self.b.int(1 << bit), self.b.int(0));
-            let value = self.b.one(Op::Select(holds, set, unset));
+                None => set,
+            };
             all = self.b.binary(BinaryOp::Or, all, value);
+        }
+        for child in children {
+            if self.trie.nodes[child].stage == Some(Stage::Packet) {
+                all = self.terms_below(child, holds, all);
+            }
         }
         all
     }

@@ -121,8 +121,8 @@ impl Lower<'_> {
         });
         self.tables.push(id);
         let connections = self.need.connections && two_sided;
-        let conditional = self.terms.terms.iter().any(|t| !t.predicates.is_empty());
-        let residue = self.terms.bits.iter().any(|b| !(b.session.is_empty() && b.connection.is_empty()));
+        let conditional = !self.trie.is_unconditional();
+        let residue = self.trie.has_residue();
         let mut declare = |name: &str, kind, each_side, observed| {
             self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
         };

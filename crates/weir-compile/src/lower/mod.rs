@@ -17,7 +17,8 @@ mod sequence;
 mod show;
 
 use crate::catalog::StackCatalog;
-use crate::question::{Need, Question, TermBit, Terms};
+use crate::question::{Need, Question};
+use crate::trie::Trie;
 use std::collections::{HashMap, HashSet};
 use weir_ir::build::{Builder, Variable};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Target, Terminator, Type, Value};
@@ -34,8 +35,8 @@ pub use show::{OutValue, PATH_BITS};
 pub struct Lowered {
     /// The graph, before any pass.
     pub graph: Graph,
-    /// What the bits of a packet's terms mean.
-    pub bits: Vec<TermBit>,
+    /// The questions' terms, and what the bits of a packet's terms mean.
+    pub trie: Trie,
     /// What the slots of the packet's record mean.
     pub outs: Vec<OutValue>,
     /// The layer that each table belongs to.
@@ -52,13 +53,12 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     if stack.layers.len() >= (1 << PATH_BITS) - 1 {
         return Err(too_many_layers(stack));
     }
-    let terms = Terms::split(questions, catalog)?;
-    let mut lower = Lower::new(stack, catalog, questions, terms);
+    let trie = Trie::of(questions, catalog)?;
+    let mut lower = Lower::new(stack, catalog, questions, trie);
     lower.run();
-    let always = lower.terms.terms.iter().filter(|t| t.predicates.is_empty());
-    let unconditional = always.fold(0, |mask, t| mask | 1 << t.bit);
-    let (bits, outs, tables) = (lower.terms.bits, lower.outs, lower.tables);
-    Ok(Lowered { graph: lower.b.finish(), bits, outs, tables, unconditional })
+    let unconditional = lower.trie.nodes[Trie::ROOT].bits.iter().fold(0, |mask, bit| mask | 1 << bit);
+    let (trie, outs, tables) = (lower.trie, lower.outs, lower.tables);
+    Ok(Lowered { graph: lower.b.finish(), trie, outs, tables, unconditional })
 }
 
 fn too_many_layers(stack: &Stack) -> Diagnostic {
@@ -97,7 +97,7 @@ struct Lower<'a> {
     stack: &'a Stack,
     catalog: &'a StackCatalog,
     questions: &'a [Question],
-    terms: Terms,
+    trie: Trie,
     need: Need,
     /// The buffer, where the current layer starts in it, and where the enclosing payload ends.
     buf: Variable,
@@ -121,7 +121,7 @@ struct Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    fn new(stack: &'a Stack, catalog: &'a StackCatalog, questions: &'a [Question], terms: Terms) -> Self {
+    fn new(stack: &'a Stack, catalog: &'a StackCatalog, questions: &'a [Question], trie: Trie) -> Self {
         let names: Vec<&str> = questions.iter().map(|q| q.filter.text.as_str()).collect();
         let mut b = Builder::new(Graph { name: names.join(" | "), ..Graph::default() });
         let need = questions.iter().fold(Need::default(), |n, q| Need {
@@ -148,7 +148,7 @@ impl<'a> Lower<'a> {
             stack,
             catalog,
             questions,
-            terms,
+            trie,
             need,
             layers: vec![],
             entries: vec![],
@@ -245,6 +245,10 @@ impl<'a> Lower<'a> {
             let (first, max) = (self.b.block(), self.layer(id).repeat_max);
             let fuel = weir_ir::graph::Fuel(self.b.graph.fuels);
             self.b.graph.fuels += 1;
+            if let Some(level) = self.stack.usual.iter().position(|level| level.contains(&id)) {
+                self.b.graph.usual.resize(self.stack.usual.len(), vec![]);
+                self.b.graph.usual[level].push(fuel);
+            }
             let otherwise = Target { block: self.finish.of(Some(DropReason::NestingLimit)), args: vec![] };
             let then = Target { block: first, args: vec![] };
             self.b.end(Terminator::Again { fuel, max, then, otherwise });

@@ -7,9 +7,11 @@
 
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
+use crate::question::Decides;
+use crate::trie::{Node, NodeId, Trie};
 use weir_ir::build::{Builder, Variable};
 use weir_ir::graph::{BinaryOp, CompareOp, Op, Pattern, PatternDecl, Set, Type, Value, Width};
-use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
+use weir_lang::filter::{Literal, Op as FilterOp, Predicate, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId};
 
 /// Literals beyond this many become a set that is searched.
@@ -28,7 +30,7 @@ pub(super) struct PredicateVars {
 
 impl Lower<'_> {
     pub(super) fn declare_predicates(&mut self) {
-        for _ in 0..self.terms.predicates.len() {
+        for _ in 0..self.trie.predicates.len() {
             let [any, exists, either_way] = [(); 3].map(|()| self.b.variable(Type::Bool));
             self.predicates.push(PredicateVars { any, exists, either_way });
         }
@@ -38,7 +40,7 @@ impl Lower<'_> {
     /// The predicate's value as far as the packet has been parsed.
     pub(super) fn predicate_value(&mut self, index: usize) -> Value {
         let vars = self.predicates[index];
-        let (op, negated) = (self.terms.predicates[index].op, self.terms.predicates[index].negated);
+        let (op, negated) = (self.trie.predicates[index].op, self.trie.predicates[index].negated);
         let mut value = self.b.read(vars.any);
         if op == FilterOp::Ne {
             let differs = self.b.one(Op::Not(value));
@@ -50,38 +52,45 @@ impl Lower<'_> {
 
     /// Whether some term can still hold at `layer`; `None` where that needs no asking.
     pub(super) fn alive_at(&mut self, layer: LayerId) -> Option<Value> {
-        let mut alive = None;
-        for term in self.terms.terms.clone() {
-            let mut constraints = vec![];
-            for &p in &term.predicates {
-                constraints.extend(self.constraint(p, term.question, layer));
-            }
-            constraints.extend(self.flow_constraint(term.question, term.bit, layer));
-            let mut holds = None;
-            for c in constraints {
-                holds = Some(match holds {
-                    Some(h) => self.b.binary(BinaryOp::And, h, c),
-                    None => c,
-                });
-            }
-            let holds = holds?;
-            alive = Some(match alive {
-                Some(a) => self.b.binary(BinaryOp::Or, a, holds),
-                None => holds,
-            });
+        self.alive_below(Trie::ROOT, layer)
+    }
+
+    /// As [`alive_at`](Self::alive_at), of the terms that pass `node`.
+    fn alive_below(&mut self, node: NodeId, layer: LayerId) -> Option<Value> {
+        let Node { predicate, mode, children, bits, .. } = self.trie.nodes[node].clone();
+        let mut any = Some(self.b.bool(false));
+        for &bit in &bits {
+            let alive = self.flow_constraint(bit, layer);
+            any = self.either(any, alive);
         }
-        Some(alive.unwrap_or_else(|| self.b.bool(false)))
+        let packet = |&&child: &&NodeId| self.trie.nodes[child].stage == Some(Stage::Packet);
+        for child in children.iter().filter(packet).copied().collect::<Vec<_>>() {
+            if any.is_none() {
+                break;
+            }
+            let alive = self.alive_below(child, layer);
+            any = self.either(any, alive);
+        }
+        let own = predicate.and_then(|p| self.constraint(p, mode, layer));
+        match (own, any) {
+            (Some(own), Some(any)) => Some(self.b.binary(BinaryOp::And, own, any)),
+            (own, any) => own.or(any),
+        }
+    }
+
+    /// `None` is true.
+    fn either(&mut self, a: Option<Value>, b: Option<Value>) -> Option<Value> {
+        Some(self.b.binary(BinaryOp::Or, a?, b?))
     }
 
     /// What predicate `p` demands before `layer` is parsed.
-    fn constraint(&mut self, p: usize, question: usize, layer: LayerId) -> Option<Value> {
-        let predicate = &self.terms.predicates[p];
+    fn constraint(&mut self, p: usize, mode: Decides, layer: LayerId) -> Option<Value> {
+        let predicate = &self.trie.predicates[p];
         let key = self.catalog.key(predicate.field);
         let (op, negated) = (predicate.op, predicate.negated);
-        let may_come = layer_of(key).is_some_and(|l| l == layer || self.may_follow(layer, l));
-        let per_packet = !self.questions[question].need.flows() && !self.has_residue(question);
+        let may_come = key.layer().is_some_and(|l| l == layer || self.may_follow(layer, l));
         let vars = self.predicates[p];
-        if per_packet {
+        if mode == Decides::Packets {
             if op == FilterOp::Ne {
                 return if may_come { None } else { Some(self.predicate_value(p)) };
             }
@@ -98,7 +107,7 @@ impl Lower<'_> {
         if negated || may_come {
             return None;
         }
-        let target = layer_of(key)?;
+        let target = key.layer()?;
         let symmetric = matches!(key, FieldKey::Layer(_) | FieldKey::Alias(..)) && op != FilterOp::Ne;
         Some(if symmetric {
             self.b.read(vars.any)
@@ -110,16 +119,12 @@ impl Lower<'_> {
     }
 
     /// A question about flows only concerns packets that have one.
-    fn flow_constraint(&mut self, question: usize, bit: usize, layer: LayerId) -> Option<Value> {
-        let residue = !self.terms.bits[bit].session.is_empty() || !self.terms.bits[bit].connection.is_empty();
-        let need = self.questions[question].need;
+    fn flow_constraint(&mut self, bit: usize, layer: LayerId) -> Option<Value> {
+        let bit = &self.trie.bits[bit];
+        let need = self.questions[bit.question].need;
         // What asks for the absence of a session also holds for packets without a flow.
-        let bits = &self.terms.bits[bit];
-        let absence = bits.session.iter().chain(&bits.connection).all(|p| p.negated);
-        if need.packets && absence {
-            return None;
-        }
-        if !residue && (need.packets || !need.flows()) {
+        let absence = bit.session.iter().chain(&bit.connection).all(|p| p.negated);
+        if need.packets && absence || !bit.has_residue() && (need.packets || !need.flows()) {
             return None;
         }
         let with_flows: Vec<LayerId> = (0..self.stack.layers.len() as u16)
@@ -137,13 +142,6 @@ impl Lower<'_> {
         Some(any)
     }
 
-    fn has_residue(&self, question: usize) -> bool {
-        self.terms
-            .bits
-            .iter()
-            .any(|b| b.question == question && !(b.session.is_empty() && b.connection.is_empty()))
-    }
-
     fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
         self.reachable[layer.0 as usize].contains(&other)
     }
@@ -156,8 +154,8 @@ impl Lower<'_> {
     }
 
     pub(super) fn lower_frame_predicates(&mut self) {
-        for p in 0..self.terms.predicates.len() {
-            let predicate = self.terms.predicates[p].clone();
+        for p in 0..self.trie.predicates.len() {
+            let predicate = self.trie.predicates[p].clone();
             match self.catalog.key(predicate.field) {
                 FieldKey::Meta(meta) => {
                     let value = self.b.one(Op::Meta(meta));
@@ -183,10 +181,10 @@ impl Lower<'_> {
         let yes = self.b.bool(true);
         self.b.write(self.seen[id.0 as usize], yes);
         let vars = self.vars(id).clone();
-        for p in 0..self.terms.predicates.len() {
-            let predicate = self.terms.predicates[p].clone();
+        for p in 0..self.trie.predicates.len() {
+            let predicate = self.trie.predicates[p].clone();
             let key = self.catalog.key(predicate.field);
-            if layer_of(key) == Some(id) {
+            if key.layer() == Some(id) {
                 let [exists, holds, either_way] = self.predicate_on(id, &vars, key, &predicate);
                 self.record(p, exists, holds, either_way);
             }
@@ -552,17 +550,4 @@ fn merge_ranges(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
         }
     }
     merged
-}
-
-/// The layer that a field belongs to.
-fn layer_of(key: FieldKey) -> Option<LayerId> {
-    match key {
-        FieldKey::Layer(l)
-        | FieldKey::Field(l, _)
-        | FieldKey::Let(l, _)
-        | FieldKey::Alias(l, _)
-        | FieldKey::Presence(l, _)
-        | FieldKey::Payload(l) => Some(l),
-        _ => None,
-    }
 }

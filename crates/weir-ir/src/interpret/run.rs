@@ -127,6 +127,7 @@ impl<'a, 't> Run<'a, 't> {
                     self.note(|| TraceStep::Restart);
                     return Step::Restart;
                 }
+                Terminator::Rejoin { .. } => unreachable!("the verifier: only whole graphs are interpreted"),
                 Terminator::Done { terms, reason } => {
                     let terms = self.int(*terms);
                     self.k.terms = terms;

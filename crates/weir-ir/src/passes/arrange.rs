@@ -21,7 +21,8 @@ fn cold(graph: &Graph, order: &Order) -> Vec<bool> {
         let terminator = &graph.block(block).terminator;
         is_cold[block.index()] = match terminator {
             Terminator::Done { reason, .. } => reason.is_some(),
-            Terminator::Restart | Terminator::Lookup { .. } => false,
+            Terminator::Rejoin { lookup: None, .. } => true,
+            Terminator::Restart | Terminator::Lookup { .. } | Terminator::Rejoin { .. } => false,
             other => {
                 let mut all = true;
                 other.for_each_successor(|next| all &= is_cold[next.index()]);

@@ -190,7 +190,7 @@ impl<'a> Needs<'a> {
                 }
             }
             let is_seen = match data.terminator {
-                Terminator::Done { .. } => true,
+                Terminator::Done { .. } | Terminator::Rejoin { .. } => true,
                 Terminator::Lookup { table, .. } => graph.tables[table.index()].observed,
                 // Whose flow it ends cannot be told, so it stays.
                 Terminator::Restart => self.last_lookup[block.index()] == NONE,
@@ -230,7 +230,9 @@ impl<'a> Needs<'a> {
                     terminator.for_each_own_operand(|v| self.need_value(v));
                     match terminator {
                         Terminator::Lookup { table, .. } => self.need_table(*table),
-                        Terminator::Restart if self.last_lookup[block.index()] != NONE => {
+                        Terminator::Restart | Terminator::Rejoin { lookup: Some(_), .. }
+                            if self.last_lookup[block.index()] != NONE =>
+                        {
                             self.need_terminator(Block(self.last_lookup[block.index()]));
                         }
                         _ => {}

@@ -89,6 +89,12 @@ impl Parser {
                 line.advance();
                 self.graph.fuels = line.number()?;
             }
+            "usual" => {
+                line.advance();
+                while line.peek() == Some(&Token::Mark("(")) {
+                    self.graph.usual.push(fuels(line)?);
+                }
+            }
             "entry" => {
                 line.advance();
                 self.graph.entry = Block(line.id("block")?);
@@ -293,7 +299,8 @@ impl Parser {
     /// A terminator; nothing where the line starts like something else.
     fn terminator(&mut self, line: &mut Line) -> Result<Option<Terminator>, ParseError> {
         let word = line.peek_word().unwrap_or("").to_owned();
-        if !["jump", "branch", "switch", "check", "again", "lookup", "restart", "done"].contains(&&*word) {
+        let words = ["jump", "branch", "switch", "check", "again", "lookup", "restart", "rejoin", "done"];
+        if !words.contains(&&*word) {
             return Ok(None);
         }
         line.advance();
@@ -326,6 +333,15 @@ impl Parser {
                 let terms = self.value(line)?;
                 Terminator::Done { terms, reason: reason(line)? }
             }
+            "rejoin" => match line.take("lookup") {
+                true => {
+                    let lookup = Some(line.number()?);
+                    let values = self.list(line)?;
+                    line.expect("entered")?;
+                    Terminator::Rejoin { lookup, values, entered: fuels(line)? }
+                }
+                false => Terminator::Rejoin { lookup: None, values: vec![], entered: vec![] },
+            },
             _ => Terminator::Restart,
         }))
     }
@@ -481,6 +497,19 @@ impl Parser {
 }
 
 /// The identifier of the thing declared next: they are numbered in order.
+/// `(fuel1, fuel2)`.
+fn fuels(line: &mut Line) -> Result<Vec<Fuel>, ParseError> {
+    line.expect("(")?;
+    let mut fuels = vec![];
+    while !line.take(")") {
+        fuels.push(Fuel(line.id("fuel")?));
+        if line.peek() != Some(&Token::Mark(")")) {
+            line.expect(",")?;
+        }
+    }
+    Ok(fuels)
+}
+
 fn in_order(line: &mut Line, prefix: &str, next: usize) -> Result<(), ParseError> {
     match line.id(prefix)? {
         number if number as usize == next => Ok(()),

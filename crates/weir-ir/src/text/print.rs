@@ -117,6 +117,10 @@ impl Display for Terminator {
                 write!(f, "lookup {table} ({}) swap {swap}, {then}", Separated(key))
             }
             Terminator::Restart => write!(f, "restart"),
+            Terminator::Rejoin { lookup: None, .. } => write!(f, "rejoin"),
+            Terminator::Rejoin { lookup: Some(lookup), values, entered } => {
+                write!(f, "rejoin lookup {lookup} ({}) entered ({})", Separated(values), Separated(entered))
+            }
             Terminator::Done { terms, reason: None } => write!(f, "done {terms}"),
             Terminator::Done { terms, reason: Some(reason) } => write!(f, "done {terms} {}", reason.label()),
         }
@@ -154,6 +158,11 @@ fn print_declarations(graph: &Graph, f: &mut Formatter<'_>) -> fmt::Result {
     }
     if graph.fuels > 0 {
         writeln!(f, "fuels {}", graph.fuels)?;
+    }
+    if !graph.usual.is_empty() {
+        write!(f, "usual")?;
+        graph.usual.iter().try_for_each(|fuels| write!(f, " ({})", Separated(fuels)))?;
+        writeln!(f)?;
     }
     if graph.entry.0 != 0 {
         writeln!(f, "entry {}", graph.entry)?;
@@ -213,9 +222,9 @@ fn flag(set: bool, word: &'static str) -> impl Display {
 }
 
 /// Values with commas between.
-struct Separated<'a>(&'a [Value]);
+struct Separated<'a, T>(&'a [T]);
 
-impl Display for Separated<'_> {
+impl<T: Display> Display for Separated<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (index, value) in self.0.iter().enumerate() {
             write!(f, "{}{value}", if index > 0 { ", " } else { "" })?;

@@ -273,6 +273,9 @@ impl Scope<'_, '_> {
         }
         match terminator {
             Terminator::Jump(_) | Terminator::Restart => {}
+            Terminator::Rejoin { values, .. } => values.iter().for_each(|&value| {
+                self.type_of(value);
+            }),
             Terminator::Branch { condition, .. } => self.expect(*condition, Type::Bool),
             Terminator::Switch { value, .. } => self.expect(*value, Type::Int),
             Terminator::Check { buf, offset, .. } => {

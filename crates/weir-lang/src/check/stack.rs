@@ -42,6 +42,7 @@ pub(super) fn check(
             layers: Vec::new(),
             starts: Vec::new(),
             edges: Vec::new(),
+            usual: Vec::new(),
             dispatch: Vec::new(),
         },
     };
@@ -64,6 +65,7 @@ pub(super) fn check(
     checker.starts(tree);
     checker.edges(tree);
     checker.repeats(tree);
+    checker.usual(tree);
     checker.dispatch(tree);
     let Checker { stack, repeated, unknown, diagnostics, .. } = checker;
     // Paths through unknown layers are missing: what depends on paths would be wrong.
@@ -273,6 +275,14 @@ impl Checker<'_> {
             self.stack.layers[usize::from(layer.0)].repeat_max = *times as u32;
             self.repeated[usize::from(layer.0)] = true;
         }
+    }
+
+    fn usual(&mut self, tree: &ast::Stack) {
+        if tree.usual.is_empty() {
+            return;
+        }
+        let level = |names: &Vec<ast::Name>| names.iter().filter_map(|n| self.present_layer(n)).collect();
+        self.stack.usual = tree.usual.iter().map(level).collect();
     }
 
     fn dispatch(&mut self, tree: &ast::Stack) {

@@ -4,7 +4,7 @@
 //! (`tcp or tcp and udp` is `tcp`), and so is one that holds a predicate and its negation. Growth is
 //! bounded: the product of alternatives may not pass [`TERMS_MAX`] at any step.
 
-use super::ast::{Catalog, Expr, Predicate, Term};
+use super::ast::{Catalog, Expr, Literal, Op, Predicate, Term};
 use super::lexer::span;
 use super::report::{self, Report};
 use std::collections::{HashMap, HashSet};
@@ -67,7 +67,7 @@ impl Expander {
             Expr::Predicate(predicate) => Some(vec![vec![self.intern(predicate)]]),
             Expr::Or(parts) => {
                 let mut terms = Vec::new();
-                for part in parts {
+                for part in &united(parts, false) {
                     terms.extend(self.expand(part)?);
                     // Not at every step: the comparison is quadratic.
                     if terms.len() > 2 * TERMS_MAX {
@@ -77,6 +77,7 @@ impl Expander {
                 bounded(absorb(terms))
             }
             Expr::And(parts) => {
+                let parts = united(parts, true);
                 let mut parts = parts.iter().map(|part| self.expand(part)).collect::<Option<Vec<_>>>()?;
                 // What has one alternative first: long terms, but few of them while they grow.
                 parts.sort_by_key(Vec::len);
@@ -129,6 +130,57 @@ impl Expander {
     }
 }
 
+/// Alternatives about one field become one predicate, which is asked once: `a == 1 or a in {2, 3}` is
+/// `a in {1, 2, 3}`. As any of a field's values may fulfil it, that is the same. In a conjunction this goes
+/// for what is `negated`: neither of two is none of both.
+fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
+    let mut united: Vec<Expr> = Vec::with_capacity(parts.len());
+    let mut places: HashMap<(usize, Option<(u32, u32)>, Option<u64>, bool), usize> = HashMap::new();
+    let mut patterns: HashMap<_, Vec<&str>> = HashMap::new();
+    for part in parts {
+        let Expr::Predicate(predicate) = part else {
+            united.push(part.clone());
+            continue;
+        };
+        let is_pattern = predicate.op == Op::Matches;
+        if predicate.negated != negated || !matches!(predicate.op, Op::Eq | Op::In | Op::Matches) {
+            united.push(part.clone());
+            continue;
+        }
+        let key = (predicate.field, predicate.slice, predicate.mask, is_pattern);
+        match places.get(&key).map(|&at| &mut united[at]) {
+            Some(Expr::Predicate(first)) if is_pattern => {
+                if let Some(Literal::Text(text)) = predicate.literals.first() {
+                    patterns.entry(key).or_default().push(text);
+                    first.literals = vec![Literal::Text(any_of(&patterns[&key]))];
+                }
+            }
+            Some(Expr::Predicate(first)) => {
+                let new = predicate.literals.iter().filter(|literal| !first.literals.contains(literal));
+                let new: Vec<Literal> = new.cloned().collect();
+                if !new.is_empty() {
+                    first.op = Op::In;
+                    first.literals.extend(new);
+                }
+            }
+            _ => {
+                places.insert(key, united.len());
+                if let (true, Some(Literal::Text(text))) = (is_pattern, predicate.literals.first()) {
+                    patterns.insert(key, vec![text.as_str()]);
+                }
+                united.push(part.clone());
+            }
+        }
+    }
+    united
+}
+
+/// One regular expression for several.
+fn any_of(texts: &[&str]) -> String {
+    let grouped: Vec<String> = texts.iter().map(|text| format!("(?:{text})")).collect();
+    grouped.join("|")
+}
+
 fn bounded(terms: Vec<Vec<usize>>) -> Option<Vec<Vec<usize>>> {
     (terms.len() <= TERMS_MAX).then_some(terms)
 }
@@ -158,6 +210,36 @@ fn absorb(mut terms: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn alternatives_about_one_field_are_asked_at_once() {
+        let predicate = |field, op, negated, literal| {
+            let literals = vec![literal];
+            let (slice, mask, span) = (None, None, crate::diag::Span::default());
+            Expr::Predicate(Predicate { field, slice, mask, op, literals, negated, span })
+        };
+        let number = |n| Literal::Numbers(n, n);
+        let parts = [
+            predicate(0, Op::Eq, false, number(1)),
+            predicate(1, Op::Eq, false, number(1)),
+            predicate(0, Op::In, false, number(2)),
+            predicate(0, Op::Ne, false, number(3)),
+            predicate(0, Op::Eq, true, number(4)),
+        ];
+        let both = |field, op, negated, literals: &[u64]| {
+            let mut one = predicate(field, op, negated, number(0));
+            if let Expr::Predicate(one) = &mut one {
+                one.literals = literals.iter().map(|&n| number(n)).collect();
+            }
+            one
+        };
+        let expected =
+            [both(0, Op::In, false, &[1, 2]), parts[1].clone(), parts[3].clone(), parts[4].clone()];
+        assert_eq!(united(&parts, false), expected);
+        assert_eq!(united(&parts, true), parts, "of a conjunction only what is negated");
+        let text = |text: &str| predicate(0, Op::Matches, false, Literal::Text(text.into()));
+        assert_eq!(united(&[text("a"), text("b"), text("c")], false), [text("(?:a)|(?:b)|(?:c)")]);
+    }
 
     #[test]
     fn absorb_keeps_the_smallest() {

@@ -1,10 +1,11 @@
 //! Filetests (`filetests/filter`) and properties of the whole way from text to terms.
 
-use super::ast::{Expr, Predicate};
+use super::ast::{Expr, Literal, Predicate};
 use super::sample::SampleCatalog;
 use super::{Filter, Op, Stage, compile, compile_bpf, fuzz_filter};
 use crate::diag::{Diagnostic, Severity};
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 
 /// What a filter compiles to, or what is wrong with it.
@@ -224,20 +225,8 @@ fn terms_mean_what_the_expression_means() {
     for _ in 0..1_000 {
         let text = random_filter(&mut random, 4);
         let Ok(filter) = compile(&text, &catalog) else { continue };
-        // One coin for a predicate and its negation.
-        let positive = |predicate: &Predicate| Predicate { negated: false, ..predicate.clone() };
-        let mut known: Vec<Predicate> = Vec::new();
-        for predicate in &filter.predicates {
-            if !known.contains(&positive(predicate)) {
-                known.push(positive(predicate));
-            }
-        }
-        for _ in 0..20 {
-            let coins: Vec<bool> = known.iter().map(|_| random.below(2) == 1).collect();
-            let truth = |predicate: &Predicate| {
-                let index = known.iter().position(|other| *other == positive(predicate)).unwrap();
-                coins[index] != predicate.negated
-            };
+        for round in 0..20u64 {
+            let truth = |predicate: &Predicate| coins(predicate, round) != predicate.negated;
             let by_terms = filter
                 .terms
                 .iter()
@@ -252,6 +241,24 @@ fn terms_mean_what_the_expression_means() {
                 .collect();
             assert!(stages.is_sorted(), "{text}");
         }
+    }
+}
+
+/// The truth of a predicate, negation aside, in one of many worlds: one coin for a comparison, and where
+/// any of several literals will do, one for each of them.
+fn coins(predicate: &Predicate, world: u64) -> bool {
+    let coin = |op: Op, literals: Vec<Literal>| {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (world, predicate.field, predicate.slice, predicate.mask, op, literals).hash(&mut hasher);
+        hasher.finish() % 2 == 1
+    };
+    match (predicate.op, &predicate.literals[..]) {
+        (Op::Eq | Op::In, all) => all.iter().any(|literal| coin(Op::Eq, vec![literal.clone()])),
+        (Op::Matches, [Literal::Text(text)]) => {
+            let parts = text.split("|(?:").map(|part| part.trim_start_matches("(?:").trim_end_matches(')'));
+            parts.map(|part| coin(Op::Matches, vec![Literal::Text(part.into())])).any(|holds| holds)
+        }
+        (op, all) => coin(op, all.to_vec()),
     }
 }
 

@@ -363,6 +363,8 @@ pub struct Stack {
     pub starts: Vec<(Vec<Link>, Name)>,
     /// `repeat NAME N`
     pub repeats: Vec<(Name, u64, Span)>,
+    /// `usual NAME, NAME -> NAME, NAME`
+    pub usual: Vec<Vec<Name>>,
     /// `NAME, NAME -> NAME when EXPR`
     pub edges: Vec<Edge>,
     /// `dispatch NAME <-> NAME, …`

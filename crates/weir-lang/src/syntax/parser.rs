@@ -26,7 +26,7 @@
 //! type      = "u1" … "u64" | "u16le" | "u32le" | "u64le" | "macaddr" | "ipv4addr" | "ipv6addr" | "bytes" "[" expr "]"
 //! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["when" expr]
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
-//! part      = "start" LINK { "," LINK } ":" NAME | "repeat" NAME N
+//! part      = "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
 //!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted"] NAME ["when" expr]
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
 //! ```

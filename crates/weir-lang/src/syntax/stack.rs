@@ -16,6 +16,7 @@ impl Parser<'_> {
             doc,
             starts: Vec::new(),
             repeats: Vec::new(),
+            usual: Vec::new(),
             edges: Vec::new(),
             dispatch: Vec::new(),
         };
@@ -42,6 +43,13 @@ impl Parser<'_> {
                 let layer = self.name()?;
                 let (times, span) = self.number()?;
                 stack.repeats.push((layer, times, span));
+            }
+            "usual" if operand => {
+                self.bump();
+                stack.usual.push(self.names()?);
+                while self.eat(TokenKind::Arrow) {
+                    stack.usual.push(self.names()?);
+                }
             }
             "dispatch" if operand => {
                 self.bump();

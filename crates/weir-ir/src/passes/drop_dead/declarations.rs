@@ -1,6 +1,6 @@
 //! Drops declarations that nothing refers to any longer.
 
-use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var, VarDecl};
+use crate::graph::{BlockData, Graph, Op, Pattern, Sequence, Set, Terminator, Var, VarDecl};
 
 /// Whether the engine keeps a sequence's state in this variable (see `weir-engine`, `sequence/vars.rs`).
 pub(super) fn is_of_sequence(var: &VarDecl) -> bool {
@@ -10,6 +10,11 @@ pub(super) fn is_of_sequence(var: &VarDecl) -> bool {
 /// Drops unused variables, sequences, sets and patterns; the rest is numbered anew. All blocks must be
 /// reachable. Whether there were any.
 pub(super) fn drop_unused(graph: &mut Graph) -> bool {
+    // A straight graph shares its whole graph's declarations.
+    let rejoins = |block: &BlockData| matches!(block.terminator, Terminator::Rejoin { .. });
+    if graph.blocks.iter().any(rejoins) {
+        return false;
+    }
     let used = Used::of(graph);
     let all = [&used.vars, &used.sequences, &used.sets, &used.patterns];
     if all.iter().all(|used| used.iter().all(|&u| u)) {

@@ -22,7 +22,7 @@ impl PostDominators {
             for &block in &order.blocks {
                 let terminator = &graph.block(block).terminator;
                 match terminator {
-                    Terminator::Done { .. } => add(block.index(), end as u32),
+                    Terminator::Done { .. } | Terminator::Rejoin { .. } => add(block.index(), end as u32),
                     Terminator::Restart => add(block.index(), after_restart(graph, block, last_lookup, end)),
                     other => other.for_each_successor(|next| add(block.index(), next.0)),
                 }
@@ -73,7 +73,10 @@ impl PostDominators {
             return None;
         }
         match &graph.block(block).terminator {
-            Terminator::Jump(_) | Terminator::Done { .. } | Terminator::Restart => None,
+            Terminator::Jump(_)
+            | Terminator::Done { .. }
+            | Terminator::Rejoin { .. }
+            | Terminator::Restart => None,
             Terminator::Lookup { then, .. } => Some(*then),
             _ => {
                 let mut at = self.above[block.index()];

@@ -1,0 +1,209 @@
+//! The trie of all questions' terms: what several demand stands, and is asked, once.
+//!
+//! A path from the root is a conjunction: first what a packet tells, outer layers first, then what only the
+//! connection's record tells, then what only a session does (Retina §4.1). Lowering walks the packet part; where it
+//! ends on a path, the node carries the bit of the residue below.
+
+use crate::catalog::{FieldKey, StackCatalog};
+use crate::question::{Decides, Question, TermBit};
+use std::collections::HashMap;
+use weir_lang::diag::Diagnostic;
+use weir_lang::filter::{Predicate, Stage};
+
+/// The most residues (question, predicates on connection and session) that one program tells apart.
+pub const TERM_BITS_MAX: usize = 62;
+/// The most nodes of a trie. Every one may be asked on every edge of the parse tree.
+pub const NODES_MAX: usize = 2_000;
+
+/// A node's number in [`Trie::nodes`].
+pub type NodeId = usize;
+
+/// A predicate, and what follows where it holds.
+#[derive(Debug, Clone, Default)]
+pub struct Node {
+    /// Index into [`Trie::predicates`]; none at the root.
+    pub predicate: Option<usize>,
+    /// When the predicate is known.
+    pub stage: Option<Stage>,
+    /// What is wanted of the packets that come here; nodes are shared among questions of the same mode.
+    pub mode: Decides,
+    /// What else is demanded.
+    pub children: Vec<NodeId>,
+    /// Indices into [`Trie::bits`]: the packet part of these is over here.
+    pub bits: Vec<usize>,
+    /// Questions that are answered here.
+    pub questions: Vec<usize>,
+}
+
+/// All questions' terms.
+#[derive(Debug, Clone, Default)]
+pub struct Trie {
+    /// The predicates, each once.
+    pub predicates: Vec<Predicate>,
+    /// The root first; children come after their parents.
+    pub nodes: Vec<Node>,
+    /// What remains to be asked of connections and sessions.
+    pub bits: Vec<TermBit>,
+}
+
+impl Trie {
+    /// Builds the trie.
+    ///
+    /// # Errors
+    /// Where there are more residues than [`TERM_BITS_MAX`], or more nodes than [`NODES_MAX`].
+    pub fn of(questions: &[Question], catalog: &StackCatalog) -> Result<Self, Diagnostic> {
+        let mut builder = Builder { trie: Self::default(), indices: HashMap::new(), catalog };
+        builder.trie.nodes.push(Node::default());
+        for (index, question) in questions.iter().enumerate() {
+            builder.question(index, question)?;
+        }
+        Ok(builder.trie)
+    }
+
+    /// The root.
+    pub const ROOT: NodeId = 0;
+
+    /// Whether every packet comes to some residue by itself, and no predicate on packets is needed.
+    pub fn is_unconditional(&self) -> bool {
+        self.nodes.iter().skip(1).all(|node| node.bits.is_empty())
+    }
+
+    /// Whether something remains to be asked of connections or sessions.
+    pub fn has_residue(&self) -> bool {
+        self.bits.iter().any(TermBit::has_residue)
+    }
+}
+
+struct Builder<'a> {
+    trie: Trie,
+    indices: HashMap<Predicate, usize>,
+    catalog: &'a StackCatalog,
+}
+
+impl Builder<'_> {
+    fn question(&mut self, index: usize, question: &Question) -> Result<(), Diagnostic> {
+        let predicates = &question.filter.predicates;
+        let is_late = |p: &usize| stage_of(self.catalog, &predicates[*p]) != Stage::Packet;
+        let any_residue = question.filter.terms.iter().any(|term| term.predicates.iter().any(is_late));
+        let mode = match question.need.flows() || any_residue {
+            true => Decides::Connections,
+            false => Decides::Packets,
+        };
+        for term in &question.filter.terms {
+            let mut path: Vec<(Stage, usize, usize)> = term
+                .predicates
+                .iter()
+                .map(|&p| {
+                    let predicate = &predicates[p];
+                    let stage = stage_of(self.catalog, predicate);
+                    (stage, depth_of(self.catalog, predicate), self.share(predicate))
+                })
+                .collect();
+            path.sort_unstable();
+            self.term(index, mode, &path)?;
+        }
+        Ok(())
+    }
+
+    fn term(
+        &mut self,
+        question: usize,
+        mode: Decides,
+        path: &[(Stage, usize, usize)],
+    ) -> Result<(), Diagnostic> {
+        let of = |wanted: Stage, predicates: &[Predicate]| -> Vec<Predicate> {
+            let at_stage = path.iter().filter(|(stage, ..)| *stage == wanted);
+            at_stage.map(|&(_, _, p)| predicates[p].clone()).collect()
+        };
+        let all = &self.trie.predicates;
+        let (connection, session) = (of(Stage::Connection, all), of(Stage::Session, all));
+        let bit = self.bit(TermBit { question, connection, session })?;
+        let packet = path.iter().take_while(|(stage, ..)| *stage == Stage::Packet).count();
+        let mut at = Trie::ROOT;
+        for (place, &(stage, _, predicate)) in path.iter().enumerate() {
+            if place == packet {
+                self.end_of_packet_part(at, bit);
+            }
+            at = self.child(at, mode, stage, predicate)?;
+        }
+        if packet == path.len() {
+            self.end_of_packet_part(at, bit);
+        }
+        if !self.trie.nodes[at].questions.contains(&question) {
+            self.trie.nodes[at].questions.push(question);
+        }
+        Ok(())
+    }
+
+    fn end_of_packet_part(&mut self, node: NodeId, bit: usize) {
+        if !self.trie.nodes[node].bits.contains(&bit) {
+            self.trie.nodes[node].bits.push(bit);
+        }
+    }
+
+    fn child(
+        &mut self,
+        node: NodeId,
+        mode: Decides,
+        stage: Stage,
+        predicate: usize,
+    ) -> Result<NodeId, Diagnostic> {
+        let is_same = |&&child: &&NodeId| {
+            let child = &self.trie.nodes[child];
+            child.predicate == Some(predicate) && child.mode == mode
+        };
+        if let Some(&child) = self.trie.nodes[node].children.iter().find(is_same) {
+            return Ok(child);
+        }
+        let child = self.trie.nodes.len();
+        if child == NODES_MAX {
+            return Err(Diagnostic::error(
+                "W0192",
+                format!("the filters make a tree of more than {NODES_MAX} predicates"),
+            )
+            .help("use `in { … }` for alternatives of one field, or ask in several runs"));
+        }
+        let (predicate, stage) = (Some(predicate), Some(stage));
+        self.trie.nodes.push(Node { predicate, stage, mode, ..Node::default() });
+        self.trie.nodes[node].children.push(child);
+        Ok(child)
+    }
+
+    fn bit(&mut self, bit: TermBit) -> Result<usize, Diagnostic> {
+        if let Some(known) = self.trie.bits.iter().position(|known| *known == bit) {
+            return Ok(known);
+        }
+        if self.trie.bits.len() == TERM_BITS_MAX {
+            let message = format!(
+                "more than {TERM_BITS_MAX} different combinations of connection and session predicates"
+            );
+            let help = "use `in { … }` for alternatives of one field, or ask in several runs";
+            return Err(Diagnostic::error("W0190", message).help(help));
+        }
+        self.trie.bits.push(bit);
+        Ok(self.trie.bits.len() - 1)
+    }
+
+    fn share(&mut self, predicate: &Predicate) -> usize {
+        if let Some(&known) = self.indices.get(predicate) {
+            return known;
+        }
+        let index = self.trie.predicates.len();
+        self.trie.predicates.push(predicate.clone());
+        self.indices.insert(predicate.clone(), index);
+        index
+    }
+}
+
+fn stage_of(catalog: &StackCatalog, predicate: &Predicate) -> Stage {
+    match catalog.key(predicate.field) {
+        FieldKey::Connection(_) => Stage::Connection,
+        FieldKey::Session(_) | FieldKey::SessionField(..) => Stage::Session,
+        _ => Stage::Packet,
+    }
+}
+
+/// How far out the predicate's layer is, by the order in which the stack names layers.
+fn depth_of(catalog: &StackCatalog, predicate: &Predicate) -> usize {
+    catalog.key(predicate.field).layer().map_or(0, |layer| usize::from(layer.0) + 1)
+}

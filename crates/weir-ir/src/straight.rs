@@ -1,0 +1,297 @@
+//! The straight graph: the way that most packets take, as a graph of its own.
+//!
+//! A layer that may occur again is a loop in the graph: what comes from below is handed to it through
+//! parameters, for it may come from anywhere. The first time round a usual layer
+//! ([`Graph::usual`](crate::graph::Graph::usual)) almost everything about it is known: where it starts, that
+//! nothing was quoted, that its counter is 0. [`straighten`] follows the graph from its entry along usual
+//! layers, upwards, and copies what it meets; the passes then fold what is known. What is left
+//! out ends in [`Terminator::Rejoin`]: the whole graph starts over with the packet, which is right because
+//! nothing before a lookup has been done to anything but the packet's record. A lookup ends the straight
+//! graph, too: the tail is the whole graph's.
+//!
+//! The result holds no loop, nothing after lookups, and of the links only the one named first. It is
+//! Rubik's parse tree unfolded (Rubik §5.1) as far as it pays: what is compiled at once is small and fast, and the
+//! whole graph's head is compiled when a packet needs it.
+
+use crate::graph::{Block, BlockData, Fuel, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
+use crate::liveness::{Crossing, crossings};
+
+/// Instructions that are copied at most; what lies beyond is left to the whole graph.
+const INSTS_MAX: usize = 2_000;
+
+/// The straight graph of a whole one, before any pass. `None` where the stack calls nothing usual, or
+/// nothing is left out.
+pub fn straighten(graph: &Graph) -> Option<Graph> {
+    if graph.usual.is_empty() {
+        return None;
+    }
+    let declared = Graph {
+        name: graph.name.clone(),
+        tables: graph.tables.clone(),
+        sets: graph.sets.clone(),
+        patterns: graph.patterns.clone(),
+        outs: graph.outs.clone(),
+        ..Graph::default()
+    };
+    let straighten = Straighten {
+        graph,
+        straight: declared,
+        crossings: crossings(graph),
+        is_cold: cold(graph),
+        link: link(graph),
+        places: vec![Place::new(graph, None, None)],
+        work: vec![],
+        rejoin: None,
+        insts: 0,
+    };
+    straighten.run()
+}
+
+/// Where the copying is: layers entered so far, each by its loop.
+struct Place {
+    below: Option<usize>,
+    fuel: Option<Fuel>,
+    /// By number in the whole graph: the copy made here.
+    blocks: Vec<Option<Block>>,
+    values: Vec<Option<Value>>,
+}
+
+impl Place {
+    fn new(graph: &Graph, below: Option<usize>, fuel: Option<Fuel>) -> Self {
+        Self { below, fuel, blocks: vec![None; graph.blocks.len()], values: vec![None; graph.values.len()] }
+    }
+}
+
+struct Straighten<'a> {
+    graph: &'a Graph,
+    straight: Graph,
+    crossings: Vec<Crossing>,
+    is_cold: Vec<bool>,
+    /// The value that holds the link type, and the first of the links asked for.
+    link: Option<(Value, u64)>,
+    places: Vec<Place>,
+    /// Copies yet to be filled: place and block of the whole graph.
+    work: Vec<(usize, Block)>,
+    rejoin: Option<Block>,
+    insts: usize,
+}
+
+impl Straighten<'_> {
+    fn run(mut self) -> Option<Graph> {
+        self.straight.entry = self.copy(0, self.graph.entry);
+        while let Some((place, block)) = self.work.pop() {
+            self.fill(place, block)?;
+        }
+        // All of it is usual: a graph of its own gains nothing.
+        self.rejoin.is_some().then_some(self.straight)
+    }
+
+    /// The copy of `block` at `place`; made, and remembered as yet to be filled, where it is new.
+    fn copy(&mut self, place: usize, block: Block) -> Block {
+        if let Some(copy) = self.places[place].blocks[block.index()] {
+            return copy;
+        }
+        let params = &self.graph.block(block).params;
+        let params = params.iter().map(|&param| self.define(place, param)).collect();
+        let copy = self.push(BlockData { params, insts: vec![], terminator: Terminator::Restart });
+        self.places[place].blocks[block.index()] = Some(copy);
+        self.work.push((place, block));
+        copy
+    }
+
+    fn push(&mut self, data: BlockData) -> Block {
+        self.straight.blocks.push(data);
+        Block(self.straight.blocks.len() as u32 - 1)
+    }
+
+    fn define(&mut self, place: usize, value: Value) -> Value {
+        let copy = self.straight.value(self.graph.type_of(value));
+        self.places[place].values[value.index()] = Some(copy);
+        copy
+    }
+
+    /// The copy of a value that was met last on the way to `place`.
+    fn value(&self, place: usize, value: Value) -> Option<Value> {
+        let mut at = Some(place);
+        while let Some(place) = at {
+            let place = &self.places[place];
+            if place.values[value.index()].is_some() {
+                return place.values[value.index()];
+            }
+            at = place.below;
+        }
+        None
+    }
+
+    fn fill(&mut self, place: usize, block: Block) -> Option<()> {
+        let data = self.graph.block(block);
+        let mut insts = Vec::with_capacity(data.insts.len());
+        self.insts += data.insts.len();
+        for inst in &data.insts {
+            let mut op = inst.op.clone();
+            self.map(place, |f| op.map_operands(f))?;
+            let results = inst.results.iter().map(|&result| self.define(place, result)).collect();
+            insts.push(Inst { results, op });
+        }
+        let terminator = self.terminator(place, block)?;
+        let copy = self.places[place].blocks[block.index()]?;
+        let filled = &mut self.straight.blocks[copy.index()];
+        (filled.insts, filled.terminator) = (insts, terminator);
+        Some(())
+    }
+
+    /// Calls `change` with a function from values to their copies. `None` where one has none, which would
+    /// be a mistake of ours: then there is no straight graph, and nothing is lost but time.
+    fn map(&self, place: usize, change: impl FnOnce(&mut dyn FnMut(Value) -> Value)) -> Option<()> {
+        let mut all = true;
+        change(&mut |value| {
+            self.value(place, value).unwrap_or_else(|| {
+                all = false;
+                value
+            })
+        });
+        all.then_some(())
+    }
+
+    fn terminator(&mut self, place: usize, block: Block) -> Option<Terminator> {
+        let graph = self.graph;
+        Some(match &graph.block(block).terminator {
+            Terminator::Again { fuel, then, .. } => Terminator::Jump(self.enter(place, *fuel, then)?),
+            Terminator::Lookup { table, key, swap, .. } => {
+                let (mut key, mut swap) = (key.clone(), *swap);
+                self.map(place, |f| {
+                    key.iter_mut().for_each(|v| *v = f(*v));
+                    swap = f(swap);
+                })?;
+                let then = self.after_lookup(place, block)?;
+                Terminator::Lookup { table: *table, key, swap, then }
+            }
+            Terminator::Switch { value, cases, .. } if self.link.is_some_and(|(link, _)| link == *value) => {
+                let first = self.link.map(|(_, first)| first);
+                let (number, usual) = cases.iter().find(|(number, _)| Some(*number) == first)?;
+                let cases = vec![(*number, self.target(place, usual)?)];
+                let otherwise = Target { block: self.rejoin(), args: vec![] };
+                Terminator::Switch { value: self.value(place, *value)?, cases, otherwise }
+            }
+            other => {
+                let mut terminator = other.clone();
+                // Own operands first; arguments are mapped with their targets.
+                terminator.for_each_target_mut(|target| target.args.clear());
+                self.map(place, |f| terminator.map_operands(f))?;
+                let mut targets = vec![];
+                other.for_each_target(|target| targets.push(target));
+                let mut copies = targets.into_iter().map(|target| self.target(place, target));
+                let mut all = true;
+                terminator.for_each_target_mut(|target| match copies.next().flatten() {
+                    Some(copy) => *target = copy,
+                    None => all = false,
+                });
+                all.then_some(terminator)?
+            }
+        })
+    }
+
+    /// Where an edge leads.
+    fn target(&mut self, place: usize, target: &Target) -> Option<Target> {
+        // A loop is left out before it is copied: a copy of its head would hide what was handed to it before.
+        let leads_out = match self.graph.block(target.block).terminator {
+            Terminator::Again { fuel, .. } => !self.is_entered(place, fuel),
+            _ => self.is_cold[target.block.index()],
+        };
+        if leads_out || self.insts > INSTS_MAX {
+            return Some(Target { block: self.rejoin(), args: vec![] });
+        }
+        let mut args = target.args.clone();
+        self.map(place, |f| args.iter_mut().for_each(|v| *v = f(*v)))?;
+        Some(Target { block: self.copy(place, target.block), args })
+    }
+
+    /// Whether a layer is entered: it is usual above those that were.
+    fn is_entered(&self, place: usize, fuel: Fuel) -> bool {
+        let level = |fuel: Fuel| self.graph.usual.iter().position(|level| level.contains(&fuel));
+        let below = self.places[place].fuel.and_then(level);
+        level(fuel).is_some() && level(fuel) > below
+    }
+
+    /// Into a layer.
+    fn enter(&mut self, place: usize, fuel: Fuel, then: &Target) -> Option<Target> {
+        // The entry itself may be a loop that is left out.
+        if !self.is_entered(place, fuel) {
+            return Some(Target { block: self.rejoin(), args: vec![] });
+        }
+        let mut args = then.args.clone();
+        self.map(place, |f| args.iter_mut().for_each(|v| *v = f(*v)))?;
+        self.places.push(Place::new(self.graph, Some(place), Some(fuel)));
+        Some(Target { block: self.copy(self.places.len() - 1, then.block), args })
+    }
+
+    /// The block in which the whole graph starts over.
+    fn rejoin(&mut self) -> Block {
+        if let Some(block) = self.rejoin {
+            return block;
+        }
+        let terminator = Terminator::Rejoin { lookup: None, values: vec![], entered: vec![] };
+        let block = self.push(BlockData { params: vec![], insts: vec![], terminator });
+        self.rejoin = Some(block);
+        block
+    }
+
+    /// The block in which the whole graph goes on after the lookup that ends `block`.
+    fn after_lookup(&mut self, place: usize, block: Block) -> Option<Block> {
+        let number = self.crossings.iter().position(|crossing| crossing.from == block)?;
+        let Crossing { then, values, .. } = &self.crossings[number];
+        let (then, mut values) = (*then, values.clone());
+        self.map(place, |f| values.iter_mut().for_each(|v| *v = f(*v)))?;
+        let types: Vec<Type> =
+            self.graph.block(then).params.iter().map(|&param| self.graph.type_of(param)).collect();
+        let params = types.into_iter().map(|ty| self.straight.value(ty)).collect();
+        let mut entered = vec![];
+        let mut at = Some(place);
+        while let Some(place) = at {
+            entered.extend(self.places[place].fuel);
+            at = self.places[place].below;
+        }
+        let terminator = Terminator::Rejoin { lookup: Some(number as u32), values, entered };
+        Some(self.push(BlockData { params, insts: vec![], terminator }))
+    }
+}
+
+/// Blocks from which every way leads to an end with a reason, to a loop of which nobody said that it is
+/// usual, or to the lookup of something one-sided, such as the fragments of a datagram.
+fn cold(graph: &Graph) -> Vec<bool> {
+    let mut is_cold = vec![false; graph.blocks.len()];
+    let mut order = vec![];
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut stack = vec![(graph.entry, false)];
+    while let Some((block, left)) = stack.pop() {
+        if left {
+            order.push(block);
+        } else if !std::mem::replace(&mut seen[block.index()], true) {
+            stack.push((block, true));
+            graph.block(block).terminator.for_each_successor(|next| stack.push((next, false)));
+        }
+    }
+    for block in order.into_iter().filter(|&block| block != graph.entry) {
+        is_cold[block.index()] = match &graph.block(block).terminator {
+            Terminator::Done { reason, .. } => reason.is_some(),
+            Terminator::Again { fuel, .. } => !graph.usual.iter().flatten().any(|usual| usual == fuel),
+            Terminator::Lookup { table, .. } => !graph.tables[table.index()].two_sided,
+            Terminator::Restart | Terminator::Rejoin { .. } => false,
+            other => {
+                let mut all = true;
+                other.for_each_successor(|next| all &= is_cold[next.index()]);
+                all
+            }
+        };
+    }
+    is_cold
+}
+
+/// The value that holds the link type where it is asked for, and the first link named.
+fn link(graph: &Graph) -> Option<(Value, u64)> {
+    let entry = graph.block(graph.entry);
+    let Terminator::Switch { value, cases, .. } = &entry.terminator else { return None };
+    let is_link = |inst: &&Inst| inst.op == Op::Meta(Meta::Link) && inst.results[0] == *value;
+    entry.insts.iter().find(is_link)?;
+    Some((*value, cases.first()?.0))
+}
