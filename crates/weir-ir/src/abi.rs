@@ -118,8 +118,9 @@ pub enum Step {
 }
 
 /// The state of one packet between head and tail. Reused from packet to packet without being cleared.
+/// What every packet touches stands first, within a few cache lines.
 #[derive(Debug, Clone)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Continuation {
     /// The key asked for; unused words are 0.
     pub key: [u64; KEY_WORDS],
@@ -129,20 +130,20 @@ pub struct Continuation {
     pub resume: u32,
     /// 1 where the sender stands second in the key.
     pub swap: u32,
-    /// Padding.
+    /// Ties the continuation to a program and a frame, where the program needs that.
     pub reserved: u32,
-    /// A bit for every term whose packet part the packet fulfils. Valid when done.
-    pub terms: u64,
     /// The engine's hash of the key.
     pub hash: u64,
-    /// How often each loop has been taken for this packet.
-    pub fuels: [u32; FUELS_MAX],
+    /// A bit for every term whose packet part the packet fulfils. Valid when done.
+    pub terms: u64,
+    /// Buffers that must live until the packet is done.
+    pub buffers: Vec<Slice>,
     /// Values that live across the lookup (a buffer takes two: address or number, and length).
     pub live: [u64; LIVE_VALUES_MAX],
     /// The packet's record.
     pub outs: [u64; OUTS_MAX],
-    /// Buffers that must live until the packet is done.
-    pub buffers: Vec<Slice>,
+    /// How often each loop has been taken for this packet.
+    pub fuels: [u32; FUELS_MAX],
 }
 
 impl Default for Continuation {
