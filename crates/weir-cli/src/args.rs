@@ -50,7 +50,7 @@ pub enum Command {
     Tls(Ask),
     /// Packets, one line each; or their number; or a capture file of them
     Packets(Packets),
-    /// Packets and bytes per layer, top talkers, timing, drop reasons
+    /// Packets and bytes per layer, sizes, top talkers, timing, drop reasons, what the reader skipped
     Stats(Ask),
     /// Bytes in order of every stream: how many there are (no output yet but the number)
     #[command(hide = true)]

@@ -122,6 +122,76 @@ fn rows_are_the_same_whatever_the_engine_passes_and_workers() {
     }
 }
 
+/// Rows of `weir stats` on the shipped capture, as objects.
+fn stats(args: &[&str]) -> Vec<serde_json::Value> {
+    let file = example();
+    let rows = answer(&[&["stats", "-r", file.to_str().unwrap()], args].concat(), 0);
+    rows.lines().map(|row| serde_json::from_str(row).expect("an object a line")).collect()
+}
+
+fn stat<'a>(rows: &'a [serde_json::Value], section: &str, name: &str) -> &'a serde_json::Value {
+    rows.iter()
+        .find(|row| row["section"] == section && row["name"] == name)
+        .unwrap_or_else(|| panic!("{section} {name}: {rows:?}"))
+}
+
+#[test]
+fn stats_are_numbers_that_agree() {
+    let rows = stats(&[]);
+    let all = stat(&rows, "all", "wire");
+    assert_eq!(all["packets"].as_u64(), Some(count("frame")));
+    assert_eq!(all["share"].as_f64(), Some(1.0));
+    assert_eq!(stat(&rows, "layer", "tcp")["packets"].as_u64(), Some(count("tcp")));
+    let sum = |section: &str, column: &str| -> u64 {
+        rows.iter().filter(|r| r["section"] == section).filter_map(|r| r[column].as_u64()).sum()
+    };
+    assert_eq!(Some(sum("size", "bytes")), all["bytes"].as_u64());
+    let value = |name: &str| stat(&rows, "time", name)["value"].as_f64().expect("a number");
+    let packets = value("duration_s") * value("packets_per_s");
+    assert!((packets - count("frame") as f64).abs() < 0.1, "{packets}");
+    assert!(value("largest_gap_s") > 0.0 && value("largest_gap_s") < value("duration_s"));
+    let moment = |name: &str| stat(&rows, "time", name)["ts"].as_f64().expect("a time");
+    assert!((moment("last") - moment("first") - value("duration_s")).abs() < 1e-5);
+    let talkers: Vec<_> = rows.iter().filter(|r| r["section"] == "talker").collect();
+    assert!(
+        talkers.len() == 10
+            && talkers.iter().map(|t| t["bytes"].as_u64().unwrap()).is_sorted_by(|a, b| a >= b)
+    );
+    for talker in talkers {
+        let bytes = |name: &str| talker[name].as_u64().expect("bytes");
+        assert_eq!(bytes("bytes"), bytes("sent_bytes") + bytes("received_bytes"));
+    }
+    assert_eq!(stat(&rows, "reader", "faults")["value"].as_f64(), Some(0.0));
+}
+
+#[test]
+fn stats_of_standard_input_are_those_of_the_file() {
+    let file = std::fs::File::open(example()).expect("the shipped capture");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(["stats", "-r", "-", "--format", "csv"]).stdin(file).output().expect("it runs");
+    let name = example();
+    for workers in ["1", "3"] {
+        let args = ["stats", "-r", name.to_str().unwrap(), "--format", "csv", "-j", workers];
+        assert_eq!(text(&output.stdout), answer(&args, 0));
+    }
+}
+
+#[test]
+fn stats_are_of_what_the_filter_lets_through() {
+    // Known only from the connection; and of no more hosts than are listed.
+    let filter = "conn.conn_state == \"SF\" and tcp.port == 22";
+    let (rows, matched) = (stats(&[filter]), count(filter));
+    assert_eq!(stat(&rows, "all", "wire")["packets"].as_u64(), Some(matched));
+    let talkers = rows.iter().filter(|r| r["section"] == "talker");
+    let packets: u64 = talkers.map(|t| t["packets"].as_u64().unwrap()).sum();
+    assert_eq!(packets, 2 * matched, "each packet has two ends");
+    let name = example();
+    assert_eq!(
+        answer(&["stats", "-r", name.to_str().unwrap(), "--count", "tcp"], 0).trim().parse(),
+        Ok(count("tcp"))
+    );
+}
+
 #[test]
 fn the_protocols_that_are_shipped_check() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols");

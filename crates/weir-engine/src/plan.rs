@@ -183,6 +183,8 @@ impl Residual {
             // A flag that stands alone asks for truth, not for being there.
             Value::Bool(b) => (true, if self.program.is_some() { number(0, u64::from(*b)) } else { *b }),
             Value::Unsigned(n) => (true, number(0, *n)),
+            // Fractions are not compared: the filter language has none.
+            Value::Fraction(_) => (true, true),
             Value::Time(t) => (true, number(0, t.0.max(0) as u64)),
             Value::Interval(ns) => (true, number(0, *ns)),
             Value::Address(std::net::IpAddr::V4(a)) => (true, number(0, u64::from(u32::from(*a)))),

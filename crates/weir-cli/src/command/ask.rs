@@ -17,7 +17,7 @@ const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 /// Workers beyond this many are no use.
 const WORKERS_MAX: usize = 256;
 
-/// A question ready to be run.
+/// A program ready to be run.
 pub struct Question {
     compiler: Compiler,
     /// The program.
@@ -25,12 +25,26 @@ pub struct Question {
     args: Ask,
 }
 
-/// Compiles a question.
-pub fn compile(args: &Ask, need: Need, want: Want) -> Result<Question, Failure> {
+/// How it ran.
+pub struct Ran {
+    /// What became of the packets.
+    pub outcome: Outcome,
+    /// The exit status that this calls for.
+    pub status: ExitCode,
+    /// Blocks that the reader passed over.
+    pub blocks_skipped: u64,
+}
+
+/// One question: the filter of the command line, and what is wanted of what it lets through.
+pub fn one(args: &Ask, need: Need, want: Want) -> [weir::Ask; 1] {
+    [weir::Ask { filter: args.filter.clone().unwrap_or_default(), need, want }]
+}
+
+/// Compiles questions into one program.
+pub fn compile<const N: usize>(args: &Ask, asks: [weir::Ask; N]) -> Result<Question, Failure> {
     let compiler = input::compiler(&args.input.program.stack)?;
     let options = input::options(&args.input.program, Some(&args.input))?;
-    let filter = args.filter.clone().unwrap_or_default();
-    let compiled = compiler.compile(&[weir::Ask { filter, need, want }], &options)?;
+    let compiled = compiler.compile(&asks, &options)?;
     if !compiled.warnings.list.is_empty() {
         eprintln!("{}", compiled.warnings.render(output::stderr_color()));
     }
@@ -38,13 +52,12 @@ pub fn compile(args: &Ask, need: Need, want: Want) -> Result<Question, Failure> 
 }
 
 impl Question {
-    /// Runs it over the captures; every item goes to `each`. Faults are reported; the outcome and the
-    /// exit status that they call for.
+    /// Runs it over the captures; every item goes to `each`. Faults are reported.
     pub fn run(
         &self,
         shape: Shape,
         each: &mut dyn FnMut(Item) -> Result<(), Failure>,
-    ) -> Result<(Outcome, ExitCode), Failure> {
+    ) -> Result<Ran, Failure> {
         let started = Instant::now();
         let mut reader = CaptureReader::open(&self.args.input.read);
         let bar = progress_bar(&reader);
@@ -52,7 +65,7 @@ impl Question {
             &self.compiler,
             &self.compiled,
             &mut reader,
-            &[shape],
+            &vec![shape; self.compiled.filters.len()],
             self.args.input.workers.clamp(1, WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
@@ -68,7 +81,7 @@ impl Question {
         if self.args.output.stats {
             report(&self.compiled, &outcome, started.elapsed().as_secs_f64());
         }
-        Ok((outcome, status))
+        Ok(Ran { outcome, status, blocks_skipped: reader.blocks_skipped() })
     }
 
     /// Interfaces whose packets the stack can't start from are named, once each.
@@ -124,18 +137,18 @@ pub fn rows(
     }
     let mut sink = output::sink(args)?;
     sink.begin(columns)?;
-    let (_, status) = question.run(Shape::default(), &mut |item| {
+    let ran = question.run(Shape::default(), &mut |item| {
         row(&item, &mut |values| sink.row(values))?;
         Ok(())
     })?;
     sink.end()?;
-    Ok(status)
+    Ok(ran.status)
 }
 
 /// The number of answers alone. Exit status 1 where there is none, as grep's.
 pub fn count(question: &Question, args: &Output) -> Result<ExitCode, Failure> {
     let shape = Shape { count_only: true, ..Shape::default() };
-    let (outcome, status) = question.run(shape, &mut |_| Ok(()))?;
+    let Ran { outcome, status, .. } = question.run(shape, &mut |_| Ok(()))?;
     let matched = outcome.matched.first().copied().unwrap_or(0);
     let mut out = output::writer(args)?;
     writeln!(out, "{matched}")?;

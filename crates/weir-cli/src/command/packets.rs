@@ -22,7 +22,7 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     let counts = args.ask.output.count;
     let lines = !counts && args.write.is_none();
     let need = Need { packets: true, lines, ..Need::default() };
-    let question = ask::compile(&args.ask, need, Want::Packets)?;
+    let question = ask::compile(&args.ask, ask::one(&args.ask, need, Want::Packets))?;
     if counts {
         return ask::count(&question, &args.ask.output);
     }
@@ -31,21 +31,21 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         // Its error names the file.
         let mut writer = CaptureWriter::create(path).map_err(Failure::new)?;
         let shape = Shape { frames: true, ..Shape::default() };
-        let (outcome, status) = question.run(shape, &mut |item| {
+        let ran = question.run(shape, &mut |item| {
             if let Item::Packet { meta, frame, .. } = item {
                 writer.write(&meta, &frame).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
             }
             Ok(())
         })?;
         writer.finish().map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
-        eprintln!("{} packets written to {}", outcome.matched[0], path.display());
-        return Ok(status);
+        eprintln!("{} packets written to {}", ran.outcome.matched[0], path.display());
+        return Ok(ran.status);
     }
     let mut sink = crate::output::sink(&args.ask.output)?;
     sink.begin(COLUMNS)?;
     let stack = question.compiled.stack.clone();
     let shape = Shape { lines: true, ..Shape::default() };
-    let (_, status) = question.run(shape, &mut |item| {
+    let ran = question.run(shape, &mut |item| {
         if let Item::Packet { meta, path, line, .. } = item {
             sink.row(&[
                 Value::Unsigned(meta.number),
@@ -58,7 +58,7 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         Ok(())
     })?;
     sink.end()?;
-    Ok(status)
+    Ok(ran.status)
 }
 
 /// Writing to a file that is read would destroy it.
