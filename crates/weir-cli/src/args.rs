@@ -142,7 +142,7 @@ pub struct Output {
     /// Print the number of answers alone
     #[arg(long)]
     pub count: bool,
-    /// Print counters, and packets and time per stage, to standard error at the end
+    /// Print counters, and counts and cycles per stage, to standard error at the end
     #[arg(long)]
     pub stats: bool,
 }

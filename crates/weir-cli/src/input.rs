@@ -60,5 +60,6 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         without_passes: program.without.clone(),
         bpf: program.bpf,
         limits,
+        ..Options::default()
     })
 }

@@ -136,6 +136,29 @@ fn stat<'a>(rows: &'a [serde_json::Value], section: &str, name: &str) -> &'a ser
 }
 
 #[test]
+fn every_stage_is_counted_and_timed_when_asked() {
+    let file = example();
+    for (workers, stages) in [
+        ("1", &["read", "head", "tail", "sessions", "expire", "output"][..]),
+        ("3", &["read", "dispatch", "head", "tail", "sessions", "expire", "output"]),
+    ] {
+        let args = ["flows", "-r", file.to_str().unwrap(), "-j", workers];
+        assert_eq!(text(&weir(&args).stderr), "", "nothing is said unless asked");
+        let said = text(&weir(&[&args[..], &["--stats"]].concat()).stderr);
+        for stage in stages {
+            let line = said
+                .lines()
+                .find(|line| line.starts_with(stage))
+                .unwrap_or_else(|| panic!("{stage}: {said}"));
+            let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+            assert!(numbers.len() >= 2 && numbers[0] > 0 && numbers[1] > 0, "{line}");
+            let packets = ["read", "dispatch", "head"].contains(stage);
+            assert!(!packets || numbers[0] == count("frame"), "{line}");
+        }
+    }
+}
+
+#[test]
 fn stats_are_numbers_that_agree() {
     let rows = stats(&[]);
     let all = stat(&rows, "all", "wire");

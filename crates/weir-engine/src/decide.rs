@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::flow::{EndReason, FlowView};
 use crate::hold::{Held, HoldQueue, Verdict};
 use crate::plan::{Plan, Residual, ResidualField, Want};
+use crate::stage::Stages;
 use crate::subscriber::{Order, Subscriber};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -36,6 +37,8 @@ type HeldSessions = Vec<(usize, usize, Box<dyn Session>)>;
 pub(crate) struct Decider<S> {
     pub plan: Arc<Plan>,
     pub subscriber: S,
+    /// Kept here, where every stage that lies within another one comes by.
+    pub stages: Stages,
     hold: HoldQueue,
     /// Places of held packets, by flow.
     waiting: HashMap<FlowKey, VecDeque<u64>>,
@@ -66,6 +69,7 @@ impl<S: Subscriber> Decider<S> {
             absence_bits: plan.absence_bits(),
             stream_bits: plan.bits_of(|w| w == Want::Streams),
             outs: plan.program.graph().outs.len().min(OUTS_MAX),
+            stages: Stages::new(plan.timed),
             plan,
             subscriber,
             hold: HoldQueue::default(),

@@ -88,6 +88,8 @@ pub struct Plan {
     pub unconditional: u64,
     /// Bounds.
     pub limits: Limits,
+    /// The cycles that each stage takes are counted.
+    pub timed: bool,
 }
 
 /// Bounds on what a worker keeps. What a bound cuts off is counted.

@@ -16,7 +16,6 @@ use crate::stage::{Stage, Stages};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
 use std::sync::Arc;
-use std::time::Instant;
 use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
 use weir_ir::graph::Table;
 use weir_packet::{BURST_PACKETS_MAX, Burst, DropReason, PacketMeta};
@@ -38,7 +37,6 @@ pub struct Worker<S> {
     continuations: Vec<Continuation>,
     steps: Vec<Step>,
     counters: Counters,
-    stages: Stages,
     is_finished: bool,
     /// Flows that are still to end, the next one last.
     ending: Vec<(Table, FlowId)>,
@@ -54,7 +52,6 @@ impl<S: Subscriber> Worker<S> {
             continuations: vec![Continuation::default(); BURST_PACKETS_MAX],
             steps: vec![Step::Done(None); BURST_PACKETS_MAX],
             counters: Counters::default(),
-            stages: Stages::default(),
             is_finished: false,
             ending: vec![],
             plan,
@@ -63,7 +60,7 @@ impl<S: Subscriber> Worker<S> {
 
     /// Takes a burst; `number` counts bursts over all workers. Time has been passed to it before.
     pub fn take(&mut self, burst: &Burst, number: u64) {
-        let started = Instant::now();
+        let began = self.decider.stages.begin();
         for (index, packet) in burst.packets.iter().enumerate() {
             let k = &mut self.continuations[index];
             let step = self.program.head(packet, burst.data(index), k);
@@ -73,7 +70,8 @@ impl<S: Subscriber> Worker<S> {
             }
             self.steps[index] = step;
         }
-        let headed = self.stages.lap(Stage::Head, burst.packets.len(), started);
+        self.decider.stages.end(Stage::Head, burst.packets.len(), began);
+        let began = self.decider.stages.begin();
         let lookups = self.steps[..burst.packets.len()].iter().filter(|&&s| s == Step::Lookup).count();
         for index in 0..PREFETCH_PACKETS.min(burst.packets.len()) {
             self.prefetch_entry(index);
@@ -85,7 +83,7 @@ impl<S: Subscriber> Worker<S> {
             let order = Order { burst: number, phase: 1, at: burst.packets[index].number as i64, flow: 0 };
             self.finish_packet(burst, index, order);
         }
-        self.stages.lap(Stage::Tail, lookups, headed);
+        self.decider.stages.end(Stage::Tail, lookups, began);
     }
 
     #[inline]
@@ -97,11 +95,15 @@ impl<S: Subscriber> Worker<S> {
 
     /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
     pub fn pass_time(&mut self, burst: u64, now: i64) {
-        for (deadline, table, id) in self.flows.expire(now) {
+        let began = self.decider.stages.begin();
+        let due = self.flows.expire(now);
+        let ended = due.len();
+        for (deadline, table, id) in due {
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 0, at: deadline, flow };
             self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
         }
+        self.decider.stages.end(Stage::Expire, ended, began);
     }
 
     /// From the head's step to the packet's end: lookups and tails in turn.
@@ -206,17 +208,19 @@ impl<S: Subscriber> Worker<S> {
             self.ending = self.flows.all();
             self.ending.reverse();
         }
-        for _ in 0..ENDING_FLOWS {
-            let Some((table, id)) = self.ending.pop() else {
-                let order = Order { burst, phase: 3, ..Order::default() };
-                self.decider.finish(order, &mut self.counters);
-                return false;
-            };
+        let began = self.decider.stages.begin();
+        let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
+        for &(table, id) in ending.iter().rev() {
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 2, at: flow as i64, flow };
             self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
         }
-        true
+        if self.ending.is_empty() {
+            let order = Order { burst, phase: 3, ..Order::default() };
+            self.decider.finish(order, &mut self.counters);
+        }
+        self.decider.stages.end(Stage::Expire, ending.len(), began);
+        !self.ending.is_empty()
     }
 
     /// The subscriber.
@@ -237,9 +241,9 @@ impl<S: Subscriber> Worker<S> {
         (if self.is_finished { 0 } else { flows }, bytes)
     }
 
-    /// Packets and time per stage.
+    /// What passed each stage, and how long that took.
     pub fn stages(&self) -> &Stages {
-        &self.stages
+        &self.decider.stages
     }
 
     /// The subscriber, at the end.

@@ -41,6 +41,8 @@ pub struct Options {
     pub bpf: bool,
     /// Bounds of the run.
     pub limits: Limits,
+    /// The cycles that each stage takes are counted.
+    pub timed: bool,
 }
 
 /// One question: a filter, and what is wanted of what matches.
@@ -220,6 +222,7 @@ impl Compiler {
             program,
             unconditional: lowered.unconditional,
             limits: options.limits,
+            timed: options.timed,
         };
         Ok(Compiled {
             plan: Arc::new(plan),

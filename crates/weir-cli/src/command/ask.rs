@@ -2,14 +2,14 @@
 
 use crate::args::{Ask, Output};
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::{input, output, report};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::io::CaptureReader;
 use weir::packet::{Column, Source, Value};
-use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stage, Want};
+use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
 
 /// Bytes of input from which on a progress bar is worth its space.
 const PROGRESS_BYTES_MIN: u64 = 64 << 20;
@@ -43,7 +43,8 @@ pub fn one(args: &Ask, need: Need, want: Want) -> [weir::Ask; 1] {
 /// Compiles questions into one program.
 pub fn compile<const N: usize>(args: &Ask, asks: [weir::Ask; N]) -> Result<Question, Failure> {
     let compiler = input::compiler(&args.input.program.stack)?;
-    let options = input::options(&args.input.program, Some(&args.input))?;
+    let mut options = input::options(&args.input.program, Some(&args.input))?;
+    options.timed = args.output.stats;
     let compiled = compiler.compile(&asks, &options)?;
     if !compiled.warnings.list.is_empty() {
         eprintln!("{}", compiled.warnings.render(output::stderr_color()));
@@ -58,6 +59,8 @@ impl Question {
         shape: Shape,
         each: &mut dyn FnMut(Item) -> Result<(), Failure>,
     ) -> Result<Ran, Failure> {
+        // The counter of cycles is calibrated once, and not at the expense of the run's time.
+        let _ = Stages::new(self.args.output.stats);
         let started = Instant::now();
         let mut reader = CaptureReader::open(&self.args.input.read);
         let bar = progress_bar(&reader);
@@ -77,11 +80,12 @@ impl Question {
             status = ExitCode::from(2);
         }
         self.warn_of_links(&reader);
-        warn_of_losses(&outcome);
+        report::losses(&outcome);
+        let ran = Ran { outcome, status, blocks_skipped: reader.blocks_skipped() };
         if self.args.output.stats {
-            report(&self.compiled, &outcome, started.elapsed().as_secs_f64());
+            report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());
         }
-        Ok(Ran { outcome, status, blocks_skipped: reader.blocks_skipped() })
+        Ok(ran)
     }
 
     /// Interfaces whose packets the stack can't start from are named, once each.
@@ -110,19 +114,6 @@ fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     let style =
         ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}").ok()?;
     Some(ProgressBar::new(total).with_style(style))
-}
-
-/// What a bound cut off is said even without `--stats`.
-fn warn_of_losses(outcome: &Outcome) {
-    let (flows, undecided) = (outcome.counters.flow.flows_refused, outcome.counters.packet.undecided);
-    if flows > 0 {
-        eprintln!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
-    }
-    if undecided > 0 {
-        eprintln!(
-            "weir: {undecided} packets were given up before their connection was known: too many had to wait"
-        );
-    }
 }
 
 /// Rows of one kind: columns, and what hands an item's values to the sink.
@@ -155,38 +146,4 @@ pub fn count(question: &Question, args: &Output) -> Result<ExitCode, Failure> {
     out.flush()?;
     let clean = outcome.errors.is_empty();
     Ok(if clean && matched == 0 { ExitCode::from(1) } else { status })
-}
-
-/// Counters and stages, to standard error.
-fn report(compiled: &Compiled, outcome: &Outcome, seconds: f64) {
-    let counters = &outcome.counters;
-    let timing = compiled.timing;
-    let micros = |d: std::time::Duration| d.as_secs_f64() * 1e6;
-    eprintln!(
-        "program    {}; parse {:.0} µs, lower {:.0} µs, passes {:.0} µs, code {:.0} µs",
-        if compiled.engine.is_ok() { "native" } else { "interpreter" },
-        micros(timing.parse),
-        micros(timing.lower),
-        micros(timing.optimize),
-        micros(timing.code)
-    );
-    let packets = counters.packet.packets.max(1);
-    eprintln!(
-        "run        {seconds:.3} s, {:.2} Mpackets/s, {:.2} Gbit/s",
-        packets as f64 / seconds / 1e6,
-        counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
-    );
-    for (name, stage) in [("head", Stage::Head), ("tail", Stage::Tail)] {
-        let (passed, time) = outcome.stages.of(stage);
-        let each = if passed == 0 { 0.0 } else { time.as_nanos() as f64 / passed as f64 };
-        eprintln!(
-            "{name:<10} {passed} packets ({:.4} %), {:.3} s, {each:.1} ns each",
-            passed as f64 * 100.0 / packets as f64,
-            time.as_secs_f64()
-        );
-    }
-    for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
-        eprintln!("{name:<20} {value}");
-    }
-    eprintln!("{:<20} {}", "table_bytes", outcome.table_bytes);
 }

@@ -1,0 +1,61 @@
+//! What is said of a run when it is over, on standard error: losses always, all counters and stages with
+//! `--stats`.
+
+use crate::command::Ran;
+use weir::{Compiled, Outcome, Stage};
+
+/// What a bound cut off is said even without `--stats`.
+pub fn losses(outcome: &Outcome) {
+    let (flows, undecided) = (outcome.counters.flow.flows_refused, outcome.counters.packet.undecided);
+    if flows > 0 {
+        eprintln!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
+    }
+    if undecided > 0 {
+        eprintln!(
+            "weir: {undecided} packets were given up before their connection was known: too many had to wait"
+        );
+    }
+}
+
+/// Program, run, stages, and all counters that are not 0.
+pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
+    let counters = &ran.outcome.counters;
+    let timing = compiled.timing;
+    let micros = |d: std::time::Duration| d.as_secs_f64() * 1e6;
+    eprintln!(
+        "program    {}; parse {:.0} µs, lower {:.0} µs, passes {:.0} µs, code {:.0} µs",
+        if compiled.engine.is_ok() { "native" } else { "interpreter" },
+        micros(timing.parse),
+        micros(timing.lower),
+        micros(timing.optimize),
+        micros(timing.code)
+    );
+    eprintln!(
+        "run        {seconds:.3} s, {:.2} Mpackets/s, {:.2} Gbit/s",
+        counters.packet.packets as f64 / seconds / 1e6,
+        counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
+    );
+    stages(&ran.outcome);
+    for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
+        eprintln!("{name:<20} {value}");
+    }
+    if ran.blocks_skipped > 0 {
+        eprintln!("{:<20} {}", "blocks_skipped", ran.blocks_skipped);
+    }
+    eprintln!("{:<20} {}", "table_bytes", ran.outcome.table_bytes);
+}
+
+/// A line per stage that something passed, or that took its time in vain.
+fn stages(outcome: &Outcome) {
+    let stages = &outcome.stages;
+    let all = stages.cycles().max(1) as f64;
+    for (stage, name, what) in Stage::ALL {
+        let (count, cycles) = stages.of(stage);
+        if (count, cycles) == (0, 0) {
+            continue;
+        }
+        let each = cycles as f64 / count.max(1) as f64;
+        let share = cycles as f64 * 100.0 / all;
+        eprintln!("{name:<10} {count} {what}, {cycles} {}, {share:.1} %, {each:.1} each", stages.unit());
+    }
+}
