@@ -29,14 +29,20 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets: each one read is delivered, filtered or dropped.
+    /// Packets: when the run is over each one read is delivered, filtered or dropped, and nothing twice.
+    ///
+    /// A packet is *delivered* when a question about packets was given it; or when it was given to a
+    /// connection that fulfils, by this packet or earlier ones, the part on packets of a question about
+    /// connections, sessions or streams. It is *dropped* when it could not be followed to its end and is not
+    /// delivered, *filtered* when it could and is not. What waits for its connection is counted when that
+    /// is known.
     PacketCounters {
         packets, "Packets read.";
         bytes, "Bytes captured of the packets read.";
         wire_bytes, "Bytes that the packets read had on the wire.";
-        delivered, "Packets that fulfil the packet part of a question.";
-        filtered, "Packets that were followed to their end and that nobody wanted.";
-        undecided, "Of those delivered: given up before their connection was known, as too many were held; lost unless certain.";
+        delivered, "Packets that a question was given, or a connection that a question asks for.";
+        filtered, "Packets that were followed to their end and that nobody was given.";
+        undecided, "Of those delivered or filtered: given up before their connection was known, as too many were held.";
     }
 }
 
@@ -117,7 +123,7 @@ impl Counters {
         self.packet.iter().chain(drops).chain(self.flow.iter()).chain(self.sequence.iter())
     }
 
-    /// Whether every packet and flow is accounted for, where `live` flows have not ended.
+    /// Whether every packet and flow is accounted for, where `live` flows have not ended and no packet waits.
     ///
     /// # Errors
     /// The first account that does not balance: a bug of ours, whatever the traffic was.

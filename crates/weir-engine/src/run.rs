@@ -10,6 +10,7 @@ use crate::counters::Counters;
 use crate::decide::{Decider, PacketView};
 use crate::flow::EndReason;
 use crate::flows::Flows;
+use crate::hold::Account;
 use crate::host::TailHost;
 use crate::plan::Plan;
 use crate::stage::{Stage, Stages};
@@ -112,11 +113,11 @@ impl<S: Subscriber> Worker<S> {
         let mut step = self.steps[index];
         let mut found = None;
         let mut lookups = 0;
-        let reason = loop {
+        let (reason, terms) = loop {
             step = match step {
-                Step::Done(reason) => break reason,
+                Step::Done(reason) => break (reason, self.continuations[index].terms),
                 Step::Lookup if lookups == self.plan.limits.lookups_max => {
-                    break Some(DropReason::NestingLimit);
+                    break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Lookup => {
                     let k = &mut self.continuations[index];
@@ -126,52 +127,51 @@ impl<S: Subscriber> Worker<S> {
                     found = self.flows.find(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     if found.is_none() {
-                        break Some(DropReason::FlowLimit);
+                        break (Some(DropReason::FlowLimit), 0);
                     }
                     self.run_tail(burst, index, order, found)
                 }
                 Step::Restart if lookups == self.plan.limits.lookups_max => {
-                    break Some(DropReason::NestingLimit);
+                    break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Restart => {
                     let k = &self.continuations[index];
                     found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     if found.is_none() {
-                        break Some(DropReason::FlowLimit);
+                        break (Some(DropReason::FlowLimit), 0);
                     }
                     self.run_tail(burst, index, order, found)
                 }
             };
         };
-        let terms = if reason == Some(DropReason::FlowLimit) { 0 } else { self.continuations[index].terms };
-        self.count(packet, terms != 0, reason);
-        if let Some(found) = found {
-            self.flows.note_terms(found, terms);
-        }
-        if terms & self.decider.packet_bits() == 0 {
-            self.continuations[index].buffers.clear();
-            return;
-        }
-        let flow = found.and_then(|f| self.flows.verdict(f));
-        let (k, counters) = (&mut self.continuations[index], &mut self.counters);
-        let view = PacketView { meta: packet, frame, terms, outs: &k.outs };
-        self.decider.packet(order, &view, flow, counters);
+        self.count(packet, reason);
+        let of_connection = found.map_or(0, |found| self.flows.note_terms(found, terms));
+        let otherwise = match reason {
+            _ if of_connection & !self.decider.packet_bits() != 0 => Account::Delivered,
+            Some(reason) => Account::Dropped(reason),
+            None => Account::Filtered,
+        };
+        let flow = match terms & self.decider.packet_bits() {
+            0 => None,
+            _ => found.and_then(|f| self.flows.verdict(f)),
+        };
+        let k = &mut self.continuations[index];
+        self.decider.packet(
+            order,
+            &PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise },
+            flow,
+        );
         k.buffers.clear();
     }
 
-    fn count(&mut self, packet: &PacketMeta, matched: bool, reason: Option<DropReason>) {
+    fn count(&mut self, packet: &PacketMeta, reason: Option<DropReason>) {
         let count = &mut self.counters.packet;
         count.packets += 1;
         count.bytes += u64::from(packet.captured_bytes);
         count.wire_bytes += u64::from(packet.wire_bytes);
         if let Some(reason) = reason {
             self.counters.met.count(reason);
-        }
-        match (matched, reason) {
-            (true, _) => count.delivered += 1,
-            (false, None) => count.filtered += 1,
-            (false, Some(reason)) => self.counters.drops.count(reason),
         }
     }
 
@@ -217,7 +217,7 @@ impl<S: Subscriber> Worker<S> {
         }
         if self.ending.is_empty() {
             let order = Order { burst, phase: 3, ..Order::default() };
-            self.decider.finish(order, &mut self.counters);
+            self.decider.finish(order);
         }
         self.decider.stages.end(Stage::Expire, ending.len(), began);
         !self.ending.is_empty()
@@ -231,6 +231,7 @@ impl<S: Subscriber> Worker<S> {
     /// What became of the packets so far, and what the tables hold.
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
+        counters.merge(&self.decider.counters);
         self.flows.count(&mut counters);
         counters
     }
