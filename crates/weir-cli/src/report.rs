@@ -5,14 +5,21 @@ use crate::command::Ran;
 use weir::{Compiled, Outcome, Stage};
 
 /// What a bound cut off is said even without `--stats`.
-pub fn losses(outcome: &Outcome) {
-    let (flows, undecided) = (outcome.counters.flow.flows_refused, outcome.counters.packet.undecided);
+pub fn losses(ran: &Ran) {
+    let counters = &ran.outcome.counters;
+    let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
     if flows > 0 {
         eprintln!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
     }
     if undecided > 0 {
         eprintln!(
             "weir: {undecided} packets were given up before their connection was known: too many had to wait"
+        );
+    }
+    if ran.interfaces_beyond > 0 {
+        let beyond = ran.interfaces_beyond;
+        eprintln!(
+            "weir: {beyond} interfaces too many to be told apart: their packets count as the last one's"
         );
     }
 }
@@ -39,10 +46,14 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
         eprintln!("{name:<20} {value}");
     }
-    if ran.blocks_skipped > 0 {
-        eprintln!("{:<20} {}", "blocks_skipped", ran.blocks_skipped);
+    let others = [
+        ("blocks_skipped", ran.blocks_skipped),
+        ("interfaces_beyond", ran.interfaces_beyond),
+        ("table_bytes", ran.outcome.table_bytes),
+    ];
+    for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {
+        eprintln!("{name:<20} {value}");
     }
-    eprintln!("{:<20} {}", "table_bytes", ran.outcome.table_bytes);
 }
 
 /// A line per stage that something passed, or that took its time in vain.

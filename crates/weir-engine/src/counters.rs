@@ -81,6 +81,15 @@ counters! {
     }
 }
 
+counters! {
+    /// Sessions: what bounds cut off.
+    SessionCounters {
+        probes_cut, "Connections whose protocol was not known when as many first bytes of theirs had come as are kept.";
+        parts_cut, "Parts of sessions (messages, elements of lists) that were too long or too many to be kept.";
+        sessions_cut, "Sessions ended early, as too many of their bytes had said nothing.";
+    }
+}
+
 /// All counters of a worker, or of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -94,6 +103,8 @@ pub struct Counters {
     pub flow: FlowCounters,
     /// Of sequences.
     pub sequence: SequenceCounters,
+    /// Of sessions.
+    pub session: SessionCounters,
 }
 
 /// Two sides of an account that differ.
@@ -115,12 +126,14 @@ impl Counters {
         self.met.merge(&other.met);
         self.flow.merge(&other.flow);
         self.sequence.merge(&other.sequence);
+        self.session.merge(&other.session);
     }
 
     /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + '_ {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
-        self.packet.iter().chain(drops).chain(self.flow.iter()).chain(self.sequence.iter())
+        let flows = self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter());
+        self.packet.iter().chain(drops).chain(flows)
     }
 
     /// Whether every packet and flow is accounted for, where `live` flows have not ended and no packet waits.
@@ -154,7 +167,6 @@ mod tests {
             packet: PacketCounters { packets: 10, delivered: 6, filtered: 3, ..Default::default() },
             drops,
             flow: FlowCounters { flows_created: 3, flows_expired: 2, ..Default::default() },
-            sequence: SequenceCounters::default(),
             ..Counters::default()
         }
     }

@@ -102,9 +102,10 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let plan = Arc::clone(&decider.plan);
     let mut yielded: Yielded = vec![];
     let began = decider.stages.begin();
-    sessions.take(&plan, from, gap_bytes, bytes, &mut yielded);
+    let counters = &mut decider.counters.session;
+    sessions.take(&plan, from, gap_bytes, bytes, &mut yielded, counters);
     if cut > 0 && !sessions.is_over() {
-        sessions.take(&plan, from, cut, &[], &mut yielded);
+        sessions.take(&plan, from, cut, &[], &mut yielded, counters);
     }
     decider.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, decider, program, order, yielded);
@@ -121,7 +122,7 @@ pub(crate) fn finish_sessions<S: Subscriber>(
     let mut yielded: Yielded = vec![];
     if let Some(sessions) = flow.sessions.as_mut() {
         let began = decider.stages.begin();
-        sessions.finish(&mut yielded);
+        sessions.finish(&mut yielded, &mut decider.counters.session);
         decider.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, decider, program, order, yielded);

@@ -33,6 +33,8 @@ pub struct Ran {
     pub status: ExitCode,
     /// Blocks that the reader passed over.
     pub blocks_skipped: u64,
+    /// Interfaces that the reader could not tell apart.
+    pub interfaces_beyond: u64,
 }
 
 /// One question: the filter of the command line, and what is wanted of what it lets through.
@@ -80,8 +82,9 @@ impl Question {
             status = ExitCode::from(2);
         }
         self.warn_of_links(&reader);
-        report::losses(&outcome);
-        let ran = Ran { outcome, status, blocks_skipped: reader.blocks_skipped() };
+        let (blocks_skipped, interfaces_beyond) = (reader.blocks_skipped(), reader.interfaces_beyond());
+        let ran = Ran { outcome, status, blocks_skipped, interfaces_beyond };
+        report::losses(&ran);
         if self.args.output.stats {
             report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());
         }

@@ -59,7 +59,11 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
         let share = Some(packets as f64 / counters.packet.packets as f64);
         table.row("drop", reason.label(), &Row { packets: Some(packets), share, ..Row::default() })?;
     }
-    let reader = [("blocks_skipped", ran.blocks_skipped), ("faults", ran.outcome.errors.len() as u64)];
+    let reader = [
+        ("blocks_skipped", ran.blocks_skipped),
+        ("interfaces_beyond", ran.interfaces_beyond),
+        ("faults", ran.outcome.errors.len() as u64),
+    ];
     for (name, count) in reader {
         table.row("reader", name, &Row { value: Some(count as f64), ..Row::default() })?;
     }

@@ -42,6 +42,8 @@ pub struct Lowered {
     pub tables: Vec<LayerId>,
     /// Bits that every packet fulfils.
     pub unconditional: u64,
+    /// Parts of `show` for which the packet's record has no slot.
+    pub parts_left_out: usize,
 }
 
 /// Lowers `questions` over `stack`.
@@ -58,7 +60,8 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     let always = lower.terms.terms.iter().filter(|t| t.predicates.is_empty());
     let unconditional = always.fold(0, |mask, t| mask | 1 << t.bit);
     let (bits, outs, tables) = (lower.terms.bits, lower.outs, lower.tables);
-    Ok(Lowered { graph: lower.b.finish(), bits, outs, tables, unconditional })
+    let parts_left_out = lower.parts_left_out;
+    Ok(Lowered { graph: lower.b.finish(), bits, outs, tables, unconditional, parts_left_out })
 }
 
 fn too_many_layers(stack: &Stack) -> Diagnostic {
@@ -117,6 +120,7 @@ struct Lower<'a> {
     seen: Vec<Variable>,
     flow: Option<instance::FlowContext>,
     outs: Vec<OutValue>,
+    parts_left_out: usize,
     tables: Vec<LayerId>,
 }
 
@@ -159,6 +163,7 @@ impl<'a> Lower<'a> {
             seen: vec![],
             flow: None,
             outs: vec![],
+            parts_left_out: 0,
             tables: vec![],
         }
     }

@@ -40,7 +40,8 @@ impl Lower<'_> {
                 };
                 let slot = self.b.graph.outs.len();
                 if slot + 1 + usize::from(wide) > OUTS_MAX {
-                    return;
+                    self.parts_left_out += 1;
+                    continue;
                 }
                 self.b.graph.outs.push(format!("{}.{part}", layer.protocol.name));
                 if wide {

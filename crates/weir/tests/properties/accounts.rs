@@ -1,11 +1,12 @@
 //! Every packet that a source yields is counted once for what became of it, whatever that was.
 
-use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, ask, compile, read_capture, rows, seeds};
+use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
+use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
 use crate::hostile::{FLOWS_MAX, attack};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use weir::io::CaptureReader;
-use weir::{Ask, Compiled, Compiler, Counters, Item, Limits, Options, Outcome, Shape, Want};
+use weir::{Ask, Compiled, Compiler, Counters, Item, Limits, Need, Options, Outcome, Shape, Want};
 
 /// Questions whose packets are decided in every way: at once, by their connection, by their session, by
 /// being given up; or are no packets' questions at all.
@@ -108,4 +109,44 @@ fn packets_of_connections_are_those_that_their_records_count() {
             assert_eq!(outcome.counters.packet.delivered, in_records, "{filter}");
         }
     }
+}
+
+#[test]
+fn what_bounds_cut_off_sessions() {
+    let compiler = Compiler::default();
+    let limits = Limits { probe_bytes_max: 4, ..Limits::default() };
+    let options = Options { limits, ..Options::default() };
+    let compiled = compile(&compiler, &[ask("", ALL_SESSIONS)], &options);
+    let segment = |port: u16, seq: u32, payload: &[u8]| {
+        let segment = tcp((port, 443), seq, 1, ACK, &[], payload);
+        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
+    };
+    let packets = [
+        // May be TLS; and then there is more of it than is kept.
+        segment(1, 1, &[22]),
+        segment(1, 2, &[3, 1, 0, 200, 1]),
+        // A ClientHello of 128 KiB.
+        segment(2, 1, &[22, 3, 1, 0, 200, 1]),
+        segment(2, 7, &[2, 0, 0, 3, 3]),
+    ];
+    let (_, outcome) = rows(&compiler, &compiled, &packets, 1);
+    let session = outcome.counters.session;
+    assert_eq!((session.probes_cut, session.parts_cut), (1, 1), "{session:?}");
+}
+
+#[test]
+fn lines_with_more_values_than_there_is_room_for() {
+    let mut compiler = Compiler::default();
+    let fields: String = (0..80).map(|n| format!("f{n}: u8\n")).collect();
+    let shown: String = (0..80).map(|n| format!("{{f{n}}} ")).collect();
+    let text = format!(
+        "//! Long\nprotocol long {{ header {{ {fields} }} show \"{shown}\" }}\nstack s {{ start ETHERNET: long }}"
+    );
+    compiler.add("long.weir", &text).unwrap_or_else(|d| panic!("{}", d.render(false)));
+    let warned = |lines| {
+        let need = Need { lines, ..Need::default() };
+        let asks = [Ask { filter: String::new(), need, want: Want::Packets }];
+        compile(&compiler, &asks, &Options::default()).warnings.list.iter().any(|w| w.code == "W0194")
+    };
+    assert!(warned(true) && !warned(false));
 }
