@@ -17,7 +17,7 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
         let text = read_text(Path::new(stack))?;
         let warnings = compiler.add(stack, &text)?;
         if !warnings.list.is_empty() {
-            eprintln!("{}", warnings.render(crate::output::stderr_color()));
+            say!("{}", warnings.render(crate::output::stderr_color()));
         }
     }
     Ok(compiler)

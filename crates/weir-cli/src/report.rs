@@ -9,18 +9,16 @@ pub fn losses(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
     if flows > 0 {
-        eprintln!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
+        say!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
     }
     if undecided > 0 {
-        eprintln!(
+        say!(
             "weir: {undecided} packets were given up before their connection was known: too many had to wait"
         );
     }
     if ran.interfaces_beyond > 0 {
         let beyond = ran.interfaces_beyond;
-        eprintln!(
-            "weir: {beyond} interfaces too many to be told apart: their packets count as the last one's"
-        );
+        say!("weir: {beyond} interfaces too many to be told apart: their packets count as the last one's");
     }
 }
 
@@ -29,7 +27,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let counters = &ran.outcome.counters;
     let timing = compiled.timing;
     let micros = |d: std::time::Duration| d.as_secs_f64() * 1e6;
-    eprintln!(
+    say!(
         "program    {}; parse {:.0} µs, lower {:.0} µs, passes {:.0} µs, code {:.0} µs",
         if compiled.engine.is_ok() { "native" } else { "interpreter" },
         micros(timing.parse),
@@ -37,14 +35,14 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         micros(timing.optimize),
         micros(timing.code)
     );
-    eprintln!(
+    say!(
         "run        {seconds:.3} s, {:.2} Mpackets/s, {:.2} Gbit/s",
         counters.packet.packets as f64 / seconds / 1e6,
         counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
     );
     stages(&ran.outcome);
     for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
-        eprintln!("{name:<20} {value}");
+        say!("{name:<20} {value}");
     }
     let others = [
         ("blocks_skipped", ran.blocks_skipped),
@@ -52,7 +50,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("table_bytes", ran.outcome.table_bytes),
     ];
     for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {
-        eprintln!("{name:<20} {value}");
+        say!("{name:<20} {value}");
     }
 }
 
@@ -67,6 +65,6 @@ fn stages(outcome: &Outcome) {
         }
         let each = cycles as f64 / count.max(1) as f64;
         let share = cycles as f64 * 100.0 / all;
-        eprintln!("{name:<10} {count} {what}, {cycles} {}, {share:.1} %, {each:.1} each", stages.unit());
+        say!("{name:<10} {count} {what}, {cycles} {}, {share:.1} %, {each:.1} each", stages.unit());
     }
 }

@@ -251,6 +251,73 @@ fn a_wrong_protocol_shows_every_mistake_at_once() {
 }
 
 #[test]
+fn a_check_is_of_the_file_that_was_named() {
+    let folder = scratch("shipped");
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let path = folder.join("udp.weir");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols/udp.weir");
+    let text_of = std::fs::read_to_string(shipped).expect("a protocol that is shipped");
+    let check = |text_of: &str| {
+        std::fs::write(&path, text_of).expect("a temporary file");
+        let output = weir(&["check", path.to_str().unwrap()]);
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(check(&text_of), (Some(0), String::new()));
+    // A field that others use is gone, and something is wrong besides: the latter is said.
+    let wrong = text_of.replace("dst_port", "to_port");
+    let (status, said) = check(&format!("{wrong}\nprotocol p {{ header {{ a: uint16 }} payload = rest }}"));
+    assert_eq!(status, Some(2));
+    assert!(said.contains("uint16"), "{said}");
+    assert!(said.lines().filter(|l| l.contains("--> ")).all(|l| l.contains("udp.weir")), "{said}");
+    // What it breaks elsewhere is said where it is right itself.
+    let (status, said) = check(&text_of.replace("protocol udp", "protocol udq"));
+    assert_eq!(status, Some(2));
+    assert!(said.contains("internet.weir"), "{said}");
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let path = scratch("precious.pcap");
+    std::fs::copy(example(), &path).expect("a temporary file");
+    let stack = scratch("precious.weir");
+    std::fs::write(&stack, "//! Nothing\nstack mine extends internet { }\n").expect("a temporary file");
+    let (name, stack) = (path.to_str().unwrap(), stack.to_str().unwrap());
+    for args in [
+        ["flows", "-r", name, "-o", name, "--stack", stack],
+        ["packets", "-r", name, "-w", name, "--stack", stack],
+        ["stats", "-r", name, "-o", stack, "--stack", stack],
+    ] {
+        let output = weir(&args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("is read: write to another file"), "{}", text(&output.stderr));
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
+}
+
+#[test]
+fn nobody_need_listen_to_standard_error() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    for (args, status) in [
+        (&["tls", "-r", file, "--stats"][..], 0),
+        (&["tls", "-r", "no-such-file.pcap"], 2),
+        (&["tls", "-r", file, "tls.sni = 1"], 2),
+        (&["packets", "-r", file, "-w", scratch("unheard.pcap").to_str().unwrap()], 0),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        drop(child.stderr.take());
+        assert_eq!(child.wait().expect("it ends").code(), Some(status), "{args:?}");
+    }
+}
+
+#[test]
+fn text_is_quoted_either_way() {
+    assert_eq!(count("tls.sni contains 'example'"), count("tls.sni contains \"example\""));
+}
+
+#[test]
 fn explain_shows_each_stage_and_where_a_packet_stopped() {
     let overview = answer(&["explain", "tcp.port == 443 and tls.sni contains \"example\""], 0);
     for word in ["question", "packet", "session", "trie", "passes", "program", "code"] {

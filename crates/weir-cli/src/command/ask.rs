@@ -44,12 +44,15 @@ pub fn one(args: &Ask, need: Need, want: Want) -> [weir::Ask; 1] {
 
 /// Compiles questions into one program.
 pub fn compile<const N: usize>(args: &Ask, asks: [weir::Ask; N]) -> Result<Question, Failure> {
+    if let Some(path) = &args.output.output {
+        output::refuse_input(path, &args.input)?;
+    }
     let compiler = input::compiler(&args.input.program.stack)?;
     let mut options = input::options(&args.input.program, Some(&args.input))?;
     options.timed = args.output.stats;
     let compiled = compiler.compile(&asks, &options)?;
     if !compiled.warnings.list.is_empty() {
-        eprintln!("{}", compiled.warnings.render(output::stderr_color()));
+        say!("{}", compiled.warnings.render(output::stderr_color()));
     }
     Ok(Question { compiler, compiled, args: args.clone() })
 }
@@ -78,7 +81,7 @@ impl Question {
         bar.iter().for_each(ProgressBar::finish_and_clear);
         let mut status = ExitCode::SUCCESS;
         for error in &outcome.errors {
-            eprintln!("weir: {error}");
+            say!("weir: {error}");
             status = ExitCode::from(2);
         }
         self.warn_of_links(&reader);
@@ -100,7 +103,7 @@ impl Question {
             if !known && !named.contains(&interface.link) {
                 named.push(interface.link);
                 let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-                eprintln!(
+                say!(
                     "weir: {file}: {link} is none that the stack `{stack}` starts from: its packets have no layers"
                 );
             }

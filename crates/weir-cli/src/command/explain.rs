@@ -21,7 +21,7 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let ask = weir::Ask { filter: args.filter.clone(), need, want };
     let compiled = compiler.compile(&[ask], &options)?;
     if !compiled.warnings.list.is_empty() {
-        eprintln!("{}", compiled.warnings.render(output::stderr_color()));
+        say!("{}", compiled.warnings.render(output::stderr_color()));
     }
     let catalog = compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {
@@ -62,7 +62,7 @@ fn find_packet(path: &str, number: u64) -> Result<Burst, Failure> {
                     reader.packets()
                 )));
             }
-            Err(error) => eprintln!("weir: {error}"),
+            Err(error) => say!("weir: {error}"),
         }
     }
 }
