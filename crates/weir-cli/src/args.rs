@@ -182,7 +182,8 @@ pub struct Explain {
     /// Show one stage only: parse, trie, ir, opt, code
     #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "code"])]
     pub stage: Option<String>,
-    /// Where packet N of a capture file stopped, and its bytes
+    /// Why packet N of a capture file matches or not, layer by layer, with the bytes that decided;
+    /// with --stage ir or opt, its way through the graph
     #[arg(long, value_name = "FILE:N")]
     pub packet: Option<String>,
     #[command(flatten)]

@@ -318,7 +318,7 @@ fn text_is_quoted_either_way() {
 }
 
 #[test]
-fn explain_shows_each_stage_and_where_a_packet_stopped() {
+fn explain_shows_each_stage() {
     let overview = answer(&["explain", "tcp.port == 443 and tls.sni contains \"example\""], 0);
     for word in ["question", "packet", "session", "trie", "passes", "program", "code"] {
         assert!(overview.lines().any(|line| line.starts_with(word)), "{word} in {overview}");
@@ -326,7 +326,50 @@ fn explain_shows_each_stage_and_where_a_packet_stopped() {
     for stage in ["parse", "trie", "ir", "opt", "code"] {
         assert!(!answer(&["explain", "tcp.port == 443", "--stage", stage], 0).is_empty(), "{stage}");
     }
-    let place = format!("{}:1", example().display());
-    let packet = answer(&["explain", "tcp.dstport == 443", "--packet", &place], 0);
-    assert!(packet.contains("eth:arp") && packet.contains('✗'), "{packet}");
+}
+
+/// What `explain` says of the first packet that a filter lets through.
+fn explained(which: &str, filter: &str, more: &[&str]) -> String {
+    let file = example();
+    let found = answer(&["packets", "-r", file.to_str().unwrap(), "--format", "csv", which], 0);
+    let number = found.lines().nth(1).and_then(|row| row.split(',').next()).expect("there is one");
+    let place = format!("{}:{number}", file.display());
+    answer(&[&["explain", filter, "--packet", &place][..], more].concat(), 0)
+}
+
+#[test]
+fn explain_says_which_layer_and_bytes_decided() {
+    let two = "tcp.dstport == 443 and not vlan";
+    for (which, filter, why) in [
+        (
+            "arp",
+            two,
+            "eth ✓  ip|ipv6 ✗  tcp ✗   eth.type is 2054 (arp), wanted 2048 or 34525, bytes 12..14: 08 06",
+        ),
+        ("ip and udp.port == 53", two, "eth ✓  ip ✓  tcp ✗   ip.protocol is 17 (udp), wanted 6, byte 23: 11"),
+        ("icmp.type == 8", two, "eth ✓  ip ✓  tcp ✗   ip.protocol is 1 (icmp), wanted 6, byte 23: 01"),
+        (
+            "eth.type == 0x800 and tcp.dstport == 22",
+            two,
+            "✗ tcp.dst_port == 443\n             eth ✓  ip ✓  tcp ✓   tcp.dst_port is 22, bytes 36..38: 00 16",
+        ),
+        (
+            "arp",
+            two,
+            "✓ not vlan\n             eth ✓  vlan ✗   eth.type is 2054 (arp), wanted 33024 or 34984 or 37120",
+        ),
+        (
+            "icmp.type == 8",
+            "ip.addr == 10.0.0.0/8",
+            "ip.src is 192.0.2.10, bytes 26..30: c0 00 02 0a; ip.dst is 198.51.100.10, bytes 30..34: c6 33 64 0a",
+        ),
+        ("ip.flags.mf == 1", two, "? tcp.dst_port == 443   (known only once its fragments are together)"),
+        ("ip.frag_offset > 0", two, "? tcp.dst_port == 443   (known only once its fragments are together)"),
+        ("tcp", "tls", "? tls   (known only from the connection or its sessions)"),
+    ] {
+        let said = explained(which, filter, &[]);
+        assert!(said.contains(why), "{which}: {why}\n{said}");
+    }
+    assert!(explained("tcp", "", &[]).contains("eth 0..14   ip 14..34   tcp 34.."));
+    assert!(explained("tcp", two, &["--stage", "opt"]).contains("bytes of"));
 }

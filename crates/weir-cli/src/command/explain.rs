@@ -28,7 +28,15 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
         (Some(place), _) => {
             let (path, number) = split_place(place)?;
             let burst = find_packet(path, number)?;
-            explain::packet(&compiled, &catalog, &burst, number)
+            match args.stage.as_deref() {
+                None => explain::packet(&compiled, &catalog, &burst, number),
+                Some(stage @ ("ir" | "opt")) => explain::trace(&compiled, &burst, stage),
+                Some(other) => {
+                    return Err(Failure::new(format!(
+                        "no packet goes through the stage `{other}`: --packet goes with --stage ir or opt"
+                    )));
+                }
+            }
         }
         (None, Some(stage)) => explain::stage(&compiled, &catalog, stage),
         (None, None) => explain::overview(&compiled, &catalog),

@@ -131,6 +131,7 @@ impl<'a> Lower<'a> {
         let need = questions.iter().fold(Need::default(), |n, q| Need {
             packets: n.packets | q.need.packets,
             lines: n.lines | q.need.lines,
+            places: n.places | q.need.places,
             path: n.path | q.need.path,
             connections: n.connections | q.need.connections,
             service: n.service | q.need.service,
