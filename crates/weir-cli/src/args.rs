@@ -50,7 +50,7 @@ pub enum Command {
     Tls(Ask),
     /// Packets, one line each; or their number; or a capture file of them
     Packets(Packets),
-    /// Packets and bytes per layer, top talkers, timing, drop reasons
+    /// Packets and bytes per layer, sizes, top talkers, timing, drop reasons, what the reader skipped
     Stats(Ask),
     /// Bytes in order of every stream: how many there are (no output yet but the number)
     #[command(hide = true)]
@@ -142,7 +142,7 @@ pub struct Output {
     /// Print the number of answers alone
     #[arg(long)]
     pub count: bool,
-    /// Print counters, and packets and time per stage, to standard error at the end
+    /// Print counters, and counts and cycles per stage, to standard error at the end
     #[arg(long)]
     pub stats: bool,
 }
@@ -182,7 +182,8 @@ pub struct Explain {
     /// Show one stage only: parse, trie, ir, opt, code
     #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
     pub stage: Option<String>,
-    /// Where packet N of a capture file stopped, and its bytes
+    /// Why packet N of a capture file matches or not, layer by layer, with the bytes that decided;
+    /// with --stage ir or opt, its way through the graph
     #[arg(long, value_name = "FILE:N")]
     pub packet: Option<String>,
     #[command(flatten)]

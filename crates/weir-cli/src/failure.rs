@@ -25,8 +25,8 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::BrokenPipe => return ExitCode::SUCCESS,
-            Failure::Mistakes(list) => eprintln!("{}", list.render(crate::output::stderr_color())),
-            Failure::Message(message) => eprintln!("weir: {message}"),
+            Failure::Mistakes(list) => say!("{}", list.render(crate::output::stderr_color())),
+            Failure::Message(message) => say!("weir: {message}"),
         }
         ExitCode::from(2)
     }

@@ -17,7 +17,7 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
         let text = read_text(Path::new(stack))?;
         let warnings = compiler.add(stack, &text)?;
         if !warnings.list.is_empty() {
-            eprintln!("{}", warnings.render(crate::output::stderr_color()));
+            say!("{}", warnings.render(crate::output::stderr_color()));
         }
     }
     Ok(compiler)
@@ -60,5 +60,6 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         without_passes: program.without.clone(),
         bpf: program.bpf,
         limits,
+        ..Options::default()
     })
 }

@@ -1,15 +1,23 @@
 //! The command `weir`: one grammar for every question, `weir WHAT -r FILE… [FILTER]`.
 //!
-//! `args` declares the command line; each subcommand is a file of `command`; `output` is where rows go;
-//! `failure` says what went wrong and with which exit status (0 done, 1 nothing matched where that
+//! `args` declares the command line; each subcommand is a file of `command`; `output` is where rows
+//! go; `report` is what is said of a run when it is over; `failure` says what went wrong and with which exit status (0 done, 1 nothing matched where that
 //! matters, 2 error; a broken pipe is success).
 #![forbid(unsafe_code)]
+// It panics where standard error is closed: use `say!`.
+#![deny(clippy::print_stderr)]
+
+/// As `eprintln!`, through [`output::say`].
+macro_rules! say {
+    ($($words:tt)*) => { $crate::output::say(format_args!($($words)*)) };
+}
 
 mod args;
 mod command;
 mod failure;
 mod input;
 mod output;
+mod report;
 
 use std::process::ExitCode;
 

@@ -1,9 +1,11 @@
 //! Where rows go: format and file as asked for, or as fits a terminal or a pipe.
 
-use crate::args::Output;
+use crate::args::{Input, Output};
 use crate::failure::Failure;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
 use weir::io::Format;
 use weir::packet::Sink;
 
@@ -37,6 +39,22 @@ pub fn writer(output: &Output) -> Result<Box<dyn Write + Send>, Failure> {
         }
         None => Box::new(BufWriter::with_capacity(1 << 16, io::stdout())),
     })
+}
+
+/// Writing to a file that is read would destroy it.
+pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
+    let Ok(target) = output.canonicalize() else { return Ok(()) };
+    let captures = input.read.iter().map(Path::new);
+    let stacks = input.program.stack.iter().map(Path::new);
+    match captures.chain(stacks).any(|path| path.canonicalize().is_ok_and(|path| path == target)) {
+        true => Err(Failure::new(format!("{} is read: write to another file", output.display()))),
+        false => Ok(()),
+    }
+}
+
+/// Says something on standard error. That nobody listens is no trouble of the run.
+pub fn say(words: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{words}");
 }
 
 /// Columns of the terminal.

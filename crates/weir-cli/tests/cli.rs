@@ -122,6 +122,99 @@ fn rows_are_the_same_whatever_the_engine_passes_and_workers() {
     }
 }
 
+/// Rows of `weir stats` on the shipped capture, as objects.
+fn stats(args: &[&str]) -> Vec<serde_json::Value> {
+    let file = example();
+    let rows = answer(&[&["stats", "-r", file.to_str().unwrap()], args].concat(), 0);
+    rows.lines().map(|row| serde_json::from_str(row).expect("an object a line")).collect()
+}
+
+fn stat<'a>(rows: &'a [serde_json::Value], section: &str, name: &str) -> &'a serde_json::Value {
+    rows.iter()
+        .find(|row| row["section"] == section && row["name"] == name)
+        .unwrap_or_else(|| panic!("{section} {name}: {rows:?}"))
+}
+
+#[test]
+fn every_stage_is_counted_and_timed_when_asked() {
+    let file = example();
+    for (workers, stages) in [
+        ("1", &["read", "head", "tail", "sessions", "expire", "output"][..]),
+        ("3", &["read", "dispatch", "head", "tail", "sessions", "expire", "output"]),
+    ] {
+        let args = ["flows", "-r", file.to_str().unwrap(), "-j", workers];
+        assert_eq!(text(&weir(&args).stderr), "", "nothing is said unless asked");
+        let said = text(&weir(&[&args[..], &["--stats"]].concat()).stderr);
+        for stage in stages {
+            let line = said
+                .lines()
+                .find(|line| line.starts_with(stage))
+                .unwrap_or_else(|| panic!("{stage}: {said}"));
+            let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+            assert!(numbers.len() >= 2 && numbers[0] > 0 && numbers[1] > 0, "{line}");
+            let packets = ["read", "dispatch", "head"].contains(stage);
+            assert!(!packets || numbers[0] == count("frame"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn stats_are_numbers_that_agree() {
+    let rows = stats(&[]);
+    let all = stat(&rows, "all", "wire");
+    assert_eq!(all["packets"].as_u64(), Some(count("frame")));
+    assert_eq!(all["share"].as_f64(), Some(1.0));
+    assert_eq!(stat(&rows, "layer", "tcp")["packets"].as_u64(), Some(count("tcp")));
+    let sum = |section: &str, column: &str| -> u64 {
+        rows.iter().filter(|r| r["section"] == section).filter_map(|r| r[column].as_u64()).sum()
+    };
+    assert_eq!(Some(sum("size", "bytes")), all["bytes"].as_u64());
+    let value = |name: &str| stat(&rows, "time", name)["value"].as_f64().expect("a number");
+    let packets = value("duration_s") * value("packets_per_s");
+    assert!((packets - count("frame") as f64).abs() < 0.1, "{packets}");
+    assert!(value("largest_gap_s") > 0.0 && value("largest_gap_s") < value("duration_s"));
+    let moment = |name: &str| stat(&rows, "time", name)["ts"].as_f64().expect("a time");
+    assert!((moment("last") - moment("first") - value("duration_s")).abs() < 1e-5);
+    let talkers: Vec<_> = rows.iter().filter(|r| r["section"] == "talker").collect();
+    assert!(
+        talkers.len() == 10
+            && talkers.iter().map(|t| t["bytes"].as_u64().unwrap()).is_sorted_by(|a, b| a >= b)
+    );
+    for talker in talkers {
+        let bytes = |name: &str| talker[name].as_u64().expect("bytes");
+        assert_eq!(bytes("bytes"), bytes("sent_bytes") + bytes("received_bytes"));
+    }
+    assert_eq!(stat(&rows, "reader", "faults")["value"].as_f64(), Some(0.0));
+}
+
+#[test]
+fn stats_of_standard_input_are_those_of_the_file() {
+    let file = std::fs::File::open(example()).expect("the shipped capture");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(["stats", "-r", "-", "--format", "csv"]).stdin(file).output().expect("it runs");
+    let name = example();
+    for workers in ["1", "3"] {
+        let args = ["stats", "-r", name.to_str().unwrap(), "--format", "csv", "-j", workers];
+        assert_eq!(text(&output.stdout), answer(&args, 0));
+    }
+}
+
+#[test]
+fn stats_are_of_what_the_filter_lets_through() {
+    // Known only from the connection; and of no more hosts than are listed.
+    let filter = "conn.conn_state == \"SF\" and tcp.port == 22";
+    let (rows, matched) = (stats(&[filter]), count(filter));
+    assert_eq!(stat(&rows, "all", "wire")["packets"].as_u64(), Some(matched));
+    let talkers = rows.iter().filter(|r| r["section"] == "talker");
+    let packets: u64 = talkers.map(|t| t["packets"].as_u64().unwrap()).sum();
+    assert_eq!(packets, 2 * matched, "each packet has two ends");
+    let name = example();
+    assert_eq!(
+        answer(&["stats", "-r", name.to_str().unwrap(), "--count", "tcp"], 0).trim().parse(),
+        Ok(count("tcp"))
+    );
+}
+
 #[test]
 fn the_protocols_that_are_shipped_check() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols");
@@ -158,7 +251,74 @@ fn a_wrong_protocol_shows_every_mistake_at_once() {
 }
 
 #[test]
-fn explain_shows_each_stage_and_where_a_packet_stopped() {
+fn a_check_is_of_the_file_that_was_named() {
+    let folder = scratch("shipped");
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let path = folder.join("udp.weir");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols/udp.weir");
+    let text_of = std::fs::read_to_string(shipped).expect("a protocol that is shipped");
+    let check = |text_of: &str| {
+        std::fs::write(&path, text_of).expect("a temporary file");
+        let output = weir(&["check", path.to_str().unwrap()]);
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(check(&text_of), (Some(0), String::new()));
+    // A field that others use is gone, and something is wrong besides: the latter is said.
+    let wrong = text_of.replace("dst_port", "to_port");
+    let (status, said) = check(&format!("{wrong}\nprotocol p {{ header {{ a: uint16 }} payload = rest }}"));
+    assert_eq!(status, Some(2));
+    assert!(said.contains("uint16"), "{said}");
+    assert!(said.lines().filter(|l| l.contains("--> ")).all(|l| l.contains("udp.weir")), "{said}");
+    // What it breaks elsewhere is said where it is right itself.
+    let (status, said) = check(&text_of.replace("protocol udp", "protocol udq"));
+    assert_eq!(status, Some(2));
+    assert!(said.contains("internet.weir"), "{said}");
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let path = scratch("precious.pcap");
+    std::fs::copy(example(), &path).expect("a temporary file");
+    let stack = scratch("precious.weir");
+    std::fs::write(&stack, "//! Nothing\nstack mine extends internet { }\n").expect("a temporary file");
+    let (name, stack) = (path.to_str().unwrap(), stack.to_str().unwrap());
+    for args in [
+        ["flows", "-r", name, "-o", name, "--stack", stack],
+        ["packets", "-r", name, "-w", name, "--stack", stack],
+        ["stats", "-r", name, "-o", stack, "--stack", stack],
+    ] {
+        let output = weir(&args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("is read: write to another file"), "{}", text(&output.stderr));
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
+}
+
+#[test]
+fn nobody_need_listen_to_standard_error() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    for (args, status) in [
+        (&["tls", "-r", file, "--stats"][..], 0),
+        (&["tls", "-r", "no-such-file.pcap"], 2),
+        (&["tls", "-r", file, "tls.sni = 1"], 2),
+        (&["packets", "-r", file, "-w", scratch("unheard.pcap").to_str().unwrap()], 0),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        drop(child.stderr.take());
+        assert_eq!(child.wait().expect("it ends").code(), Some(status), "{args:?}");
+    }
+}
+
+#[test]
+fn text_is_quoted_either_way() {
+    assert_eq!(count("tls.sni contains 'example'"), count("tls.sni contains \"example\""));
+}
+
+#[test]
+fn explain_shows_each_stage() {
     let overview = answer(&["explain", "tcp.port == 443 and tls.sni contains \"example\""], 0);
     for word in ["question", "packet", "session", "trie", "passes", "program", "code"] {
         assert!(overview.lines().any(|line| line.starts_with(word)), "{word} in {overview}");
@@ -166,7 +326,50 @@ fn explain_shows_each_stage_and_where_a_packet_stopped() {
     for stage in ["parse", "trie", "ir", "opt", "code"] {
         assert!(!answer(&["explain", "tcp.port == 443", "--stage", stage], 0).is_empty(), "{stage}");
     }
-    let place = format!("{}:1", example().display());
-    let packet = answer(&["explain", "tcp.dstport == 443", "--packet", &place], 0);
-    assert!(packet.contains("eth:arp") && packet.contains('✗'), "{packet}");
+}
+
+/// What `explain` says of the first packet that a filter lets through.
+fn explained(which: &str, filter: &str, more: &[&str]) -> String {
+    let file = example();
+    let found = answer(&["packets", "-r", file.to_str().unwrap(), "--format", "csv", which], 0);
+    let number = found.lines().nth(1).and_then(|row| row.split(',').next()).expect("there is one");
+    let place = format!("{}:{number}", file.display());
+    answer(&[&["explain", filter, "--packet", &place][..], more].concat(), 0)
+}
+
+#[test]
+fn explain_says_which_layer_and_bytes_decided() {
+    let two = "tcp.dstport == 443 and not vlan";
+    for (which, filter, why) in [
+        (
+            "arp",
+            two,
+            "eth ✓  ip|ipv6 ✗  tcp ✗   eth.type is 2054 (arp), wanted 2048 or 34525, bytes 12..14: 08 06",
+        ),
+        ("ip and udp.port == 53", two, "eth ✓  ip ✓  tcp ✗   ip.protocol is 17 (udp), wanted 6, byte 23: 11"),
+        ("icmp.type == 8", two, "eth ✓  ip ✓  tcp ✗   ip.protocol is 1 (icmp), wanted 6, byte 23: 01"),
+        (
+            "eth.type == 0x800 and tcp.dstport == 22",
+            two,
+            "✗ tcp.dst_port == 443\n             eth ✓  ip ✓  tcp ✓   tcp.dst_port is 22, bytes 36..38: 00 16",
+        ),
+        (
+            "arp",
+            two,
+            "✓ not vlan\n             eth ✓  vlan ✗   eth.type is 2054 (arp), wanted 33024 or 34984 or 37120",
+        ),
+        (
+            "icmp.type == 8",
+            "ip.addr == 10.0.0.0/8",
+            "ip.src is 192.0.2.10, bytes 26..30: c0 00 02 0a; ip.dst is 198.51.100.10, bytes 30..34: c6 33 64 0a",
+        ),
+        ("ip.flags.mf == 1", two, "? tcp.dst_port == 443   (known only once its fragments are together)"),
+        ("ip.frag_offset > 0", two, "? tcp.dst_port == 443   (known only once its fragments are together)"),
+        ("tcp", "tls", "? tls   (known only from the connection or its sessions)"),
+    ] {
+        let said = explained(which, filter, &[]);
+        assert!(said.contains(why), "{which}: {why}\n{said}");
+    }
+    assert!(explained("tcp", "", &[]).contains("eth 0..14   ip 14..34   tcp 34.."));
+    assert!(explained("tcp", two, &["--stage", "opt"]).contains("bytes of"));
 }

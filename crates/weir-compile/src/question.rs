@@ -9,6 +9,8 @@ pub struct Need {
     pub packets: bool,
     /// What `show` says of each layer, in the packet's record.
     pub lines: bool,
+    /// Where in the packet what `show` says stands, in the packet's record.
+    pub places: bool,
     /// The order of layers, in the packet's record.
     pub path: bool,
     /// The record of each connection.

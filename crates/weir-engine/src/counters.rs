@@ -29,14 +29,20 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets: each one read is delivered, filtered or dropped.
+    /// Packets: when the run is over each one read is delivered, filtered or dropped, and nothing twice.
+    ///
+    /// A packet is *delivered* when a question about packets was given it; or when it was given to a
+    /// connection that fulfils, by this packet or earlier ones, the part on packets of a question about
+    /// connections, sessions or streams. It is *dropped* when it could not be followed to its end and is not
+    /// delivered, *filtered* when it could and is not. What waits for its connection is counted when that
+    /// is known.
     PacketCounters {
         packets, "Packets read.";
         bytes, "Bytes captured of the packets read.";
         wire_bytes, "Bytes that the packets read had on the wire.";
-        delivered, "Packets that fulfil the packet part of a question.";
-        filtered, "Packets that were followed to their end and that nobody wanted.";
-        undecided, "Of those delivered: given up before their connection was known, as too many were held; lost unless certain.";
+        delivered, "Packets that a question was given, or a connection that a question asks for.";
+        filtered, "Packets that were followed to their end and that nobody was given.";
+        undecided, "Of those delivered or filtered: given up before their connection was known, as too many were held.";
     }
 }
 
@@ -75,6 +81,15 @@ counters! {
     }
 }
 
+counters! {
+    /// Sessions: what bounds cut off.
+    SessionCounters {
+        probes_cut, "Connections whose protocol was not known when as many first bytes of theirs had come as are kept.";
+        parts_cut, "Parts of sessions (messages, elements of lists) that were too long or too many to be kept.";
+        sessions_cut, "Sessions ended early, as too many of their bytes had said nothing.";
+    }
+}
+
 /// All counters of a worker, or of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -88,6 +103,8 @@ pub struct Counters {
     pub flow: FlowCounters,
     /// Of sequences.
     pub sequence: SequenceCounters,
+    /// Of sessions.
+    pub session: SessionCounters,
 }
 
 /// Two sides of an account that differ.
@@ -109,15 +126,17 @@ impl Counters {
         self.met.merge(&other.met);
         self.flow.merge(&other.flow);
         self.sequence.merge(&other.sequence);
+        self.session.merge(&other.session);
     }
 
     /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + '_ {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
-        self.packet.iter().chain(drops).chain(self.flow.iter()).chain(self.sequence.iter())
+        let flows = self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter());
+        self.packet.iter().chain(drops).chain(flows)
     }
 
-    /// Whether every packet and flow is accounted for, where `live` flows have not ended.
+    /// Whether every packet and flow is accounted for, where `live` flows have not ended and no packet waits.
     ///
     /// # Errors
     /// The first account that does not balance: a bug of ours, whatever the traffic was.
@@ -148,7 +167,6 @@ mod tests {
             packet: PacketCounters { packets: 10, delivered: 6, filtered: 3, ..Default::default() },
             drops,
             flow: FlowCounters { flows_created: 3, flows_expired: 2, ..Default::default() },
-            sequence: SequenceCounters::default(),
             ..Counters::default()
         }
     }

@@ -3,8 +3,9 @@
 
 use crate::counters::Counters;
 use crate::flow::{EndReason, FlowView};
-use crate::hold::{Held, HoldQueue, Verdict};
+use crate::hold::{Account, Held, HoldQueue, Verdict};
 use crate::plan::{Plan, Residual, ResidualField, Want};
+use crate::stage::Stages;
 use crate::subscriber::{Order, Subscriber};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub(crate) struct PacketView<'a> {
     pub terms: u64,
     /// Its record.
     pub outs: &'a [u64; OUTS_MAX],
+    /// What it counts as where no question is given it.
+    pub otherwise: Account,
 }
 
 /// Names a flow of the run.
@@ -36,6 +39,10 @@ type HeldSessions = Vec<(usize, usize, Box<dyn Session>)>;
 pub(crate) struct Decider<S> {
     pub plan: Arc<Plan>,
     pub subscriber: S,
+    /// Kept here, where every stage that lies within another one comes by.
+    pub stages: Stages,
+    /// What became of packets.
+    pub counters: Counters,
     hold: HoldQueue,
     /// Places of held packets, by flow.
     waiting: HashMap<FlowKey, VecDeque<u64>>,
@@ -66,6 +73,8 @@ impl<S: Subscriber> Decider<S> {
             absence_bits: plan.absence_bits(),
             stream_bits: plan.bits_of(|w| w == Want::Streams),
             outs: plan.program.graph().outs.len().min(OUTS_MAX),
+            stages: Stages::new(plan.timed),
+            counters: Counters::default(),
             plan,
             subscriber,
             hold: HoldQueue::default(),
@@ -77,32 +86,21 @@ impl<S: Subscriber> Decider<S> {
 
     /// A packet is through the program. `flow`: its connection's key and verdict word, where it has one.
     #[inline]
-    pub fn packet(
-        &mut self,
-        order: Order,
-        packet: &PacketView<'_>,
-        flow: Option<(FlowKey, u64)>,
-        counters: &mut Counters,
-    ) {
+    pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, u64)>) {
         let mine = packet.terms & self.packet_bits;
         if mine == 0 {
+            self.count(packet.otherwise);
             return;
         }
         if mine & self.plain_bits == mine && self.hold.is_empty() {
             let questions = self.questions_of(mine);
-            self.deliver(order, questions, packet.meta, packet.frame, packet.outs);
+            self.deliver(order, questions, packet.meta, packet.frame, packet.outs, packet.otherwise);
             return;
         }
-        self.packet_with_residue(order, &PacketView { terms: mine, ..*packet }, flow, counters);
+        self.packet_with_residue(order, &PacketView { terms: mine, ..*packet }, flow);
     }
 
-    fn packet_with_residue(
-        &mut self,
-        order: Order,
-        packet: &PacketView<'_>,
-        flow: Option<(FlowKey, u64)>,
-        counters: &mut Counters,
-    ) {
+    fn packet_with_residue(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, u64)>) {
         let terms = packet.terms;
         let Some((key, verdict)) = flow else {
             // No flow: no session and no record. What asks for their absence holds.
@@ -120,19 +118,20 @@ impl<S: Subscriber> Decider<S> {
         self.waiting.entry(key).or_default().push_back(place);
         let limits = self.plan.limits;
         while self.hold.len() > limits.held_packets_max || self.hold.bytes() > limits.held_bytes_max {
-            self.give_up(order, counters);
+            self.give_up(order);
         }
     }
 
     fn held(&self, packet: &PacketView<'_>, questions: u64, verdict: Verdict) -> Held {
         let (terms, outs) = (packet.terms, packet.outs[..self.outs].into());
-        Held { packet: *packet.meta, frame: packet.frame.into(), terms, questions, verdict, outs }
+        let (frame, otherwise) = (packet.frame.into(), packet.otherwise);
+        Held { packet: *packet.meta, frame, terms, questions, verdict, otherwise, outs }
     }
 
     /// The oldest packet that waits goes where it is certain to go.
-    fn give_up(&mut self, order: Order, counters: &mut Counters) {
+    fn give_up(&mut self, order: Order) {
         if let Some(key) = self.hold.give_up_oldest() {
-            counters.packet.undecided += 1;
+            self.counters.packet.undecided += 1;
             let oldest = self.hold.oldest();
             if let Some(places) = self.waiting.get_mut(&key) {
                 while places.front().is_some_and(|&place| place <= oldest) {
@@ -148,21 +147,18 @@ impl<S: Subscriber> Decider<S> {
 
     /// A packet that is decided: delivered at once, or behind those that wait.
     fn deliver_in_order(&mut self, order: Order, questions: u64, packet: &PacketView<'_>) {
-        if questions == 0 {
-            return;
-        }
-        if self.hold.is_empty() {
-            self.deliver(order, questions, packet.meta, packet.frame, packet.outs);
+        if questions == 0 || self.hold.is_empty() {
+            self.deliver(order, questions, packet.meta, packet.frame, packet.outs, packet.otherwise);
             return;
         }
         self.hold.push(self.held(packet, questions, Verdict::Decided(questions)));
     }
 
     /// The run is over: what is still undecided goes where it is certain to go.
-    pub fn finish(&mut self, order: Order, counters: &mut Counters) {
+    pub fn finish(&mut self, order: Order) {
         self.release(order);
         while !self.hold.is_empty() {
-            self.give_up(order, counters);
+            self.give_up(order);
         }
     }
 
@@ -200,11 +196,31 @@ impl<S: Subscriber> Decider<S> {
         questions
     }
 
-    fn deliver(&mut self, order: Order, questions: u64, packet: &PacketMeta, frame: &[u8], outs: &[u64]) {
+    /// A packet is decided: whoever is to have it is given it, and it is counted.
+    fn deliver(
+        &mut self,
+        order: Order,
+        questions: u64,
+        packet: &PacketMeta,
+        frame: &[u8],
+        outs: &[u64],
+        otherwise: Account,
+    ) {
+        self.count(if questions != 0 { Account::Delivered } else { otherwise });
         let mut left = questions;
         while left != 0 {
             self.subscriber.packet(order, left.trailing_zeros() as usize, packet, frame, outs);
             left &= left - 1;
+        }
+    }
+
+    /// Counts what became of a packet.
+    #[inline]
+    fn count(&mut self, account: Account) {
+        match account {
+            Account::Delivered => self.counters.packet.delivered += 1,
+            Account::Filtered => self.counters.packet.filtered += 1,
+            Account::Dropped(reason) => self.counters.drops.count(reason),
         }
     }
 
@@ -346,7 +362,7 @@ impl<S: Subscriber> Decider<S> {
     pub fn release(&mut self, order: Order) {
         while let Some((held, questions)) = self.hold.pop() {
             let order = Order { at: held.packet.number as i64, ..order };
-            self.deliver(order, questions, &held.packet, &held.frame, &held.outs);
+            self.deliver(order, questions, &held.packet, &held.frame, &held.outs, held.otherwise);
         }
     }
 

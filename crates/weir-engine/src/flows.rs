@@ -293,14 +293,18 @@ impl Flows {
     }
 
     /// A packet of the flow fulfils these terms. The program itself notes what holds up to the flow's
-    /// layer, before bytes are delivered; this adds what layers above it told.
+    /// layer, before bytes are delivered; this adds what layers above it told. The terms that its connection
+    /// fulfils now; none where the flow is none, but a datagram's fragments.
     #[inline]
-    pub fn note_terms(&mut self, found: Found, terms: u64) {
+    pub fn note_terms(&mut self, found: Found, terms: u64) -> u64 {
         let state = &mut self.tables[found.table.index()];
-        let Some(at) = state.terms_at.filter(|_| state.flows.is_live(found.id)) else { return };
-        let data = state.flows.entry_mut(found.id).1;
-        let all = read_number(data, at, 64) | terms;
-        write_number(data, at, 64, all);
+        let mut all = terms | self.plan.unconditional;
+        if let Some(at) = state.terms_at.filter(|_| state.flows.is_live(found.id)) {
+            let data = state.flows.entry_mut(found.id).1;
+            all |= read_number(data, at, 64);
+            write_number(data, at, 64, all);
+        }
+        if state.observed { all } else { 0 }
     }
 
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a

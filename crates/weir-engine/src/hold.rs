@@ -7,7 +7,15 @@
 
 use crate::decide::FlowKey;
 use std::collections::VecDeque;
-use weir_packet::PacketMeta;
+use weir_packet::{DropReason, PacketMeta};
+
+/// What becomes of a packet in the accounts: each one is counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Account {
+    Delivered,
+    Filtered,
+    Dropped(DropReason),
+}
 
 /// What is known of a held packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +35,8 @@ pub(crate) struct Held {
     /// Questions that are given it for certain.
     pub questions: u64,
     pub verdict: Verdict,
+    /// What it counts as where no question is given it.
+    pub otherwise: Account,
     /// Its record.
     pub outs: Box<[u64]>,
 }

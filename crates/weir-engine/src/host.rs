@@ -5,6 +5,7 @@ use crate::flow::{FlowView, read_number, write_number};
 use crate::flows::{TailFlow, stop_bytes};
 use crate::sequence::Segment;
 use crate::sessions::Yielded;
+use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, Host, Ordered, Program, Slice};
@@ -100,10 +101,13 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     }
     let plan = Arc::clone(&decider.plan);
     let mut yielded: Yielded = vec![];
-    sessions.take(&plan, from, gap_bytes, bytes, &mut yielded);
+    let began = decider.stages.begin();
+    let counters = &mut decider.counters.session;
+    sessions.take(&plan, from, gap_bytes, bytes, &mut yielded, counters);
     if cut > 0 && !sessions.is_over() {
-        sessions.take(&plan, from, cut, &[], &mut yielded);
+        sessions.take(&plan, from, cut, &[], &mut yielded, counters);
     }
+    decider.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, decider, program, order, yielded);
 }
 
@@ -117,7 +121,9 @@ pub(crate) fn finish_sessions<S: Subscriber>(
 ) {
     let mut yielded: Yielded = vec![];
     if let Some(sessions) = flow.sessions.as_mut() {
-        sessions.finish(&mut yielded);
+        let began = decider.stages.begin();
+        sessions.finish(&mut yielded, &mut decider.counters.session);
+        decider.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, decider, program, order, yielded);
     if let Some(at) = flow.verdict_at {

@@ -88,6 +88,8 @@ pub struct Plan {
     pub unconditional: u64,
     /// Bounds.
     pub limits: Limits,
+    /// The cycles that each stage takes are counted.
+    pub timed: bool,
 }
 
 /// Bounds on what a worker keeps. What a bound cuts off is counted.
@@ -183,6 +185,8 @@ impl Residual {
             // A flag that stands alone asks for truth, not for being there.
             Value::Bool(b) => (true, if self.program.is_some() { number(0, u64::from(*b)) } else { *b }),
             Value::Unsigned(n) => (true, number(0, *n)),
+            // Fractions are not compared: the filter language has none.
+            Value::Fraction(_) => (true, true),
             Value::Time(t) => (true, number(0, t.0.max(0) as u64)),
             Value::Interval(ns) => (true, number(0, *ns)),
             Value::Address(std::net::IpAddr::V4(a)) => (true, number(0, u64::from(u32::from(*a)))),

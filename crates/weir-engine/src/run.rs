@@ -10,13 +10,13 @@ use crate::counters::Counters;
 use crate::decide::{Decider, PacketView};
 use crate::flow::EndReason;
 use crate::flows::Flows;
+use crate::hold::Account;
 use crate::host::TailHost;
 use crate::plan::Plan;
 use crate::stage::{Stage, Stages};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
 use std::sync::Arc;
-use std::time::Instant;
 use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
 use weir_ir::graph::Table;
 use weir_packet::{BURST_PACKETS_MAX, Burst, DropReason, PacketMeta};
@@ -38,7 +38,6 @@ pub struct Worker<S> {
     continuations: Vec<Continuation>,
     steps: Vec<Step>,
     counters: Counters,
-    stages: Stages,
     is_finished: bool,
     /// Flows that are still to end, the next one last.
     ending: Vec<(Table, FlowId)>,
@@ -54,7 +53,6 @@ impl<S: Subscriber> Worker<S> {
             continuations: vec![Continuation::default(); BURST_PACKETS_MAX],
             steps: vec![Step::Done(None); BURST_PACKETS_MAX],
             counters: Counters::default(),
-            stages: Stages::default(),
             is_finished: false,
             ending: vec![],
             plan,
@@ -63,7 +61,7 @@ impl<S: Subscriber> Worker<S> {
 
     /// Takes a burst; `number` counts bursts over all workers. Time has been passed to it before.
     pub fn take(&mut self, burst: &Burst, number: u64) {
-        let started = Instant::now();
+        let began = self.decider.stages.begin();
         for (index, packet) in burst.packets.iter().enumerate() {
             let k = &mut self.continuations[index];
             let step = self.program.head(packet, burst.data(index), k);
@@ -73,7 +71,8 @@ impl<S: Subscriber> Worker<S> {
             }
             self.steps[index] = step;
         }
-        let headed = self.stages.lap(Stage::Head, burst.packets.len(), started);
+        self.decider.stages.end(Stage::Head, burst.packets.len(), began);
+        let began = self.decider.stages.begin();
         let lookups = self.steps[..burst.packets.len()].iter().filter(|&&s| s == Step::Lookup).count();
         for index in 0..PREFETCH_PACKETS.min(burst.packets.len()) {
             self.prefetch_entry(index);
@@ -85,7 +84,7 @@ impl<S: Subscriber> Worker<S> {
             let order = Order { burst: number, phase: 1, at: burst.packets[index].number as i64, flow: 0 };
             self.finish_packet(burst, index, order);
         }
-        self.stages.lap(Stage::Tail, lookups, headed);
+        self.decider.stages.end(Stage::Tail, lookups, began);
     }
 
     #[inline]
@@ -97,11 +96,15 @@ impl<S: Subscriber> Worker<S> {
 
     /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
     pub fn pass_time(&mut self, burst: u64, now: i64) {
-        for (deadline, table, id) in self.flows.expire(now) {
+        let began = self.decider.stages.begin();
+        let due = self.flows.expire(now);
+        let ended = due.len();
+        for (deadline, table, id) in due {
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 0, at: deadline, flow };
             self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
         }
+        self.decider.stages.end(Stage::Expire, ended, began);
     }
 
     /// From the head's step to the packet's end: lookups and tails in turn.
@@ -110,11 +113,11 @@ impl<S: Subscriber> Worker<S> {
         let mut step = self.steps[index];
         let mut found = None;
         let mut lookups = 0;
-        let reason = loop {
+        let (reason, terms) = loop {
             step = match step {
-                Step::Done(reason) => break reason,
+                Step::Done(reason) => break (reason, self.continuations[index].terms),
                 Step::Lookup if lookups == self.plan.limits.lookups_max => {
-                    break Some(DropReason::NestingLimit);
+                    break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Lookup => {
                     let k = &mut self.continuations[index];
@@ -124,52 +127,51 @@ impl<S: Subscriber> Worker<S> {
                     found = self.flows.find(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     if found.is_none() {
-                        break Some(DropReason::FlowLimit);
+                        break (Some(DropReason::FlowLimit), 0);
                     }
                     self.run_tail(burst, index, order, found)
                 }
                 Step::Restart if lookups == self.plan.limits.lookups_max => {
-                    break Some(DropReason::NestingLimit);
+                    break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Restart => {
                     let k = &self.continuations[index];
                     found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     if found.is_none() {
-                        break Some(DropReason::FlowLimit);
+                        break (Some(DropReason::FlowLimit), 0);
                     }
                     self.run_tail(burst, index, order, found)
                 }
             };
         };
-        let terms = if reason == Some(DropReason::FlowLimit) { 0 } else { self.continuations[index].terms };
-        self.count(packet, terms != 0, reason);
-        if let Some(found) = found {
-            self.flows.note_terms(found, terms);
-        }
-        if terms & self.decider.packet_bits() == 0 {
-            self.continuations[index].buffers.clear();
-            return;
-        }
-        let flow = found.and_then(|f| self.flows.verdict(f));
-        let (k, counters) = (&mut self.continuations[index], &mut self.counters);
-        let view = PacketView { meta: packet, frame, terms, outs: &k.outs };
-        self.decider.packet(order, &view, flow, counters);
+        self.count(packet, reason);
+        let of_connection = found.map_or(0, |found| self.flows.note_terms(found, terms));
+        let otherwise = match reason {
+            _ if of_connection & !self.decider.packet_bits() != 0 => Account::Delivered,
+            Some(reason) => Account::Dropped(reason),
+            None => Account::Filtered,
+        };
+        let flow = match terms & self.decider.packet_bits() {
+            0 => None,
+            _ => found.and_then(|f| self.flows.verdict(f)),
+        };
+        let k = &mut self.continuations[index];
+        self.decider.packet(
+            order,
+            &PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise },
+            flow,
+        );
         k.buffers.clear();
     }
 
-    fn count(&mut self, packet: &PacketMeta, matched: bool, reason: Option<DropReason>) {
+    fn count(&mut self, packet: &PacketMeta, reason: Option<DropReason>) {
         let count = &mut self.counters.packet;
         count.packets += 1;
         count.bytes += u64::from(packet.captured_bytes);
         count.wire_bytes += u64::from(packet.wire_bytes);
         if let Some(reason) = reason {
             self.counters.met.count(reason);
-        }
-        match (matched, reason) {
-            (true, _) => count.delivered += 1,
-            (false, None) => count.filtered += 1,
-            (false, Some(reason)) => self.counters.drops.count(reason),
         }
     }
 
@@ -206,17 +208,19 @@ impl<S: Subscriber> Worker<S> {
             self.ending = self.flows.all();
             self.ending.reverse();
         }
-        for _ in 0..ENDING_FLOWS {
-            let Some((table, id)) = self.ending.pop() else {
-                let order = Order { burst, phase: 3, ..Order::default() };
-                self.decider.finish(order, &mut self.counters);
-                return false;
-            };
+        let began = self.decider.stages.begin();
+        let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
+        for &(table, id) in ending.iter().rev() {
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 2, at: flow as i64, flow };
             self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
         }
-        true
+        if self.ending.is_empty() {
+            let order = Order { burst, phase: 3, ..Order::default() };
+            self.decider.finish(order);
+        }
+        self.decider.stages.end(Stage::Expire, ending.len(), began);
+        !self.ending.is_empty()
     }
 
     /// The subscriber.
@@ -227,6 +231,7 @@ impl<S: Subscriber> Worker<S> {
     /// What became of the packets so far, and what the tables hold.
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
+        counters.merge(&self.decider.counters);
         self.flows.count(&mut counters);
         counters
     }
@@ -237,9 +242,9 @@ impl<S: Subscriber> Worker<S> {
         (if self.is_finished { 0 } else { flows }, bytes)
     }
 
-    /// Packets and time per stage.
+    /// What passed each stage, and how long that took.
     pub fn stages(&self) -> &Stages {
-        &self.stages
+        &self.decider.stages
     }
 
     /// The subscriber, at the end.

@@ -1,6 +1,7 @@
 //! The sessions of a flow: probe until it is certain which protocol it is, parse while somebody wants
 //! its sessions, then be over.
 
+use crate::counters::SessionCounters;
 use crate::plan::Plan;
 use weir_sessions::{Direction, Probe, Progress, Session, SessionParser};
 
@@ -41,7 +42,15 @@ pub(crate) type Yielded = Vec<Box<dyn Session>>;
 
 impl FlowSessions {
     /// Takes the next bytes of one direction. What they complete is pushed to `out`.
-    pub fn take(&mut self, plan: &Plan, from: Direction, gap_bytes: u64, bytes: &[u8], out: &mut Yielded) {
+    pub fn take(
+        &mut self,
+        plan: &Plan,
+        from: Direction,
+        gap_bytes: u64,
+        bytes: &[u8],
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
         if matches!(self, FlowSessions::Fresh) {
             if gap_bytes > 0 {
                 *self = FlowSessions::Over { protocol: None };
@@ -66,17 +75,18 @@ impl FlowSessions {
                     progress = parser.parse(from, bytes, out);
                 }
                 if progress == Progress::Done {
+                    count(&**parser, counters);
                     *self = FlowSessions::Over { protocol: Some(*protocol) };
                 }
             }
             FlowSessions::Probing(probing) => {
-                let next = probing.take(plan, from, gap_bytes, bytes);
+                let next = probing.take(plan, from, gap_bytes, bytes, counters);
                 if let Some((next, kept)) = next {
                     *self = next;
                     // What was kept goes through the parser in the order of directions.
                     for (from, bytes) in kept {
                         if !bytes.is_empty() {
-                            self.take(plan, from, 0, &bytes, out);
+                            self.take(plan, from, 0, &bytes, out, counters);
                         }
                     }
                 }
@@ -85,9 +95,10 @@ impl FlowSessions {
     }
 
     /// The flow is over.
-    pub fn finish(&mut self, out: &mut Yielded) {
+    pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
         if let FlowSessions::Parsing { parser, protocol } = self {
             parser.finish(out);
+            count(&**parser, counters);
             *self = FlowSessions::Over { protocol: Some(*protocol) };
         }
     }
@@ -105,6 +116,13 @@ impl FlowSessions {
             _ => None,
         }
     }
+}
+
+/// Counts what the bounds of a parser cut off that is done with.
+fn count(parser: &dyn SessionParser, counters: &mut SessionCounters) {
+    let cut_off = parser.cut_off();
+    counters.parts_cut += cut_off.parts;
+    counters.sessions_cut += cut_off.sessions;
 }
 
 enum First {
@@ -151,10 +169,13 @@ impl Probing {
         from: Direction,
         gap_bytes: u64,
         bytes: &[u8],
+        counters: &mut SessionCounters,
     ) -> Option<(FlowSessions, Kept)> {
         let mine = &mut self.bytes[from as usize];
         let none = || [(Direction::Originator, vec![]), (Direction::Responder, vec![])];
-        if gap_bytes > 0 || mine.len() + bytes.len() > plan.limits.probe_bytes_max {
+        let too_many = mine.len() + bytes.len() > plan.limits.probe_bytes_max;
+        if gap_bytes > 0 || too_many {
+            counters.probes_cut += u64::from(gap_bytes == 0);
             return Some((FlowSessions::Over { protocol: None }, none()));
         }
         mine.extend_from_slice(bytes);

@@ -1,42 +1,156 @@
-//! How many packets pass each stage, and how long they take there.
+//! What passes each stage of a run, and how many cycles that takes.
+//!
+//! Counting is always on. The time-stamp counter is read only where the plan asks for it
+//! ([`Plan::timed`](crate::plan::Plan::timed)): around bursts, never around packets, and around the bytes
+//! delivered to sessions. Time that an inner stage takes is not counted for the one around it.
 
-use std::time::{Duration, Instant};
+use quanta::Clock;
 
-/// A stage of the data path.
+/// A stage of a run, in the order of a packet's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The part of the program before the first lookup.
+    /// Blocks from the source, described as bursts; waiting for what decompresses included. Counts packets.
+    Read,
+    /// With several workers: which one a packet goes to. Counts packets.
+    Dispatch,
+    /// The part of the program before the first lookup. Counts packets.
     Head,
-    /// Lookup, tail, sessions and subscribers.
+    /// Lookup, tail, subscribers; flows that end with a packet of theirs. Counts packets.
     Tail,
+    /// Probes and parsers. Counts deliveries of bytes.
+    Sessions,
+    /// Flows that end by idle time or with the capture. Counts flows.
+    Expire,
+    /// Rows of several workers into one order, and out. Counts rows.
+    Output,
 }
 
-/// Packets and time per stage of one worker. Three clock readings per burst.
-#[derive(Debug, Clone, Copy, Default)]
+impl Stage {
+    /// Every stage, with what it counts.
+    pub const ALL: [(Stage, &'static str, &'static str); 7] = [
+        (Stage::Read, "read", "packets"),
+        (Stage::Dispatch, "dispatch", "packets"),
+        (Stage::Head, "head", "packets"),
+        (Stage::Tail, "tail", "packets"),
+        (Stage::Sessions, "sessions", "deliveries"),
+        (Stage::Expire, "expire", "flows"),
+        (Stage::Output, "output", "rows"),
+    ];
+}
+
+/// Counts and cycles per stage of one thread, or of a run.
+#[derive(Debug, Clone, Default)]
 pub struct Stages {
-    packets: [u64; 2],
-    time: [Duration; 2],
+    counts: [u64; Stage::ALL.len()],
+    cycles: [u64; Stage::ALL.len()],
+    /// Cycles of all stages that have been measured, each once.
+    measured: u64,
+    clock: Option<Clock>,
+}
+
+/// When a stage began.
+#[derive(Debug, Clone, Copy)]
+pub struct Began {
+    at: u64,
+    measured: u64,
 }
 
 impl Stages {
-    /// Counts `packets` at a stage, which took from `since` until now; now.
-    pub(crate) fn lap(&mut self, stage: Stage, packets: usize, since: Instant) -> Instant {
-        let now = Instant::now();
-        self.packets[stage as usize] += packets as u64;
-        self.time[stage as usize] += now - since;
-        now
+    /// Nothing has passed yet; cycles are counted where `timed`.
+    pub fn new(timed: bool) -> Self {
+        Self { clock: timed.then(Clock::new), ..Self::default() }
     }
 
-    /// Packets that passed the stage, and time spent there.
-    pub fn of(&self, stage: Stage) -> (u64, Duration) {
-        (self.packets[stage as usize], self.time[stage as usize])
+    /// A stage begins.
+    #[inline]
+    pub fn begin(&self) -> Began {
+        Began { at: self.now(), measured: self.measured }
     }
 
-    /// Adds another worker's.
-    pub fn merge(&mut self, other: &Self) {
-        for stage in 0..2 {
-            self.packets[stage] += other.packets[stage];
-            self.time[stage] += other.time[stage];
+    /// A stage that began then is over: `count` things passed it.
+    #[inline]
+    pub fn end(&mut self, stage: Stage, count: usize, began: Began) {
+        self.counts[stage as usize] += count as u64;
+        self.charge(stage, self.now().saturating_sub(began.at), began.measured);
+    }
+
+    /// Counts cycles for a stage, less those that were measured meanwhile for stages within it.
+    fn charge(&mut self, stage: Stage, cycles: u64, measured_before: u64) {
+        let inner = self.measured - measured_before;
+        let own = cycles.saturating_sub(inner);
+        self.cycles[stage as usize] += own;
+        self.measured += own;
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.clock.as_ref().map_or(0, Clock::raw)
+    }
+
+    /// What passed the stage, and the cycles that it took: 0 where they are not counted.
+    pub fn of(&self, stage: Stage) -> (u64, u64) {
+        (self.counts[stage as usize], self.cycles[stage as usize])
+    }
+
+    /// Cycles of all stages.
+    pub fn cycles(&self) -> u64 {
+        self.cycles.iter().sum()
+    }
+
+    /// What is called a cycle here: one of the time-stamp counter, which counts at one rate whatever the
+    /// processor's, or a nanosecond on machines without a steady one.
+    pub fn unit(&self) -> &'static str {
+        const SOME: u64 = 1 << 30;
+        match &self.clock {
+            Some(clock) if clock.delta_as_nanos(0, SOME) != SOME => "cycles",
+            _ => "ns",
         }
+    }
+
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.cycles.iter_mut().zip(other.cycles).for_each(|(mine, theirs)| *mine += theirs);
+        self.measured += other.measured;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_stand_in_their_order() {
+        assert!(Stage::ALL.iter().enumerate().all(|(index, (stage, ..))| *stage as usize == index));
+    }
+
+    #[test]
+    fn what_an_inner_stage_takes_is_not_the_outer_ones() {
+        let mut stages = Stages::default();
+        let tail = stages.begin();
+        let sessions = stages.begin();
+        stages.charge(Stage::Sessions, 30, sessions.measured);
+        let sessions = stages.begin();
+        stages.charge(Stage::Sessions, 20, sessions.measured);
+        stages.charge(Stage::Tail, 75, tail.measured);
+        let head = stages.begin();
+        stages.charge(Stage::Head, 10, head.measured);
+        assert_eq!((stages.of(Stage::Sessions).1, stages.of(Stage::Tail).1), (50, 25));
+        assert_eq!((stages.of(Stage::Head).1, stages.cycles()), (10, 85));
+    }
+
+    #[test]
+    fn without_a_clock_only_counts_are_kept() {
+        let mut stages = Stages::new(false);
+        let began = stages.begin();
+        stages.end(Stage::Head, 64, began);
+        assert_eq!(stages.of(Stage::Head), (64, 0));
+        let mut timed = Stages::new(true);
+        let began = timed.begin();
+        std::hint::black_box((0..10_000).fold(0u64, |sum, n| std::hint::black_box(sum ^ n)));
+        timed.end(Stage::Head, 1, began);
+        assert!(timed.of(Stage::Head).1 > 0);
+        timed.merge(&stages);
+        assert_eq!(timed.of(Stage::Head).0, 65);
     }
 }

@@ -12,6 +12,8 @@ pub enum ValueType {
     Bool,
     /// An unsigned number.
     Unsigned,
+    /// A number with a fraction: a share, a rate.
+    Fraction,
     /// A point in time.
     Time,
     /// A length of time.
@@ -43,6 +45,8 @@ pub enum Value<'a> {
     Bool(bool),
     /// An unsigned number.
     Unsigned(u64),
+    /// A number with a fraction, written with six decimals.
+    Fraction(f64),
     /// A point in time.
     Time(Timestamp),
     /// A length of time, nanoseconds.
@@ -102,6 +106,7 @@ impl Value<'_> {
             Value::Absent => Value::Absent,
             Value::Bool(b) => Value::Bool(b),
             Value::Unsigned(n) => Value::Unsigned(n),
+            Value::Fraction(n) => Value::Fraction(n),
             Value::Time(t) => Value::Time(t),
             Value::Interval(ns) => Value::Interval(ns),
             Value::Address(a) => Value::Address(a),

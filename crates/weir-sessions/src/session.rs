@@ -32,6 +32,15 @@ pub enum Progress {
     Done,
 }
 
+/// What a parser's bounds have cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CutOff {
+    /// Parts (messages, elements of lists) that were not kept: too long, or too many.
+    pub parts: u64,
+    /// Sessions ended early, as too many bytes had said nothing.
+    pub sessions: u64,
+}
+
 /// A field of a session that filters can name and rows can show.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
@@ -67,6 +76,9 @@ pub trait SessionParser: Send {
 
     /// Bytes held in buffers, for the engine's accounting. Bounded by the parser itself.
     fn held_bytes(&self) -> usize;
+
+    /// What its bounds have cut off so far. Asked once, when the parser is done with.
+    fn cut_off(&self) -> CutOff;
 }
 
 /// A session protocol: how to recognise it, how to parse it, which fields it has.

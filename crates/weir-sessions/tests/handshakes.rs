@@ -5,7 +5,7 @@ mod support;
 use support::{Segment, feed, feed_one, handshake, value};
 use weir_packet::Value;
 use weir_sessions::tls::{Incomplete, PATIENCE_BYTES, PROTOCOL, TlsHandshake};
-use weir_sessions::{Direction, PROTOCOLS, Probe, Progress, Session};
+use weir_sessions::{CutOff, Direction, PROTOCOLS, Probe, Progress, Session};
 
 const CLIENT: Direction = Direction::Originator;
 const SERVER: Direction = Direction::Responder;
@@ -270,6 +270,7 @@ fn nobody_waits_for_ever_for_the_other_direction() {
         records += 1;
     }
     assert_eq!(records, PATIENCE_BYTES / 0x4000);
+    assert_eq!(parser.cut_off(), CutOff { sessions: 1, parts: 0 });
     assert_eq!(support::own(sessions[0].as_ref()).incomplete, Some(Incomplete::OneSided));
 }
 
@@ -369,6 +370,11 @@ fn an_oversize_chain_is_passed_over() {
     let hello_bytes = 5 + usize::from(u16::from_be_bytes([segments[1].1[3], segments[1].1[4]]));
     segments[1].1.splice(hello_bytes..hello_bytes, records);
     let handshake = feed_one(&segments);
+    let mut parser = (PROTOCOL.parser)();
+    for (from, bytes) in &segments {
+        parser.parse(*from, bytes, &mut Vec::new());
+    }
+    assert_eq!(parser.cut_off(), CutOff { sessions: 0, parts: 1 });
     assert_eq!((handshake.incomplete, handshake.is_established), (Some(Incomplete::Oversize), true));
     assert_eq!(handshake.server_certificates.certificates().len(), 2, "the one that fits is read");
 }

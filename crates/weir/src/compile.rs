@@ -41,6 +41,8 @@ pub struct Options {
     pub bpf: bool,
     /// Bounds of the run.
     pub limits: Limits,
+    /// The cycles that each stage takes are counted.
+    pub timed: bool,
 }
 
 /// One question: a filter, and what is wanted of what matches.
@@ -196,6 +198,7 @@ impl Compiler {
         let lowered = lower(stack, &catalog, &questions)
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
+        warnings.list.extend(parts_left_out(&lowered));
         let mut graph = lowered.graph.clone();
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
@@ -226,6 +229,7 @@ impl Compiler {
             program,
             unconditional: lowered.unconditional,
             limits: options.limits,
+            timed: options.timed,
         };
         Ok(Compiled {
             plan: Arc::new(plan),
@@ -253,6 +257,16 @@ fn connection_value(program: &dyn Program) -> Arc<ConnectionValue> {
 
 /// Questions of one program.
 const QUESTIONS_MAX: usize = 62;
+
+/// A packet's record has so many slots.
+fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
+    let message = match lowered.parts_left_out {
+        0 => return None,
+        parts => format!("{parts} parts of what layers show are left out of packets' lines"),
+    };
+    let help = "a line has room for some 60 values; shorten the `show` clauses of the stack";
+    Some(Diagnostic::warning("W0194", message).help(help))
+}
 
 /// Bytes of a stream are handed over as they come: what is known only later can't choose them.
 fn refuse_late_streams(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {

@@ -15,7 +15,7 @@ use weir_engine::counters::Counters;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::plan::{Plan, Want};
 use weir_engine::run::Worker;
-use weir_engine::stage::Stages;
+use weir_engine::stage::{Stage, Stages};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_ir::abi::{Continuation, OUTS_MAX};
 use weir_ir::graph::Table;
@@ -50,7 +50,7 @@ pub enum Item {
 pub struct Outcome {
     /// What became of the packets.
     pub counters: Counters,
-    /// Packets and time per stage, summed over workers.
+    /// What passed each stage, summed over threads.
     pub stages: Stages,
     /// Packets given to each question.
     pub matched: Vec<u64>,
@@ -180,11 +180,11 @@ fn run_one<E>(
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
     let mut worker = Worker::new(Arc::clone(&compiled.plan), collector);
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
     let mut burst = Burst::default();
     let mut number = 0;
     loop {
-        match source.next_burst(&mut burst) {
+        match read(source, &mut burst, &mut outcome.stages) {
             Ok(true) => {
                 if let Some(first) = burst.packets.first() {
                     worker.pass_time(number, first.time.0);
@@ -195,9 +195,7 @@ fn run_one<E>(
             Ok(false) => break,
             Err(error) => outcome.errors.push(error),
         }
-        for (_, question, item) in worker.subscriber().items.drain(..) {
-            each(question, item)?;
-        }
+        put_out(&mut worker.subscriber().items, &mut outcome.stages, each)?;
         if number % 4096 == 0 {
             progress(source);
         }
@@ -205,12 +203,31 @@ fn run_one<E>(
     let mut more = true;
     while more {
         more = worker.finish(number);
-        for (_, question, item) in worker.subscriber().items.drain(..) {
-            each(question, item)?;
-        }
+        put_out(&mut worker.subscriber().items, &mut outcome.stages, each)?;
     }
     gather(&mut outcome, worker);
     Ok(outcome)
+}
+
+fn read(source: &mut dyn Source, burst: &mut Burst, stages: &mut Stages) -> Result<bool, SourceError> {
+    let began = stages.begin();
+    let read = source.next_burst(burst);
+    stages.end(Stage::Read, burst.packets.len(), began);
+    read
+}
+
+/// Hands out what a worker yielded, which is in order.
+fn put_out<E>(
+    items: &mut Yield,
+    stages: &mut Stages,
+    each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
+) -> Result<(), E> {
+    let (began, count) = (stages.begin(), items.len());
+    for (_, question, item) in items.drain(..) {
+        each(question, item)?;
+    }
+    stages.end(Stage::Output, count, began);
+    Ok(())
 }
 
 fn gather(outcome: &mut Outcome, worker: Worker<Collector>) {
@@ -265,7 +282,7 @@ fn run_many<E>(
     each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
     std::thread::scope(|scope| {
         let mut inputs: Vec<SyncSender<Batch>> = vec![];
         let mut outputs: Vec<Receiver<Yield>> = vec![];
@@ -285,9 +302,11 @@ fn run_many<E>(
             let mut shares: Vec<Batch> = vec![vec![]; workers];
             for _ in 0..BATCH_BURSTS {
                 let mut burst = Burst::default();
-                match source.next_burst(&mut burst) {
+                match read(source, &mut burst, &mut outcome.stages) {
                     Ok(true) => {
+                        let (began, packets) = (outcome.stages.begin(), burst.packets.len());
                         split(&mut dispatcher, burst, number, &mut shares);
+                        outcome.stages.end(Stage::Dispatch, packets, began);
                         number += 1;
                     }
                     Ok(false) => {
@@ -303,14 +322,14 @@ fn run_many<E>(
             }
             sent += 1;
             if sent - merged > BATCHES_MAX {
-                merge(&outputs, each)?;
+                merge(&outputs, &mut outcome.stages, each)?;
                 merged += 1;
             }
             progress(source);
         }
         drop(inputs);
         while merged <= sent {
-            merge(&outputs, each)?;
+            merge(&outputs, &mut outcome.stages, each)?;
             merged += 1;
         }
         for thread in threads {
@@ -359,16 +378,21 @@ fn work(
 /// Takes one batch's items of every worker and hands them out in order.
 fn merge<E>(
     outputs: &[Receiver<Yield>],
+    stages: &mut Stages,
     each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut queues: Vec<Yield> = outputs.iter().map(|o| o.recv().unwrap_or_default()).collect();
+    // Waiting for the slowest worker was no work.
+    let (began, count) = (stages.begin(), queues.iter().map(VecDeque::len).sum());
     loop {
         let next = queues.iter().enumerate().filter_map(|(i, q)| q.front().map(|f| (f.0, i))).min();
-        let Some((_, index)) = next else { return Ok(()) };
+        let Some((_, index)) = next else { break };
         if let Some((_, question, item)) = queues[index].pop_front() {
             each(question, item)?;
         }
     }
+    stages.end(Stage::Output, count, began);
+    Ok(())
 }
 
 const _: () = assert!(OUTS_MAX >= 1);

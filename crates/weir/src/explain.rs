@@ -1,5 +1,9 @@
 //! What becomes of a filter, stage by stage, as text.
 
+mod packet;
+
+pub use packet::packet;
+
 use crate::compile::Compiled;
 use std::fmt::Write as _;
 use weir_compile::StackCatalog;
@@ -7,7 +11,7 @@ use weir_compile::trie::{Node, Trie};
 use weir_engine::plan::Want;
 use weir_ir::graph::{Graph, Op, Terminator};
 use weir_ir::interpret::Interpreter;
-use weir_lang::filter::{Catalog, Predicate, Stage};
+use weir_lang::filter::{Catalog, Stage};
 use weir_packet::Burst;
 
 /// Everything at a glance.
@@ -65,71 +69,16 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
     }
 }
 
-/// Where a packet stopped, and why.
-pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number: u64) -> String {
-    let mut text = String::new();
-    let (meta, frame) = (&burst.packets[0], burst.data(0));
-    let interpreter = match Interpreter::new(compiled.lowered.graph.clone()) {
-        Ok(interpreter) => interpreter,
-        Err(error) => return format!("{error}\n"),
-    };
-    line(&mut text, "packet", &format!("{number}, {} of {} bytes", meta.captured_bytes, meta.wire_bytes));
-    line(&mut text, "layers", &layers_of(compiled, burst));
-    for predicate in &compiled.filters[0].predicates {
-        let shown = predicate.display(catalog).to_string();
-        line(
-            &mut text,
-            if shown.is_empty() { "" } else { "predicate" },
-            &verdict(compiled, catalog, predicate, burst),
-        );
+/// A packet's way through the graph as it was lowered, or after the passes: blocks, checks and loads.
+pub fn trace(compiled: &Compiled, burst: &Burst, stage: &str) -> String {
+    let graph = if stage == "opt" { compiled.graph() } else { &compiled.lowered.graph };
+    match Interpreter::new(graph.clone()) {
+        Ok(interpreter) => {
+            let steps = interpreter.trace(&burst.packets[0], burst.data(0));
+            steps.iter().map(|step| format!("{step}\n")).collect()
+        }
+        Err(error) => format!("{error}\n"),
     }
-    for step in interpreter.trace(meta, frame) {
-        let _ = writeln!(text, "  {step}");
-    }
-    text
-}
-
-/// Whether one predicate holds for the packet, by a program of its own.
-fn verdict(compiled: &Compiled, catalog: &StackCatalog, predicate: &Predicate, burst: &Burst) -> String {
-    let shown = predicate.display(catalog).to_string();
-    if catalog.fields()[predicate.field].stage != Stage::Packet {
-        return format!("? {shown}   (known only from the connection or its sessions)");
-    }
-    let filter = weir_lang::filter::compile(&shown, catalog);
-    let Ok(filter) = filter else { return shown };
-    let need = weir_compile::Need { packets: true, ..weir_compile::Need::default() };
-    let question = weir_compile::Question { filter, need };
-    let Ok(mut lowered) = weir_compile::lower(&compiled.stack, catalog, &[question]) else { return shown };
-    // The flows of unfragmented packets are none of this question's business: the passes drop their lookups.
-    weir_ir::passes::optimize(&mut lowered.graph, &weir_ir::passes::Options::default());
-    let Ok(program) = Interpreter::new(lowered.graph) else { return shown };
-    let mut k = weir_ir::abi::Continuation::default();
-    let step = weir_ir::abi::Program::head(&program, &burst.packets[0], burst.data(0), &mut k);
-    match step {
-        weir_ir::abi::Step::Done(_) if k.terms != 0 => format!("✓ {shown}"),
-        weir_ir::abi::Step::Done(Some(reason)) => format!("✗ {shown}   ({})", reason.label()),
-        weir_ir::abi::Step::Done(None) => format!("✗ {shown}"),
-        _ => format!("? {shown}   (known only once its fragments are together)"),
-    }
-}
-
-fn layers_of(compiled: &Compiled, burst: &Burst) -> String {
-    let catalog = StackCatalog::new(&compiled.stack, &[], &[]);
-    let Ok(filter) = weir_lang::filter::compile("", &catalog) else { return String::new() };
-    let need = weir_compile::Need { packets: true, path: true, ..weir_compile::Need::default() };
-    let question = weir_compile::Question { filter, need };
-    let Ok(mut lowered) = weir_compile::lower(&compiled.stack, &catalog, &[question]) else {
-        return String::new();
-    };
-    weir_ir::passes::optimize(&mut lowered.graph, &weir_ir::passes::Options::default());
-    let Ok(program) = Interpreter::new(lowered.graph) else { return String::new() };
-    let mut k = weir_ir::abi::Continuation::default();
-    let step = weir_ir::abi::Program::head(&program, &burst.packets[0], burst.data(0), &mut k);
-    let mut text = crate::Stats::path_name(&compiled.stack, crate::line::path(&k.outs));
-    if let weir_ir::abi::Step::Done(Some(reason)) = step {
-        let _ = write!(text, "   then: {}", reason.doc());
-    }
-    text
 }
 
 /// What each pass did: signed numbers of what it added.

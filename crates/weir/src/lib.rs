@@ -25,7 +25,7 @@ pub use connection::Connection;
 pub use drive::{Item, Outcome, Shape, run};
 #[doc(hidden)]
 pub use fuzz::fuzz_program;
-pub use stats::{Stats, stats_need};
+pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
 pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;
 pub use weir_engine::plan::{Limits, Want};

@@ -54,7 +54,8 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
     line
 }
 
-fn show_value(
+/// One value of a layer, as its type is written.
+pub fn show_value(
     line: &mut String,
     protocol: &weir_lang::model::Protocol,
     part: &ShowPart,

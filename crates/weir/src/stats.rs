@@ -1,15 +1,23 @@
-//! What a capture consists of: packets and bytes per layer, top talkers, timing.
+//! What a capture consists of: packets and bytes per layer, sizes, timing, top talkers.
 
-use crate::line;
+use crate::{Ask, Connection, Item, line};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weir_compile::Need;
+use weir_engine::plan::Want;
 use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Timestamp};
 
-/// What a question for statistics needs of the program.
-pub fn stats_need() -> Need {
+/// What a question for packets and the paths of their layers needs of the program.
+pub fn path_need() -> Need {
     Need { packets: true, path: true, ..Need::default() }
+}
+
+/// The questions whose answers [`Stats`] adds up: packets with their layers, and connections, whose ends
+/// are the talkers.
+pub fn stats_asks(filter: &str) -> [Ask; 2] {
+    let ask = |need, want| Ask { filter: filter.to_string(), need, want };
+    [ask(path_need(), Want::Packets), ask(Need::default(), Want::Connections)]
 }
 
 /// The most hosts that are counted; beyond it, new ones are counted together.
@@ -18,72 +26,167 @@ const HOSTS_MAX: usize = 1 << 20;
 /// The most paths of layers that are told apart; further ones count as the path of no layers.
 const PATHS_MAX: usize = 1 << 14;
 
-/// Statistics of a run.
-#[derive(Debug, Clone, Default)]
-pub struct Stats {
+/// Sizes of packets are counted in the classes of RMON (RFC 2819, `etherStatsPkts64Octets` and on):
+/// the largest of each and its name; what is larger still goes with the last.
+const SIZES: [(u32, &str); 7] = [
+    (63, "0-63"),
+    (64, "64"),
+    (127, "65-127"),
+    (255, "128-255"),
+    (511, "256-511"),
+    (1023, "512-1023"),
+    (1518, "1024-1518"),
+];
+/// The name of the class beyond [`SIZES`].
+const SIZES_BEYOND: &str = "1519-";
+
+/// Packets and their bytes on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Volume {
     /// Packets.
     pub packets: u64,
     /// Bytes on the wire.
-    pub wire_bytes: u64,
+    pub bytes: u64,
+}
+
+impl Volume {
+    fn add(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+}
+
+/// What a host sent and received in connections: packets and bytes of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Talk {
+    /// From it.
+    pub sent: Volume,
+    /// To it.
+    pub received: Volume,
+}
+
+impl Talk {
+    /// Both directions.
+    pub fn both(&self) -> Volume {
+        Volume {
+            packets: self.sent.packets + self.received.packets,
+            bytes: self.sent.bytes + self.received.bytes,
+        }
+    }
+}
+
+/// Statistics of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// All packets.
+    pub all: Volume,
     /// Bytes captured.
     pub captured_bytes: u64,
     /// Time of the earliest packet.
     pub first: Option<Timestamp>,
     /// Time of the latest packet.
     pub last: Option<Timestamp>,
-    /// Packets and wire bytes by whole path of layers.
-    pub paths: HashMap<u128, (u64, u64)>,
-    /// Packets and bytes sent and received per host.
-    pub hosts: HashMap<IpAddr, [u64; 4]>,
-    /// Packets of hosts beyond the bound.
-    pub hosts_beyond: u64,
+    /// The longest time without a packet, nanoseconds, and when it began.
+    pub largest_gap: Option<(u64, Timestamp)>,
+    /// By whole path of layers.
+    pub paths: HashMap<u128, Volume>,
+    /// By size, in the classes of RMON.
+    sizes: [Volume; SIZES.len() + 1],
+    /// By host.
+    pub hosts: HashMap<IpAddr, Talk>,
+    /// Of hosts beyond the bound.
+    pub hosts_beyond: Talk,
 }
 
 impl Stats {
-    /// Counts a packet.
-    pub fn packet(&mut self, packet: &PacketMeta, path: u128) {
-        let bytes = u64::from(packet.wire_bytes);
-        self.packets += 1;
-        self.wire_bytes += bytes;
-        self.captured_bytes += u64::from(packet.captured_bytes);
-        self.first = Some(self.first.map_or(packet.time, |t| t.min(packet.time)));
-        self.last = Some(self.last.map_or(packet.time, |t| t.max(packet.time)));
-        // Hostile nesting makes any number of them.
-        let known = self.paths.len() < PATHS_MAX || self.paths.contains_key(&path);
-        let count = self.paths.entry(if known { path } else { 0 }).or_default();
-        *count = (count.0 + 1, count.1 + bytes);
-    }
-
-    /// Counts a connection's packets and bytes for its hosts.
-    pub fn connection(&mut self, connection: &crate::Connection) {
-        let ends = [(connection.orig_h, 0), (connection.resp_h, 1)];
-        for (host, side) in ends {
-            if self.hosts.len() >= HOSTS_MAX && !self.hosts.contains_key(&host) {
-                self.hosts_beyond += connection.packets[side];
-                continue;
-            }
-            let count = self.hosts.entry(host).or_default();
-            count[0] += connection.packets[side];
-            count[1] += connection.ip_bytes[side];
-            count[2] += connection.packets[1 - side];
-            count[3] += connection.ip_bytes[1 - side];
+    /// Counts what one of the questions of [`stats_asks`] was given.
+    pub fn take(&mut self, item: &Item) {
+        match item {
+            Item::Packet { meta, path, .. } => self.packet(meta, *path),
+            Item::Connection(connection) => self.connection(connection),
+            Item::Session(_) => {}
         }
     }
 
-    /// Packets and wire bytes per layer, from the paths.
-    pub fn by_layer(&self, stack: &Stack) -> Vec<(String, u64, u64)> {
-        let mut layers = vec![(0, 0); stack.layers.len()];
-        for (&path, &(packets, bytes)) in &self.paths {
+    /// Counts a packet.
+    pub fn packet(&mut self, packet: &PacketMeta, path: u128) {
+        let bytes = u64::from(packet.wire_bytes);
+        self.all.add(1, bytes);
+        self.captured_bytes += u64::from(packet.captured_bytes);
+        if let Some(last) = self.last {
+            let gap_ns = packet.time.since_ns(last);
+            if gap_ns > self.largest_gap.map_or(0, |(longest, _)| longest) {
+                self.largest_gap = Some((gap_ns, last));
+            }
+        }
+        self.first = Some(self.first.map_or(packet.time, |t| t.min(packet.time)));
+        self.last = Some(self.last.map_or(packet.time, |t| t.max(packet.time)));
+        let class = SIZES.partition_point(|&(largest, _)| largest < packet.wire_bytes);
+        self.sizes[class].add(1, bytes);
+        // Hostile nesting makes any number of them.
+        let known = self.paths.len() < PATHS_MAX || self.paths.contains_key(&path);
+        self.paths.entry(if known { path } else { 0 }).or_default().add(1, bytes);
+    }
+
+    /// Counts a connection's packets and bytes for its hosts.
+    pub fn connection(&mut self, connection: &Connection) {
+        let (packets, bytes) = (connection.packets, connection.ip_bytes);
+        let direction = |side: usize| Volume { packets: packets[side], bytes: bytes[side] };
+        for (host, side) in [(connection.orig_h, 0), (connection.resp_h, 1)] {
+            self.host(host, direction(side), direction(1 - side));
+        }
+    }
+
+    fn host(&mut self, host: IpAddr, sent: Volume, received: Volume) {
+        let known = self.hosts.len() < HOSTS_MAX || self.hosts.contains_key(&host);
+        let talk = if known { self.hosts.entry(host).or_default() } else { &mut self.hosts_beyond };
+        talk.sent.add(sent.packets, sent.bytes);
+        talk.received.add(received.packets, received.bytes);
+    }
+
+    /// From the earliest packet to the latest, seconds.
+    pub fn duration_s(&self) -> f64 {
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => last.since_ns(first) as f64 / 1e9,
+            _ => 0.0,
+        }
+    }
+
+    /// By layer, from the paths.
+    pub fn by_layer(&self, stack: &Stack) -> Vec<(String, Volume)> {
+        let mut layers = vec![Volume::default(); stack.layers.len()];
+        for (&path, &volume) in &self.paths {
             let mut seen = line::layers(path);
             seen.sort_unstable();
             seen.dedup();
             for layer in seen {
-                let count: &mut (u64, u64) = &mut layers[layer.0 as usize];
-                *count = (count.0 + packets, count.1 + bytes);
+                layers[layer.0 as usize].add(volume.packets, volume.bytes);
             }
         }
         let names = stack.layers.iter().map(|l| l.protocol.filter_name.clone());
-        names.zip(layers).filter(|(_, c)| c.0 > 0).map(|(n, (p, b))| (n, p, b)).collect()
+        names.zip(layers).filter(|(_, volume)| volume.packets > 0).collect()
+    }
+
+    /// By size: the names of the classes are the sizes in them, bytes on the wire.
+    pub fn by_size(&self) -> impl Iterator<Item = (&'static str, Volume)> + '_ {
+        let names = SIZES.iter().map(|&(_, name)| name).chain([SIZES_BEYOND]);
+        names.zip(self.sizes).filter(|(_, volume)| volume.packets > 0)
+    }
+
+    /// The paths with the most bytes.
+    pub fn top_paths(&self, count: usize) -> Vec<(u128, Volume)> {
+        let mut paths: Vec<_> = self.paths.iter().map(|(&path, &volume)| (path, volume)).collect();
+        paths.sort_unstable_by_key(|&(path, volume)| (std::cmp::Reverse(volume.bytes), path));
+        paths.truncate(count);
+        paths
+    }
+
+    /// The hosts with the most bytes, sent and received together.
+    pub fn top_talkers(&self, count: usize) -> Vec<(IpAddr, Talk)> {
+        let mut hosts: Vec<_> = self.hosts.iter().map(|(&host, &talk)| (host, talk)).collect();
+        hosts.sort_unstable_by_key(|&(host, talk)| (std::cmp::Reverse(talk.both().bytes), host));
+        hosts.truncate(count);
+        hosts
     }
 
     /// The path of layers as text: `eth:ip:tcp`.
@@ -97,22 +200,60 @@ impl Stats {
             .collect();
         names.join(":")
     }
+}
 
-    /// Adds another worker's.
-    pub fn merge(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.wire_bytes += other.wire_bytes;
-        self.captured_bytes += other.captured_bytes;
-        self.first = [self.first, other.first].into_iter().flatten().min();
-        self.last = [self.last, other.last].into_iter().flatten().max();
-        for (path, (packets, bytes)) in &other.paths {
-            let count = self.paths.entry(*path).or_default();
-            *count = (count.0 + packets, count.1 + bytes);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn packet(time_ns: i64, wire_bytes: u32) -> PacketMeta {
+        PacketMeta { time: Timestamp(time_ns), wire_bytes, captured_bytes: 40, ..PacketMeta::default() }
+    }
+
+    #[test]
+    fn timing_is_of_the_earliest_and_the_latest() {
+        let mut stats = Stats::default();
+        for time_ns in [5_000, 9_000, 2_000, 10_000, 17_000] {
+            stats.packet(&packet(time_ns, 60), 0);
         }
-        for (host, counts) in &other.hosts {
-            let mine = self.hosts.entry(*host).or_default();
-            mine.iter_mut().zip(counts).for_each(|(m, c)| *m += c);
+        assert_eq!((stats.first, stats.last), (Some(Timestamp(2_000)), Some(Timestamp(17_000))));
+        assert_eq!(stats.largest_gap, Some((7_000, Timestamp(10_000))), "a packet out of order ends no gap");
+        assert_eq!(stats.duration_s(), 15e-6);
+    }
+
+    #[test]
+    fn every_size_has_its_class() {
+        let mut stats = Stats::default();
+        for size in [0, 63, 64, 65, 127, 128, 1518, 1519, 65_535] {
+            stats.packet(&packet(0, size), 0);
         }
-        self.hosts_beyond += other.hosts_beyond;
+        let counts: Vec<_> = stats.by_size().map(|(name, volume)| (name, volume.packets)).collect();
+        let wanted = [("0-63", 2), ("64", 1), ("65-127", 2), ("128-255", 1), ("1024-1518", 1), ("1519-", 2)];
+        assert_eq!(counts, wanted);
+    }
+
+    #[test]
+    fn hosts_beyond_the_bound_are_counted_together() {
+        let mut stats = Stats::default();
+        let one = Volume { packets: 1, bytes: 100 };
+        let host = |n: usize| IpAddr::V4(Ipv4Addr::from(n as u32));
+        for n in 0..HOSTS_MAX + 2 {
+            stats.host(host(n), one, Volume::default());
+        }
+        stats.host(host(7), one, one);
+        assert_eq!(stats.hosts.len(), HOSTS_MAX);
+        assert_eq!(stats.hosts_beyond.both(), Volume { packets: 2, bytes: 200 });
+        let top = Talk { sent: Volume { packets: 2, bytes: 200 }, received: one };
+        assert_eq!(stats.top_talkers(1), [(host(7), top)]);
+    }
+
+    #[test]
+    fn paths_beyond_the_bound_are_counted_together() {
+        let mut stats = Stats::default();
+        for path in 1..=PATHS_MAX as u128 + 2 {
+            stats.packet(&packet(0, 60), path);
+        }
+        assert_eq!(stats.paths[&0].packets, 2);
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::args::{Ask, Output};
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::{input, output, report};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::io::CaptureReader;
 use weir::packet::{Column, Source, Value};
-use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stage, Want};
+use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
 
 /// Bytes of input from which on a progress bar is worth its space.
 const PROGRESS_BYTES_MIN: u64 = 64 << 20;
@@ -17,7 +17,7 @@ const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 /// Workers beyond this many are no use.
 const WORKERS_MAX: usize = 256;
 
-/// A question ready to be run.
+/// A program ready to be run.
 pub struct Question {
     compiler: Compiler,
     /// The program.
@@ -25,26 +25,47 @@ pub struct Question {
     args: Ask,
 }
 
-/// Compiles a question.
-pub fn compile(args: &Ask, need: Need, want: Want) -> Result<Question, Failure> {
+/// How it ran.
+pub struct Ran {
+    /// What became of the packets.
+    pub outcome: Outcome,
+    /// The exit status that this calls for.
+    pub status: ExitCode,
+    /// Blocks that the reader passed over.
+    pub blocks_skipped: u64,
+    /// Interfaces that the reader could not tell apart.
+    pub interfaces_beyond: u64,
+}
+
+/// One question: the filter of the command line, and what is wanted of what it lets through.
+pub fn one(args: &Ask, need: Need, want: Want) -> [weir::Ask; 1] {
+    [weir::Ask { filter: args.filter.clone().unwrap_or_default(), need, want }]
+}
+
+/// Compiles questions into one program.
+pub fn compile<const N: usize>(args: &Ask, asks: [weir::Ask; N]) -> Result<Question, Failure> {
+    if let Some(path) = &args.output.output {
+        output::refuse_input(path, &args.input)?;
+    }
     let compiler = input::compiler(&args.input.program.stack)?;
-    let options = input::options(&args.input.program, Some(&args.input))?;
-    let filter = args.filter.clone().unwrap_or_default();
-    let compiled = compiler.compile(&[weir::Ask { filter, need, want }], &options)?;
+    let mut options = input::options(&args.input.program, Some(&args.input))?;
+    options.timed = args.output.stats;
+    let compiled = compiler.compile(&asks, &options)?;
     if !compiled.warnings.list.is_empty() {
-        eprintln!("{}", compiled.warnings.render(output::stderr_color()));
+        say!("{}", compiled.warnings.render(output::stderr_color()));
     }
     Ok(Question { compiler, compiled, args: args.clone() })
 }
 
 impl Question {
-    /// Runs it over the captures; every item goes to `each`. Faults are reported; the outcome and the
-    /// exit status that they call for.
+    /// Runs it over the captures; every item goes to `each`. Faults are reported.
     pub fn run(
         &self,
         shape: Shape,
         each: &mut dyn FnMut(Item) -> Result<(), Failure>,
-    ) -> Result<(Outcome, ExitCode), Failure> {
+    ) -> Result<Ran, Failure> {
+        // The counter of cycles is calibrated once, and not at the expense of the run's time.
+        let _ = Stages::new(self.args.output.stats);
         let started = Instant::now();
         let mut reader = CaptureReader::open(&self.args.input.read);
         let bar = progress_bar(&reader);
@@ -52,7 +73,7 @@ impl Question {
             &self.compiler,
             &self.compiled,
             &mut reader,
-            &[shape],
+            &vec![shape; self.compiled.filters.len()],
             self.args.input.workers.clamp(1, WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
@@ -60,15 +81,17 @@ impl Question {
         bar.iter().for_each(ProgressBar::finish_and_clear);
         let mut status = ExitCode::SUCCESS;
         for error in &outcome.errors {
-            eprintln!("weir: {error}");
+            say!("weir: {error}");
             status = ExitCode::from(2);
         }
         self.warn_of_links(&reader);
-        warn_of_losses(&outcome);
+        let (blocks_skipped, interfaces_beyond) = (reader.blocks_skipped(), reader.interfaces_beyond());
+        let ran = Ran { outcome, status, blocks_skipped, interfaces_beyond };
+        report::losses(&ran);
         if self.args.output.stats {
-            report(&self.compiled, &outcome, started.elapsed().as_secs_f64());
+            report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());
         }
-        Ok((outcome, status))
+        Ok(ran)
     }
 
     /// Interfaces whose packets the stack can't start from are named, once each.
@@ -80,7 +103,7 @@ impl Question {
             if !known && !named.contains(&interface.link) {
                 named.push(interface.link);
                 let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-                eprintln!(
+                say!(
                     "weir: {file}: {link} is none that the stack `{stack}` starts from: its packets have no layers"
                 );
             }
@@ -99,19 +122,6 @@ fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     Some(ProgressBar::new(total).with_style(style))
 }
 
-/// What a bound cut off is said even without `--stats`.
-fn warn_of_losses(outcome: &Outcome) {
-    let (flows, undecided) = (outcome.counters.flow.flows_refused, outcome.counters.packet.undecided);
-    if flows > 0 {
-        eprintln!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
-    }
-    if undecided > 0 {
-        eprintln!(
-            "weir: {undecided} packets were given up before their connection was known: too many had to wait"
-        );
-    }
-}
-
 /// Rows of one kind: columns, and what hands an item's values to the sink.
 pub fn rows(
     question: &Question,
@@ -124,56 +134,22 @@ pub fn rows(
     }
     let mut sink = output::sink(args)?;
     sink.begin(columns)?;
-    let (_, status) = question.run(Shape::default(), &mut |item| {
+    let ran = question.run(Shape::default(), &mut |item| {
         row(&item, &mut |values| sink.row(values))?;
         Ok(())
     })?;
     sink.end()?;
-    Ok(status)
+    Ok(ran.status)
 }
 
 /// The number of answers alone. Exit status 1 where there is none, as grep's.
 pub fn count(question: &Question, args: &Output) -> Result<ExitCode, Failure> {
     let shape = Shape { count_only: true, ..Shape::default() };
-    let (outcome, status) = question.run(shape, &mut |_| Ok(()))?;
+    let Ran { outcome, status, .. } = question.run(shape, &mut |_| Ok(()))?;
     let matched = outcome.matched.first().copied().unwrap_or(0);
     let mut out = output::writer(args)?;
     writeln!(out, "{matched}")?;
     out.flush()?;
     let clean = outcome.errors.is_empty();
     Ok(if clean && matched == 0 { ExitCode::from(1) } else { status })
-}
-
-/// Counters and stages, to standard error.
-fn report(compiled: &Compiled, outcome: &Outcome, seconds: f64) {
-    let counters = &outcome.counters;
-    let timing = compiled.timing;
-    let micros = |d: std::time::Duration| d.as_secs_f64() * 1e6;
-    eprintln!(
-        "program    {}; parse {:.0} µs, lower {:.0} µs, passes {:.0} µs, code {:.0} µs",
-        if compiled.engine.is_ok() { "native" } else { "interpreter" },
-        micros(timing.parse),
-        micros(timing.lower),
-        micros(timing.optimize),
-        micros(compiled.native.as_ref().map_or(timing.code, |native| native.compile_time()))
-    );
-    let packets = counters.packet.packets.max(1);
-    eprintln!(
-        "run        {seconds:.3} s, {:.2} Mpackets/s, {:.2} Gbit/s",
-        packets as f64 / seconds / 1e6,
-        counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
-    );
-    for (name, stage) in [("head", Stage::Head), ("tail", Stage::Tail)] {
-        let (passed, time) = outcome.stages.of(stage);
-        let each = if passed == 0 { 0.0 } else { time.as_nanos() as f64 / passed as f64 };
-        eprintln!(
-            "{name:<10} {passed} packets ({:.4} %), {:.3} s, {each:.1} ns each",
-            passed as f64 * 100.0 / packets as f64,
-            time.as_secs_f64()
-        );
-    }
-    for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
-        eprintln!("{name:<20} {value}");
-    }
-    eprintln!("{:<20} {}", "table_bytes", outcome.table_bytes);
 }

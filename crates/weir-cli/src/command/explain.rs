@@ -21,14 +21,22 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let ask = weir::Ask { filter: args.filter.clone(), need, want };
     let compiled = compiler.compile(&[ask], &options)?;
     if !compiled.warnings.list.is_empty() {
-        eprintln!("{}", compiled.warnings.render(output::stderr_color()));
+        say!("{}", compiled.warnings.render(output::stderr_color()));
     }
     let catalog = compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {
         (Some(place), _) => {
             let (path, number) = split_place(place)?;
             let burst = find_packet(path, number)?;
-            explain::packet(&compiled, &catalog, &burst, number)
+            match args.stage.as_deref() {
+                None => explain::packet(&compiled, &catalog, &burst, number),
+                Some(stage @ ("ir" | "opt")) => explain::trace(&compiled, &burst, stage),
+                Some(other) => {
+                    return Err(Failure::new(format!(
+                        "no packet goes through the stage `{other}`: --packet goes with --stage ir or opt"
+                    )));
+                }
+            }
         }
         (None, Some(stage)) => explain::stage(&compiled, &catalog, stage),
         (None, None) => explain::overview(&compiled, &catalog),
@@ -62,7 +70,7 @@ fn find_packet(path: &str, number: u64) -> Result<Burst, Failure> {
                     reader.packets()
                 )));
             }
-            Err(error) => eprintln!("weir: {error}"),
+            Err(error) => say!("weir: {error}"),
         }
     }
 }

@@ -10,6 +10,8 @@ mod stats;
 mod streams;
 mod tls;
 
+pub use ask::Ran;
+
 use crate::args::Command;
 use crate::failure::Failure;
 use std::process::ExitCode;

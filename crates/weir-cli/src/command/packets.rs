@@ -3,8 +3,7 @@
 use super::ask;
 use crate::args::Packets;
 use crate::failure::Failure;
-use std::ffi::OsString;
-use std::path::Path;
+use crate::output;
 use std::process::ExitCode;
 use weir::io::CaptureWriter;
 use weir::packet::{Column, Value, ValueType};
@@ -22,30 +21,30 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     let counts = args.ask.output.count;
     let lines = !counts && args.write.is_none();
     let need = Need { packets: true, lines, ..Need::default() };
-    let question = ask::compile(&args.ask, need, Want::Packets)?;
+    let question = ask::compile(&args.ask, ask::one(&args.ask, need, Want::Packets))?;
     if counts {
         return ask::count(&question, &args.ask.output);
     }
     if let Some(path) = &args.write {
-        refuse_input(path, &args.ask.input.read)?;
+        output::refuse_input(path, &args.ask.input)?;
         // Its error names the file.
         let mut writer = CaptureWriter::create(path).map_err(Failure::new)?;
         let shape = Shape { frames: true, ..Shape::default() };
-        let (outcome, status) = question.run(shape, &mut |item| {
+        let ran = question.run(shape, &mut |item| {
             if let Item::Packet { meta, frame, .. } = item {
                 writer.write(&meta, &frame).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
             }
             Ok(())
         })?;
         writer.finish().map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
-        eprintln!("{} packets written to {}", outcome.matched[0], path.display());
-        return Ok(status);
+        say!("{} packets written to {}", ran.outcome.matched[0], path.display());
+        return Ok(ran.status);
     }
-    let mut sink = crate::output::sink(&args.ask.output)?;
+    let mut sink = output::sink(&args.ask.output)?;
     sink.begin(COLUMNS)?;
     let stack = question.compiled.stack.clone();
     let shape = Shape { lines: true, ..Shape::default() };
-    let (_, status) = question.run(shape, &mut |item| {
+    let ran = question.run(shape, &mut |item| {
         if let Item::Packet { meta, path, line, .. } = item {
             sink.row(&[
                 Value::Unsigned(meta.number),
@@ -58,14 +57,5 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         Ok(())
     })?;
     sink.end()?;
-    Ok(status)
-}
-
-/// Writing to a file that is read would destroy it.
-fn refuse_input(output: &Path, inputs: &[OsString]) -> Result<(), Failure> {
-    let Ok(target) = output.canonicalize() else { return Ok(()) };
-    match inputs.iter().any(|input| Path::new(input).canonicalize().is_ok_and(|i| i == target)) {
-        true => Err(Failure::new(format!("{} is read: write to another file", output.display()))),
-        false => Ok(()),
-    }
+    Ok(ran.status)
 }

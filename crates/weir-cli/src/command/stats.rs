@@ -4,74 +4,143 @@ use super::ask;
 use crate::args::Ask;
 use crate::failure::Failure;
 use std::process::ExitCode;
-use weir::packet::{Column, Value, ValueType};
-use weir::{Item, Shape, Stats, Want, stats_need};
+use weir::packet::{Column, Sink, Timestamp, Value, ValueType};
+use weir::{Shape, Stats, Talk, Volume, stats_asks};
 
 const COLUMNS: &[Column] = &[
     Column::new("section", ValueType::Text, "what the row counts"),
     Column::new("name", ValueType::Text, "of what"),
     Column::new("packets", ValueType::Unsigned, "packets"),
-    Column::new("bytes", ValueType::Unsigned, "bytes on the wire"),
-    Column::new("share", ValueType::Text, "share of all bytes"),
+    Column::new("bytes", ValueType::Unsigned, "bytes on the wire; a talker's are those of IP"),
+    Column::new("share", ValueType::Fraction, "share of all bytes, 0 to 1; a drop reason's of all packets"),
+    Column::new("value", ValueType::Fraction, "the number itself, in the unit that ends its name"),
+    Column::new("ts", ValueType::Time, "when it was, or began"),
+    Column::new("sent_bytes", ValueType::Unsigned, "of a talker's bytes, those that it sent"),
+    Column::new("received_bytes", ValueType::Unsigned, "of a talker's bytes, those that it received"),
 ];
 
 /// Paths and hosts listed at most.
 const TOP: usize = 10;
 
+/// A row; what it does not have is absent.
+#[derive(Default)]
+struct Row {
+    volume: Option<Volume>,
+    packets: Option<u64>,
+    share: Option<f64>,
+    value: Option<f64>,
+    time: Option<Timestamp>,
+    talk: Option<Talk>,
+}
+
 pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
-    let question = ask::compile(args, stats_need(), Want::Packets)?;
+    let question = ask::compile(args, stats_asks(args.filter.as_deref().unwrap_or_default()))?;
+    if args.output.count {
+        return ask::count(&question, &args.output);
+    }
+    let mut sink = crate::output::sink(&args.output)?;
     let mut stats = Stats::default();
-    let (outcome, status) = question.run(Shape::default(), &mut |item| {
-        if let Item::Packet { meta, path, .. } = item {
-            stats.packet(&meta, path);
-        }
+    let ran = question.run(Shape::default(), &mut |item| {
+        stats.take(&item);
         Ok(())
     })?;
-    let flows = ask::compile(args, weir::Need::default(), Want::Connections)?;
-    if !args.input.read.iter().any(|p| p.as_os_str() == "-") {
-        flows.run(Shape::default(), &mut |item| {
-            if let Item::Connection(connection) = item {
-                stats.connection(&connection);
-            }
-            Ok(())
-        })?;
-    }
-    let stack = &question.compiled.stack;
-    let mut sink = crate::output::sink(&args.output)?;
     sink.begin(COLUMNS)?;
-    let all = stats.wire_bytes.max(1) as f64;
-    let mut row = |section: &str, name: String, packets: u64, bytes: u64| {
-        let share = format!("{:.2} %", bytes as f64 * 100.0 / all);
-        sink.row(&[
-            Value::Text(section.to_string().into()),
-            Value::Text(name.into()),
-            Value::Unsigned(packets),
-            Value::Unsigned(bytes),
-            Value::Text(share.into()),
-        ])
-    };
-    row("all", "wire".into(), stats.packets, stats.wire_bytes)?;
-    row("all", "captured".into(), stats.packets, stats.captured_bytes)?;
-    if let (Some(first), Some(last)) = (stats.first, stats.last) {
-        let seconds = last.since_ns(first) as f64 / 1e9;
-        row("time", format!("{first} to {last} ({seconds:.6} s)"), stats.packets, stats.wire_bytes)?;
+    let mut table = Table { sink: &mut *sink, wire_bytes: stats.all.bytes };
+    table.totals(&stats)?;
+    table.layers(&stats, &question.compiled.stack)?;
+    for (host, talk) in stats.top_talkers(TOP) {
+        table.talker(&host.to_string(), talk)?;
     }
-    for (name, packets, bytes) in stats.by_layer(stack) {
-        row("layer", name, packets, bytes)?;
+    if stats.hosts_beyond != Talk::default() {
+        table.talker("(hosts beyond the bound)", stats.hosts_beyond)?;
     }
-    let mut paths: Vec<_> = stats.paths.iter().collect();
-    paths.sort_by_key(|(path, count)| (std::cmp::Reverse(count.1), **path));
-    for (path, (packets, bytes)) in paths.into_iter().take(TOP) {
-        row("path", Stats::path_name(stack, *path), *packets, *bytes)?;
+    let counters = &ran.outcome.counters;
+    for (reason, packets) in counters.met.iter() {
+        let share = Some(packets as f64 / counters.packet.packets as f64);
+        table.row("drop", reason.label(), &Row { packets: Some(packets), share, ..Row::default() })?;
     }
-    let mut hosts: Vec<_> = stats.hosts.iter().collect();
-    hosts.sort_by_key(|(host, c)| (std::cmp::Reverse(c[1] + c[3]), **host));
-    for (host, c) in hosts.into_iter().take(TOP) {
-        row("talker", host.to_string(), c[0] + c[2], c[1] + c[3])?;
-    }
-    for (reason, count) in outcome.counters.met.iter() {
-        row("drop", reason.label().to_string(), count, 0)?;
+    let reader = [
+        ("blocks_skipped", ran.blocks_skipped),
+        ("interfaces_beyond", ran.interfaces_beyond),
+        ("faults", ran.outcome.errors.len() as u64),
+    ];
+    for (name, count) in reader {
+        table.row("reader", name, &Row { value: Some(count as f64), ..Row::default() })?;
     }
     sink.end()?;
-    Ok(status)
+    Ok(ran.status)
+}
+
+struct Table<'a> {
+    sink: &'a mut dyn Sink,
+    wire_bytes: u64,
+}
+
+impl Table<'_> {
+    fn totals(&mut self, stats: &Stats) -> Result<(), Failure> {
+        let Volume { packets, bytes } = stats.all;
+        self.volume("all", "wire", stats.all)?;
+        self.volume("all", "captured", Volume { packets, bytes: stats.captured_bytes })?;
+        self.row("time", "first", &Row { time: stats.first, ..Row::default() })?;
+        self.row("time", "last", &Row { time: stats.last, ..Row::default() })?;
+        let seconds = stats.duration_s();
+        // A capture of one moment has no rates.
+        let rate = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
+        let (gap_ns, since) = stats.largest_gap.unzip();
+        let values = [
+            ("duration_s", Some(seconds), None),
+            ("packets_per_s", rate(packets as f64), None),
+            ("bits_per_s", rate(bytes as f64 * 8.0), None),
+            ("largest_gap_s", gap_ns.map(|ns| ns as f64 / 1e9), since),
+        ];
+        for (name, value, time) in values {
+            self.row("time", name, &Row { value, time, ..Row::default() })?;
+        }
+        Ok(())
+    }
+
+    fn layers(&mut self, stats: &Stats, stack: &weir::lang::model::Stack) -> Result<(), Failure> {
+        for (name, volume) in stats.by_size() {
+            self.volume("size", name, volume)?;
+        }
+        for (name, volume) in stats.by_layer(stack) {
+            self.volume("layer", &name, volume)?;
+        }
+        for (path, volume) in stats.top_paths(TOP) {
+            self.volume("path", &Stats::path_name(stack, path), volume)?;
+        }
+        Ok(())
+    }
+
+    fn talker(&mut self, name: &str, talk: Talk) -> Result<(), Failure> {
+        let volume = talk.both();
+        let share = Some(self.share(volume));
+        self.row("talker", name, &Row { volume: Some(volume), share, talk: Some(talk), ..Row::default() })
+    }
+
+    fn volume(&mut self, section: &str, name: &str, volume: Volume) -> Result<(), Failure> {
+        let share = Some(self.share(volume));
+        self.row(section, name, &Row { volume: Some(volume), share, ..Row::default() })
+    }
+
+    fn share(&self, volume: Volume) -> f64 {
+        volume.bytes as f64 / self.wire_bytes.max(1) as f64
+    }
+
+    fn row(&mut self, section: &str, name: &str, row: &Row) -> Result<(), Failure> {
+        let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
+        let fraction = |n: Option<f64>| n.map_or(Value::Absent, Value::Fraction);
+        self.sink.row(&[
+            Value::Text(section.into()),
+            Value::Text(name.into()),
+            number(row.packets.or(row.volume.map(|v| v.packets))),
+            number(row.volume.map(|v| v.bytes)),
+            fraction(row.share),
+            fraction(row.value),
+            row.time.map_or(Value::Absent, Value::Time),
+            number(row.talk.map(|t| t.sent.bytes)),
+            number(row.talk.map(|t| t.received.bytes)),
+        ])?;
+        Ok(())
+    }
 }

@@ -7,6 +7,6 @@ use std::process::ExitCode;
 use weir::{Need, Want};
 
 pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
-    let question = ask::compile(args, Need::default(), Want::Streams)?;
+    let question = ask::compile(args, ask::one(args, Need::default(), Want::Streams))?;
     ask::count(&question, &args.output)
 }

@@ -43,6 +43,8 @@ pub struct Lowered {
     pub tables: Vec<LayerId>,
     /// Bits that every packet fulfils.
     pub unconditional: u64,
+    /// Parts of `show` for which the packet's record has no slot.
+    pub parts_left_out: usize,
 }
 
 /// Lowers `questions` over `stack`.
@@ -58,7 +60,8 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     lower.run();
     let unconditional = lower.trie.nodes[Trie::ROOT].bits.iter().fold(0, |mask, bit| mask | 1 << bit);
     let (trie, outs, tables) = (lower.trie, lower.outs, lower.tables);
-    Ok(Lowered { graph: lower.b.finish(), trie, outs, tables, unconditional })
+    let parts_left_out = lower.parts_left_out;
+    Ok(Lowered { graph: lower.b.finish(), trie, outs, tables, unconditional, parts_left_out })
 }
 
 fn too_many_layers(stack: &Stack) -> Diagnostic {
@@ -117,6 +120,7 @@ struct Lower<'a> {
     seen: Vec<Variable>,
     flow: Option<instance::FlowContext>,
     outs: Vec<OutValue>,
+    parts_left_out: usize,
     tables: Vec<LayerId>,
 }
 
@@ -127,6 +131,7 @@ impl<'a> Lower<'a> {
         let need = questions.iter().fold(Need::default(), |n, q| Need {
             packets: n.packets | q.need.packets,
             lines: n.lines | q.need.lines,
+            places: n.places | q.need.places,
             path: n.path | q.need.path,
             connections: n.connections | q.need.connections,
             service: n.service | q.need.service,
@@ -159,6 +164,7 @@ impl<'a> Lower<'a> {
             seen: vec![],
             flow: None,
             outs: vec![],
+            parts_left_out: 0,
             tables: vec![],
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use weir_ir::abi::OUTS_MAX;
-use weir_ir::graph::{BinaryOp, Op, Out};
+use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, LayerId, ShowPart};
 
 /// Bits of one layer's number in the path (slots 0 and 1: low and high word); the last layer stands lowest,
@@ -20,6 +20,9 @@ pub struct OutValue {
     pub slot: u16,
     /// 128 bits.
     pub wide: bool,
+    /// The slot of where it stands in the packet, where asked for: offset in the upper half, bytes in the
+    /// lower. A field's own bytes; of everything else, the layer's header.
+    pub place: Option<u16>,
 }
 
 impl Lower<'_> {
@@ -39,15 +42,21 @@ impl Lower<'_> {
                     }
                 };
                 let slot = self.b.graph.outs.len();
-                if slot + 1 + usize::from(wide) > OUTS_MAX {
-                    return;
+                let slots = 1 + usize::from(wide) + usize::from(self.need.places);
+                if slot + slots > OUTS_MAX {
+                    self.parts_left_out += 1;
+                    continue;
                 }
                 self.b.graph.outs.push(format!("{}.{part}", layer.protocol.name));
                 if wide {
                     self.b.graph.outs.push(format!("{}.{part}.high", layer.protocol.name));
                 }
+                let place = self.need.places.then_some((slot + slots - 1) as u16);
+                if place.is_some() {
+                    self.b.graph.outs.push(format!("{}.{part}.place", layer.protocol.name));
+                }
                 let (layer, part) = (LayerId(index as u16), part as u16);
-                self.outs.push(OutValue { layer, part, slot: slot as u16, wide });
+                self.outs.push(OutValue { layer, part, slot: slot as u16, wide, place });
             }
         }
     }
@@ -75,6 +84,21 @@ impl Lower<'_> {
                 }
             };
             self.b.push(Op::Store { out: Out(u32::from(out.slot)), value });
+            if let Some(slot) = out.place {
+                let place = self.place_of(id, usize::from(out.part));
+                self.b.push(Op::Store { out: Out(u32::from(slot)), value: place });
+            }
         }
+    }
+
+    fn place_of(&mut self, id: LayerId, part: usize) -> Value {
+        let vars = self.vars(id);
+        let (at, bytes) = match &self.layer(id).protocol.show[part] {
+            ShowPart::Value(Expr::Field(f)) => vars.field_at[f.0 as usize],
+            _ => (vars.start.expect("declared"), vars.header_bytes.expect("declared")),
+        };
+        let (at, bytes, half) = (self.b.read(at), self.b.read(bytes), self.b.int(32));
+        let at = self.b.binary(BinaryOp::Shl, at, half);
+        self.b.binary(BinaryOp::Or, at, bytes)
     }
 }

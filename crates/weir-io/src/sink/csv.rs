@@ -44,6 +44,7 @@ impl Sink for Csv {
                 Value::Absent => {}
                 Value::Bool(v) => push_bool(line, *v),
                 Value::Unsigned(v) => push_number(line, *v),
+                Value::Fraction(v) => push_fraction(line, *v),
                 Value::Time(v) => push_time(line, *v),
                 Value::Interval(ns) => push_seconds(line, *ns),
                 Value::Address(v) => push_address(line, *v),

@@ -64,6 +64,7 @@ fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
         Value::Absent => line.extend_from_slice(b"null"),
         Value::Bool(v) => push_bool(line, *v),
         Value::Unsigned(v) => push_number(line, *v),
+        Value::Fraction(v) => push_fraction(line, *v),
         Value::Time(v) => push_time(line, *v),
         Value::Interval(ns) => push_seconds(line, *ns),
         Value::Address(v) => quoted(line, |line| push_address(line, *v)),

@@ -167,7 +167,10 @@ impl Sink for Table {
                 Shape {
                     width: width_of(&name).max(width),
                     name,
-                    right: matches!(column.value_type, ValueType::Unsigned | ValueType::Interval),
+                    right: matches!(
+                        column.value_type,
+                        ValueType::Unsigned | ValueType::Fraction | ValueType::Interval
+                    ),
                     may_narrow: matches!(
                         column.value_type,
                         ValueType::Text | ValueType::Texts | ValueType::Numbers | ValueType::Bytes
@@ -214,7 +217,7 @@ fn typical_width(value_type: ValueType) -> usize {
         ValueType::Mac => 17,
         ValueType::Ipv4 | ValueType::Address => 15,
         ValueType::Ipv6 | ValueType::Text | ValueType::Texts | ValueType::Bytes => 24,
-        ValueType::Interval => 10,
+        ValueType::Interval | ValueType::Fraction => 10,
         ValueType::Unsigned | ValueType::Numbers => 6,
         ValueType::Bool => 5,
     }
@@ -225,6 +228,7 @@ fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
         Value::Absent => line.push(b'-'),
         Value::Bool(v) => push_bool(line, *v),
         Value::Unsigned(v) => push_number(line, *v),
+        Value::Fraction(v) => push_fraction(line, *v),
         Value::Time(v) => push_date(line, *v),
         Value::Interval(ns) => push_seconds(line, *ns),
         Value::Address(v) => push_address(line, *v),

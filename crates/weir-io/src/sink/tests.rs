@@ -51,6 +51,7 @@ fn every_type() -> (Vec<Column>, Vec<Value<'static>>) {
         ("orig_h", ValueType::Address, Value::Address("10.0.0.1".parse().unwrap())),
         ("resp_h", ValueType::Ipv6, Value::Address("fe80::1".parse().unwrap())),
         ("resp_p", ValueType::Unsigned, Value::Unsigned(443)),
+        ("share", ValueType::Fraction, Value::Fraction(1.0 / 3.0)),
         ("duration", ValueType::Interval, Value::Interval(1_002_003_004)),
         ("local", ValueType::Bool, Value::Bool(true)),
         ("mac", ValueType::Mac, Value::Mac([0, 1, 2, 0xfd, 0xfe, 0xff])),
@@ -72,7 +73,7 @@ fn json_lines_are_zeeks() {
     let got = written(Format::Json, Options::default(), &columns, &[row, absent]);
     let expected = concat!(
         r#"{"ts":1795226401.123456,"orig_h":"10.0.0.1","resp_h":"fe80::1","resp_p":443,"#,
-        r#""duration":1.002003,"local":true,"mac":"00:01:02:fd:fe:ff","host":"x\u001b[31m\u009bé","#,
+        r#""share":0.333333,"duration":1.002003,"local":true,"mac":"00:01:02:fd:fe:ff","host":"x\u001b[31m\u009bé","#,
         r#""raw":"00ab","names":["a,b","c\""],"sizes":[1,20]}"#,
         "\n{}\n"
     );
@@ -94,8 +95,8 @@ fn csv_quotes_what_needs_it() {
     let (columns, row) = every_type();
     let got = written(Format::Csv, Options::default(), &columns, &[row]);
     let expected = concat!(
-        "ts,orig_h,resp_h,resp_p,duration,local,mac,host,none,raw,names,sizes\n",
-        "1795226401.123456,10.0.0.1,fe80::1,443,1.002003,true,00:01:02:fd:fe:ff,",
+        "ts,orig_h,resp_h,resp_p,share,duration,local,mac,host,none,raw,names,sizes\n",
+        "1795226401.123456,10.0.0.1,fe80::1,443,0.333333,1.002003,true,00:01:02:fd:fe:ff,",
         "x\u{1b}[31m\u{9b}é,,00ab,\"a,b,c\"\"\",\"1,20\"\n",
     );
     assert_eq!(got, expected);

@@ -9,6 +9,13 @@ pub(super) fn push_number(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+/// A fraction with six decimals. What is no number (a share of nothing) is 0.
+pub(super) fn push_fraction(line: &mut Vec<u8>, number: f64) {
+    let number = if number.is_finite() { number } else { 0.0 };
+    // Writing into a vector does not fail.
+    let _ = write!(line, "{number:.6}");
+}
+
 /// Seconds with six decimals, rounded towards zero, as Zeek writes times.
 pub(super) fn push_time(line: &mut Vec<u8>, time: Timestamp) {
     if time.0 <= -1_000 {

@@ -125,6 +125,11 @@ impl CaptureReader {
         self.run.blocks_skipped
     }
 
+    /// Interfaces beyond the 65 536 that can be numbered: their packets have the number of the last one.
+    pub fn interfaces_beyond(&self) -> u64 {
+        self.run.interfaces_beyond
+    }
+
     /// Opens an input and tells what it is.
     fn start(&mut self, pending: Pending, burst: &mut Burst) -> Result<OpenFile, Fault> {
         self.window.reset();

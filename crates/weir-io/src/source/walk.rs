@@ -76,20 +76,25 @@ pub(crate) struct Run {
     pub blocks_skipped: u64,
     /// The interfaces met so far.
     pub interfaces: Vec<Interface>,
+    /// Interfaces beyond those that can be numbered.
+    pub interfaces_beyond: u64,
     /// The file being read.
     pub file: Arc<str>,
 }
 
 impl Run {
     /// Takes up an interface and numbers it. A run with more than 65 536 of them gives the last
-    /// number to all further ones: ten thousands of rotated files are no reason to stop.
+    /// number to all further ones and counts them: ten thousands of rotated files are no reason to stop.
     pub fn admit(&mut self, interface: Interface) -> u16 {
         match u16::try_from(self.interfaces.len()) {
             Ok(number) => {
                 self.interfaces.push(interface);
                 number
             }
-            Err(_) => u16::MAX,
+            Err(_) => {
+                self.interfaces_beyond += 1;
+                u16::MAX
+            }
         }
     }
 }
@@ -108,4 +113,28 @@ pub(crate) fn u32_at<const BIG: bool>(bytes: &[u8], at: usize) -> u32 {
     // One load. (Gathered byte by byte it became four, 2026-11.)
     let raw = bytes[at..at + 4].try_into().expect("four bytes");
     if BIG { u32::from_be_bytes(raw) } else { u32::from_le_bytes(raw) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::interface::TimeResolution;
+    use super::*;
+    use weir_packet::LinkType;
+
+    #[test]
+    fn interfaces_that_cannot_be_numbered_are_counted() {
+        let mut run = Run::default();
+        let interface = Interface {
+            file: "a.pcapng".into(),
+            name: String::new(),
+            link: LinkType::ETHERNET,
+            snaplen_bytes: 0,
+            resolution: TimeResolution::MICROSECONDS,
+            fcs_bytes: None,
+        };
+        for number in 0..=u16::MAX {
+            assert_eq!(run.admit(interface.clone()), number);
+        }
+        assert_eq!((run.admit(interface), run.interfaces_beyond), (u16::MAX, 1));
+    }
 }

@@ -2,8 +2,10 @@
 
 use super::Interpreter;
 use super::run::{Record, Tail};
-use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, Ordered, Program, SEQ_ORDERED, Slice, Step};
-use crate::graph::{Block, Event, Sequence, Table, Value};
+use crate::abi::{
+    Continuation, FlowRecord, Host, KEY_WORDS, Ordered, Program, SEQ_ORDERED, SEQ_QUEUED, Slice, Step,
+};
+use crate::graph::{Block, Event, Sequence, SequenceDecl, Table, Value};
 use std::fmt;
 use weir_packet::{DropReason, PacketMeta};
 
@@ -83,39 +85,49 @@ impl fmt::Display for TraceStep {
 
 impl Interpreter {
     /// Follows one packet as if it were the first of all: every lookup finds a new flow with the packet
-    /// the originator's, and all bytes are in order.
+    /// the originator's, and all bytes are in order but for the later fragments of a datagram.
     pub fn trace(&self, packet: &PacketMeta, frame: &[u8]) -> Vec<TraceStep> {
-        let (mut steps, mut k) = (vec![], Continuation::default());
-        let mut step = self.start(packet, Record::Frame(frame), &mut k, Some(&mut steps));
+        self.trace_into(packet, frame, &mut Continuation::default())
+    }
+
+    /// As [`trace`](Self::trace); the packet's record and terms are in `k` when it is done.
+    pub fn trace_into(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Vec<TraceStep> {
+        let mut steps = vec![];
+        let mut step = self.start(packet, Record::Frame(frame), k, Some(&mut steps));
         for id in 0..LOOKUPS_MAX {
             if step != Step::Lookup {
                 break;
             }
             let mut data = vec![0; self.layout().size(Table(k.table))];
             let flow = FlowRecord { id: id as u32, data: &mut data };
-            let tail = Tail { host: &mut FirstPacket, flow };
-            step = self.go_on(packet, frame, tail, [false, true], &mut k, Some(&mut steps));
+            let mut host = FirstPacket { sequences: &self.graph().sequences };
+            let tail = Tail { host: &mut host, flow };
+            step = self.go_on(packet, frame, tail, [false, true], k, Some(&mut steps));
         }
         steps
     }
 }
 
 /// An engine that has seen nothing yet and keeps nothing.
-struct FirstPacket;
+struct FirstPacket<'a> {
+    sequences: &'a [SequenceDecl],
+}
 
-impl Host for FirstPacket {
+impl Host for FirstPacket<'_> {
     fn seq_insert(
         &mut self,
-        _: Sequence,
+        sequence: Sequence,
         _: FlowRecord<'_>,
         _: bool,
-        _: u64,
+        at: u64,
         _: &[u8],
         _: u64,
         _: u64,
         _: &[u64],
     ) -> (u64, u64) {
-        (SEQ_ORDERED, 0)
+        // What starts at 0 (a datagram) is not begun by its later pieces.
+        let is_first = at == 0 || self.sequences[sequence.index()].from_first;
+        (if is_first { SEQ_ORDERED } else { SEQ_QUEUED }, 0)
     }
 
     fn seq_next(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Option<Ordered> {

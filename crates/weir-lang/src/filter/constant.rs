@@ -140,7 +140,7 @@ fn value(domain: Domain, word: &str) -> Result<Literal, Fault> {
             Ok(found) if length <= 8 => Ok(number(found)),
             _ => literal::parse_bytes(word).map(Literal::Bytes),
         },
-        Domain::Text | Domain::Protocol => Err(Fault::Type),
+        Domain::Text | Domain::Fraction | Domain::Protocol => Err(Fault::Type),
     }
 }
 

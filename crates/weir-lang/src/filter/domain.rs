@@ -9,6 +9,8 @@ pub(super) enum Domain {
     /// Numbers up to this one.
     Number(u64),
     Bool,
+    /// There or not, and nothing else.
+    Fraction,
     Time,
     Interval,
     Ipv4,
@@ -31,6 +33,7 @@ impl Domain {
         match field.value_type {
             ValueType::Bool => Domain::Bool,
             ValueType::Unsigned | ValueType::Numbers => Domain::Number(number_max(field.bits)),
+            ValueType::Fraction => Domain::Fraction,
             ValueType::Time => Domain::Time,
             ValueType::Interval => Domain::Interval,
             ValueType::Ipv4 => Domain::Ipv4,
@@ -55,6 +58,7 @@ impl Domain {
         match self {
             Domain::Number(_) => "a number".to_string(),
             Domain::Bool => "a flag".to_string(),
+            Domain::Fraction => "a fraction".to_string(),
             Domain::Time => "a point in time".to_string(),
             Domain::Interval => "a length of time".to_string(),
             Domain::Ipv4 => "an IPv4 address".to_string(),
@@ -82,7 +86,7 @@ impl Domain {
             Domain::Text => "\"example\"",
             Domain::Bytes => "0a:ff",
             Domain::Slice(_) => "0x0a",
-            Domain::Protocol => "",
+            Domain::Fraction | Domain::Protocol => "",
         }
     }
 
@@ -99,7 +103,7 @@ impl Domain {
     pub fn has(self, op: Op) -> bool {
         match op {
             Op::Exists => true,
-            Op::Eq | Op::Ne | Op::In => self != Domain::Protocol,
+            Op::Eq | Op::Ne | Op::In => !matches!(self, Domain::Protocol | Domain::Fraction),
             Op::Lt | Op::Le | Op::Gt | Op::Ge => {
                 self.number_max().is_some() || matches!(self, Domain::Time | Domain::Interval)
             }

@@ -3,6 +3,7 @@
 //! ```text
 //! word    = any run of letters, digits, `_ . : / -`, ending before `..`
 //! quoted  = `"` { char | `\n` `\r` `\t` `\0` `\\` `\"` `\'` `\xHH` | `\` char } `"`  |  `r"` { char } `"`
+//!         | the same between `'`
 //! symbol  = ( ) { } [ ] , .. == = != < <= > >= && || ! ~ & | << >> + * % ^ \
 //! ```
 //!
@@ -124,12 +125,12 @@ impl Lexer<'_, '_> {
     fn token(&mut self, keyword: fn(&str) -> Option<Kind>) -> Option<Kind> {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Some(Kind::End) };
-        if rest.starts_with('"') {
-            return Some(self.quoted(false));
+        if let Some(quote) = quote(first) {
+            return Some(self.quoted(quote, false));
         }
-        if rest.starts_with("r\"") || rest.starts_with("R\"") {
+        if let Some(quote) = rest.strip_prefix(['r', 'R']).and_then(|rest| quote(rest.chars().next()?)) {
             self.at += 1;
-            return Some(self.quoted(true));
+            return Some(self.quoted(quote, true));
         }
         if let Some((symbol, kind)) = symbol(rest) {
             let start = self.at;
@@ -167,10 +168,10 @@ impl Lexer<'_, '_> {
         None
     }
 
-    /// `'text'` and `“text”`: one mistake, and taken for a quoted text.
+    /// `` `text` `` and `“text”`: one mistake, and taken for a quoted text.
     fn foreign_quotes(&mut self, first: char) -> Option<Kind> {
         let closing = match first {
-            '\'' | '`' => first,
+            '`' => first,
             '‘' => '’',
             '“' | '”' => '”',
             _ => return None,
@@ -189,26 +190,26 @@ impl Lexer<'_, '_> {
         Some(Kind::Quoted(value.as_bytes().to_vec()))
     }
 
-    /// A quoted text whose opening quote is next.
-    fn quoted(&mut self, raw: bool) -> Kind {
+    /// A quoted text whose opening quote is next; the same one closes it.
+    fn quoted(&mut self, quote: char, raw: bool) -> Kind {
         let start = self.at;
         self.at += 1;
         let mut value = Vec::new();
         while let Some(char) = self.rest().chars().next() {
             self.at += char.len_utf8();
             match char {
-                '"' => return Kind::Quoted(value),
+                _ if char == quote => return Kind::Quoted(value),
                 '\\' if !raw => self.escape(&mut value),
                 // In a raw text only the quote itself needs a backslash, which stays.
-                '\\' if self.rest().starts_with('"') => {
-                    value.extend_from_slice(b"\\\"");
+                '\\' if self.rest().starts_with(quote) => {
+                    value.extend_from_slice(&[b'\\', quote as u8]);
                     self.at += 1;
                 }
                 _ => value.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
         self.report.error(report::QUOTE, span(start, start + 1), "this text has no end").help =
-            Some("close it with `\"`; inside, a quote is written `\\\"`".to_string());
+            Some(format!("close it with `{quote}`; inside, a quote is written `\\{quote}`"));
         Kind::Quoted(value)
     }
 
@@ -243,6 +244,11 @@ impl Lexer<'_, '_> {
             }
         }
     }
+}
+
+/// A character that begins and ends a text: either one, so that the shell's quoting may take the other.
+fn quote(char: char) -> Option<char> {
+    matches!(char, '"' | '\'').then_some(char)
 }
 
 /// The symbols, longer ones first.
@@ -344,8 +350,16 @@ mod tests {
     }
 
     #[test]
+    fn either_quote_ends_what_it_began() {
+        let (tokens, wrong) = kinds(r#"'a"\'\x41' "it's" r'\d\'"' 'open"#);
+        assert_eq!(wrong, 1, "the last has no end");
+        let texts = [r#"a"'A"#, "it's", r#"\d\'""#, "open"].map(|t| Kind::Quoted(t.as_bytes().to_vec()));
+        assert_eq!(tokens[..4], texts);
+    }
+
+    #[test]
     fn mistakes_are_reported_and_skipped() {
-        assert_eq!(kinds("$ ; 'a'").1, 3);
+        assert_eq!(kinds("$ ; “a”").1, 3);
         assert_eq!(kinds("\"open").1, 1);
         assert_eq!(kinds("a => 3").0[1], Kind::Ge);
     }

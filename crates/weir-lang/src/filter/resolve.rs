@@ -251,6 +251,7 @@ impl Resolver<'_, '_> {
         }
         let what = site.domain.describe();
         let help = match (comparison.op, site.domain) {
+            (_, Domain::Fraction) => format!("ask whether it is there: `{subject}`"),
             (Op::Lt | Op::Le | Op::Gt | Op::Ge, Domain::Ipv4 | Domain::Ipv6 | Domain::Address) => {
                 let range = match site.domain {
                     Domain::Ipv6 => "2001:db8::/32, 2001:db8::1..2001:db8::9",

@@ -113,6 +113,7 @@ impl Certificate {
 pub struct CertificateChain {
     der: Vec<u8>,
     spans: Vec<Range<usize>>,
+    omitted: u64,
     parsed: OnceLock<Vec<Certificate>>,
 }
 
@@ -123,12 +124,17 @@ impl CertificateChain {
         let mut chain = Self::default();
         let mut list = Reader::new(Reader::new(body).vector24().unwrap_or_default());
         while let Some(der) = list.vector24() {
-            if chain.spans.len() == CHAIN_CERTIFICATES_MAX {
-                break;
+            match chain.spans.len() {
+                CHAIN_CERTIFICATES_MAX => chain.omitted += 1,
+                _ => chain.push(der),
             }
-            chain.push(der);
         }
         chain
+    }
+
+    /// Certificates beyond [`CHAIN_CERTIFICATES_MAX`].
+    pub(super) fn omitted(&self) -> u64 {
+        self.omitted
     }
 
     /// A chain of one.
@@ -320,7 +326,8 @@ mod tests {
     fn a_chain_is_bounded() {
         let mut body = vec![0, 1, 0];
         body.extend([0, 0, 1, 7].repeat(64));
-        assert_eq!(CertificateChain::parse(&body).der().len(), CHAIN_CERTIFICATES_MAX);
+        let chain = CertificateChain::parse(&body);
+        assert_eq!((chain.der().len(), chain.omitted()), (CHAIN_CERTIFICATES_MAX, 32));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::record::{
     ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, HEARTBEAT, Piece, Records, SSLV2,
 };
 use super::wire::Reader;
-use crate::{Direction, Progress, Session, SessionParser};
+use crate::{CutOff, Direction, Progress, Session, SessionParser};
 
 /// Bytes of ciphertext that are passed over in wait for the rest of a handshake. A capture of one direction
 /// never shows the other; early data of TLS 1.3 (RFC 8446 §4.2.10) is seldom more than 16 KiB.
@@ -65,6 +65,7 @@ pub struct TlsParser {
     passed_bytes: u64,
     /// Sizes of the hellos that are kept, bytes.
     kept_bytes: usize,
+    cut_off: CutOff,
     is_done: bool,
 }
 
@@ -106,6 +107,10 @@ impl SessionParser for TlsParser {
         sides.sum::<usize>()
             + chains.map(CertificateChain::held_bytes).iter().sum::<usize>()
             + self.kept_bytes
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
     }
 }
 
@@ -179,7 +184,8 @@ impl TlsParser {
 
     fn pass_bytes(&mut self, length_bytes: u64) {
         self.passed_bytes = self.passed_bytes.saturating_add(length_bytes);
-        if self.passed_bytes > PATIENCE_BYTES {
+        if self.passed_bytes > PATIENCE_BYTES && !self.is_done {
+            self.cut_off.sessions += 1;
             self.end(Some(Incomplete::OneSided));
         }
     }
@@ -237,6 +243,7 @@ impl TlsParser {
             Body::Whole(body) => body,
             Body::Unread => &[][..],
             Body::Oversize => {
+                self.cut_off.parts += 1;
                 self.handshake.incomplete.get_or_insert(Incomplete::Oversize);
                 if matches!(message.kind, message::CLIENT_HELLO | message::SERVER_HELLO) {
                     return self.end(Some(Incomplete::Oversize));
@@ -313,6 +320,7 @@ impl TlsParser {
     }
 
     fn take_certificates(&mut self, from: Direction, chain: CertificateChain) {
+        self.cut_off.parts += chain.omitted();
         let kept = if from == self.handshake.client {
             &mut self.handshake.client_certificates
         } else {

@@ -77,8 +77,8 @@ fn text(json: &Json) -> String {
 /// Everything that tshark says of a capture.
 pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen, expect: &Json) {
     let number = |json: &Json| json.as_u64().unwrap_or(0);
-    tally.value(file, "packets", seen.stats.packets, number(&expect["packets"]));
-    tally.value(file, "bytes on the wire", seen.stats.wire_bytes, number(&expect["wire_bytes"]));
+    tally.value(file, "packets", seen.stats.all.packets, number(&expect["packets"]));
+    tally.value(file, "bytes on the wire", seen.stats.all.bytes, number(&expect["wire_bytes"]));
     tally.value(file, "bytes captured", seen.stats.captured_bytes, number(&expect["captured_bytes"]));
     for layer in ["eth", "vlan", "mpls", "arp", "ip", "ipv6", "icmp", "icmpv6", "tcp", "udp"] {
         let theirs = number(&expect["protocol_frames"][layer]);

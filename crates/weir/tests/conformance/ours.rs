@@ -5,7 +5,7 @@ use weir::io::CaptureReader;
 use weir::packet::Value;
 use weir::{
     Ask, Compiled, Compiler, Connection, Item, Limits, Need, Options, Shape, Stats, TLS_COLUMNS, Want,
-    stats_need,
+    path_need,
 };
 
 /// What was found in one capture.
@@ -40,11 +40,11 @@ impl Questions {
         let tls =
             weir::sessions::PROTOCOLS.iter().position(|p| p.name == "tls").expect("it is in the registry");
         let asks = [
-            ask("", stats_need(), Want::Packets),
+            ask("", path_need(), Want::Packets),
             ask("", Need::default(), Want::Connections),
             ask("", Need::default(), Want::Sessions(1 << tls)),
-            ask("ip.flags.mf == 1 or ip.frag_offset > 0", stats_need(), Want::Packets),
-            ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", stats_need(), Want::Packets),
+            ask("ip.flags.mf == 1 or ip.frag_offset > 0", path_need(), Want::Packets),
+            ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", path_need(), Want::Packets),
         ];
         let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
         let compiled =
@@ -67,7 +67,7 @@ impl Questions {
             Err(never) => match never {},
         };
         let count = outcome.counters.packet;
-        assert_eq!(count.packets, seen.stats.packets, "every packet fulfils the empty filter");
+        assert_eq!(count.packets, seen.stats.all.packets, "every packet fulfils the empty filter");
         seen.errors = outcome.errors.iter().map(ToString::to_string).collect();
         seen
     }
@@ -92,7 +92,7 @@ impl Questions {
     /// Packets in which a layer occurs.
     pub fn layer(&self, seen: &Seen, name: &str) -> u64 {
         let layers = seen.stats.by_layer(&self.compiled.stack);
-        layers.iter().find(|l| l.0 == name).map_or(0, |l| l.1)
+        layers.iter().find(|l| l.0 == name).map_or(0, |l| l.1.packets)
     }
 }
 

@@ -69,6 +69,7 @@ fn comparison(random: &mut Random, field: &FieldInfo) -> String {
             1 => format!("{name} == 0"),
             _ => name.clone(),
         },
+        ValueType::Fraction => name.clone(),
         ValueType::Unsigned | ValueType::Numbers => number_comparison(random, name, field.bits),
         ValueType::Time => {
             format!("{name} {} \"2026-01-01 00:00:00\"", random.pick(&["<", ">="]))

@@ -5,7 +5,7 @@ use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpl
 use weir::{Compiler, Counters, Engine, Limits, Options, Want};
 use weir_ir::testing::Random;
 
-const FLOWS_MAX: usize = 64;
+pub const FLOWS_MAX: usize = 64;
 /// Address space of a table of so few flows.
 const TABLE_BYTES_MAX: usize = 20 << 20;
 
@@ -87,7 +87,8 @@ fn lie(random: &mut Random) -> Packet {
     packet
 }
 
-fn attack(random: &mut Random, packets: usize) -> Vec<Packet> {
+/// Harm of all kinds, in runs of one kind each.
+pub fn attack(random: &mut Random, packets: usize) -> Vec<Packet> {
     let kinds: [fn(&mut Random) -> Packet; 8] =
         [flood, nest, fragment, hole, promise, lie, frames::any, |random| {
             Packet::ethernet(noise(random, 200))

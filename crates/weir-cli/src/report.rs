@@ -1,0 +1,70 @@
+//! What is said of a run when it is over, on standard error: losses always, all counters and stages with
+//! `--stats`.
+
+use crate::command::Ran;
+use weir::{Compiled, Outcome, Stage};
+
+/// What a bound cut off is said even without `--stats`.
+pub fn losses(ran: &Ran) {
+    let counters = &ran.outcome.counters;
+    let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
+    if flows > 0 {
+        say!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
+    }
+    if undecided > 0 {
+        say!(
+            "weir: {undecided} packets were given up before their connection was known: too many had to wait"
+        );
+    }
+    if ran.interfaces_beyond > 0 {
+        let beyond = ran.interfaces_beyond;
+        say!("weir: {beyond} interfaces too many to be told apart: their packets count as the last one's");
+    }
+}
+
+/// Program, run, stages, and all counters that are not 0.
+pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
+    let counters = &ran.outcome.counters;
+    let timing = compiled.timing;
+    let micros = |d: std::time::Duration| d.as_secs_f64() * 1e6;
+    say!(
+        "program    {}; parse {:.0} µs, lower {:.0} µs, passes {:.0} µs, code {:.0} µs",
+        if compiled.engine.is_ok() { "native" } else { "interpreter" },
+        micros(timing.parse),
+        micros(timing.lower),
+        micros(timing.optimize),
+        micros(compiled.native.as_ref().map_or(timing.code, |native| native.compile_time()))
+    );
+    say!(
+        "run        {seconds:.3} s, {:.2} Mpackets/s, {:.2} Gbit/s",
+        counters.packet.packets as f64 / seconds / 1e6,
+        counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
+    );
+    stages(&ran.outcome);
+    for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
+        say!("{name:<20} {value}");
+    }
+    let others = [
+        ("blocks_skipped", ran.blocks_skipped),
+        ("interfaces_beyond", ran.interfaces_beyond),
+        ("table_bytes", ran.outcome.table_bytes),
+    ];
+    for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {
+        say!("{name:<20} {value}");
+    }
+}
+
+/// A line per stage that something passed, or that took its time in vain.
+fn stages(outcome: &Outcome) {
+    let stages = &outcome.stages;
+    let all = stages.cycles().max(1) as f64;
+    for (stage, name, what) in Stage::ALL {
+        let (count, cycles) = stages.of(stage);
+        if (count, cycles) == (0, 0) {
+            continue;
+        }
+        let each = cycles as f64 / count.max(1) as f64;
+        let share = cycles as f64 * 100.0 / all;
+        say!("{name:<10} {count} {what}, {cycles} {}, {share:.1} %, {each:.1} each", stages.unit());
+    }
+}
