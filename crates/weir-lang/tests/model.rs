@@ -127,6 +127,17 @@ fn states_transitions_and_timeouts_of_tcp() {
 }
 
 #[test]
+fn variables_know_what_they_hold_at_first() {
+    let x = protocol(
+        "header { a: u16  b: u16 } let sum = a + b instance (a) <-> (b)
+         each side { window: u16 = max \"unscaled\"  none: u8 } vars { first: u32 = sum + 1 } timeout 1m",
+    );
+    assert!(matches!(x.vars[0].first, Some(Expr::Number(0xffff))));
+    assert!(x.vars[1].first.is_none());
+    assert!(matches!(x.vars[2].first, Some(Expr::Binary(BinaryOp::Add, ..))));
+}
+
+#[test]
 fn the_start_comes_first_wherever_it_is_written() {
     let x = protocol(
         "header { a: u8 } instance (a) states { end: accept  begin: start } on go: begin -> end timeout 500ms",

@@ -76,7 +76,7 @@ pub enum ClauseKind {
         /// `each side`.
         each_side: bool,
         /// The variables.
-        vars: Vec<(Name, Type)>,
+        vars: Vec<Var>,
     },
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
@@ -176,6 +176,17 @@ pub struct Type {
     pub name: Name,
     /// What stands in brackets after `bytes`.
     pub length: Option<Box<Expr>>,
+}
+
+/// A variable: `NAME: TYPE = EXPR`
+#[derive(Debug, Clone)]
+pub struct Var {
+    /// Its name.
+    pub name: Name,
+    /// Its type.
+    pub ty: Type,
+    /// What it holds at first.
+    pub first: Option<Expr>,
 }
 
 /// `let NAME = EXPR "…"`

@@ -8,7 +8,7 @@
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
 //!           | "instance" key ["<->" key] ["when" expr]        key = "(" expr { "," expr } ")"
-//!           | ("each" "side" | "vars") "{" { NAME ":" type [TEXT] } "}"
+//!           | ("each" "side" | "vars") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
 //!           | "prepare" block                                 block = "{" { stmt } "}"
 //!           | "sequence" "at" expr "of" "payload" { "spanning" expr | "window" expr ".." expr | "from" ("first" | 0) }
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
