@@ -2,6 +2,7 @@
 //!
 //! * [`run`]: the data path on one screen. `flows`, `host` and `decide` are what it calls.
 //! * [`plan`]: what a run is to do.  [`subscriber`]: who is given what was asked for.
+//! * [`hold`]: packets that wait for their connection's verdict.
 //! * [`flow`]: a flow as subscribers see it.
 //! * [`table`]: flows by key; entries that never move, buckets of one cache line.
 //! * [`timer`]: when flows end for want of packets.
@@ -15,7 +16,7 @@ pub mod counters;
 mod decide;
 pub mod flow;
 mod flows;
-mod hold;
+pub mod hold;
 mod host;
 pub mod plan;
 pub mod run;

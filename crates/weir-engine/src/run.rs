@@ -152,9 +152,9 @@ impl<S: Subscriber> Worker<S> {
             return;
         }
         let flow = found.and_then(|f| self.flows.verdict(f));
-        let (k, counters) = (&mut self.continuations[index], &mut self.counters);
+        let k = &mut self.continuations[index];
         let view = PacketView { meta: packet, frame, terms, outs: &k.outs };
-        self.decider.packet(order, &view, flow, counters);
+        self.decider.packet(order, &view, flow);
         k.buffers.clear();
     }
 
@@ -207,11 +207,7 @@ impl<S: Subscriber> Worker<S> {
             self.ending.reverse();
         }
         for _ in 0..ENDING_FLOWS {
-            let Some((table, id)) = self.ending.pop() else {
-                let order = Order { burst, phase: 3, ..Order::default() };
-                self.decider.finish(order, &mut self.counters);
-                return false;
-            };
+            let Some((table, id)) = self.ending.pop() else { return false };
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 2, at: flow as i64, flow };
             self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);

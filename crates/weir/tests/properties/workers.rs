@@ -3,7 +3,7 @@
 use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
 use crate::frames;
 use crate::traffic::{Network, conversation};
-use weir::{Compiler, Options, Want};
+use weir::{Compiler, Counters, Limits, Options, Want};
 use weir_ir::testing::Random;
 
 /// Many flows, mixed. No tunnels: both directions of what is in them may be in tunnels of different
@@ -30,9 +30,14 @@ fn capture(random: &mut Random) -> Vec<Packet> {
 }
 
 fn hold(name: &str, packets: &[Packet], filters: &[(&str, Want)]) {
+    hold_within(Limits::default(), name, packets, filters);
+}
+
+/// The counters of the run.
+fn hold_within(limits: Limits, name: &str, packets: &[Packet], filters: &[(&str, Want)]) -> Counters {
     let compiler = Compiler::default();
     let asks: Vec<_> = filters.iter().map(|(filter, want)| ask(filter, *want)).collect();
-    let compiled = compile(&compiler, &asks, &Options::default());
+    let compiled = compile(&compiler, &asks, &Options { limits, ..Options::default() });
     let (expected, one) = rows(&compiler, &compiled, packets, 1);
     assert!(!expected.is_empty(), "{name}: something is found");
     for workers in [2, 3, 5] {
@@ -49,6 +54,7 @@ fn hold(name: &str, packets: &[Packet], filters: &[(&str, Want)]) {
         assert_eq!(one.counters.packet, many.counters.packet, "{name}, {workers} workers");
         assert_eq!(one.counters.drops, many.counters.drops, "{name}, {workers} workers");
     }
+    one.counters
 }
 
 #[test]
@@ -67,9 +73,45 @@ fn nor_do_the_shipped_capture_s_rows() {
     hold("shipped", &packets, &[("", Want::Connections), ("", ALL_SESSIONS)]);
 }
 
+/// Questions whose packets wait for their connections or sessions, some together with others.
+const WAITING: &[&[(&str, Want)]] = &[
+    &[("tls.sni contains \"example\" or udp", Want::Packets)],
+    &[("conn.orig_pkts > 8", Want::Packets)],
+    &[("not tls", Want::Packets), ("conn.resp_pkts > 2 or icmp", Want::Packets)],
+    &[("conn.orig_bytes > 100 and tls", ALL_SESSIONS), ("conn.history contains \"F\"", Want::Packets)],
+    &[("tls.sni matches \"com$\"", Want::Packets), ("", Want::Connections), ("ip", Want::Packets)],
+];
+
 #[test]
 fn nor_do_packets_that_wait_for_their_connection() {
+    let shipped = read_capture(FIRST_LIGHT);
+    for questions in WAITING {
+        hold("shipped", &shipped, questions);
+    }
+    for seed in seeds(0..6) {
+        let mut random = Random::new(seed);
+        // Random traffic, with some of the shipped in between.
+        let start = random.below(shipped.len() as u64 - 200) as usize;
+        let mut packets = capture(&mut random);
+        for (n, packet) in shipped[start..start + 200].iter().enumerate() {
+            packets.insert((n * 2).min(packets.len()), packet.clone());
+        }
+        frames::give_times(&mut random, &mut packets);
+        for questions in WAITING {
+            hold(&format!("seed {seed}"), &packets, questions);
+        }
+    }
+}
+
+#[test]
+fn nor_does_what_is_given_up_at_a_bound() {
     let packets = read_capture(FIRST_LIGHT);
-    hold("shipped", &packets, &[("tls.sni contains \"example\" or udp", Want::Packets)]);
-    hold("shipped", &packets, &[("conn.orig_pkts > 8", Want::Packets)]);
+    let few = Limits { held_packets_max: 40, ..Limits::default() };
+    let small = Limits { held_bytes_max: 10_000, ..Limits::default() };
+    for limits in [few, small] {
+        for questions in WAITING {
+            let counters = hold_within(limits, "shipped", &packets, questions);
+            assert!(counters.packet.undecided > 0, "{questions:?}: the bound is reached");
+        }
+    }
 }
