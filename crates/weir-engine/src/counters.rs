@@ -88,6 +88,16 @@ pub struct Counters {
     pub flow: FlowCounters,
     /// Of sequences.
     pub sequence: SequenceCounters,
+    /// Of the clock.
+    pub clock: ClockCounters,
+}
+
+counters! {
+    /// Of the clock.
+    ClockCounters {
+        packets_ahead, "Packets more than an hour ahead of the next: no time passed by them.";
+        clock_set_back, "Times that the clock was set back: thousands of packets in a row lay more than an hour behind.";
+    }
 }
 
 /// Two sides of an account that differ.
@@ -109,12 +119,18 @@ impl Counters {
         self.met.merge(&other.met);
         self.flow.merge(&other.flow);
         self.sequence.merge(&other.sequence);
+        self.clock.merge(&other.clock);
     }
 
     /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + '_ {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
-        self.packet.iter().chain(drops).chain(self.flow.iter()).chain(self.sequence.iter())
+        self.packet
+            .iter()
+            .chain(drops)
+            .chain(self.flow.iter())
+            .chain(self.sequence.iter())
+            .chain(self.clock.iter())
     }
 
     /// Whether every packet and flow is accounted for, where `live` flows have not ended.

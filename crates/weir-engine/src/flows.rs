@@ -337,7 +337,10 @@ impl Flows {
                     return None;
                 }
                 let (header, data) = flows.entry(id);
-                Some(header.last_time.saturating_add(timeouts.ns(data)))
+                let timeout_ns = timeouts.ns(data);
+                // As when its next packet comes: what lies too far ahead is as over as what lies behind.
+                let is_ahead = header.last_time.saturating_sub(now) > timeout_ns;
+                Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
             };
             self.expired.clear();
             state.wheel.advance(now, deadline_of, &mut self.expired);

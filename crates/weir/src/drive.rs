@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use weir_compile::Need;
+use weir_engine::clock::Clock;
 use weir_engine::counters::Counters;
 use weir_engine::plan::{Plan, Want};
 use weir_engine::run::Worker;
@@ -93,14 +94,14 @@ fn run_one<E>(
     let mut worker = Worker::new(Arc::clone(&compiled.plan), collector);
     let mut outcome = Outcome::default();
     let mut burst = Burst::default();
+    let mut clock = Clock::default();
     let mut number = 0;
     loop {
         match source.next_burst(&mut burst) {
             Ok(true) => {
-                if let Some(first) = burst.packets.first() {
-                    worker.pass_time(number, first.time.0);
-                }
+                worker.pass_time(number, clock.now());
                 worker.take(&burst, number);
+                burst.packets.iter().for_each(|packet| clock.tick(packet.time.0));
                 number += 1;
             }
             Ok(false) => break,
@@ -117,6 +118,7 @@ fn run_one<E>(
         merger.take_all(&mut worker.subscriber().yielded)?;
     }
     gather(&mut outcome, worker);
+    outcome.counters.clock.merge(clock.counters());
     Ok(outcome)
 }
 
@@ -182,6 +184,7 @@ fn run_many<E>(
             inputs.push(to_worker);
             outputs.push(from_worker);
         }
+        let mut clock = Clock::default();
         let mut number = 0;
         let (mut sent, mut merged) = (0, 0);
         let mut more = true;
@@ -191,7 +194,8 @@ fn run_many<E>(
                 let mut burst = Burst::default();
                 match source.next_burst(&mut burst) {
                     Ok(true) => {
-                        split(&mut dispatcher, burst, number, &mut shares);
+                        split(&mut dispatcher, &burst, number, clock.now(), &mut shares);
+                        burst.packets.iter().for_each(|packet| clock.tick(packet.time.0));
                         number += 1;
                     }
                     Ok(false) => {
@@ -223,13 +227,13 @@ fn run_many<E>(
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
+        outcome.counters.clock.merge(clock.counters());
         Ok(outcome)
     })
 }
 
 /// Gives every worker its packets of a burst. All of them learn its time.
-fn split(dispatcher: &mut Dispatcher, burst: Burst, number: u64, shares: &mut [Batch]) {
-    let Some(time) = burst.packets.first().map(|p| p.time.0) else { return };
+fn split(dispatcher: &mut Dispatcher, burst: &Burst, number: u64, time: i64, shares: &mut [Batch]) {
     let mut parts: Vec<Vec<PacketMeta>> = vec![vec![]; shares.len()];
     for (index, packet) in burst.packets.iter().enumerate() {
         parts[dispatcher.worker_of(packet, burst.data(index), shares.len())].push(*packet);

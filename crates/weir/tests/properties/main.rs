@@ -5,11 +5,13 @@
 //! * `libpcap`: ours ≡ libpcap's, on what both can be asked.
 //! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
 //! * `workers`: the same items in the same order, whatever the number of workers.
+//! * `clock`: wrong times of packets.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
 //! * `corpus`: what fuzzers start from, replayed.  `shipped`: what we know of the capture that we ship.
 //!
 //! What they share: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs.
 
+mod clock;
 mod corpus;
 mod drive;
 mod engines;

@@ -26,6 +26,9 @@ fn capture(random: &mut Random) -> Vec<Packet> {
         }
     }
     frames::give_times(random, &mut list);
+    // One time is wrong.
+    let at = random.below(list.len() as u64) as usize;
+    list[at].time_ns = random.pick(&[0, i64::MAX, list[at].time_ns + 1_000_000_000_000]);
     list
 }
 
