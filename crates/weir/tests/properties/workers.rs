@@ -2,12 +2,12 @@
 
 use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
 use crate::frames;
-use crate::traffic::{Network, conversation};
+use crate::traffic::{Network, conversation, mix};
 use weir::{Compiler, Counters, Limits, Options, Want};
 use weir_ir::testing::Random;
 
 /// Many flows, mixed. No tunnels: both directions of what is in them may be in tunnels of different
-/// ends, whose packets go to different workers.
+/// ends, whose packets go to different workers (ARCHITECTURE, warts).
 fn capture(random: &mut Random) -> Vec<Packet> {
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: true };
     let mut list = vec![];
@@ -67,6 +67,40 @@ fn packets_and_connections_do_not_depend_on_the_workers() {
         let name = format!("seed {seed}");
         hold(&name, &packets, &[("", Want::Packets), ("", Want::Connections)]);
         hold(&name, &packets, &[("tcp or udp", Want::Connections)]);
+    }
+}
+
+/// The packet in a tunnel between two routers, in fragments if it is long.
+fn tunnelled(packet: &Packet, id: u16, bytes_max: usize) -> Vec<Packet> {
+    let (etype, inner) = (&packet.bytes[12..14], &packet.bytes[14..]);
+    let (protocol, towards) =
+        if etype == [0x86, 0xdd] { (41, inner[23] == 0x10) } else { (4, inner[15] == 1) };
+    let ends = [[192, 0, 2, 1], [192, 0, 2, 2]];
+    let ends = if towards { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+    let pieces: Vec<&[u8]> = inner.chunks(bytes_max).collect();
+    let last = pieces.len() - 1;
+    let fragment = |(n, bytes): (usize, &&[u8])| {
+        let place = (n * bytes_max / 8) as u16 | if n < last { 0x2000 } else { 0 };
+        let outer = frames::ipv4(ends, protocol, id, place, &[], bytes);
+        Packet::ethernet(frames::ethernet(0x0800, &outer))
+    };
+    pieces.iter().enumerate().map(fragment).collect()
+}
+
+#[test]
+fn nor_do_connections_in_tunnels_that_fragment() {
+    let network = Network { repeats: true, loses: true, reorders: true, fragments: false, cuts: false };
+    for seed in seeds(0..12) {
+        let mut random = Random::new(seed);
+        let talks: Vec<_> = (0..5).map(|n| conversation(&mut random, (50_000 + n, 443), network)).collect();
+        let plain = mix(&mut random, &talks);
+        let mut packets = vec![];
+        for (n, packet) in plain.iter().enumerate() {
+            packets.extend(tunnelled(packet, n as u16, 400));
+        }
+        frames::give_times(&mut random, &mut packets);
+        assert!(packets.len() > plain.len(), "some come in fragments");
+        hold(&format!("seed {seed}"), &packets, &[("tcp", Want::Packets), ("", Want::Connections)]);
     }
 }
 
