@@ -3,6 +3,7 @@
 
 mod engine;
 mod frames;
+mod window;
 
 use engine::run;
 use frames::Frames;
