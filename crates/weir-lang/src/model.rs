@@ -70,6 +70,8 @@ pub enum HeaderItem {
     Field(FieldId),
     /// A field at the cursor that does not move it (`peek`).
     Peek(FieldId),
+    /// A group as one number: a field over the items that follow, which lie in no more than eight bytes.
+    Whole(FieldId),
     /// Bits that have no name.
     Skip {
         /// How many.

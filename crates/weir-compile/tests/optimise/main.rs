@@ -31,6 +31,7 @@ const FILTERS: &[&str] = &[
     "vlan.id == 7 and ip",
     "eth.src == 02:00:00:00:00:01",
     "tcp.flags.syn == 1 and tcp.flags.ack == 0",
+    "tcp.flags == 0x12 or ip.flags & 2",
     "tcp.options.mss.value == 1460",
     "tcp.srcport in { 80, 443, 8000..8100 } and ip.dst == 10.0.0.2",
     "icmp or icmpv6",

@@ -475,6 +475,9 @@ impl Checker<'_> {
             if fields.iter().all(flag) {
                 return ShowPart::Flags(fields.clone());
             }
+            if let Some(Symbol::Field(whole)) = self.scope.find(name) {
+                return ShowPart::Value(Expr::Field(whole));
+            }
             let message = format!("`{name}` is not a group of flags");
             self.error(
                 codes::TYPE,

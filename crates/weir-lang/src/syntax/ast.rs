@@ -112,6 +112,8 @@ pub enum HeaderItem {
         name: Name,
         /// The fields.
         items: Vec<HeaderItem>,
+        /// What they are together.
+        doc: String,
     },
     /// `if EXPR { … } else { … }`
     If {

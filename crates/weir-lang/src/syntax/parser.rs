@@ -19,7 +19,7 @@
 //! column    = "assemble" | [NAME "="] expr
 //! item      = ["peek"] NAME ["as" NAME] ":" type ["=" N | "where" OP N] [TEXT]
 //!           | "_" ":" type
-//!           | NAME "{" { item } "}"                           a group: prefixes its fields' names
+//!           | NAME "{" { item } "}" [TEXT]                    a group: prefixes its fields' names
 //!           | "if" expr "{" { item } "}" ["else" ("{" { item } "}" | if)]
 //!           | NAME ":" "run" [type] "{" { tagged } "}" "until" expr
 //! tagged    = NAME ["as" NAME] "=" (N | "_") ["stop"] ["{" { item } "}"]
