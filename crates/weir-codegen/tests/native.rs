@@ -396,7 +396,13 @@ fn a_loop_ends_by_itself_or_when_its_fuel_is_spent() {
 
 fn table(b: &mut Builder) -> Table {
     let name = "tcp".to_owned();
-    b.graph.tables.push(TableDecl { name, two_sided: true, observed: true, delivers: true });
+    b.graph.tables.push(TableDecl {
+        name,
+        two_sided: true,
+        observed: true,
+        delivers: true,
+        timeout_ms: None,
+    });
     Table(b.graph.tables.len() as u32 - 1)
 }
 

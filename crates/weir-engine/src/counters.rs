@@ -4,7 +4,7 @@
 //! joined, and the meaning. The names are those that `--stats` prints. Why packets were dropped stands in
 //! [`Drops`], whose table is in `weir-packet`.
 
-use weir_packet::Drops;
+use weir_packet::{DropReason, Drops};
 
 macro_rules! counters {
     ($(#[$meta:meta])* $group:ident { $($name:ident, $text:literal;)* }) => {
@@ -90,6 +90,17 @@ counters! {
     }
 }
 
+/// What becomes of a packet in the accounts: each one is counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Account {
+    /// Some question was given it, or its connection.
+    Delivered,
+    /// It was followed to its end, and nobody was given it.
+    Filtered,
+    /// It could not be followed to its end, and nobody was given it.
+    Dropped(DropReason),
+}
+
 /// All counters of a worker, or of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -105,6 +116,16 @@ pub struct Counters {
     pub sequence: SequenceCounters,
     /// Of sessions.
     pub session: SessionCounters,
+    /// Of the clock.
+    pub clock: ClockCounters,
+}
+
+counters! {
+    /// Of the clock.
+    ClockCounters {
+        packets_ahead, "Packets more than an hour ahead of the next: no time passed by them.";
+        clock_set_back, "Times that the clock was set back: thousands of packets in a row lay more than an hour behind.";
+    }
 }
 
 /// Two sides of an account that differ.
@@ -119,6 +140,15 @@ pub struct Imbalance {
 }
 
 impl Counters {
+    /// Counts a packet that is decided.
+    pub fn account(&mut self, account: Account) {
+        match account {
+            Account::Delivered => self.packet.delivered += 1,
+            Account::Filtered => self.packet.filtered += 1,
+            Account::Dropped(reason) => self.drops.count(reason),
+        }
+    }
+
     /// Adds another worker's counters to these.
     pub fn merge(&mut self, other: &Self) {
         self.packet.merge(&other.packet);
@@ -127,13 +157,14 @@ impl Counters {
         self.flow.merge(&other.flow);
         self.sequence.merge(&other.sequence);
         self.session.merge(&other.session);
+        self.clock.merge(&other.clock);
     }
 
     /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + '_ {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
         let flows = self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter());
-        self.packet.iter().chain(drops).chain(flows)
+        self.packet.iter().chain(drops).chain(flows).chain(self.clock.iter())
     }
 
     /// Whether every packet and flow is accounted for, where `live` flows have not ended and no packet waits.
@@ -158,7 +189,6 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_packet::DropReason;
 
     fn balanced() -> Counters {
         let mut drops = Drops::default();

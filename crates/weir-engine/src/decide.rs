@@ -1,20 +1,16 @@
 //! What becomes of packets, sessions and connections: the program's terms, and what remained to be
 //! asked of connection and session, against the questions.
 
-use crate::counters::Counters;
+use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
-use crate::hold::{Account, Held, HoldQueue, Verdict};
-use crate::plan::{Plan, Residual, ResidualField, Want};
+use crate::plan::{Plan, Residual, ResidualField, SESSIONS_OVER, Want};
 use crate::stage::Stages;
-use crate::subscriber::{Order, Subscriber};
-use std::collections::{HashMap, VecDeque};
+use crate::subscriber::{Order, Settled, Subscriber, Undecided};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, OUTS_MAX};
 use weir_packet::{PacketMeta, Value};
 use weir_sessions::{Direction, Session};
-
-/// Bit of a flow's verdict word that no residue uses: its sessions are over.
-const SESSIONS_OVER: u64 = 1 << 63;
 
 /// A packet and what the program made of it.
 #[derive(Clone, Copy)]
@@ -29,13 +25,12 @@ pub(crate) struct PacketView<'a> {
     pub otherwise: Account,
 }
 
-/// Names a flow of the run.
-pub(crate) type FlowKey = (u32, u32);
+pub(crate) use crate::subscriber::FlowKey;
 
 /// Sessions held until their connection's record is complete: question bit and session.
 type HeldSessions = Vec<(usize, usize, Box<dyn Session>)>;
 
-/// Hands to subscribers what is decided, and holds what is not.
+/// Hands to subscribers what is decided, and tells them of packets that are not.
 pub(crate) struct Decider<S> {
     pub plan: Arc<Plan>,
     pub subscriber: S,
@@ -43,9 +38,8 @@ pub(crate) struct Decider<S> {
     pub stages: Stages,
     /// What became of packets.
     pub counters: Counters,
-    hold: HoldQueue,
-    /// Places of held packets, by flow.
-    waiting: HashMap<FlowKey, VecDeque<u64>>,
+    /// Flows with undecided packets.
+    waiting: HashSet<FlowKey>,
     sessions: HashMap<FlowKey, HeldSessions>,
     ask: Continuation,
     packet_bits: u64,
@@ -77,8 +71,7 @@ impl<S: Subscriber> Decider<S> {
             counters: Counters::default(),
             plan,
             subscriber,
-            hold: HoldQueue::default(),
-            waiting: HashMap::new(),
+            waiting: HashSet::new(),
             sessions: HashMap::new(),
             ask: Continuation::default(),
         }
@@ -92,136 +85,46 @@ impl<S: Subscriber> Decider<S> {
             self.count(packet.otherwise);
             return;
         }
-        if mine & self.plain_bits == mine && self.hold.is_empty() {
-            let questions = self.questions_of(mine);
-            self.deliver(order, questions, packet.meta, packet.frame, packet.outs, packet.otherwise);
+        if mine & self.plain_bits == mine {
+            let questions = self.plan.questions_of(mine);
+            self.deliver(order, questions, packet);
             return;
         }
         self.packet_with_residue(order, &PacketView { terms: mine, ..*packet }, flow);
     }
 
     fn packet_with_residue(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, u64)>) {
-        let terms = packet.terms;
-        let Some((key, verdict)) = flow else {
+        let &PacketView { meta, frame, terms, outs, otherwise } = packet;
+        let Some((flow, verdict)) = flow else {
             // No flow: no session and no record. What asks for their absence holds.
-            let questions = self.questions_of(terms & (self.plain_bits | self.absence_bits));
-            self.deliver_in_order(order, questions, packet);
+            let questions = self.plan.questions_of(terms & (self.plain_bits | self.absence_bits));
+            self.deliver(order, questions, packet);
             return;
         };
-        let certain = self.questions_of(self.certain(terms, verdict));
-        let possible = self.questions_of(self.possible(terms, verdict));
+        let (certain, possible) = self.plan.outlook(terms, &Settled { flow, verdict, ended: None });
         if certain == possible {
-            self.deliver_in_order(order, certain, packet);
+            self.deliver(order, certain, packet);
             return;
         }
-        let place = self.hold.push(self.held(packet, certain, Verdict::Open(key)));
-        self.waiting.entry(key).or_default().push_back(place);
-        let limits = self.plan.limits;
-        while self.hold.len() > limits.held_packets_max || self.hold.bytes() > limits.held_bytes_max {
-            self.give_up(order);
-        }
-    }
-
-    fn held(&self, packet: &PacketView<'_>, questions: u64, verdict: Verdict) -> Held {
-        let (terms, outs) = (packet.terms, packet.outs[..self.outs].into());
-        let (frame, otherwise) = (packet.frame.into(), packet.otherwise);
-        Held { packet: *packet.meta, frame, terms, questions, verdict, otherwise, outs }
-    }
-
-    /// The oldest packet that waits goes where it is certain to go.
-    fn give_up(&mut self, order: Order) {
-        if let Some(key) = self.hold.give_up_oldest() {
-            self.counters.packet.undecided += 1;
-            let oldest = self.hold.oldest();
-            if let Some(places) = self.waiting.get_mut(&key) {
-                while places.front().is_some_and(|&place| place <= oldest) {
-                    places.pop_front();
-                }
-                if places.is_empty() {
-                    self.waiting.remove(&key);
-                }
-            }
-        }
-        self.release(order);
-    }
-
-    /// A packet that is decided: delivered at once, or behind those that wait.
-    fn deliver_in_order(&mut self, order: Order, questions: u64, packet: &PacketView<'_>) {
-        if questions == 0 || self.hold.is_empty() {
-            self.deliver(order, questions, packet.meta, packet.frame, packet.outs, packet.otherwise);
-            return;
-        }
-        self.hold.push(self.held(packet, questions, Verdict::Decided(questions)));
-    }
-
-    /// The run is over: what is still undecided goes where it is certain to go.
-    pub fn finish(&mut self, order: Order) {
-        self.release(order);
-        while !self.hold.is_empty() {
-            self.give_up(order);
-        }
-    }
-
-    /// Bits of `terms` that hold for certain.
-    fn certain(&self, terms: u64, verdict: u64) -> u64 {
-        let mut certain = 0;
-        for (index, bit) in self.plan.bits.iter().enumerate() {
-            let met = bit.session.is_empty() || verdict >> index & 1 == 1;
-            if terms >> index & 1 == 1 && met && bit.connection.is_empty() {
-                certain |= 1 << index;
-            }
-        }
-        certain
-    }
-
-    /// Bits of `terms` that may yet hold.
-    fn possible(&self, terms: u64, verdict: u64) -> u64 {
-        let mut possible = 0;
-        for (index, bit) in self.plan.bits.iter().enumerate() {
-            let met = bit.session.is_empty() || verdict >> index & 1 == 1 || verdict & SESSIONS_OVER == 0;
-            if terms >> index & 1 == 1 && met {
-                possible |= 1 << index;
-            }
-        }
-        possible
-    }
-
-    fn questions_of(&self, bits: u64) -> u64 {
-        let mut questions = 0;
-        let mut left = bits;
-        while left != 0 {
-            questions |= 1 << self.plan.bits[left.trailing_zeros() as usize].question;
-            left &= left - 1;
-        }
-        questions
+        self.waiting.insert(flow);
+        let outs = &outs[..self.outs];
+        let undecided = Undecided { flow, terms, certain, possible, otherwise, packet: meta, frame, outs };
+        self.subscriber.undecided(order, &undecided);
     }
 
     /// A packet is decided: whoever is to have it is given it, and it is counted.
-    fn deliver(
-        &mut self,
-        order: Order,
-        questions: u64,
-        packet: &PacketMeta,
-        frame: &[u8],
-        outs: &[u64],
-        otherwise: Account,
-    ) {
-        self.count(if questions != 0 { Account::Delivered } else { otherwise });
+    fn deliver(&mut self, order: Order, questions: u64, packet: &PacketView<'_>) {
+        self.count(if questions != 0 { Account::Delivered } else { packet.otherwise });
         let mut left = questions;
         while left != 0 {
-            self.subscriber.packet(order, left.trailing_zeros() as usize, packet, frame, outs);
+            let question = left.trailing_zeros() as usize;
+            self.subscriber.packet(order, question, packet.meta, packet.frame, packet.outs);
             left &= left - 1;
         }
     }
 
-    /// Counts what became of a packet.
-    #[inline]
     fn count(&mut self, account: Account) {
-        match account {
-            Account::Delivered => self.counters.packet.delivered += 1,
-            Account::Filtered => self.counters.packet.filtered += 1,
-            Account::Dropped(reason) => self.counters.drops.count(reason),
-        }
+        self.counters.account(account);
     }
 
     /// Bits of the questions that are given packets.
@@ -246,7 +149,7 @@ impl<S: Subscriber> Decider<S> {
         bytes: &[u8],
         terms: u64,
     ) {
-        let mut questions = self.questions_of(terms & self.stream_bits & self.plain_bits);
+        let mut questions = self.plan.questions_of(terms & self.stream_bits & self.plain_bits);
         while questions != 0 {
             self.subscriber.stream(order, questions.trailing_zeros() as usize, flow, from, gap, bytes);
             questions &= questions - 1;
@@ -316,8 +219,7 @@ impl<S: Subscriber> Decider<S> {
                 *verdict |= 1 << index;
             }
         }
-        self.settle(key, *verdict, None);
-        self.release(order);
+        self.settle(order, key, *verdict, None);
     }
 
     /// A flow had sessions.
@@ -325,45 +227,15 @@ impl<S: Subscriber> Decider<S> {
         *verdict |= HAD_SESSION;
     }
 
-    /// The flow's packets that wait: decided, where they can be.
-    pub fn settle(&mut self, key: FlowKey, verdict: u64, ended: Option<u64>) {
-        if self.waiting.is_empty() {
+    /// More is known of the flow's packets that wait, if there are any.
+    pub fn settle(&mut self, order: Order, flow: FlowKey, verdict: u64, ended: Option<u64>) {
+        if self.waiting.is_empty() || !self.waiting.contains(&flow) {
             return;
         }
-        let Some(places) = self.waiting.remove(&key) else { return };
-        let mut still = VecDeque::new();
-        for place in places {
-            let Some((terms, certain)) = self.hold.open_at(place).map(|h| (h.terms, h.questions)) else {
-                continue;
-            };
-            let possible = match ended {
-                Some(connection_bits) => {
-                    let terms = terms & connection_bits;
-                    let now = self.possible(terms, verdict);
-                    let questions = self.questions_of(now) | certain;
-                    self.hold.decide(place, questions);
-                    continue;
-                }
-                None => self.questions_of(self.possible(terms, verdict)),
-            };
-            let certain = certain | self.questions_of(self.certain(terms, verdict));
-            if possible | certain == certain {
-                self.hold.decide(place, certain);
-            } else {
-                still.push_back(place);
-            }
+        if ended.is_some() {
+            self.waiting.remove(&flow);
         }
-        if !still.is_empty() {
-            self.waiting.insert(key, still);
-        }
-    }
-
-    /// Delivers held packets as far as they are decided.
-    pub fn release(&mut self, order: Order) {
-        while let Some((held, questions)) = self.hold.pop() {
-            let order = Order { at: held.packet.number as i64, ..order };
-            self.deliver(order, questions, &held.packet, &held.frame, &held.outs, held.otherwise);
-        }
+        self.subscriber.settled(order, Settled { flow, verdict, ended });
     }
 
     /// A flow has ended: its record is complete.
@@ -398,8 +270,7 @@ impl<S: Subscriber> Decider<S> {
                 self.subscriber.session(order, question, flow, protocol, &*session);
             }
         }
-        self.settle(key, verdict | SESSIONS_OVER, Some(held));
-        self.release(order);
+        self.settle(order, key, verdict | SESSIONS_OVER, Some(held));
     }
 
     fn connection_holds(&mut self, residual: &Residual, flow: &FlowView<'_>) -> bool {

@@ -46,6 +46,8 @@ impl Found {
 /// How long the flows of a table may be idle.
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
+    /// What the layer declares, where it is the same for all flows.
+    declared_ms: u32,
     /// Where the flow's own time-out stands among its variables.
     at: Option<usize>,
     /// What replaces it, as [`crate::plan::Limits::idle_timeout_ms`] says.
@@ -59,7 +61,7 @@ impl Timeouts {
     /// A flow's time-out, milliseconds.
     #[inline]
     fn ms(self, data: &[u8]) -> u32 {
-        let declared = self.at.map_or(DEFAULT_TIMEOUT_MS, |at| read_number(data, at, 32) as u32);
+        let declared = self.at.map_or(self.declared_ms, |at| read_number(data, at, 32) as u32);
         match self.idle_ms {
             Some(0) if declared > 0 => Self::NEVER_MS,
             Some(replaced) if declared >= IDLE_MS_MIN => replaced,
@@ -138,6 +140,11 @@ impl Flows {
                     wheel: TimerWheel::default(),
                     sessions: vec![],
                     timeouts: Timeouts {
+                        declared_ms: match declared.timeout_ms {
+                            // Of these nobody wants anything: each ends with its packet.
+                            _ if declared.two_sided && initial_wants == 0 => 0,
+                            declared => declared.unwrap_or(DEFAULT_TIMEOUT_MS),
+                        },
                         at: at("$timeout_ms"),
                         idle_ms: plan.limits.idle_timeout_ms.filter(|_| declared.two_sided),
                     },
@@ -334,7 +341,10 @@ impl Flows {
                     return None;
                 }
                 let (header, data) = flows.entry(id);
-                Some(header.last_time.saturating_add(timeouts.ns(data)))
+                let timeout_ns = timeouts.ns(data);
+                // As when its next packet comes: what lies too far ahead is as over as what lies behind.
+                let is_ahead = header.last_time.saturating_sub(now) > timeout_ns;
+                Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
             };
             self.expired.clear();
             state.wheel.advance(now, deadline_of, &mut self.expired);

@@ -1,117 +1,243 @@
 //! Packets that wait for their connection's verdict.
 //!
-//! They wait in one queue per worker, in the order of the capture, so that what is delivered comes out
-//! in order: a packet leaves when it and all before it are decided. The queue keeps copies of the frames
-//! (a reference would pin a whole block for one of them), bounded in number and bytes; beyond a bound the
-//! oldest is given up and counted.
+//! Workers tell of packets that they can't decide yet, and later what became of their flows
+//! ([`Subscriber::undecided`](crate::subscriber::Subscriber::undecided), `settled`). Whoever brings the
+//! workers' calls into one order hands them to a [`HoldQueue`]: one for all workers, in the order of the
+//! capture. A packet leaves when it and all before it are decided, so what is delivered comes out in order. The
+//! queue is bounded in number and bytes; beyond a bound the oldest is given up and counted. As the queue sees
+//! all workers' packets, it does the same whatever their number.
 
-use crate::decide::FlowKey;
-use std::collections::VecDeque;
-use weir_packet::{DropReason, PacketMeta};
+use crate::plan::Plan;
+use crate::subscriber::{FlowKey, Settled};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-/// What becomes of a packet in the accounts: each one is counted once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Account {
-    Delivered,
-    Filtered,
-    Dropped(DropReason),
-}
+/// A flow of the run: its worker, and its name there.
+pub type WorkerFlow = (usize, FlowKey);
 
 /// What is known of a held packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The connection with this key is undecided.
-    Open(FlowKey),
+enum Verdict {
+    /// This flow is undecided.
+    Open(WorkerFlow),
     /// It goes to these questions (a bit each), perhaps to none.
     Decided(u64),
 }
 
 /// A packet that waits.
-pub(crate) struct Held {
-    pub packet: PacketMeta,
-    pub frame: Box<[u8]>,
-    /// Terms that it fulfils by itself.
-    pub terms: u64,
-    /// Questions that are given it for certain.
-    pub questions: u64,
-    pub verdict: Verdict,
-    /// What it counts as where no question is given it.
-    pub otherwise: Account,
-    /// Its record.
-    pub outs: Box<[u64]>,
-}
-
-impl Held {
+#[derive(Debug)]
+struct Held<P> {
+    packet: P,
     /// Bytes that it costs.
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + self.frame.len() + size_of_val(&*self.outs)
-    }
+    bytes: usize,
+    /// Terms that it fulfils by itself.
+    terms: u64,
+    /// Questions that are given it for certain.
+    certain: u64,
+    verdict: Verdict,
 }
 
-/// The queue.
-#[derive(Default)]
-pub(crate) struct HoldQueue {
-    held: VecDeque<Held>,
-    /// Number of packets that have left: position of the first one held.
+/// The queue, of packets kept as `P`.
+pub struct HoldQueue<P> {
+    plan: Arc<Plan>,
+    held: VecDeque<Held<P>>,
+    /// Number of packets that have left: place of the first one held.
     left: u64,
     bytes: usize,
+    /// Places of packets that wait, by flow.
+    waiting: HashMap<WorkerFlow, VecDeque<u64>>,
+    given_up: u64,
 }
 
-impl HoldQueue {
+impl<P> HoldQueue<P> {
+    /// An empty queue with the plan's bounds.
+    pub fn new(plan: Arc<Plan>) -> Self {
+        Self { plan, held: VecDeque::new(), left: 0, bytes: 0, waiting: HashMap::new(), given_up: 0 }
+    }
+
     /// Nothing waits.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Packets in the queue.
-    pub fn len(&self) -> usize {
-        self.held.len()
+    /// Packets that were given up.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
     }
 
-    /// Bytes that they cost.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// Appends a packet that goes to these questions (a bit each).
+    pub fn pass(&mut self, packet: P, bytes: usize, questions: u64) {
+        self.push(packet, bytes, 0, questions, Verdict::Decided(questions));
     }
 
-    /// Position of the oldest packet that is still there.
-    pub fn oldest(&self) -> u64 {
-        self.left
+    /// Appends a packet of `flow` that fulfils `terms`, and goes to the questions `certain` whatever becomes
+    /// of the flow.
+    pub fn hold(&mut self, flow: WorkerFlow, packet: P, bytes: usize, terms: u64, certain: u64) {
+        let place = self.left + self.held.len() as u64;
+        self.waiting.entry(flow).or_default().push_back(place);
+        self.push(packet, bytes, terms, certain, Verdict::Open(flow));
     }
 
-    /// Appends a packet; its place, for [`decide`](Self::decide).
-    pub fn push(&mut self, held: Held) -> u64 {
-        self.bytes += held.bytes();
-        self.held.push_back(held);
-        self.left + self.held.len() as u64 - 1
+    fn push(&mut self, packet: P, bytes: usize, terms: u64, certain: u64, verdict: Verdict) {
+        let bytes = bytes + size_of::<Held<P>>();
+        self.bytes += bytes;
+        self.held.push_back(Held { packet, bytes, terms, certain, verdict });
     }
 
-    /// The packet at a place, unless it has been given up.
-    pub fn open_at(&mut self, place: u64) -> Option<&mut Held> {
-        let index = usize::try_from(place.checked_sub(self.left)?).ok()?;
-        self.held.get_mut(index).filter(|h| matches!(h.verdict, Verdict::Open(_)))
-    }
-
-    /// Decides the packet at a place.
-    pub fn decide(&mut self, place: u64, questions: u64) {
-        if let Some(held) = self.open_at(place) {
-            held.verdict = Verdict::Decided(questions);
+    /// The packets of a flow that wait are decided, where they can be.
+    pub fn settle(&mut self, worker: usize, settled: &Settled) {
+        let flow = (worker, settled.flow);
+        let Some(mut places) = self.waiting.remove(&flow) else { return };
+        places.retain(|&place| {
+            let Some(index) = place.checked_sub(self.left) else { return false };
+            let held = &mut self.held[index as usize];
+            let (certain, possible) = self.plan.outlook(held.terms, settled);
+            held.certain |= certain;
+            if possible & !held.certain == 0 {
+                held.verdict = Verdict::Decided(held.certain);
+                return false;
+            }
+            true
+        });
+        if !places.is_empty() {
+            self.waiting.insert(flow, places);
         }
     }
 
-    /// The next packet that may leave.
-    pub fn pop(&mut self) -> Option<(Held, u64)> {
-        let Verdict::Decided(questions) = self.held.front()?.verdict else { return None };
-        let held = self.held.pop_front()?;
-        self.left += 1;
-        self.bytes -= held.bytes();
-        Some((held, questions))
+    /// The next packet that may leave, and its questions. Beyond a bound the oldest is given up: it goes
+    /// where it is certain to go.
+    pub fn pop(&mut self) -> Option<(P, u64)> {
+        let limits = &self.plan.limits;
+        let is_full = self.held.len() > limits.held_packets_max || self.bytes > limits.held_bytes_max;
+        self.pop_if(is_full)
     }
 
-    /// Gives the oldest up: it goes to the questions that are certain. The flow that it waited for.
-    pub fn give_up_oldest(&mut self) -> Option<FlowKey> {
-        let oldest = self.held.front_mut()?;
-        let Verdict::Open(key) = oldest.verdict else { return None };
-        oldest.verdict = Verdict::Decided(oldest.questions);
-        Some(key)
+    /// The run is over: the next packet, given up if it is still undecided.
+    pub fn pop_last(&mut self) -> Option<(P, u64)> {
+        self.pop_if(true)
+    }
+
+    fn pop_if(&mut self, gives_up: bool) -> Option<(P, u64)> {
+        let questions = match self.held.front()?.verdict {
+            Verdict::Decided(questions) => questions,
+            Verdict::Open(flow) if gives_up => {
+                self.given_up += 1;
+                let places = self.waiting.get_mut(&flow)?;
+                // The oldest of all is the oldest of its flow.
+                places.pop_front();
+                if places.is_empty() {
+                    self.waiting.remove(&flow);
+                }
+                self.held.front()?.certain
+            }
+            Verdict::Open(_) => return None,
+        };
+        let held = self.held.pop_front()?;
+        self.left += 1;
+        self.bytes -= held.bytes;
+        Some((held.packet, questions))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{BitPlan, Limits, QuestionPlan, Residual, ResidualField, Want};
+    use weir_ir::build::Builder;
+    use weir_ir::graph::{Graph, Terminator};
+    use weir_ir::interpret::Interpreter;
+    use weir_packet::{Value, ValueType};
+
+    const FLOW: WorkerFlow = (0, (0, 7));
+    const OTHER: WorkerFlow = (1, (0, 7));
+
+    /// Two questions about packets: by connection (bit 0), by session (bit 1).
+    fn queue(held_packets_max: usize) -> HoldQueue<u32> {
+        let mut b = Builder::new(Graph::default());
+        let terms = b.int(0);
+        b.end(Terminator::Done { reason: None, terms });
+        let residual = |field| Residual {
+            field,
+            value_type: ValueType::Bool,
+            program: None,
+            all_differ: false,
+            negated: false,
+        };
+        let (connection, session) =
+            (vec![residual(ResidualField::Connection(0))], vec![residual(ResidualField::Protocol(0))]);
+        let plan = Plan {
+            program: Arc::new(Interpreter::new(b.finish()).unwrap()),
+            questions: vec![QuestionPlan { want: Want::Packets }; 2],
+            bits: vec![
+                BitPlan { question: 0, connection, session: vec![] },
+                BitPlan { question: 1, connection: vec![], session },
+            ],
+            protocols: &[],
+            probed: 0,
+            parsed: 0,
+            connection_value: Arc::new(|_, _| Value::Absent),
+            unconditional: 0,
+            timed: false,
+            limits: Limits { held_packets_max, ..Limits::default() },
+        };
+        HoldQueue::new(Arc::new(plan))
+    }
+
+    fn pop_all(queue: &mut HoldQueue<u32>) -> Vec<(u32, u64)> {
+        std::iter::from_fn(|| queue.pop()).collect()
+    }
+
+    fn settled(verdict: u64, ended: Option<u64>) -> Settled {
+        Settled { flow: (0, 7), verdict, ended }
+    }
+
+    #[test]
+    fn a_packet_leaves_when_it_and_all_before_it_are_decided() {
+        let mut queue = queue(9);
+        queue.hold(FLOW, 1, 0, 0b01, 0);
+        queue.hold(OTHER, 2, 0, 0b10, 0);
+        queue.pass(3, 0, 0b10);
+        assert_eq!(pop_all(&mut queue), []);
+        // Of the other worker's flow of the same name a session came that question 1 asks for.
+        queue.settle(1, &settled(0b10, None));
+        assert_eq!(pop_all(&mut queue), []);
+        queue.settle(0, &settled(0, Some(0b01)));
+        assert_eq!(pop_all(&mut queue), [(1, 0b01), (2, 0b10), (3, 0b10)]);
+        assert_eq!((queue.given_up(), queue.bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_session_decides_what_does_not_hang_on_the_record() {
+        let mut queue = queue(9);
+        queue.hold(FLOW, 1, 0, 0b11, 0);
+        queue.hold(FLOW, 2, 0, 0b10, 0);
+        queue.settle(0, &settled(0b10, None));
+        assert_eq!(pop_all(&mut queue), [], "question 0 waits for the record");
+        queue.settle(0, &settled(0b10, Some(0)));
+        assert_eq!(pop_all(&mut queue), [(1, 0b10), (2, 0b10)]);
+        assert!(queue.waiting.is_empty());
+    }
+
+    #[test]
+    fn beyond_a_bound_the_oldest_goes_where_it_is_certain_to_go() {
+        let mut queue = queue(2);
+        queue.hold(FLOW, 1, 0, 0b01, 0b10);
+        queue.pass(2, 0, 0b01);
+        assert_eq!(pop_all(&mut queue), []);
+        queue.hold(FLOW, 3, 0, 0b01, 0);
+        assert_eq!(pop_all(&mut queue), [(1, 0b10), (2, 0b01)]);
+        queue.settle(0, &settled(0, Some(0b01)));
+        assert_eq!(pop_all(&mut queue), [(3, 0b01)]);
+        assert_eq!(queue.given_up(), 1);
+    }
+
+    #[test]
+    fn at_the_end_nothing_stays() {
+        let mut queue = queue(9);
+        queue.hold(FLOW, 1, 0, 0b01, 0);
+        queue.hold(OTHER, 2, 0, 0b01, 0b10);
+        assert_eq!(queue.pop_last(), Some((1, 0)));
+        assert_eq!(queue.pop_last(), Some((2, 0b10)));
+        assert_eq!((queue.pop_last(), queue.given_up(), queue.waiting.len()), (None, 2, 0));
     }
 }

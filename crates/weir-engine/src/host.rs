@@ -154,15 +154,13 @@ fn after_sessions<S: Subscriber>(
         Decider::<S>::note_session(&mut verdict);
     }
     if some {
-        decider.settle(flow.key, verdict, None);
+        decider.settle(order, flow.key, verdict, None);
     }
     if over {
         decider.sessions_over(order, flow.key, &mut verdict);
         if !decider.wants_streams() {
             stop_bytes(data, flow.wants_at);
         }
-    } else if some {
-        decider.release(order);
     }
     if let Some(at) = flow.verdict_at {
         write_number(data, at, 64, verdict);

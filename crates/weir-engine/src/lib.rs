@@ -2,20 +2,22 @@
 //!
 //! * [`run`]: the data path on one screen. `flows`, `host` and `decide` are what it calls.
 //! * [`plan`]: what a run is to do.  [`subscriber`]: who is given what was asked for.
+//! * [`hold`]: packets that wait for their connection's verdict.
 //! * [`flow`]: a flow as subscribers see it.
 //! * [`table`]: flows by key; entries that never move, buckets of one cache line.
-//! * [`timer`]: when flows end for want of packets.
+//! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`counters`]: what became of every packet; they add up.
 //!
-//! No input or output, no clock (time is an argument), and no protocol is named here.
+//! No input or output, no clock of the machine (time is that of packets, an argument), and no protocol is named here.
 #![deny(unsafe_code)]
 
+pub mod clock;
 pub mod counters;
 mod decide;
 pub mod flow;
 mod flows;
-mod hold;
+pub mod hold;
 mod host;
 pub mod plan;
 pub mod run;

@@ -2,6 +2,7 @@
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
 use crate::flow::FlowView;
+use crate::subscriber::Settled;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, Program};
 use weir_packet::{Value, ValueType};
@@ -9,6 +10,9 @@ use weir_sessions::SessionProtocol;
 
 /// Reads a column of a connection's record.
 pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
+
+/// Bit of a flow's verdict word that no residue uses: its sessions are over.
+pub(crate) const SESSIONS_OVER: u64 = 1 << 63;
 
 /// What a question is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +96,7 @@ pub struct Plan {
     pub timed: bool,
 }
 
-/// Bounds on what a worker keeps. What a bound cuts off is counted.
+/// Bounds on what a worker keeps, and on what is held behind all workers. What a bound cuts off is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Flows of each table.
@@ -153,6 +157,44 @@ impl Plan {
             }
         }
         mask
+    }
+
+    /// Some question is given packets by what becomes of their connections or sessions.
+    pub fn holds_packets(&self) -> bool {
+        self.packet_bits() & !self.plain_bits() != 0
+    }
+
+    /// Questions that the bits belong to, a bit each.
+    pub fn questions_of(&self, bits: u64) -> u64 {
+        let mut questions = 0;
+        let mut left = bits;
+        while left != 0 {
+            questions |= 1 << self.bits[left.trailing_zeros() as usize].question;
+            left &= left - 1;
+        }
+        questions
+    }
+
+    /// Questions that are given a packet with these terms for certain, and those that may be, by what is
+    /// known of its flow.
+    pub(crate) fn outlook(&self, terms: u64, settled: &Settled) -> (u64, u64) {
+        let (mut certain, mut possible) = (0, 0);
+        for (index, bit) in self.bits.iter().enumerate() {
+            let one = 1 << index;
+            if terms & one == 0 {
+                continue;
+            }
+            let session = bit.session.is_empty() || settled.verdict & one != 0;
+            let connection = bit.connection.is_empty() || settled.ended.is_some_and(|met| met & one != 0);
+            let session_may_come = settled.ended.is_none() && settled.verdict & SESSIONS_OVER == 0;
+            if session && connection {
+                certain |= one;
+            }
+            if (session || session_may_come) && (connection || settled.ended.is_none()) {
+                possible |= one;
+            }
+        }
+        (self.questions_of(certain), self.questions_of(possible))
     }
 
     /// Bits that need no verdict on connection or session.

@@ -6,11 +6,10 @@
 //!                                                     (table)      (host: sequence, sessions)
 //! ```
 
-use crate::counters::Counters;
+use crate::counters::{Account, Counters};
 use crate::decide::{Decider, PacketView};
 use crate::flow::EndReason;
 use crate::flows::Flows;
-use crate::hold::Account;
 use crate::host::TailHost;
 use crate::plan::Plan;
 use crate::stage::{Stage, Stages};
@@ -214,10 +213,6 @@ impl<S: Subscriber> Worker<S> {
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 2, at: flow as i64, flow };
             self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
-        }
-        if self.ending.is_empty() {
-            let order = Order { burst, phase: 3, ..Order::default() };
-            self.decider.finish(order);
         }
         self.decider.stages.end(Stage::Expire, ending.len(), began);
         !self.ending.is_empty()

@@ -1,5 +1,6 @@
 //! Whoever is given what questions asked for.
 
+use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
 use weir_packet::PacketMeta;
 use weir_sessions::{Direction, Session};
@@ -18,6 +19,41 @@ pub struct Order {
     pub flow: u64,
 }
 
+/// Names a flow of a worker while it lives: its table and its place there.
+pub type FlowKey = (u32, u32);
+
+/// A packet whose match hangs on its connection or session.
+#[derive(Debug, Clone, Copy)]
+pub struct Undecided<'a> {
+    /// Its flow.
+    pub flow: FlowKey,
+    /// Terms that it fulfils by itself.
+    pub terms: u64,
+    /// Questions that are given it whatever becomes of the flow, a bit each.
+    pub certain: u64,
+    /// Questions that may be given it, a bit each.
+    pub possible: u64,
+    /// What it counts as where no question is given it in the end.
+    pub otherwise: Account,
+    /// What the capture says of it.
+    pub packet: &'a PacketMeta,
+    /// Its bytes.
+    pub frame: &'a [u8],
+    /// Its record.
+    pub outs: &'a [u64],
+}
+
+/// What became of a flow with undecided packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// The flow.
+    pub flow: FlowKey,
+    /// What its sessions fulfil, so far.
+    pub verdict: u64,
+    /// It is over: terms whose connection part its record fulfils.
+    pub ended: Option<u64>,
+}
+
 /// Is given what questions asked for. One per worker; calls come in the order of the capture.
 ///
 /// Everything handed over is valid during the call only.
@@ -25,6 +61,16 @@ pub trait Subscriber: Send {
     /// A packet. `outs`: its record, as the program's slots say.
     fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, frame: &[u8], outs: &[u64]) {
         let _ = (order, question, packet, frame, outs);
+    }
+
+    /// A packet that is not decided yet: who wants it keeps it in a [`HoldQueue`](crate::hold::HoldQueue).
+    fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
+        let _ = (order, packet);
+    }
+
+    /// More is known of a flow with undecided packets.
+    fn settled(&mut self, order: Order, settled: Settled) {
+        let _ = (order, settled);
     }
 
     /// A connection, when it is over.

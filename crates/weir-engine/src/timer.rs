@@ -34,7 +34,7 @@ struct Node {
 /// The wheel of one table. Takes 12 bytes per id and 2 KiB.
 #[derive(Debug)]
 pub struct TimerWheel {
-    /// The first tick that has not passed entirely.
+    /// The tick that it is: the first one that has not passed entirely.
     current: u64,
     /// A bit for every slot that is not empty.
     occupied: [u64; LEVELS],
@@ -107,8 +107,8 @@ impl TimerWheel {
     /// (`None`: it has none, forget it). Those due are removed and pushed to `expired` with their
     /// deadlines; the others go where they belong now.
     ///
-    /// Visits a flow at most once, and no empty slot, however far time has jumped; time that goes
-    /// back is ignored. The order of `expired` is that of the wheel: sort before use. Almost always
+    /// Visits a flow at most once, and no empty slot, however far time has jumped; where it has gone back,
+    /// every flow. The order of `expired` is that of the wheel: sort before use. Almost always
     /// the tick is the same as before, and the call costs a comparison.
     #[inline]
     pub fn advance(
@@ -117,7 +117,7 @@ impl TimerWheel {
         deadline_of: impl FnMut(FlowId) -> Option<i64>,
         expired: &mut Vec<(i64, FlowId)>,
     ) {
-        if tick_of(now) > self.current {
+        if tick_of(now) != self.current {
             self.turn(now, deadline_of, expired);
         }
     }
@@ -130,7 +130,11 @@ impl TimerWheel {
     ) {
         // First all slots are emptied, then their flows placed: what goes back in is not met again.
         let mut emptied = std::mem::take(&mut self.emptied);
-        self.empty_slots_before(tick_of(now), &mut emptied);
+        if tick_of(now) > self.current {
+            self.empty_slots_before(tick_of(now), &mut emptied);
+        } else {
+            self.empty_all_slots(&mut emptied);
+        }
         self.current = tick_of(now);
         for head in emptied.drain(..) {
             let mut next = head;
@@ -148,6 +152,13 @@ impl TimerWheel {
             }
         }
         self.emptied = emptied;
+    }
+
+    /// Takes the lists out of all slots.
+    fn empty_all_slots(&mut self, lists: &mut Vec<u32>) {
+        self.occupied = [0; LEVELS];
+        let heads = self.heads.iter_mut().map(|head| std::mem::replace(head, NONE));
+        lists.extend(heads.filter(|&head| head != NONE));
     }
 
     /// Takes the lists out of all slots that begin before `target` has passed: on level 0 those of
@@ -276,6 +287,20 @@ mod tests {
         let century = START + 100 * 365 * 86_400 * SECOND;
         assert_eq!(advance(&mut wheel, century, &deadlines), []);
         assert_eq!(wheel.len(), 1, "the last tick of all never passes");
+    }
+
+    #[test]
+    fn time_that_went_back_comes_again() {
+        let mut wheel = TimerWheel::default();
+        let year = 365 * 86_400 * SECOND;
+        advance(&mut wheel, START + year, &BTreeMap::new());
+        (0..3).for_each(|id| wheel.schedule(FlowId(id), START));
+        let deadlines =
+            BTreeMap::from([(0, START + SECOND), (1, START + 300 * SECOND), (2, START + 2 * year)]);
+        assert_eq!(advance(&mut wheel, START, &deadlines), []);
+        assert_eq!(advance(&mut wheel, START + 2 * SECOND, &deadlines), [(START + SECOND, FlowId(0))]);
+        assert_eq!(advance(&mut wheel, START + 301 * SECOND, &deadlines).len(), 1);
+        assert_eq!(wheel.len(), 1);
     }
 
     #[test]

@@ -515,6 +515,9 @@ pub struct TableDecl {
     pub observed: bool,
     /// Somebody wants its bytes in order: `deliver` must stay.
     pub delivers: bool,
+    /// Instances end when idle for so long, milliseconds; where that hangs on their state it stands in their
+    /// variable `$timeout_ms` instead.
+    pub timeout_ms: Option<u32>,
 }
 
 /// The kind of a flow variable.

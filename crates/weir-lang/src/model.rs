@@ -70,6 +70,8 @@ pub enum HeaderItem {
     Field(FieldId),
     /// A field at the cursor that does not move it (`peek`).
     Peek(FieldId),
+    /// A group as one number: a field over the items that follow, which lie in no more than eight bytes.
+    Whole(FieldId),
     /// Bits that have no name.
     Skip {
         /// How many.
@@ -211,7 +213,7 @@ pub struct Instance {
     pub condition: Option<Expr>,
 }
 
-/// A permanent variable, 0 at first.
+/// A permanent variable.
 #[derive(Debug, Clone)]
 pub struct Var {
     /// Its name.
@@ -220,6 +222,8 @@ pub struct Var {
     pub each_side: bool,
     /// 8, 16, 32 or 64. Values assigned are cut to it.
     pub bits: u32,
+    /// What it holds when an instance is made, in terms of its first packet; 0 where not said.
+    pub first: Option<Expr>,
 }
 
 /// A statement of `prepare`.

@@ -44,6 +44,33 @@ fn groups_and_runs_prefix_their_names_and_aliases() {
 }
 
 #[test]
+fn a_group_of_bits_is_one_number_over_its_fields() {
+    let x = protocol(
+        "header { _: u4 flags { _: u3 a: u1 b { c: u2 d: u6 } } \"all of it\" far { e: u16le } wide { f: u64 g: u8 }
+         if flags.b == 3 { more { h: u8 } } } let twice = flags * 2 show \"{flags} {flags.b}\"",
+    );
+    let bits = |path| match field(&x, path).ty {
+        FieldType::Unsigned { bits, .. } => bits,
+        ref other => panic!("{other:?}"),
+    };
+    assert_eq!((bits("flags"), bits("flags.b"), bits("flags.b.c"), bits("more")), (12, 8, 2, 8));
+    assert_eq!(field(&x, "flags").doc, "all of it");
+    assert!(x.fields.iter().all(|field| field.path != "far" && field.path != "wide"));
+    let [
+        _,
+        HeaderItem::Whole(FieldId(0)),
+        HeaderItem::Skip { bits: 3 },
+        HeaderItem::Field(_),
+        HeaderItem::Whole(_),
+        ..,
+    ] = x.header.as_slice()
+    else {
+        panic!("{:?}", x.header)
+    };
+    assert!(matches!(x.show[0], ShowPart::Value(Expr::Field(FieldId(0)))));
+}
+
+#[test]
 fn layouts_keep_their_order_with_peeks_skips_and_branches() {
     let x = protocol(
         "header { a: u4 _: u4 peek b: u8 if a == 1 { c: u16le } else if a == 2 { d: macaddr } _: bytes[3] }",
@@ -124,6 +151,17 @@ fn states_transitions_and_timeouts_of_tcp() {
         tcp.prepare[0],
         Stmt::Assign { side: Side::Me, value: Expr::Binary(BinaryOp::Add, ..), .. }
     ));
+}
+
+#[test]
+fn variables_know_what_they_hold_at_first() {
+    let x = protocol(
+        "header { a: u16  b: u16 } let sum = a + b instance (a) <-> (b)
+         each side { window: u16 = max \"unscaled\"  none: u8 } vars { first: u32 = sum + 1 } timeout 1m",
+    );
+    assert!(matches!(x.vars[0].first, Some(Expr::Number(0xffff))));
+    assert!(x.vars[1].first.is_none());
+    assert!(matches!(x.vars[2].first, Some(Expr::Binary(BinaryOp::Add, ..))));
 }
 
 #[test]

@@ -42,8 +42,10 @@ pub struct Connection {
     pub packets: [u64; 2],
     /// Bytes of IP datagrams of each direction.
     pub ip_bytes: [u64; 2],
-    /// VLAN identifier, where tagged.
+    /// VLAN identifier of the first packet, where it is tagged: the outer one.
     pub vlan: Option<u64>,
+    /// VLAN identifier of the inner tag, where there is one.
+    pub inner_vlan: Option<u64>,
 }
 
 /// Columns of the record, in Zeek's order.
@@ -67,7 +69,8 @@ pub const COLUMNS: &[Column] = &[
     Column::new("resp_pkts", ValueType::Unsigned, "packets that the responder sent"),
     Column::new("resp_ip_bytes", ValueType::Unsigned, "IP bytes that the responder sent"),
     Column::new("community_id", ValueType::Text, "Community ID, version 1"),
-    Column::new("vlan", ValueType::Unsigned, "VLAN identifier"),
+    Column::new("vlan", ValueType::Unsigned, "VLAN identifier, the outer one, of the first packet"),
+    Column::new("inner_vlan", ValueType::Unsigned, "VLAN identifier of the inner tag (802.1ad)"),
 ];
 
 /// Where the numbers that a record is made of lie in the flows of one table.
@@ -83,6 +86,7 @@ pub struct Places {
     icmp_type: Option<NumberPlace>,
     icmp_code: Option<NumberPlace>,
     vlan: Option<NumberPlace>,
+    inner_vlan: Option<NumberPlace>,
 }
 
 impl Places {
@@ -100,6 +104,7 @@ impl Places {
             icmp_type: place("type"),
             icmp_code: place("code"),
             vlan: place("vlan"),
+            inner_vlan: place("inner_vlan"),
         }
     }
 }
@@ -148,6 +153,7 @@ impl Connection {
             packets: both(places.packets),
             ip_bytes: both(places.ip_bytes),
             vlan: Some(both(places.vlan)[0]).filter(|&v| v != 0),
+            inner_vlan: Some(both(places.inner_vlan)[0]).filter(|&v| v != 0),
         }
     }
 
@@ -189,6 +195,7 @@ impl Connection {
             17 => Value::Unsigned(self.ip_bytes[1]),
             18 => Value::Text(Cow::Owned(self.community_id())),
             19 => number(self.vlan),
+            20 => number(self.inner_vlan),
             _ => Value::Absent,
         }
     }

@@ -7,6 +7,7 @@
 //! * [`explain`] shows every stage between the two.
 #![forbid(unsafe_code)]
 
+mod collect;
 mod compile;
 mod connection;
 mod drive;
@@ -14,15 +15,17 @@ pub mod explain;
 mod flow_id;
 mod fuzz;
 mod line;
+mod merge;
 mod stats;
 mod tls;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use tls::COLUMNS as TLS_COLUMNS;
 
+pub use collect::{Item, Shape};
 pub use compile::{Ask, Compiled, Compiler, Engine, Options, Timing};
 pub use connection::Connection;
-pub use drive::{Item, Outcome, Shape, run};
+pub use drive::{Outcome, run};
 #[doc(hidden)]
 pub use fuzz::fuzz_program;
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};

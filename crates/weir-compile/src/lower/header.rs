@@ -105,12 +105,13 @@ impl Lower<'_> {
     fn lower_items(&mut self, id: LayerId, items: &[HeaderItem], cursor: &mut Cursor) {
         for (index, item) in items.iter().enumerate() {
             match item {
-                HeaderItem::Field(field) => {
+                HeaderItem::Field(field) | HeaderItem::Whole(field) => {
                     if cursor.bits >= cursor.checked * 8 {
                         let bits = self.static_bits(id, &items[index..]);
                         self.check_bits(cursor, bits);
                     }
-                    self.lower_field(id, *field, cursor, true);
+                    let advance = matches!(item, HeaderItem::Field(_));
+                    self.lower_field(id, *field, cursor, advance);
                 }
                 HeaderItem::Skip { bits } => {
                     if cursor.bits >= cursor.checked * 8 {
@@ -138,7 +139,7 @@ impl Lower<'_> {
                     Some(b) => bits += b,
                     None => break,
                 },
-                HeaderItem::Peek(_) => {}
+                HeaderItem::Peek(_) | HeaderItem::Whole(_) => {}
                 HeaderItem::If { .. } | HeaderItem::Run(_) => break,
             }
         }
@@ -441,7 +442,7 @@ fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
     fn all(items: &[HeaderItem], out: &mut Vec<FieldId>) {
         for item in items {
             match item {
-                HeaderItem::Field(f) | HeaderItem::Peek(f) => out.push(*f),
+                HeaderItem::Field(f) | HeaderItem::Peek(f) | HeaderItem::Whole(f) => out.push(*f),
                 HeaderItem::Skip { .. } => {}
                 HeaderItem::If { then, otherwise, .. } => {
                     all(then, out);
@@ -455,7 +456,7 @@ fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
     for item in items {
         match item {
             HeaderItem::If { .. } | HeaderItem::Run(_) => all(std::slice::from_ref(item), &mut out),
-            HeaderItem::Field(_) | HeaderItem::Peek(_) | HeaderItem::Skip { .. } => {}
+            HeaderItem::Field(_) | HeaderItem::Peek(_) | HeaderItem::Whole(_) | HeaderItem::Skip { .. } => {}
         }
     }
     out

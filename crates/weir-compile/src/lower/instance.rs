@@ -13,6 +13,8 @@ use weir_packet::DropReason;
 pub const WANTS_BYTES: u64 = 1;
 /// Bit of `$wants`: the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
+/// Time-out of instances whose layer declares none.
+const TIMEOUT_MS: u32 = 300_000;
 /// Letters of a history.
 const HISTORY_LETTERS_MAX: u8 = 52;
 
@@ -22,6 +24,8 @@ pub(super) struct FlowContext {
     pub table: Table,
     pub flow: Value,
     pub responder: Value,
+    /// The instance was made for this packet.
+    pub new: Value,
     pub two_sided: bool,
     /// The state machine's state.
     pub state: Variable,
@@ -51,7 +55,7 @@ impl Lower<'_> {
         let found = self.b.block();
         let flow = self.b.param(found, Type::Flow(table));
         let responder = self.b.param(found, Type::Bool);
-        let _new = self.b.param(found, Type::Bool);
+        let new = self.b.param(found, Type::Bool);
         self.b.end(Terminator::Lookup { table, key, swap, then: found });
         self.b.seal(found);
         self.b.switch_to(found);
@@ -59,6 +63,7 @@ impl Lower<'_> {
             table,
             flow,
             responder,
+            new,
             two_sided: !instance.destination.is_empty(),
             state: self.b.variable(Type::Int),
             assembled: self.b.variable(Type::Bool),
@@ -118,18 +123,22 @@ impl Lower<'_> {
             two_sided,
             observed: two_sided && self.need.flows(),
             delivers,
+            timeout_ms: self.same_timeout(id),
         });
         self.tables.push(id);
         let connections = self.need.connections && two_sided;
         let conditional = !self.trie.is_unconditional();
         let residue = self.trie.has_residue();
+        let has_timeouts = self.same_timeout(id).is_none();
         let mut declare = |name: &str, kind, each_side, observed| {
             self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
         };
         for var in &protocol.vars {
             declare(&var.name, VarKind::Bits(var.bits as u8), var.each_side, connections);
         }
-        declare("$timeout_ms", VarKind::Bits(32), false, true);
+        if has_timeouts {
+            declare("$timeout_ms", VarKind::Bits(32), false, true);
+        }
         declare("$wants", VarKind::Bits(8), false, two_sided);
         declare("$terms", VarKind::Bits(64), false, two_sided && conditional);
         if residue {
@@ -265,9 +274,10 @@ impl Lower<'_> {
         self.b.switch_to(work);
     }
 
-    /// Restart, preparation, sequence, transitions, events, timeout: in this order.
+    /// First values, restart, preparation, sequence, transitions, events, timeout: in this order.
     fn lower_work(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
+        self.lower_first_values(id, context);
         if !protocol.states.is_empty() {
             let var = self.var(context.table, "$state");
             let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
@@ -290,6 +300,31 @@ impl Lower<'_> {
             self.b.push(Op::Set { flow: context.flow, var, side: None, value });
         }
         self.lower_timeout(id, context);
+    }
+
+    /// A new instance's variables get their first values, those of sides on both.
+    fn lower_first_values(&mut self, id: LayerId, context: &FlowContext) {
+        let vars = &self.layer(id).protocol.vars;
+        if vars.iter().all(|v| v.first.is_none()) {
+            return;
+        }
+        self.lower_either(
+            context.new,
+            |l| {
+                for declared in vars {
+                    let Some(first) = &declared.first else { continue };
+                    let value = l.int(id, first);
+                    let (flow, var) = (context.flow, l.var(context.table, &declared.name));
+                    let sides: &[Side] =
+                        if declared.each_side { &[Side::Me, Side::Peer] } else { &[Side::Both] };
+                    for &side in sides {
+                        let side = l.side(context, side);
+                        l.b.push(Op::Set { flow, var, side, value });
+                    }
+                }
+            },
+            |_| {},
+        );
     }
 
     /// Transitions to `restart` come first: preparation must not touch the instance that ends.
@@ -423,20 +458,24 @@ impl Lower<'_> {
         self.b.switch_to(join);
     }
 
-    fn lower_timeout(&mut self, id: LayerId, context: &FlowContext) {
+    /// The time-out, where it is the same in every state.
+    fn same_timeout(&self, id: LayerId) -> Option<u32> {
         let timeouts = &self.layer(id).protocol.timeouts;
-        if timeouts.is_empty() {
+        timeouts.iter().all(|t| t.states.is_empty()).then(|| otherwise_ms(timeouts))
+    }
+
+    fn lower_timeout(&mut self, id: LayerId, context: &FlowContext) {
+        if self.same_timeout(id).is_some() {
             return;
         }
-        let millis = |t: &model::Timeout| t.after.as_millis().min(u128::from(u32::MAX)) as u64;
-        let otherwise = timeouts.iter().find(|t| t.states.is_empty()).map_or(300_000, millis);
-        let mut value = self.b.int(otherwise);
+        let timeouts = &self.layer(id).protocol.timeouts;
+        let mut value = self.b.int(u64::from(otherwise_ms(timeouts)));
         for timeout in timeouts {
             for &state in &timeout.states {
                 let now = self.b.read(context.state);
                 let number = self.b.int(state as u64);
                 let here = self.b.compare(CompareOp::Eq, now, number);
-                let after = self.b.int(millis(timeout));
+                let after = self.b.int(u64::from(millis(timeout)));
                 value = self.b.one(Op::Select(here, after, value));
             }
         }
@@ -491,6 +530,15 @@ impl Lower<'_> {
         let (var, side) = (self.declared_var(id, var), self.side(&context, side));
         self.b.one(Op::Get { flow: context.flow, var, side })
     }
+}
+
+/// What holds in states that are not named.
+fn otherwise_ms(timeouts: &[model::Timeout]) -> u32 {
+    timeouts.iter().find(|t| t.states.is_empty()).map_or(TIMEOUT_MS, millis)
+}
+
+fn millis(timeout: &model::Timeout) -> u32 {
+    u32::try_from(timeout.after.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// How many different letters a history may get from one direction.

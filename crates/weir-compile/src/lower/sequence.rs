@@ -1,4 +1,4 @@
-//! A layer's sequence: bytes are offered to it, and what is in order is handled packet by packet,
+//! A layer's sequence: bytes inside its window are offered to it, and what is in order is handled packet by packet,
 //! the present packet first (with its own values), then those that waited for it (with remembered ones).
 
 use super::Lower;
@@ -179,8 +179,48 @@ impl Lower<'_> {
         };
         let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
         let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
-        let results = self.b.push(op);
-        Inserted { status: results[0], skip: results[1], buf, offset, length, metas }
+        let Some((low, size)) = &declared.window else {
+            let results = self.b.push(op);
+            return Inserted { status: results[0], skip: results[1], buf, offset, length, metas };
+        };
+        let bits = if declared.from_first { declared.bits } else { 64 };
+        let (low, size) = (self.int(id, low), self.int(id, size));
+        let inside = self.meets_window(at, span, low, size, bits);
+        let [status, skip] = [(); 2].map(|()| self.b.variable(Type::Int));
+        self.lower_either(
+            inside,
+            |l| {
+                let results = l.b.push(op);
+                l.b.write(status, results[0]);
+                l.b.write(skip, results[1]);
+            },
+            |l| {
+                let (outside, none) = (l.b.int(SEQ_OUT_OF_WINDOW), l.b.int(0));
+                l.b.write(status, outside);
+                l.b.write(skip, none);
+            },
+        );
+        Inserted { status: self.b.read(status), skip: self.b.read(skip), buf, offset, length, metas }
+    }
+
+    /// Whether some number of `at .. at + span` lies in `low .. low + size`, counted to so many bits. Where
+    /// nothing is used up, `at` itself counts, and may be the window's end.
+    fn meets_window(&mut self, at: Value, span: Value, low: Value, size: Value, bits: u32) -> Value {
+        let mask = self.b.int(u64::MAX >> (64 - bits));
+        let zero = self.b.int(0);
+        let [behind, ahead] = [(at, low), (low, at)].map(|(a, b)| {
+            let distance = self.b.binary(BinaryOp::Sub, a, b);
+            self.b.binary(BinaryOp::And, distance, mask)
+        });
+        let starts_inside = self.b.compare(CompareOp::Lt, behind, size);
+        let holds_its_start = self.b.compare(CompareOp::Lt, ahead, span);
+        let has_size = self.b.compare(CompareOp::Lt, zero, size);
+        let holds_its_start = self.b.binary(BinaryOp::And, holds_its_start, has_size);
+        let meets = self.b.binary(BinaryOp::Or, starts_inside, holds_its_start);
+        let is_empty = self.b.compare(CompareOp::Eq, span, zero);
+        let at_its_end = self.b.compare(CompareOp::Eq, behind, size);
+        let at_its_end = self.b.binary(BinaryOp::And, is_empty, at_its_end);
+        self.b.binary(BinaryOp::Or, meets, at_its_end)
     }
 
     /// The packet whose turn it is: gap, buffer, offset and length of its bytes, and its remembered values.

@@ -38,6 +38,13 @@ pub struct PacketOutcome {
     calls: Vec<String>,
 }
 
+impl PacketOutcome {
+    /// Lookups, deliveries and events, in words.
+    pub fn calls(&self) -> &[String] {
+        &self.calls
+    }
+}
+
 struct Flow {
     id: u32,
     swap: u32,

@@ -3,11 +3,13 @@
 
 mod engine;
 mod frames;
+mod window;
 
 use engine::run;
 use frames::Frames;
 use weir_compile::{Need, Question, StackCatalog, lower};
-use weir_ir::graph::Graph;
+use weir_ir::abi::Layout;
+use weir_ir::graph::{Graph, Table};
 use weir_ir::interpret::Interpreter;
 use weir_ir::passes::{Options, PASSES, optimize};
 use weir_ir::verify::assert_valid;
@@ -29,6 +31,7 @@ const FILTERS: &[&str] = &[
     "vlan.id == 7 and ip",
     "eth.src == 02:00:00:00:00:01",
     "tcp.flags.syn == 1 and tcp.flags.ack == 0",
+    "tcp.flags == 0x12 or ip.flags & 2",
     "tcp.options.mss.value == 1460",
     "tcp.srcport in { 80, 443, 8000..8100 } and ip.dst == 10.0.0.2",
     "icmp or icmpv6",
@@ -120,5 +123,31 @@ fn what_nobody_asks_for_is_gone() {
             assert_eq!(after.stateful, 0, "no flow is needed to see ARP:\n{optimised}");
             assert!(after.insts < 120 && after.checks < 10, "{after:?}");
         }
+    });
+}
+
+#[test]
+fn a_udp_flow_takes_two_cache_lines() {
+    for_each_question(|title, graph| {
+        if !title.starts_with("``") {
+            return;
+        }
+        let mut graph = graph.clone();
+        optimize(&mut graph, &Options::default());
+        let Some(udp) = graph.tables.iter().position(|t| t.name == "udp") else { return };
+        let bytes = Layout::of(&graph).size(Table(udp as u32));
+        assert!(bytes <= 56, "{title}: {bytes} bytes besides the header of 72");
+    });
+}
+
+#[test]
+fn first_values_go_where_nobody_wants_them() {
+    for_each_question(|title, graph| {
+        let mut graph = graph.clone();
+        optimize(&mut graph, &Options::default());
+        let kept = graph.vars.iter().any(|v| v.name == "vlan");
+        let wanted = title.ends_with("for flows") || title.ends_with("events");
+        assert!(wanted || !kept, "{title}: nobody asks for records");
+        assert!(kept || title != "`` for flows");
     });
 }

@@ -16,7 +16,13 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
         observed: true,
     };
     Graph {
-        tables: vec![TableDecl { name: "t".into(), two_sided: true, observed: true, delivers: true }],
+        tables: vec![TableDecl {
+            name: "t".into(),
+            two_sided: true,
+            observed: true,
+            delivers: true,
+            timeout_ms: None,
+        }],
         vars: vec![
             var("packets", 32),
             var(vars::FLAGS, 8),

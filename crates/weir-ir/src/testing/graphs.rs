@@ -448,6 +448,7 @@ fn declarations(random: &mut Random) -> Graph {
         two_sided,
         observed: true,
         delivers: two_sided,
+        timeout_ms: (!two_sided).then_some(60_000),
     };
     let var = |table, name: &str, kind, each_side| VarDecl {
         table: Table(table),

@@ -132,13 +132,24 @@ impl Parser {
 
     fn table(&mut self, line: &mut Line) -> Result<(), ParseError> {
         in_order(line, "table", self.graph.tables.len())?;
-        let mut table = TableDecl { name: line.name()?, two_sided: false, observed: false, delivers: false };
+        let mut table = TableDecl {
+            name: line.name()?,
+            two_sided: false,
+            observed: false,
+            delivers: false,
+            timeout_ms: None,
+        };
         while !line.is_at_end() {
             let flag = match line.peek_word() {
                 Some("two_sided") => &mut table.two_sided,
                 Some("observed") => &mut table.observed,
                 Some("delivers") => &mut table.delivers,
-                _ => return Err(line.expected("`two_sided`, `observed` or `delivers`")),
+                Some("timeout_ms") => {
+                    line.advance();
+                    table.timeout_ms = Some(line.number()?);
+                    continue;
+                }
+                _ => return Err(line.expected("`two_sided`, `observed`, `delivers` or `timeout_ms`")),
             };
             *flag = true;
             line.advance();

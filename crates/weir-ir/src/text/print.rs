@@ -174,7 +174,11 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     let two_sided = flag(table.two_sided, "two_sided");
     let observed = flag(table.observed, "observed");
     let delivers = flag(table.delivers, "delivers");
-    writeln!(f, "table{at} {}{two_sided}{observed}{delivers}", Name(&table.name))
+    write!(f, "table{at} {}{two_sided}{observed}{delivers}", Name(&table.name))?;
+    match table.timeout_ms {
+        Some(millis) => writeln!(f, " timeout_ms {millis}"),
+        None => writeln!(f),
+    }
 }
 
 fn print_var(at: usize, var: &VarDecl, f: &mut Formatter<'_>) -> fmt::Result {

@@ -77,7 +77,7 @@ fn announce(items: &[ast::HeaderItem], prefix: &mut String, scope: &mut Scope) {
                     scope.later.insert(format!("{prefix}{}", name.text), name.span);
                 }
             }
-            ast::HeaderItem::Group { name, items } => {
+            ast::HeaderItem::Group { name, items, .. } => {
                 let length = prefix.len();
                 prefix.push_str(&name.text);
                 prefix.push('.');
@@ -113,7 +113,9 @@ impl Checker<'_> {
             match item {
                 ast::HeaderItem::Field(field) => self.field(field, prefix, &mut checked),
                 ast::HeaderItem::Skip { ty, span } => self.skip(ty, *span, &mut checked),
-                ast::HeaderItem::Group { name, items } => self.group(name, items, prefix, &mut checked),
+                ast::HeaderItem::Group { name, items, doc } => {
+                    self.group(name, items, doc, prefix, &mut checked);
+                }
                 ast::HeaderItem::If { condition, then, otherwise, span } => {
                     self.branch(condition, then, otherwise, *span, prefix, &mut checked);
                 }
@@ -325,11 +327,16 @@ impl Checker<'_> {
         &mut self,
         name: &ast::Name,
         items: &[ast::HeaderItem],
+        doc: &str,
         prefix: &Prefix,
         checked: &mut Vec<HeaderItem>,
     ) {
         let path = prefix.path_of(&name.text);
-        self.scope.declare(&path, Symbol::Group, name.span, self.diagnostics);
+        let fits = |bits: &u32| self.bits + bits <= 64 && self.layout.fields.len() < FIELDS_MAX;
+        match group_bits(items).filter(fits) {
+            Some(bits) => self.whole(name, &path, bits, doc, prefix, checked),
+            None => self.scope.declare(&path, Symbol::Group, name.span, self.diagnostics),
+        }
         let inner = Prefix {
             path: format!("{path}."),
             alias: format!("{}{}.", prefix.alias, name.text),
@@ -342,6 +349,28 @@ impl Checker<'_> {
         });
         self.layout.groups.insert(path, fields.collect());
         checked.extend(items);
+    }
+
+    /// The group as one number.
+    fn whole(
+        &mut self,
+        name: &ast::Name,
+        path: &str,
+        bits: u32,
+        doc: &str,
+        prefix: &Prefix,
+        checked: &mut Vec<HeaderItem>,
+    ) {
+        let id = FieldId(self.layout.fields.len() as u16);
+        let ty = FieldType::Unsigned { bits, little: false };
+        let alias = prefix.alias_of(&name.text, None);
+        for name_of_it in std::iter::once(path).chain(alias.as_deref()) {
+            self.scope.declare(name_of_it, Symbol::Field(id), name.span, self.diagnostics);
+        }
+        self.scope.push_field(&ty);
+        let (path, doc, span) = (path.to_string(), doc.to_string(), name.span);
+        self.layout.fields.push(Field { path, alias, ty, constraint: None, doc, span });
+        checked.push(HeaderItem::Whole(id));
     }
 
     fn branch(
@@ -522,6 +551,24 @@ fn translate(name: &str) -> Option<String> {
     let bits = ["uint", "u"].iter().find_map(|prefix| plain.strip_prefix(prefix))?;
     let ours = format!("u{bits}");
     (ours != name && named_type(&ours).is_some()).then_some(ours)
+}
+
+/// Bits of a group that is one number: of numbers side by side, most significant byte first, 64 bits at most.
+fn group_bits(items: &[ast::HeaderItem]) -> Option<u32> {
+    let bits_of = |ty: &ast::Type| match named_type(&ty.name.text) {
+        Some(FieldType::Unsigned { bits, little: false }) if ty.length.is_none() => Some(bits),
+        _ => None,
+    };
+    let mut sum = 0;
+    for item in items {
+        sum += match item {
+            ast::HeaderItem::Field(field) if field.peek => 0,
+            ast::HeaderItem::Field(ast::Field { ty, .. }) | ast::HeaderItem::Skip { ty, .. } => bits_of(ty)?,
+            ast::HeaderItem::Group { items, .. } => group_bits(items)?,
+            ast::HeaderItem::If { .. } | ast::HeaderItem::Run { .. } => return None,
+        };
+    }
+    (1..=64).contains(&sum).then_some(sum)
 }
 
 /// The type of that name; the length of bytes is not known yet.

@@ -47,6 +47,7 @@ pub(super) fn check(tree: &ast::Protocol, diagnostics: &mut Vec<Diagnostic>) -> 
         checker.scope.declare(&name.text, Symbol::Alias, name.span, checker.diagnostics);
     }
     checker.lets(&clauses.lets, clauses.payload);
+    checker.first_values(&clauses.vars);
     checker.aliases(&clauses.aliases);
     checker.payload(clauses.payload);
     checker.instance(clauses.instance);
@@ -87,7 +88,7 @@ fn empty(tree: &ast::Protocol) -> Protocol {
 }
 
 /// Where, whether `each side`, and the variables.
-type VarsTree<'a> = (Span, bool, &'a [(ast::Name, ast::Type)]);
+type VarsTree<'a> = (Span, bool, &'a [ast::Var]);
 /// Where, the keys, and the condition.
 type InstanceTree<'a> = (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, Option<&'a ast::Expr>);
 
@@ -201,9 +202,31 @@ impl Checker<'_> {
                 let help = "variables of an instance with one key stand in `vars { … }`";
                 self.error(codes::MISSING_CLAUSE, "`each side` needs an instance with two sides", span, help);
             }
-            for (name, ty) in vars {
-                self.var(each_side, name, ty);
+            for var in vars {
+                self.var(each_side, &var.name, &var.ty);
             }
+        }
+    }
+
+    /// What variables hold at first: known once derived values are.
+    fn first_values(&mut self, clauses: &[VarsTree<'_>]) {
+        for &(_, each_side, vars) in clauses {
+            for tree in vars {
+                let Some(first) = &tree.first else { continue };
+                let known = |var: &Var| var.name == tree.name.text && var.each_side == each_side;
+                let Some(at) = self.protocol.vars.iter().position(known) else { continue };
+                self.protocol.vars[at].first = Some(self.first_value(first, self.protocol.vars[at].bits));
+            }
+        }
+    }
+
+    /// An expression over the first packet, or `max`, the greatest number that the variable holds.
+    fn first_value(&mut self, first: &ast::Expr, bits: u32) -> Expr {
+        match &first.kind {
+            ast::ExprKind::Name(name) if name == "max" && self.scope.find(name).is_none() => {
+                Expr::Number(u64::MAX >> (64 - bits))
+            }
+            _ => self.resolver(Place::Packet).number(first).expr,
         }
     }
 
@@ -230,7 +253,12 @@ impl Checker<'_> {
             return;
         }
         let id = VarId(self.protocol.vars.len() as u16);
-        if !each_side {
+        if self.scope.sides.contains_key(&name.text)
+            || each_side && self.protocol.vars.iter().any(|var| var.name == name.text)
+        {
+            let message = format!("`{}` is there already", name.text);
+            self.error(codes::DUPLICATE, message, name.span, "give it another name");
+        } else if !each_side {
             self.scope.declare(&name.text, Symbol::Var(id), name.span, self.diagnostics);
         } else if name.text.contains('.') {
             self.error(
@@ -239,13 +267,10 @@ impl Checker<'_> {
                 name.span,
                 "write `_` instead",
             );
-        } else if self.scope.sides.contains_key(&name.text) {
-            let message = format!("`{}` is there already", name.text);
-            self.error(codes::DUPLICATE, message, name.span, "give it another name");
         } else {
             self.scope.sides.insert(name.text.clone(), id);
         }
-        self.protocol.vars.push(Var { name: name.text.clone(), each_side, bits });
+        self.protocol.vars.push(Var { name: name.text.clone(), each_side, bits, first: None });
     }
 
     fn lets(&mut self, lets: &[&ast::Let], payload: Option<&Option<ast::Expr>>) {
@@ -449,6 +474,9 @@ impl Checker<'_> {
             };
             if fields.iter().all(flag) {
                 return ShowPart::Flags(fields.clone());
+            }
+            if let Some(Symbol::Field(whole)) = self.scope.find(name) {
+                return ShowPart::Value(Expr::Field(whole));
             }
             let message = format!("`{name}` is not a group of flags");
             self.error(

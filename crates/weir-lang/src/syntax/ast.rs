@@ -76,7 +76,7 @@ pub enum ClauseKind {
         /// `each side`.
         each_side: bool,
         /// The variables.
-        vars: Vec<(Name, Type)>,
+        vars: Vec<Var>,
     },
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
@@ -112,6 +112,8 @@ pub enum HeaderItem {
         name: Name,
         /// The fields.
         items: Vec<HeaderItem>,
+        /// What they are together.
+        doc: String,
     },
     /// `if EXPR { … } else { … }`
     If {
@@ -176,6 +178,17 @@ pub struct Type {
     pub name: Name,
     /// What stands in brackets after `bytes`.
     pub length: Option<Box<Expr>>,
+}
+
+/// A variable: `NAME: TYPE = EXPR`
+#[derive(Debug, Clone)]
+pub struct Var {
+    /// Its name.
+    pub name: Name,
+    /// Its type.
+    pub ty: Type,
+    /// What it holds at first.
+    pub first: Option<Expr>,
 }
 
 /// `let NAME = EXPR "…"`

@@ -2,7 +2,7 @@
 
 use super::ast::{
     Clause, ClauseKind, Event, Expr, ExprKind, Let, Name, Sequence, ShowPart, State, Stmt, Timeout,
-    Transition,
+    Transition, Var,
 };
 use super::lexer::{TokenKind, lex};
 use super::parser::Parser;
@@ -120,17 +120,9 @@ impl Parser<'_> {
                 let name = parser.name()?;
                 parser.expect(TokenKind::Colon)?;
                 let ty = parser.type_name()?;
+                let first = if parser.eat(TokenKind::Assign) { Some(parser.expr()?) } else { None };
                 parser.text_line();
-                vars.push((name, ty));
-                let span = parser.span();
-                if parser.eat(TokenKind::Assign) {
-                    let value = parser.expr()?;
-                    let diagnostic =
-                        Diagnostic::error(codes::EXPECTED, "a variable has no first value: it starts at 0")
-                            .at(span.to(value.span))
-                            .help("assign to it in `prepare { … }`");
-                    parser.report(diagnostic);
-                }
+                vars.push(Var { name, ty, first });
                 Some(())
             },
             |parser| parser.peek() == TokenKind::Name,

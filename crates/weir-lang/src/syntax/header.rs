@@ -38,7 +38,7 @@ impl Parser<'_> {
         let name = self.name()?;
         if self.peek() == TokenKind::BraceOpen && !peek {
             let items = self.header_items()?;
-            return Some(HeaderItem::Group { name, items });
+            return Some(HeaderItem::Group { name, items, doc: self.text_line() });
         }
         let alias = if self.eat_word("as") { Some(self.name()?) } else { None };
         self.expect(TokenKind::Colon)?;

@@ -8,7 +8,7 @@
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
 //!           | "instance" key ["<->" key] ["when" expr]        key = "(" expr { "," expr } ")"
-//!           | ("each" "side" | "vars") "{" { NAME ":" type [TEXT] } "}"
+//!           | ("each" "side" | "vars") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
 //!           | "prepare" block                                 block = "{" { stmt } "}"
 //!           | "sequence" "at" expr "of" "payload" { "spanning" expr | "window" expr ".." expr | "from" ("first" | 0) }
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
@@ -19,7 +19,7 @@
 //! column    = "assemble" | [NAME "="] expr
 //! item      = ["peek"] NAME ["as" NAME] ":" type ["=" N | "where" OP N] [TEXT]
 //!           | "_" ":" type
-//!           | NAME "{" { item } "}"                           a group: prefixes its fields' names
+//!           | NAME "{" { item } "}" [TEXT]                    a group: prefixes its fields' names
 //!           | "if" expr "{" { item } "}" ["else" ("{" { item } "}" | if)]
 //!           | NAME ":" "run" [type] "{" { tagged } "}" "until" expr
 //! tagged    = NAME ["as" NAME] "=" (N | "_") ["stop"] ["{" { item } "}"]

@@ -8,19 +8,23 @@ use weir::{Ask, Compiler, Connection, Item, Limits, Need, Options, Shape, Want};
 /// Milliseconds between packets.
 const STEP_MS: u32 = 100;
 
-/// A capture file of raw IPv4 datagrams, 100 ms apart.
-fn capture(datagrams: &[Vec<u8>]) -> Vec<u8> {
+/// Link types: raw IP, and Ethernet.
+const RAW: u32 = 101;
+const ETHERNET: u32 = 1;
+
+/// A capture file of frames of a link type, 100 ms apart.
+fn capture(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file = vec![];
-    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 101] {
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, link] {
         file.extend(u32::to_le_bytes(word));
     }
-    for (index, datagram) in datagrams.iter().enumerate() {
+    for (index, frame) in frames.iter().enumerate() {
         let at = index as u32 * STEP_MS;
-        let length = datagram.len() as u32;
+        let length = frame.len() as u32;
         for word in [1_000_000 + at / 1000, at % 1000 * 1000, length, length] {
             file.extend(word.to_le_bytes());
         }
-        file.extend(datagram);
+        file.extend(frame);
     }
     file
 }
@@ -65,12 +69,16 @@ fn segment(step: &str) -> Vec<u8> {
     datagram(from_originator, 6, 0, 0, &bytes)
 }
 
-/// The connections of a capture, in the order of their ends.
+/// The connections of a capture of raw IP, in the order of their ends.
 fn connections(datagrams: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
+    connections_over(RAW, datagrams, limits)
+}
+
+fn connections_over(link: u32, frames: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
     let compiler = Compiler::default();
     let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
     let compiled = compiler.compile(&[ask], &Options { limits, ..Options::default() }).expect("it is right");
-    let mut reader = CaptureReader::from_reader("ladder", Box::new(Cursor::new(capture(datagrams))));
+    let mut reader = CaptureReader::from_reader("ladder", Box::new(Cursor::new(capture(link, frames))));
     let mut found = vec![];
     let mut each = |_, item| {
         if let Item::Connection(connection) = item {
@@ -178,4 +186,46 @@ fn an_identification_may_come_again_at_once() {
     }
     let ports: Vec<u32> = connections(&all, Limits::default()).iter().map(|c| c.orig_p).collect();
     assert_eq!(ports, [1, 2, 3]);
+}
+
+#[test]
+fn connections_have_the_tags_of_their_first_packet() {
+    let frame = |tags: &[(u16, u16)], payload: Vec<u8>| {
+        let mut bytes = vec![2; 12];
+        for (etype, id) in tags {
+            bytes.extend([etype.to_be_bytes(), id.to_be_bytes()].concat());
+        }
+        bytes.extend(0x0800u16.to_be_bytes());
+        bytes.extend(payload);
+        bytes
+    };
+    let udp = |from_originator, port: u16| {
+        let port = port.to_be_bytes();
+        let ports = if from_originator { [port, [0, 53]] } else { [[0, 53], port] };
+        datagram(from_originator, 17, 0, 0, &[&ports.concat()[..], &[0, 8, 0, 0]].concat())
+    };
+    let ping = datagram(true, 1, 0, 0, &[8, 0, 0, 0, 0, 1, 0, 1]);
+    // The upper bits of a tag are its priority. Tag 0 is of no VLAN.
+    let frames = [
+        frame(&[], udp(true, 1)),
+        frame(&[(0x8100, 0xe02a)], udp(true, 2)),
+        frame(&[(0x8100, 7)], udp(false, 2)),
+        frame(&[(0x88a8, 100), (0x8100, 200)], udp(true, 3)),
+        frame(&[(0x88a8, 100), (0x8100, 200)], segment("> S 100")),
+        frame(&[(0x8100, 0xe000), (0x8100, 9)], ping),
+        frame(&[(0x9100, 1), (0x9100, 2), (0x8100, 3)], udp(true, 4)),
+    ];
+    let found = connections_over(ETHERNET, &frames, Limits::default());
+    let tags: Vec<_> = found.iter().map(|c| (c.proto, c.vlan, c.inner_vlan)).collect();
+    assert_eq!(
+        tags,
+        [
+            ("udp", None, None),
+            ("udp", Some(42), None),
+            ("udp", Some(100), Some(200)),
+            ("tcp", Some(100), Some(200)),
+            ("icmp", Some(9), None),
+            ("udp", Some(1), Some(3)),
+        ]
+    );
 }

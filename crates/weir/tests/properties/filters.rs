@@ -32,6 +32,7 @@ const COMMON: &[&str] = &[
     "tcp.port",
     "tcp.srcport",
     "udp.port",
+    "tcp.flags",
     "tcp.flags.syn",
     "tcp.flags.ack",
     "ip.proto",

@@ -6,12 +6,14 @@
 //! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
 //! * `workers`: the same items in the same order, whatever the number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
+//! * `clock`: wrong times of packets.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
 //! * `corpus`: what fuzzers start from, replayed.  `shipped`: what we know of the capture that we ship.
 //!
 //! What they share: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs.
 
 mod accounts;
+mod clock;
 mod corpus;
 mod drive;
 mod engines;

@@ -155,3 +155,23 @@ fn packets_are_counted_as_logged() {
     let queries = packets("udp.dstport == 53 and not icmp and not icmpv6");
     assert!(queries >= 50, "{queries}");
 }
+
+#[test]
+fn flags_are_one_number_too() {
+    let alone = "tcp.flags.fin == 0 and tcp.flags.reset == 0 and tcp.flags.push == 0 and tcp.flags.urg == 0 \
+                 and tcp.flags.ece == 0 and tcp.flags.cwr == 0 and tcp.flags.ae == 0";
+    let (syn, ack) = ("tcp.flags.syn == 1", "tcp.flags.ack == 1");
+    let same = [
+        ("tcp.flags == 0x12".to_string(), format!("{syn} and {ack} and {alone}")),
+        ("tcp.flags & 0x02".to_string(), syn.to_string()),
+        ("tcp.flags & 0x12 == 0x10".to_string(), format!("{ack} and not {syn}")),
+        (
+            "ip.flags == 2".to_string(),
+            "ip.flags.df == 1 and ip.flags.mf == 0 and ip.flags.rb == 0".to_string(),
+        ),
+    ];
+    for (whole, parts) in same {
+        assert!(packets(&whole) > 0, "{whole}");
+        assert_eq!(packets(&whole), packets(&parts), "{whole}");
+    }
+}

@@ -2,12 +2,12 @@
 
 use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
 use crate::frames;
-use crate::traffic::{Network, conversation};
-use weir::{Compiler, Options, Want};
+use crate::traffic::{Network, conversation, mix};
+use weir::{Compiler, Counters, Limits, Options, Want};
 use weir_ir::testing::Random;
 
 /// Many flows, mixed. No tunnels: both directions of what is in them may be in tunnels of different
-/// ends, whose packets go to different workers.
+/// ends, whose packets go to different workers (ARCHITECTURE, warts).
 fn capture(random: &mut Random) -> Vec<Packet> {
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: true };
     let mut list = vec![];
@@ -26,13 +26,21 @@ fn capture(random: &mut Random) -> Vec<Packet> {
         }
     }
     frames::give_times(random, &mut list);
+    // One time is wrong.
+    let at = random.below(list.len() as u64) as usize;
+    list[at].time_ns = random.pick(&[0, i64::MAX, list[at].time_ns + 1_000_000_000_000]);
     list
 }
 
 fn hold(name: &str, packets: &[Packet], filters: &[(&str, Want)]) {
+    hold_within(Limits::default(), name, packets, filters);
+}
+
+/// The counters of the run.
+fn hold_within(limits: Limits, name: &str, packets: &[Packet], filters: &[(&str, Want)]) -> Counters {
     let compiler = Compiler::default();
     let asks: Vec<_> = filters.iter().map(|(filter, want)| ask(filter, *want)).collect();
-    let compiled = compile(&compiler, &asks, &Options::default());
+    let compiled = compile(&compiler, &asks, &Options { limits, ..Options::default() });
     let (expected, one) = rows(&compiler, &compiled, packets, 1);
     assert!(!expected.is_empty(), "{name}: something is found");
     for workers in [2, 3, 5] {
@@ -49,6 +57,7 @@ fn hold(name: &str, packets: &[Packet], filters: &[(&str, Want)]) {
         assert_eq!(one.counters.packet, many.counters.packet, "{name}, {workers} workers");
         assert_eq!(one.counters.drops, many.counters.drops, "{name}, {workers} workers");
     }
+    one.counters
 }
 
 #[test]
@@ -61,15 +70,85 @@ fn packets_and_connections_do_not_depend_on_the_workers() {
     }
 }
 
+/// The packet in a tunnel between two routers, in fragments if it is long.
+fn tunnelled(packet: &Packet, id: u16, bytes_max: usize) -> Vec<Packet> {
+    let (etype, inner) = (&packet.bytes[12..14], &packet.bytes[14..]);
+    let (protocol, towards) =
+        if etype == [0x86, 0xdd] { (41, inner[23] == 0x10) } else { (4, inner[15] == 1) };
+    let ends = [[192, 0, 2, 1], [192, 0, 2, 2]];
+    let ends = if towards { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+    let pieces: Vec<&[u8]> = inner.chunks(bytes_max).collect();
+    let last = pieces.len() - 1;
+    let fragment = |(n, bytes): (usize, &&[u8])| {
+        let place = (n * bytes_max / 8) as u16 | if n < last { 0x2000 } else { 0 };
+        let outer = frames::ipv4(ends, protocol, id, place, &[], bytes);
+        Packet::ethernet(frames::ethernet(0x0800, &outer))
+    };
+    pieces.iter().enumerate().map(fragment).collect()
+}
+
+#[test]
+fn nor_do_connections_in_tunnels_that_fragment() {
+    let network = Network { repeats: true, loses: true, reorders: true, fragments: false, cuts: false };
+    for seed in seeds(0..12) {
+        let mut random = Random::new(seed);
+        let talks: Vec<_> = (0..5).map(|n| conversation(&mut random, (50_000 + n, 443), network)).collect();
+        let plain = mix(&mut random, &talks);
+        let mut packets = vec![];
+        for (n, packet) in plain.iter().enumerate() {
+            packets.extend(tunnelled(packet, n as u16, 400));
+        }
+        frames::give_times(&mut random, &mut packets);
+        assert!(packets.len() > plain.len(), "some come in fragments");
+        hold(&format!("seed {seed}"), &packets, &[("tcp", Want::Packets), ("", Want::Connections)]);
+    }
+}
+
 #[test]
 fn nor_do_the_shipped_capture_s_rows() {
     let packets = read_capture(FIRST_LIGHT);
     hold("shipped", &packets, &[("", Want::Connections), ("", ALL_SESSIONS)]);
 }
 
+/// Questions whose packets wait for their connections or sessions, some together with others.
+const WAITING: &[&[(&str, Want)]] = &[
+    &[("tls.sni contains \"example\" or udp", Want::Packets)],
+    &[("conn.orig_pkts > 8", Want::Packets)],
+    &[("not tls", Want::Packets), ("conn.resp_pkts > 2 or icmp", Want::Packets)],
+    &[("conn.orig_bytes > 100 and tls", ALL_SESSIONS), ("conn.history contains \"F\"", Want::Packets)],
+    &[("tls.sni matches \"com$\"", Want::Packets), ("", Want::Connections), ("ip", Want::Packets)],
+];
+
 #[test]
 fn nor_do_packets_that_wait_for_their_connection() {
+    let shipped = read_capture(FIRST_LIGHT);
+    for questions in WAITING {
+        hold("shipped", &shipped, questions);
+    }
+    for seed in seeds(0..6) {
+        let mut random = Random::new(seed);
+        // Random traffic, with some of the shipped in between.
+        let start = random.below(shipped.len() as u64 - 200) as usize;
+        let mut packets = capture(&mut random);
+        for (n, packet) in shipped[start..start + 200].iter().enumerate() {
+            packets.insert((n * 2).min(packets.len()), packet.clone());
+        }
+        frames::give_times(&mut random, &mut packets);
+        for questions in WAITING {
+            hold(&format!("seed {seed}"), &packets, questions);
+        }
+    }
+}
+
+#[test]
+fn nor_does_what_is_given_up_at_a_bound() {
     let packets = read_capture(FIRST_LIGHT);
-    hold("shipped", &packets, &[("tls.sni contains \"example\" or udp", Want::Packets)]);
-    hold("shipped", &packets, &[("conn.orig_pkts > 8", Want::Packets)]);
+    let few = Limits { held_packets_max: 40, ..Limits::default() };
+    let small = Limits { held_bytes_max: 10_000, ..Limits::default() };
+    for limits in [few, small] {
+        for questions in WAITING {
+            let counters = hold_within(limits, "shipped", &packets, questions);
+            assert!(counters.packet.undecided > 0, "{questions:?}: the bound is reached");
+        }
+    }
 }

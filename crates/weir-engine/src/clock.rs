@@ -1,0 +1,134 @@
+//! What time it is, by the times of packets, some of which may be wrong.
+//!
+//! Time is as late as two packets in a row agree on: a single packet that claims to be of next century moves nothing
+//! but its own flow. (Zeek's time follows every packet and never returns, so such a packet ends all its
+//! connections; Suricata's goes wherever packets say.) Time does not go back for packets that are late, as those of
+//! several interfaces are. It does where thousands in a row lie far behind: captures read in the wrong order, or a
+//! clock that was set. One clock sees all packets in their order, so it shows the same to any number of workers.
+
+use crate::counters::ClockCounters;
+
+/// Packets ahead of their successor by more than this are counted, and packets further behind may set the
+/// clock back: longer than any time-out, an hour.
+const FAR_NS: i64 = 3_600_000_000_000;
+/// So many packets in a row must be far behind for the clock to be set back: setting it visits every flow.
+const BEHIND_PACKETS: u32 = 4096;
+
+/// The clock of a run.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    now: i64,
+    /// Time of the last packet.
+    last: i64,
+    /// Packets in a row that were far behind.
+    behind: u32,
+    counters: ClockCounters,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { now: i64::MIN, last: i64::MIN, behind: 0, counters: ClockCounters::default() }
+    }
+}
+
+impl Clock {
+    /// Nanoseconds since 1970; the least number before two packets came.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> &ClockCounters {
+        &self.counters
+    }
+
+    /// A packet came that says it is `time`.
+    #[inline]
+    pub fn tick(&mut self, time: i64) {
+        let agreed = time.min(self.last);
+        let is_far = time < self.last.saturating_sub(FAR_NS);
+        self.last = time;
+        if agreed >= self.now && !is_far {
+            self.now = agreed;
+            self.behind = 0;
+        } else {
+            self.look_back(time, agreed, is_far);
+        }
+    }
+
+    /// A packet is late.
+    #[cold]
+    fn look_back(&mut self, time: i64, agreed: i64, is_far: bool) {
+        self.counters.packets_ahead += u64::from(is_far);
+        self.now = self.now.max(agreed);
+        if time >= self.now.saturating_sub(FAR_NS) {
+            self.behind = 0;
+            return;
+        }
+        self.behind += 1;
+        if self.behind == BEHIND_PACKETS {
+            self.behind = 0;
+            self.now = agreed;
+            self.counters.clock_set_back += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+    const START: i64 = 1_790_000_000 * SECOND;
+    const CENTURY: i64 = 100 * 365 * 86_400 * SECOND;
+
+    /// What the clock shows after each of these packets.
+    fn shows(times: &[i64]) -> (Vec<i64>, ClockCounters) {
+        let mut clock = Clock::default();
+        let shown = times.iter().map(|&time| {
+            clock.tick(time);
+            clock.now()
+        });
+        (shown.collect(), clock.counters)
+    }
+
+    #[test]
+    fn time_is_as_late_as_two_packets_in_a_row_agree_on() {
+        let (shown, counters) =
+            shows(&[START, START + 1, START + 9, START + 5, START + CENTURY, START + CENTURY + 1]);
+        assert_eq!(shown, [i64::MIN, START, START + 1, START + 5, START + 5, START + CENTURY]);
+        assert_eq!(counters, ClockCounters::default());
+    }
+
+    #[test]
+    fn one_wrong_packet_moves_nothing() {
+        let wrong = [START + CENTURY, i64::MAX, START - CENTURY, i64::MIN];
+        for wrong in wrong {
+            let (shown, counters) = shows(&[START, START + 1, wrong, START + 2, START + 3]);
+            assert!(shown[2] <= START + 1 && shown[3] <= START + 2, "{shown:?}");
+            assert_eq!(shown[4], START + 2);
+            assert_eq!(counters.clock_set_back, 0);
+        }
+        assert_eq!(shows(&[START + CENTURY, START, START + 1]).0[1..], [START, START]);
+        assert_eq!(shows(&[START, START + CENTURY, START + 1]).1.packets_ahead, 1);
+    }
+
+    #[test]
+    fn thousands_of_packets_far_behind_set_it_back() {
+        let mut times = vec![START + CENTURY; 9];
+        times.extend((0..5_000).map(|n| START + n));
+        let (shown, counters) = shows(&times);
+        assert_eq!(shown[9 + 4_094], START + CENTURY);
+        assert_eq!(shown[9 + 4_095], START + 4_094);
+        assert_eq!((counters.clock_set_back, counters.packets_ahead), (1, 1));
+    }
+
+    #[test]
+    fn interfaces_that_differ_by_seconds_do_not() {
+        let times: Vec<i64> =
+            (0..20_000).map(|n| START + n * 1_000 - if n % 3 == 0 { 30 * SECOND } else { 0 }).collect();
+        let (shown, counters) = shows(&times);
+        assert!(shown.is_sorted());
+        assert_eq!(counters, ClockCounters::default());
+    }
+}

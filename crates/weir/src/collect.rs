@@ -1,0 +1,196 @@
+//! What a worker yields, collected: rows as questions want them, each with its [`Order`].
+
+use crate::connection::{Connection, Places};
+use crate::{line, tls};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_compile::OutValue;
+use weir_engine::counters::Account;
+use weir_engine::flow::{EndReason, FlowView};
+use weir_engine::subscriber::{FlowKey, Order, Settled, Subscriber, Undecided};
+use weir_lang::model::Stack;
+use weir_packet::{PacketMeta, Value};
+use weir_sessions::tls::TlsHandshake;
+use weir_sessions::{Direction, Session};
+
+/// Something that a question was given.
+#[derive(Debug)]
+pub enum Item {
+    /// A packet, with its path word and what its layers show (empty unless lines are needed).
+    Packet {
+        /// What the capture says of it.
+        meta: PacketMeta,
+        /// Its bytes, where the question asks for frames.
+        frame: Vec<u8>,
+        /// Its layers (see `show`); 0 unless needed.
+        path: u128,
+        /// What its layers show.
+        line: String,
+    },
+    /// A connection that is over.
+    Connection(Box<Connection>),
+    /// A row of a session.
+    Session(Vec<Value<'static>>),
+}
+
+/// What rows hold, per question: settled before the run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shape {
+    /// Packets are only counted.
+    pub count_only: bool,
+    /// Packets come with their bytes.
+    pub frames: bool,
+    /// Packets come with their line.
+    pub lines: bool,
+}
+
+/// What a worker says.
+#[derive(Debug)]
+pub enum Yielded {
+    /// A question is given something.
+    Item(usize, Item),
+    /// A packet waits.
+    Held(Box<HeldPacket>),
+    /// More is known of a flow with packets that wait.
+    Settled(Settled),
+}
+
+/// A packet that waits, as it is kept.
+#[derive(Debug)]
+pub struct HeldPacket {
+    pub flow: FlowKey,
+    pub terms: u64,
+    /// Questions that are given it for certain.
+    pub certain: u64,
+    pub packet: KeptPacket,
+}
+
+/// What is kept of a packet: as much as the questions need that may be given it.
+#[derive(Debug)]
+pub struct KeptPacket {
+    pub meta: PacketMeta,
+    /// What it counts as where no question is given it.
+    pub otherwise: Account,
+    pub frame: Box<[u8]>,
+    pub outs: Box<[u64]>,
+}
+
+impl KeptPacket {
+    /// Bytes that it costs besides itself.
+    pub fn bytes(&self) -> usize {
+        self.frame.len() + size_of_val(&*self.outs)
+    }
+}
+
+/// Makes items of packets, as the questions' shapes say.
+#[derive(Debug)]
+pub struct Presenter {
+    pub shapes: Vec<Shape>,
+    pub stack: Stack,
+    pub outs: Vec<OutValue>,
+}
+
+impl Presenter {
+    /// The item of a packet; `None` where it is only counted.
+    pub fn packet(&self, question: usize, meta: &PacketMeta, frame: &[u8], outs: &[u64]) -> Option<Item> {
+        let shape = self.shapes[question];
+        if shape.count_only {
+            return None;
+        }
+        Some(Item::Packet {
+            meta: *meta,
+            frame: if shape.frames { frame.to_vec() } else { vec![] },
+            path: line::path(outs),
+            line: if shape.lines { line::show(&self.stack, &self.outs, outs) } else { String::new() },
+        })
+    }
+
+    /// What has to be kept of a packet that may go to these questions (a bit each).
+    fn keep(&self, packet: &Undecided<'_>) -> KeptPacket {
+        let shapes = || self.shapes.iter().enumerate().filter(|(q, _)| packet.possible >> q & 1 == 1);
+        let frames = shapes().any(|(_, s)| s.frames && !s.count_only);
+        let outs = shapes().any(|(_, s)| !s.count_only);
+        KeptPacket {
+            meta: *packet.packet,
+            otherwise: packet.otherwise,
+            frame: if frames { packet.frame.into() } else { Box::default() },
+            outs: if outs { packet.outs.into() } else { Box::default() },
+        }
+    }
+}
+
+/// The subscriber of a worker.
+pub struct Collector {
+    pub presenter: Arc<Presenter>,
+    /// By table.
+    pub places: Arc<Vec<Places>>,
+    /// What came since it was last taken away.
+    pub yielded: VecDeque<(Order, Yielded)>,
+    /// Things given to each question, packets that wait not counted.
+    pub matched: Vec<u64>,
+}
+
+impl Collector {
+    fn is_counted(&mut self, question: usize) -> bool {
+        self.matched[question] += 1;
+        self.presenter.shapes[question].count_only
+    }
+
+    fn push(&mut self, order: Order, question: usize, item: Item) {
+        self.yielded.push_back((order, Yielded::Item(question, item)));
+    }
+}
+
+impl Subscriber for Collector {
+    fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, frame: &[u8], outs: &[u64]) {
+        self.matched[question] += 1;
+        if let Some(item) = self.presenter.packet(question, packet, frame, outs) {
+            self.push(order, question, item);
+        }
+    }
+
+    fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
+        let Undecided { flow, terms, certain, .. } = *packet;
+        let held = HeldPacket { flow, terms, certain, packet: self.presenter.keep(packet) };
+        self.yielded.push_back((order, Yielded::Held(Box::new(held))));
+    }
+
+    fn settled(&mut self, order: Order, settled: Settled) {
+        self.yielded.push_back((order, Yielded::Settled(settled)));
+    }
+
+    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
+        if !self.is_counted(question) {
+            let connection = Connection::read(flow, &self.places[flow.table.index()]);
+            self.push(order, question, Item::Connection(Box::new(connection)));
+        }
+    }
+
+    fn session(
+        &mut self,
+        order: Order,
+        question: usize,
+        flow: &FlowView<'_>,
+        _: usize,
+        session: &dyn Session,
+    ) {
+        if self.is_counted(question) {
+            return;
+        }
+        if let Some(handshake) = session.as_any().downcast_ref::<TlsHandshake>() {
+            self.push(order, question, Item::Session(tls::values(flow, handshake)));
+        }
+    }
+
+    fn stream(
+        &mut self,
+        _: Order,
+        question: usize,
+        _: &FlowView<'_>,
+        _: Direction,
+        gap_bytes: u64,
+        bytes: &[u8],
+    ) {
+        self.matched[question] += bytes.len() as u64 + gap_bytes;
+    }
+}

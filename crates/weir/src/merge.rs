@@ -1,0 +1,160 @@
+//! What the workers yield, brought into one order and handed out: the same whatever their number.
+//!
+//! Packets that wait for their connection are kept here, in one queue, not by the workers: which packets wait, in
+//! what order they leave and which are given up at a bound is then decided by the order of the capture alone.
+
+use crate::collect::{Item, KeptPacket, Presenter, Yielded};
+use crate::drive::Outcome;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use weir_engine::counters::{Account, Counters};
+use weir_engine::hold::HoldQueue;
+use weir_engine::plan::Plan;
+use weir_engine::stage::{Stage, Stages};
+use weir_engine::subscriber::Order;
+
+/// What a worker yielded, in its order.
+pub type Yields = VecDeque<(Order, Yielded)>;
+
+/// What waits in the queue.
+#[derive(Debug)]
+enum Waiting {
+    /// A packet that was undecided when it came.
+    Packet(KeptPacket),
+    /// An item for one question, behind such packets.
+    Item(Item),
+}
+
+/// Hands out what workers yield.
+pub struct Merger<'a, E> {
+    presenter: Arc<Presenter>,
+    hold: HoldQueue<Waiting>,
+    each: &'a mut dyn FnMut(usize, Item) -> Result<(), E>,
+    /// Packets that waited and were given to each question.
+    matched: Vec<u64>,
+    /// What became of packets that waited.
+    counters: Counters,
+    stages: Stages,
+}
+
+impl<'a, E> Merger<'a, E> {
+    /// A merger for the questions of `plan`; `each` is given the items.
+    pub fn new(
+        plan: Arc<Plan>,
+        presenter: Arc<Presenter>,
+        each: &'a mut dyn FnMut(usize, Item) -> Result<(), E>,
+    ) -> Self {
+        let matched = vec![0; presenter.shapes.len()];
+        let stages = Stages::new(plan.timed);
+        let (hold, counters) = (HoldQueue::new(plan), Counters::default());
+        Self { presenter, hold, each, matched, counters, stages }
+    }
+
+    /// Takes one batch's yields of every worker.
+    pub fn take_batch(&mut self, outputs: &[Receiver<Yields>]) -> Result<(), E> {
+        let mut queues: Vec<Yields> = outputs.iter().map(|o| o.recv().unwrap_or_default()).collect();
+        // Waiting for the slowest worker was no work.
+        let (began, count) = (self.stages.begin(), queues.iter().map(VecDeque::len).sum());
+        while let Some(worker) = first(&queues) {
+            self.take_from(worker, &mut queues[worker], 1)?;
+        }
+        self.stages.end(Stage::Output, count, began);
+        Ok(())
+    }
+
+    /// Takes what workers yield at their ends: any number of batches of each.
+    pub fn take_rest(&mut self, outputs: &[Receiver<Yields>]) -> Result<(), E> {
+        let mut queues: Vec<Yields> = outputs.iter().map(|_| Yields::new()).collect();
+        loop {
+            // The next of all is known once that of every worker is, or that none will come.
+            for (queue, output) in queues.iter_mut().zip(outputs) {
+                while queue.is_empty()
+                    && let Ok(more) = output.recv()
+                {
+                    *queue = more;
+                }
+            }
+            let Some(worker) = first(&queues) else { return Ok(()) };
+            self.take_from(worker, &mut queues[worker], 1)?;
+        }
+    }
+
+    /// Takes all that the only worker yielded.
+    pub fn take_all(&mut self, queue: &mut Yields) -> Result<(), E> {
+        let (began, count) = (self.stages.begin(), queue.len());
+        self.take_from(0, queue, count)?;
+        self.stages.end(Stage::Output, count, began);
+        Ok(())
+    }
+
+    fn take_from(&mut self, worker: usize, queue: &mut Yields, count: usize) -> Result<(), E> {
+        for (_, yielded) in queue.drain(..count) {
+            self.take(worker, yielded)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, worker: usize, yielded: Yielded) -> Result<(), E> {
+        match yielded {
+            Yielded::Item(question, item @ Item::Packet { .. }) if !self.hold.is_empty() => {
+                let bytes = item_bytes(&item);
+                self.hold.pass(Waiting::Item(item), bytes, 1 << question);
+            }
+            Yielded::Item(question, item) => return (self.each)(question, item),
+            Yielded::Held(held) => {
+                let (flow, bytes) = ((worker, held.flow), held.packet.bytes());
+                self.hold.hold(flow, Waiting::Packet(held.packet), bytes, held.terms, held.certain);
+            }
+            Yielded::Settled(settled) => self.hold.settle(worker, &settled),
+        }
+        while let Some((packet, questions)) = self.hold.pop() {
+            self.hand_out(packet, questions)?;
+        }
+        Ok(())
+    }
+
+    /// The run is over: what is still undecided goes where it is certain to go.
+    pub fn finish(mut self, outcome: &mut Outcome) -> Result<(), E> {
+        while let Some((packet, questions)) = self.hold.pop_last() {
+            self.hand_out(packet, questions)?;
+        }
+        outcome.counters.packet.undecided += self.hold.given_up();
+        outcome.counters.merge(&self.counters);
+        outcome.stages.merge(&self.stages);
+        outcome.add_matched(&self.matched);
+        Ok(())
+    }
+
+    fn hand_out(&mut self, packet: Waiting, questions: u64) -> Result<(), E> {
+        let kept = match packet {
+            Waiting::Item(item) => return (self.each)(questions.trailing_zeros() as usize, item),
+            Waiting::Packet(kept) => kept,
+        };
+        self.counters.account(if questions != 0 { Account::Delivered } else { kept.otherwise });
+        let mut left = questions;
+        while left != 0 {
+            let question = left.trailing_zeros() as usize;
+            left &= left - 1;
+            self.matched[question] += 1;
+            if let Some(item) = self.presenter.packet(question, &kept.meta, &kept.frame, &kept.outs) {
+                (self.each)(question, item)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The worker whose next yield comes first.
+fn first(queues: &[Yields]) -> Option<usize> {
+    let next = queues.iter().enumerate().filter_map(|(worker, queue)| Some((queue.front()?.0, worker)));
+    next.min().map(|(_, worker)| worker)
+}
+
+/// Bytes that an item costs besides itself.
+fn item_bytes(item: &Item) -> usize {
+    match item {
+        Item::Packet { frame, line, .. } => frame.len() + line.len(),
+        Item::Connection(_) | Item::Session(_) => 0,
+    }
+}
