@@ -16,6 +16,7 @@ mod flow_id;
 mod fuzz;
 mod line;
 mod merge;
+mod spread;
 mod stats;
 mod tls;
 

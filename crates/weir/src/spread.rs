@@ -1,0 +1,162 @@
+//! Several workers: this thread reads bursts, asks a small program of its own (lowered from the stack's
+//! `dispatch` clause) for each packet's key, hands every worker its packets, and takes what they yield.
+
+use crate::collect::Collector;
+use crate::compile::{Ask, Compiled, Compiler, Options};
+use crate::drive::{Outcome, gather, read};
+use crate::merge::{Merger, Yields};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use weir_compile::Need;
+use weir_engine::clock::Clock;
+use weir_engine::plan::{Plan, Want};
+use weir_engine::run::Worker;
+use weir_engine::stage::{Stage, Stages};
+use weir_ir::abi::Continuation;
+use weir_lang::diag::Diagnostics;
+use weir_packet::{Burst, PacketMeta, Source};
+
+/// Bursts handed over at once, so that threads wake each other rarely.
+const BATCH_BURSTS: usize = 64;
+/// Batches that may wait at a worker.
+const BATCHES_MAX: usize = 8;
+
+/// A worker's share of a batch: its packets, and the time at which each burst began.
+type Batch = Vec<(u64, i64, Burst)>;
+
+/// Tells which worker a packet belongs to: both directions and all fragments of a datagram to the same.
+pub(crate) struct Dispatcher {
+    plan: Arc<Plan>,
+    k: Continuation,
+    clock: Clock,
+    /// Bursts so far.
+    number: u64,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(compiler: &Compiler) -> Result<Self, Diagnostics> {
+        let need = Need { dispatch: true, ..Need::default() };
+        let ask = Ask { filter: String::new(), need, want: Want::Packets };
+        let compiled = compiler.compile(&[ask], &Options::default())?;
+        Ok(Self { plan: compiled.plan, k: Continuation::default(), clock: Clock::default(), number: 0 })
+    }
+
+    /// Fills every worker's share of a batch; whether more follows.
+    fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> bool {
+        for _ in 0..BATCH_BURSTS {
+            let mut burst = Burst::default();
+            match read(source, &mut burst, &mut outcome.stages) {
+                Ok(true) => {
+                    let (began, packets) = (outcome.stages.begin(), burst.packets.len());
+                    self.split(&burst, shares);
+                    outcome.stages.end(Stage::Dispatch, packets, began);
+                }
+                Ok(false) => return false,
+                Err(error) => outcome.errors.push(error),
+            }
+        }
+        true
+    }
+
+    /// Gives every worker its packets of a burst. All of them learn its time.
+    fn split(&mut self, burst: &Burst, shares: &mut [Batch]) {
+        let (number, time) = (self.number, self.clock.now());
+        let mut parts: Vec<Vec<PacketMeta>> = vec![vec![]; shares.len()];
+        for (index, packet) in burst.packets.iter().enumerate() {
+            parts[self.worker_of(packet, burst.data(index), shares.len())].push(*packet);
+            self.clock.tick(packet.time.0);
+        }
+        for (share, packets) in shares.iter_mut().zip(parts) {
+            share.push((number, time, Burst { block: Arc::clone(&burst.block), packets }));
+        }
+        self.number += 1;
+    }
+
+    fn worker_of(&mut self, packet: &PacketMeta, frame: &[u8], workers: usize) -> usize {
+        self.k.outs[0] = 0;
+        self.plan.program.head(packet, frame, &mut self.k);
+        let mixed = (self.k.outs[0] ^ self.k.outs[0] >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (((mixed >> 32) * workers as u64) >> 32) as usize
+    }
+}
+
+/// Runs `compiled` with several workers; their yields go to `merger`.
+pub(crate) fn run_many<E>(
+    compiled: &Compiled,
+    source: &mut dyn Source,
+    mut dispatcher: Dispatcher,
+    workers: usize,
+    collector: &dyn Fn() -> Collector,
+    merger: &mut Merger<'_, E>,
+    progress: &mut dyn FnMut(&dyn Source),
+) -> Result<Outcome, E> {
+    let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
+    std::thread::scope(|scope| {
+        let mut inputs: Vec<SyncSender<Batch>> = vec![];
+        let mut outputs: Vec<Receiver<Yields>> = vec![];
+        let mut threads = vec![];
+        for _ in 0..workers {
+            let (to_worker, from_dispatcher) = sync_channel::<Batch>(BATCHES_MAX);
+            let (to_merger, from_worker) = sync_channel::<Yields>(BATCHES_MAX * 2);
+            let worker = Worker::new(Arc::clone(&compiled.plan), collector());
+            threads.push(scope.spawn(move || work(worker, &from_dispatcher, &to_merger)));
+            inputs.push(to_worker);
+            outputs.push(from_worker);
+        }
+        let (mut sent, mut merged) = (0, 0);
+        let mut more = true;
+        while more {
+            let mut shares: Vec<Batch> = vec![vec![]; workers];
+            more = dispatcher.fill(source, &mut shares, &mut outcome);
+            for (input, share) in inputs.iter().zip(shares) {
+                // A worker that is gone has panicked; joining it says so.
+                let _ = input.send(share);
+            }
+            sent += 1;
+            if sent - merged > BATCHES_MAX {
+                merger.take_batch(&outputs)?;
+                merged += 1;
+            }
+            progress(source);
+        }
+        drop(inputs);
+        for _ in merged..sent {
+            merger.take_batch(&outputs)?;
+        }
+        merger.take_rest(&outputs)?;
+        for thread in threads {
+            match thread.join() {
+                Ok(worker) => gather(&mut outcome, worker),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        outcome.counters.clock.merge(dispatcher.clock.counters());
+        Ok(outcome)
+    })
+}
+
+fn work(
+    mut worker: Worker<Collector>,
+    batches: &Receiver<Batch>,
+    yields: &SyncSender<Yields>,
+) -> Worker<Collector> {
+    let mut last = 0;
+    for batch in batches {
+        for (number, time, burst) in batch {
+            worker.pass_time(number, time);
+            worker.take(&burst, number);
+            last = number + 1;
+        }
+        if yields.send(std::mem::take(&mut worker.subscriber().yielded)).is_err() {
+            return worker;
+        }
+    }
+    let mut more = true;
+    while more {
+        more = worker.finish(last);
+        if yields.send(std::mem::take(&mut worker.subscriber().yielded)).is_err() {
+            break;
+        }
+    }
+    worker
+}
