@@ -19,7 +19,7 @@ use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
 use weir_ir::graph::{Graph, Table, Terminator};
 use weir_ir::patterns::Patterns;
 use weir_ir::range::BUFFER_BYTES_MAX;
-use weir_ir::verify::{Violation, verify, verify_straight};
+use weir_ir::verify::{Violation, verify};
 use weir_packet::{DropReason, PacketMeta};
 
 type Head = unsafe extern "C" fn(*mut Env<'_>, *const PacketMeta, *const u8, usize, *mut Continuation) -> u64;
@@ -76,11 +76,12 @@ impl NativeProgram {
     pub(crate) fn new(graph: Graph, straight: Option<Graph>, effort: Effort) -> Result<Self, CompileError> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let start = Instant::now();
-        verify(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = Plan::of(&graph)?;
-        let straight = straight.map(|straight| Straight::new(straight, &graph, &plan)).transpose()?;
+        // A graph whose layers are not built one above the other may have no straight one that holds: then
+        // nothing is lost but time.
+        let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let program = Self {
             layout: Layout::of(&graph),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
@@ -94,7 +95,17 @@ impl NativeProgram {
             straight,
         };
         let first = if program.straight.is_some() { Part::Straight } else { Part::Head };
-        let _ = program.place(first).set(program.compile(first)?);
+        // Both take about as long, and neither needs the other; nothing runs before both are through.
+        let (verified, code) = std::thread::scope(|scope| {
+            let verified = scope.spawn(|| verify(&program.graph));
+            let code = program.compile(first);
+            (verified.join(), code)
+        });
+        match verified {
+            Ok(verified) => verified.map_err(|violations| CompileError::Unverified(lines(&violations)))?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        let _ = program.place(first).set(code?);
         program.compiling.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(program)
     }
@@ -327,7 +338,7 @@ impl Program for NativeProgram {
 impl Straight {
     /// Verified, and held against the whole graph: what tails load must be what was saved.
     fn new(graph: Graph, whole: &Graph, plan: &Plan) -> Result<Self, CompileError> {
-        verify_straight(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
+        verify(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
         for block in graph.block_ids() {
             if let Terminator::Rejoin { lookup: Some(number), values, .. } = &graph.block(block).terminator {
                 let saved = values.iter().map(|&v| graph.type_of(v));

@@ -3,8 +3,11 @@
 //!
 //! `WEIR_SEED` sets the first seed; a failure prints its own.
 
-use weir_codegen::{Effort, compile_with};
+use weir_codegen::{Effort, compile_with, compile_with_straight};
+use weir_ir::graph::Fuel;
 use weir_ir::interpret::Interpreter;
+use weir_ir::passes::optimize;
+use weir_ir::straight::straighten;
 use weir_ir::testing::{Random, drive, random_graph, random_packets};
 
 const GRAPHS: u64 = 1_500;
@@ -26,4 +29,29 @@ fn native_code_does_what_the_interpreter_does() {
             assert!(got == want, "seed {seed}, {effort:?}: {got:#?}\nis not\n{want:#?}\nof\n{graph}");
         }
     }
+}
+
+/// With any loops called usual, in any order.
+#[test]
+fn a_straight_graph_changes_nothing_but_speed() {
+    let first = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let mut straightened = 0;
+    for seed in first..first + GRAPHS {
+        let mut random = Random::new(seed);
+        let mut graph = random_graph(&mut random);
+        let packets = random_packets(&mut random, PACKETS);
+        graph.usual = vec![vec![]; 3];
+        (0..graph.fuels).for_each(|fuel| graph.usual[random.below(3) as usize].push(Fuel(fuel)));
+        let want = drive(&Interpreter::new(graph.clone()).expect("the patterns compile"), &packets);
+        let mut straight = straighten(&graph);
+        if random.below(2) == 1 {
+            straight.iter_mut().for_each(|graph| drop(optimize(graph, &Default::default())));
+        }
+        let program = compile_with_straight(graph.clone(), straight)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{graph}"));
+        let got = drive(&program, &packets);
+        assert!(got == want, "seed {seed}: {got:#?}\nis not\n{want:#?}\nof\n{graph}");
+        straightened += usize::from(program.straight().is_some());
+    }
+    assert!(straightened > GRAPHS as usize / 4, "{straightened} of {GRAPHS} had a straight graph");
 }

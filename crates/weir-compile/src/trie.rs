@@ -158,7 +158,7 @@ impl Builder<'_> {
         let child = self.trie.nodes.len();
         if child == NODES_MAX {
             return Err(Diagnostic::error(
-                "W0192",
+                "W0195",
                 format!("the filters make a tree of more than {NODES_MAX} predicates"),
             )
             .help("use `in { … }` for alternatives of one field, or ask in several runs"));
@@ -206,4 +206,55 @@ fn stage_of(catalog: &StackCatalog, predicate: &Predicate) -> Stage {
 /// How far out the predicate's layer is, by the order in which the stack names layers.
 fn depth_of(catalog: &StackCatalog, predicate: &Predicate) -> usize {
     catalog.key(predicate.field).layer().map_or(0, |layer| usize::from(layer.0) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::Need;
+    use weir_lang::Library;
+
+    fn trie(filters: &[&str]) -> Result<Trie, Diagnostic> {
+        let library = Library::builtin();
+        let stack = library.stack("internet").expect("it is shipped");
+        let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+        let need = Need { packets: true, ..Need::default() };
+        let question = |text: &&str| Question {
+            filter: weir_lang::filter::compile(text, &catalog).expect("a filter"),
+            need,
+        };
+        let questions: Vec<Question> = filters.iter().map(question).collect();
+        Trie::of(&questions, &catalog)
+    }
+
+    #[test]
+    fn what_several_demand_stands_once_outer_layers_first() {
+        let trie = trie(&["tcp.port == 80 and ip.ttl > 9", "ip.ttl > 9 and udp"]).expect("it is small");
+        // The root, ip.ttl, and below it tcp.port and udp.
+        assert_eq!(trie.nodes.len(), 4);
+        let [first] = trie.nodes[Trie::ROOT].children[..] else { panic!("one way from the root") };
+        assert_eq!(trie.nodes[first].children.len(), 2);
+        assert_eq!(trie.nodes[trie.nodes[first].children[0]].questions, [0]);
+        assert_eq!(trie.nodes[trie.nodes[first].children[1]].questions, [1]);
+    }
+
+    #[test]
+    fn the_packet_part_ends_where_what_is_late_begins() {
+        let trie =
+            trie(&["tcp.port == 443 and tls.sni contains \"x\" or tcp.port == 443 and udp"]).expect("small");
+        assert!(trie.has_residue() && !trie.is_unconditional());
+        let port = trie.nodes[Trie::ROOT].children[0];
+        assert_eq!(trie.nodes[port].bits.len(), 1, "the bit that waits for the session");
+        assert_eq!(trie.nodes[port].children.len(), 2);
+        // Questions about packets that need no connection are asked apart from those that do.
+        assert!(trie.nodes.iter().skip(1).all(|node| node.mode == Decides::Connections));
+    }
+
+    #[test]
+    fn growth_has_a_bound() {
+        let either = |field: &str| (0..46).map(|n| format!("{field} > {n}")).collect::<Vec<_>>().join(" or ");
+        let text = format!("({}) and ({})", either("tcp.src_port"), either("ip.ttl"));
+        let error = trie(&[&text]).expect_err("2116 alternatives");
+        assert_eq!((error.code, error.help.is_some()), ("W0195", true));
+    }
 }

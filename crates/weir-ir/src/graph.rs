@@ -41,7 +41,7 @@
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
 //!             | outN NAME
-//!             | fuels COUNT                           | usual (fuel,*)*
+//!             | fuels COUNT                           | usual (fuel,*)*  | straight
 //!             | entry block                           ; where it is not block0
 //! block       = blockN [( (v : type),* )] :  instruction*  terminator
 //! type        = bool | int | buf | flow table
@@ -82,7 +82,8 @@
 //! 4. `get`, `set`, `append` and sequences are used with a flow of their own table, sides exactly with
 //!    what has sides; a flow is not used after the next lookup, and `restart` only after one.
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
-//! 6. `rejoin` occurs in straight graphs only ([`crate::straight`]), which are run before their whole graph.
+//! 6. `rejoin` occurs in straight graphs only ([`crate::straight`]), which are run before their whole graph. That
+//!    what they save there is what it goes on with, `weir-codegen` makes sure: it takes both.
 //! 7. The bounds of [`crate::abi`] hold: words of a key, values across a lookup, slots of the record.
 
 use std::fmt;
@@ -609,6 +610,8 @@ pub struct Graph {
     /// Loops whose first round most packets pass, one of each list at most, in this order: layers that the
     /// stack calls usual.
     pub usual: Vec<Vec<Fuel>>,
+    /// It is a straight graph ([`crate::straight`]): what it refers to is declared as in its whole graph.
+    pub is_straight: bool,
     /// Type of every value.
     pub values: Vec<Type>,
     /// Blocks. Unreachable ones may be there until a pass removes them.

@@ -31,6 +31,7 @@ pub fn straighten(graph: &Graph) -> Option<Graph> {
         sets: graph.sets.clone(),
         patterns: graph.patterns.clone(),
         outs: graph.outs.clone(),
+        is_straight: true,
         ..Graph::default()
     };
     let straighten = Straighten {

@@ -37,6 +37,9 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     line(&mut text, "passes", &passes(compiled));
     let (before, after) = (Size::of(&compiled.lowered.graph), Size::of(compiled.graph()));
     line(&mut text, "program", &format!("{before} → {after}"));
+    if let Some(straight) = compiled.native.as_ref().and_then(|native| native.straight()) {
+        line(&mut text, "straight", &format!("{}   (the usual way, compiled first)", Size::of(straight)));
+    }
     let how = match (&compiled.native, &compiled.engine) {
         (Some(_), _) => "native".into(),
         (None, Err(why)) => format!("interpreted ({why})"),

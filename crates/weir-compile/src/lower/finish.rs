@@ -62,9 +62,9 @@ impl Lower<'_> {
 
     /// `all` and the bits of the terms that pass `node`, where `holds` says whether this path does.
     fn terms_below(&mut self, node: NodeId, holds: Option<Value>, all: Value) -> Value {
-        let Node { predicate, children, bits, .. } = self.trie.nodes[node].clone();
+        let Node { predicate, children, bits, .. } = &self.trie.nodes[node];
         let mut holds = holds;
-        if let Some(p) = predicate {
+        if let Some(p) = *predicate {
             let value = self.predicate_value(p);
             holds = Some(match holds {
                 Some(holds) => self.b.binary(BinaryOp::And, holds, value),
@@ -84,7 +84,7 @@ impl Lower<'_> {
             };
             all = self.b.binary(BinaryOp::Or, all, value);
         }
-        for child in children {
+        for &child in children {
             if self.trie.nodes[child].stage == Some(Stage::Packet) {
                 all = self.terms_below(child, holds, all);
             }

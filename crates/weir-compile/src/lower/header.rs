@@ -59,7 +59,7 @@ impl Lower<'_> {
     /// Reads the header of layer `id` at `offset`.
     pub(super) fn lower_header(&mut self, id: LayerId) {
         let layer = self.layer(id);
-        let vars = self.vars(id).clone();
+        let vars = self.vars(id);
         let start = self.b.read(self.offset);
         self.b.write(vars.start.expect("declared"), start);
         self.reset(&vars);
@@ -380,7 +380,7 @@ impl Lower<'_> {
 
     /// Where the payload ends; the buffer is narrowed to it.
     pub(super) fn lower_payload(&mut self, id: LayerId) {
-        let vars = self.vars(id).clone();
+        let vars = self.vars(id);
         let at = self.b.read(vars.payload_at.expect("declared"));
         let end = self.b.read(self.end);
         let rest = self.b.binary(BinaryOp::SubSat, end, at);

@@ -73,6 +73,14 @@ impl Lower<'_> {
         let no = self.b.bool(false);
         self.b.write(context.assembled, no);
         let work_done = self.b.block();
+        self.lower_first_values(id, &context);
+        // Before all else, and also where nobody wants anything of the flow any longer: another may begin here.
+        if !protocol.states.is_empty() {
+            let var = self.var(context.table, "$state");
+            let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
+            self.b.write(context.state, state);
+            self.lower_restart(id, &context);
+        }
         if context.two_sided {
             self.lower_wants(&context, work_done);
         }
@@ -274,16 +282,9 @@ impl Lower<'_> {
         self.b.switch_to(work);
     }
 
-    /// First values, restart, preparation, sequence, transitions, events, timeout: in this order.
+    /// Preparation, sequence, transitions, events, timeout: in this order.
     fn lower_work(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
-        self.lower_first_values(id, context);
-        if !protocol.states.is_empty() {
-            let var = self.var(context.table, "$state");
-            let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
-            self.b.write(context.state, state);
-            self.lower_restart(id, context);
-        }
         self.lower_statements(id, &protocol.prepare);
         if !protocol.states.is_empty() {
             self.lower_transitions(id, context, false);
@@ -497,7 +498,7 @@ impl Lower<'_> {
         let zero = self.b.int(0);
         self.b.write(self.buf, buf);
         self.b.write(self.end, length);
-        let vars = self.vars(id).clone();
+        let vars = self.vars(id);
         self.b.write(vars.payload_at.expect("declared"), zero);
         self.b.write(vars.payload_bytes.expect("declared"), length);
     }

@@ -19,7 +19,8 @@ mod show;
 use crate::catalog::StackCatalog;
 use crate::question::{Need, Question};
 use crate::trie::Trie;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 use weir_ir::build::{Builder, Variable};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Target, Terminator, Type, Value};
 use weir_lang::diag::Diagnostic;
@@ -56,12 +57,12 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
         return Err(too_many_layers(stack));
     }
     let trie = Trie::of(questions, catalog)?;
-    let mut lower = Lower::new(stack, catalog, questions, trie);
+    let mut lower = Lower::new(stack, catalog, questions, &trie);
     lower.run();
-    let unconditional = lower.trie.nodes[Trie::ROOT].bits.iter().fold(0, |mask, bit| mask | 1 << bit);
-    let (trie, outs, tables) = (lower.trie, lower.outs, lower.tables);
-    let parts_left_out = lower.parts_left_out;
-    Ok(Lowered { graph: lower.b.finish(), trie, outs, tables, unconditional, parts_left_out })
+    let unconditional = trie.nodes[Trie::ROOT].bits.iter().fold(0, |mask, bit| mask | 1 << bit);
+    let (outs, tables, parts_left_out) = (lower.outs, lower.tables, lower.parts_left_out);
+    let graph = lower.b.finish();
+    Ok(Lowered { graph, trie, outs, tables, unconditional, parts_left_out })
 }
 
 fn too_many_layers(stack: &Stack) -> Diagnostic {
@@ -100,7 +101,7 @@ struct Lower<'a> {
     stack: &'a Stack,
     catalog: &'a StackCatalog,
     questions: &'a [Question],
-    trie: Trie,
+    trie: &'a Trie,
     need: Need,
     /// The buffer, where the current layer starts in it, and where the enclosing payload ends.
     buf: Variable,
@@ -109,10 +110,10 @@ struct Lower<'a> {
     quoted: Variable,
     /// The layers so far, innermost lowest: low and high word.
     path: [Variable; 2],
-    layers: Vec<LayerVars>,
+    layers: Vec<Rc<LayerVars>>,
     entries: Vec<Block>,
     /// Low and high word of what `below.NAME` means at this point.
-    below: HashMap<String, (Variable, Variable)>,
+    below: Rc<BTreeMap<String, (Variable, Variable)>>,
     predicates: Vec<predicate::PredicateVars>,
     finish: finish::FinishBlocks,
     reachable: Vec<HashSet<LayerId>>,
@@ -125,7 +126,7 @@ struct Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    fn new(stack: &'a Stack, catalog: &'a StackCatalog, questions: &'a [Question], trie: Trie) -> Self {
+    fn new(stack: &'a Stack, catalog: &'a StackCatalog, questions: &'a [Question], trie: &'a Trie) -> Self {
         let names: Vec<&str> = questions.iter().map(|q| q.filter.text.as_str()).collect();
         let mut b = Builder::new(Graph { name: names.join(" | "), ..Graph::default() });
         let need = questions.iter().fold(Need::default(), |n, q| Need {
@@ -157,7 +158,7 @@ impl<'a> Lower<'a> {
             need,
             layers: vec![],
             entries: vec![],
-            below: HashMap::new(),
+            below: Rc::default(),
             predicates: vec![],
             finish: finish::FinishBlocks::default(),
             reachable: (0..stack.layers.len()).map(|l| reachable_from(stack, LayerId(l as u16))).collect(),
@@ -185,8 +186,8 @@ impl<'a> Lower<'a> {
         &self.stack.layers[id.0 as usize]
     }
 
-    fn vars(&self, id: LayerId) -> &LayerVars {
-        &self.layers[id.0 as usize]
+    fn vars(&self, id: LayerId) -> Rc<LayerVars> {
+        Rc::clone(&self.layers[id.0 as usize])
     }
 
     fn declare(&mut self) {
@@ -194,12 +195,11 @@ impl<'a> Lower<'a> {
             let entry = self.b.block();
             self.entries.push(entry);
             let vars = self.declare_layer(layer);
-            self.layers.push(vars);
+            self.layers.push(Rc::new(vars));
         }
-        for name in below_names(self.stack) {
-            let pair = (self.b.variable(Type::Int), self.b.variable(Type::Int));
-            self.below.insert(name, pair);
-        }
+        let below = below_names(self.stack).into_iter();
+        let below = below.map(|name| (name, (self.b.variable(Type::Int), self.b.variable(Type::Int))));
+        self.below = Rc::new(below.collect());
         self.declare_predicates();
         self.declare_finish();
         self.declare_outs();
@@ -331,13 +331,12 @@ impl<'a> Lower<'a> {
     /// What `below.` means to the layers above this one.
     fn export_below(&mut self, id: LayerId) {
         let protocol = &self.layer(id).protocol;
-        let mut names: Vec<_> = self.below.iter().map(|(n, &v)| (n.clone(), v)).collect();
-        names.sort_by(|a, b| a.0.cmp(&b.0));
-        for (name, (low, high)) in names {
-            let named = |f: &weir_lang::model::Field| f.path == name || f.alias.as_deref() == Some(&name);
+        let below = Rc::clone(&self.below);
+        for (name, &(low, high)) in below.iter() {
+            let named = |f: &weir_lang::model::Field| f.path == *name || f.alias.as_deref() == Some(name);
             let pair = if let Some(f) = protocol.fields.iter().position(named) {
                 Some(self.field_pair(id, FieldId(f as u16)))
-            } else if let Some(l) = protocol.lets.iter().position(|l| l.name == name) {
+            } else if let Some(l) = protocol.lets.iter().position(|l| l.name == *name) {
                 let value = self.let_value(id, l);
                 Some((self.b.int(0), value))
             } else {

@@ -57,21 +57,21 @@ impl Lower<'_> {
 
     /// As [`alive_at`](Self::alive_at), of the terms that pass `node`.
     fn alive_below(&mut self, node: NodeId, layer: LayerId) -> Option<Value> {
-        let Node { predicate, mode, children, bits, .. } = self.trie.nodes[node].clone();
+        let Node { predicate, mode, children, bits, .. } = &self.trie.nodes[node];
         let mut any = Some(self.b.bool(false));
-        for &bit in &bits {
+        for &bit in bits {
             let alive = self.flow_constraint(bit, layer);
             any = self.either(any, alive);
         }
-        let packet = |&&child: &&NodeId| self.trie.nodes[child].stage == Some(Stage::Packet);
-        for child in children.iter().filter(packet).copied().collect::<Vec<_>>() {
+        let trie = self.trie;
+        for &child in children.iter().filter(|&&child| trie.nodes[child].stage == Some(Stage::Packet)) {
             if any.is_none() {
                 break;
             }
             let alive = self.alive_below(child, layer);
             any = self.either(any, alive);
         }
-        let own = predicate.and_then(|p| self.constraint(p, mode, layer));
+        let own = predicate.and_then(|p| self.constraint(p, *mode, layer));
         match (own, any) {
             (Some(own), Some(any)) => Some(self.b.binary(BinaryOp::And, own, any)),
             (own, any) => own.or(any),
@@ -155,19 +155,19 @@ impl Lower<'_> {
 
     pub(super) fn lower_frame_predicates(&mut self) {
         for p in 0..self.trie.predicates.len() {
-            let predicate = self.trie.predicates[p].clone();
+            let predicate = &self.trie.predicates[p];
             match self.catalog.key(predicate.field) {
                 FieldKey::Meta(meta) => {
                     let value = self.b.one(Op::Meta(meta));
                     let zero = self.b.int(0);
-                    let holds = self.compare_words(&predicate, zero, value);
+                    let holds = self.compare_words(predicate, zero, value);
                     let yes = self.b.bool(true);
                     self.record(p, yes, holds, holds);
                 }
                 FieldKey::Frame => {
                     let (buf, offset) = (self.b.read(self.buf), self.b.int(0));
                     let length = self.b.one(Op::Length(buf));
-                    let holds = self.compare_bytes(&predicate, buf, offset, length);
+                    let holds = self.compare_bytes(predicate, buf, offset, length);
                     let yes = self.b.bool(true);
                     self.record(p, yes, holds, holds);
                 }
@@ -180,12 +180,12 @@ impl Lower<'_> {
     pub(super) fn lower_predicates(&mut self, id: LayerId) {
         let yes = self.b.bool(true);
         self.b.write(self.seen[id.0 as usize], yes);
-        let vars = self.vars(id).clone();
+        let vars = self.vars(id);
         for p in 0..self.trie.predicates.len() {
-            let predicate = self.trie.predicates[p].clone();
+            let predicate = &self.trie.predicates[p];
             let key = self.catalog.key(predicate.field);
             if key.layer() == Some(id) {
-                let [exists, holds, either_way] = self.predicate_on(id, &vars, key, &predicate);
+                let [exists, holds, either_way] = self.predicate_on(id, &vars, key, predicate);
                 self.record(p, exists, holds, either_way);
             }
         }

@@ -82,7 +82,7 @@ impl Lower<'_> {
         if !protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&Trigger::Packet)) {
             return;
         }
-        let vars = self.vars(id).clone();
+        let vars = self.vars(id);
         let buf = self.b.read(self.buf);
         let offset = self.b.read(vars.payload_at.expect("declared"));
         let length = self.b.read(vars.payload_bytes.expect("declared"));
@@ -166,7 +166,7 @@ impl Lower<'_> {
     /// Offers the packet's payload to the sequence.
     fn lower_insert(&mut self, id: LayerId, context: &FlowContext) -> Inserted {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
-        let vars = self.vars(id).clone();
+        let vars = self.vars(id);
         let sequence = self.sequence_of(context.table);
         let (flow, side) = (context.flow, context.responder);
         let buf = self.b.read(self.buf);

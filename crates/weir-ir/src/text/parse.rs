@@ -89,6 +89,10 @@ impl Parser {
                 line.advance();
                 self.graph.fuels = line.number()?;
             }
+            "straight" => {
+                line.advance();
+                self.graph.is_straight = true;
+            }
             "usual" => {
                 line.advance();
                 while line.peek() == Some(&Token::Mark("(")) {

@@ -159,6 +159,9 @@ fn print_declarations(graph: &Graph, f: &mut Formatter<'_>) -> fmt::Result {
     if graph.fuels > 0 {
         writeln!(f, "fuels {}", graph.fuels)?;
     }
+    if graph.is_straight {
+        writeln!(f, "straight")?;
+    }
     if !graph.usual.is_empty() {
         write!(f, "usual")?;
         graph.usual.iter().try_for_each(|fuels| write!(f, " ({})", Separated(fuels)))?;

@@ -58,22 +58,9 @@ impl fmt::Display for Violation {
 pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
     let mut report = Report { graph, violations: vec![] };
     let rejoins = |block: &Block| matches!(graph.block(*block).terminator, Terminator::Rejoin { .. });
-    for block in graph.block_ids().filter(rejoins) {
+    for block in graph.block_ids().filter(|block| !graph.is_straight && rejoins(block)) {
         report.add(Place::Terminator(block), "there is no other graph to go on in");
     }
-    check(graph, report)
-}
-
-/// Checks all invariants of a straight graph ([`crate::straight`]). That it saves what its whole graph
-/// goes on with, of the same types, is not among them: it would take both.
-///
-/// # Errors
-/// As [`verify`].
-pub fn verify_straight(graph: &Graph) -> Result<(), Vec<Violation>> {
-    check(graph, Report { graph, violations: vec![] })
-}
-
-fn check<'a>(graph: &'a Graph, mut report: Report<'a>) -> Result<(), Vec<Violation>> {
     structure::check(graph, &mut report);
     if report.violations.is_empty() {
         let flow = ControlFlow::of(graph);

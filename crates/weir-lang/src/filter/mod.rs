@@ -138,14 +138,23 @@ fn compile_with(
     }
 }
 
+/// The most memory that a regular expression may take, compiled.
+const REGEX_BYTES_MAX: usize = 4 << 20;
+
 /// How the pattern of [`Op::Matches`] is compiled: case does not count, as in Wireshark, and what it is
-/// matched against need not be UTF-8. For the engine too, so that both agree on what compiles.
+/// matched against need not be UTF-8. As `weir-ir` compiles it in `patterns`, so that both agree.
 ///
 /// # Errors
 ///
 /// The pattern is wrong, or its automaton larger than 4 MiB.
 pub fn compile_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
-    regex::bytes::RegexBuilder::new(pattern).case_insensitive(true).size_limit(4 << 20).build()
+    let mut builder = regex::bytes::RegexBuilder::new(pattern);
+    builder
+        .case_insensitive(true)
+        .unicode(false)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
+        .build()
 }
 
 /// Any text compiles or is refused with diagnostics; what compiles prints to text that compiles to the same.

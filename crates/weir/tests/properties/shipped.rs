@@ -41,6 +41,39 @@ fn packets(filter: &str) -> u64 {
     rows(&compiler, &compiled, &read_capture(FIRST_LIGHT), 1).1.matched[0]
 }
 
+/// The capture, and once more a minute later with other sequence numbers: the same ports, other connections.
+#[test]
+fn a_connection_whose_ports_come_again_is_another_one() {
+    let once = read_capture(FIRST_LIGHT);
+    let mut twice = once.clone();
+    for packet in &once {
+        let mut again = packet.clone();
+        again.time_ns += 60_000_000_000;
+        let bytes = &mut again.bytes;
+        let ip = if bytes[12..14] == [0x81, 0] { 18 } else { 14 };
+        let at = match [bytes[ip - 2], bytes[ip - 1]] {
+            [8, 0] if bytes[ip + 9] == 6 => ip + usize::from(bytes[ip] & 15) * 4,
+            [0x86, 0xdd] if bytes[ip + 6] == 6 => ip + 40,
+            _ => continue,
+        };
+        let fields = if bytes[at + 13] & 0x10 != 0 { &[4, 8][..] } else { &[4] };
+        for field in fields {
+            let number: [u8; 4] = bytes[at + field..at + field + 4].try_into().unwrap();
+            let number = u32::from_be_bytes(number).wrapping_add(0x0123_4567);
+            bytes[at + field..at + field + 4].copy_from_slice(&number.to_be_bytes());
+        }
+        twice.push(again);
+    }
+    let compiler = Compiler::default();
+    for want in [ALL_SESSIONS, Want::Connections] {
+        let compiled = compile(&compiler, &[ask("tcp", want)], &Options::default());
+        let [once, twice] = [&once, &twice].map(|p| rows(&compiler, &compiled, p, 1).1.matched[0]);
+        assert!(once > 0);
+        // Once nobody wants anything of a connection any longer, its end must still be noticed.
+        assert_eq!(twice, 2 * once, "{want:?}");
+    }
+}
+
 /// Client, server, server's name, version, cipher, chosen protocol, whether resumed.
 type Handshake = (String, String, String, String, String, String, bool);
 

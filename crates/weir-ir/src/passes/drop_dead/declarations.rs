@@ -1,6 +1,6 @@
 //! Drops declarations that nothing refers to any longer.
 
-use crate::graph::{BlockData, Graph, Op, Pattern, Sequence, Set, Terminator, Var, VarDecl};
+use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var, VarDecl};
 
 /// Whether the engine keeps a sequence's state in this variable (see `weir-engine`, `sequence/vars.rs`).
 pub(super) fn is_of_sequence(var: &VarDecl) -> bool {
@@ -11,8 +11,7 @@ pub(super) fn is_of_sequence(var: &VarDecl) -> bool {
 /// reachable. Whether there were any.
 pub(super) fn drop_unused(graph: &mut Graph) -> bool {
     // A straight graph shares its whole graph's declarations.
-    let rejoins = |block: &BlockData| matches!(block.terminator, Terminator::Rejoin { .. });
-    if graph.blocks.iter().any(rejoins) {
+    if graph.is_straight {
         return false;
     }
     let used = Used::of(graph);
