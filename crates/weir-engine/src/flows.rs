@@ -11,17 +11,10 @@ use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
 use std::sync::Arc;
-use weir_ir::abi::FlowRecord;
-use weir_ir::abi::{Continuation, Layout, Program};
+use weir_ir::abi::{Continuation, FlowRecord, Layout, Program, TIMEOUT_MS, WANTS_BYTES, WANTS_RECORD};
 use weir_ir::graph::{Sequence, Table};
 use weir_packet::PacketMeta;
 
-/// Bit of `$wants`: bytes in order (as `weir-compile` lowers it).
-const WANTS_BYTES: u8 = 1;
-/// Bit of `$wants`: the record.
-const WANTS_RECORD: u8 = 2;
-/// Time-out of flows whose layer declares none.
-const DEFAULT_TIMEOUT_MS: u32 = 300_000;
 /// Shorter ones belong to states that last briefly (unanswered, closed) and are not replaced.
 const IDLE_MS_MIN: u32 = 60_000;
 const NS_PER_MS: i64 = 1_000_000;
@@ -72,7 +65,12 @@ impl Timeouts {
     /// A flow's time-out, nanoseconds.
     #[inline]
     fn ns(self, data: &[u8]) -> i64 {
-        match self.ms(data) {
+        Self::as_ns(self.ms(data))
+    }
+
+    #[inline]
+    fn as_ns(millis: u32) -> i64 {
+        match millis {
             Self::NEVER_MS => i64::MAX,
             millis => i64::from(millis) * NS_PER_MS,
         }
@@ -114,7 +112,50 @@ pub(crate) struct TailFlow<'a> {
     pub terms_at: Option<usize>,
     pub verdict_at: Option<usize>,
     pub layout: &'a Layout,
+    pub plan: &'a Plan,
     pub key: FlowKey,
+    timeouts: Timeouts,
+}
+
+impl TailFlow<'_> {
+    /// After a packet's tail: the time-out may have changed. What it is now, where the wheel has to learn
+    /// of it or the flow is over (0).
+    #[inline]
+    pub fn changed_timeout(&mut self, data: &[u8], is_new: bool) -> Option<u32> {
+        let millis = self.timeouts.ms(data);
+        let is_sooner = is_new || millis < self.header.armed_ms;
+        self.header.armed_ms = millis;
+        (is_sooner || millis == 0).then_some(millis)
+    }
+}
+
+impl TableState {
+    /// A flow's parts and its variables.
+    #[inline]
+    fn tail<'a>(
+        &'a mut self,
+        (table, id): (Table, FlowId),
+        sequences: &'a mut Reassembler,
+        layout: &'a Layout,
+        plan: &'a Plan,
+    ) -> (TailFlow<'a>, &'a mut [u8]) {
+        let (header, data) = self.flows.entry_mut(id);
+        let sessions = if self.delivers { self.sessions.get_mut(id.0 as usize) } else { None };
+        let tail = TailFlow {
+            table,
+            header,
+            sessions,
+            sequences,
+            wants_at: self.wants_at,
+            terms_at: self.terms_at,
+            verdict_at: self.verdict_at,
+            layout,
+            plan,
+            key: (table.0, id.0),
+            timeouts: self.timeouts,
+        };
+        (tail, data)
+    }
 }
 
 impl Flows {
@@ -130,10 +171,10 @@ impl Flows {
                 let at = |name| find_var(graph, table, name).map(|v| layout.offset(v));
                 let mut initial_wants = 0;
                 if declared.delivers {
-                    initial_wants |= WANTS_BYTES;
+                    initial_wants |= WANTS_BYTES as u8;
                 }
                 if record {
-                    initial_wants |= WANTS_RECORD;
+                    initial_wants |= WANTS_RECORD as u8;
                 }
                 TableState {
                     flows: FlowTable::new(layout.size(table), plan.limits.flows_max, plan.limits.seed),
@@ -143,7 +184,7 @@ impl Flows {
                         declared_ms: match declared.timeout_ms {
                             // Of these nobody wants anything: each ends with its packet.
                             _ if declared.two_sided && initial_wants == 0 => 0,
-                            declared => declared.unwrap_or(DEFAULT_TIMEOUT_MS),
+                            declared => declared.unwrap_or(TIMEOUT_MS),
                         },
                         at: at("$timeout_ms"),
                         idle_ms: plan.limits.idle_timeout_ms.filter(|_| declared.two_sided),
@@ -261,42 +302,25 @@ impl Flows {
     #[inline]
     pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[found.table.index()];
-        let (header, data) = state.flows.entry_mut(found.id);
-        let sessions = if state.delivers { state.sessions.get_mut(found.id.0 as usize) } else { None };
-        let tail = TailFlow {
-            table: found.table,
-            header,
-            sessions,
-            sequences: &mut self.sequences,
-            wants_at: state.wants_at,
-            terms_at: state.terms_at,
-            verdict_at: state.verdict_at,
-            layout: self.program.layout(),
-            key: found.key(),
-        };
-        (tail, data)
+        let place = (found.table, found.id);
+        state.tail(place, &mut self.sequences, self.program.layout(), &self.plan)
     }
 
-    /// After a packet's tail: the time-out may have changed.
-    #[inline]
-    pub fn close<S: Subscriber>(
+    /// The flow has another time-out now, milliseconds; at 0 it is over.
+    pub fn set_timeout<S: Subscriber>(
         &mut self,
         found: Found,
+        millis: u32,
         now: i64,
         order: Order,
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) {
-        let state = &mut self.tables[found.table.index()];
-        let (header, data) = state.flows.entry_mut(found.id);
-        let millis = state.timeouts.ms(data);
-        if found.new || millis < header.armed_ms {
-            state.wheel.schedule(found.id, now.saturating_add(state.timeouts.ns(data)));
-        }
-        header.armed_ms = millis;
         if millis == 0 {
-            self.end(found.table, found.id, EndReason::Closed, order, decider, counters);
+            return self.end(found.table, found.id, EndReason::Closed, order, decider, counters);
         }
+        let deadline = now.saturating_add(Timeouts::as_ns(millis));
+        self.tables[found.table.index()].wheel.schedule(found.id, deadline);
     }
 
     /// A packet of the flow fulfils these terms. The program itself notes what holds up to the flow's
@@ -427,22 +451,12 @@ impl Flows {
             while let Some(sequence) = state.sequence {
                 let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
                 let Some(next) = self.sequences.flush(sequence, record, side) else { break };
-                let (header, data) = state.flows.entry_mut(id);
-                let wanted = state.wants_at.is_some_and(|at| data[at] & WANTS_BYTES != 0);
-                if !state.delivers || !wanted {
+                let (mut tail, data) =
+                    state.tail((table, id), &mut self.sequences, self.program.layout(), &self.plan);
+                let wanted = tail.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
+                if tail.sessions.is_none() || !wanted {
                     continue;
                 }
-                let mut tail = TailFlow {
-                    table,
-                    header,
-                    sessions: state.sessions.get_mut(id.0 as usize),
-                    sequences: &mut self.sequences,
-                    wants_at: state.wants_at,
-                    terms_at: state.terms_at,
-                    verdict_at: state.verdict_at,
-                    layout: self.program.layout(),
-                    key: (table.0, id.0),
-                };
                 let (gap_bytes, bytes, claimed) = (next.gap_bytes, next.bytes.bytes(), next.claimed_bytes);
                 let program = &*self.program;
                 crate::host::deliver_bytes(
@@ -453,18 +467,8 @@ impl Flows {
         if !state.delivers {
             return;
         }
-        let (header, data) = state.flows.entry_mut(id);
-        let mut tail = TailFlow {
-            table,
-            header,
-            sessions: state.sessions.get_mut(id.0 as usize),
-            sequences: &mut self.sequences,
-            wants_at: state.wants_at,
-            terms_at: state.terms_at,
-            verdict_at: state.verdict_at,
-            layout: self.program.layout(),
-            key: (table.0, id.0),
-        };
+        let (mut tail, data) =
+            state.tail((table, id), &mut self.sequences, self.program.layout(), &self.plan);
         crate::host::finish_sessions(&mut tail, data, decider, &*self.program, order);
     }
 
@@ -486,7 +490,6 @@ impl Flows {
 /// Nothing of the flow's bytes is wanted any longer.
 pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>) {
     if let Some(at) = wants_at {
-        let wants = data[at] & !WANTS_BYTES;
-        write_number(data, at, 8, u64::from(wants));
+        data[at] &= !(WANTS_BYTES as u8);
     }
 }

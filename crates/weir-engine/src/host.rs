@@ -95,17 +95,17 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
             decider.stream(order, &view, from, cut, &[], terms);
         }
     }
+    let plan = flow.plan;
     let Some(sessions) = flow.sessions.as_mut() else { return };
     if sessions.is_over() {
         return;
     }
-    let plan = Arc::clone(&decider.plan);
     let mut yielded: Yielded = vec![];
     let began = decider.stages.begin();
     let counters = &mut decider.counters.session;
-    sessions.take(&plan, from, gap_bytes, bytes, &mut yielded, counters);
+    sessions.take(plan, from, gap_bytes, bytes, &mut yielded, counters);
     if cut > 0 && !sessions.is_over() {
-        sessions.take(&plan, from, cut, &[], &mut yielded, counters);
+        sessions.take(plan, from, cut, &[], &mut yielded, counters);
     }
     decider.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, decider, program, order, yielded);

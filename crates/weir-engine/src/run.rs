@@ -191,10 +191,13 @@ impl<S: Subscriber> Worker<S> {
             order,
             program: &*self.program,
         };
-        let record = FlowRecord { id: found.id.0, data };
+        let record = FlowRecord { id: found.id.0, data: &mut *data };
         let k = &mut self.continuations[index];
         let step = self.program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
-        self.flows.close(found, packet.time.0, order, &mut self.decider, &mut self.counters);
+        if let Some(millis) = tail.changed_timeout(data, found.new) {
+            let (now, counters) = (packet.time.0, &mut self.counters);
+            self.flows.set_timeout(found, millis, now, order, &mut self.decider, counters);
+        }
         step
     }
 

@@ -17,6 +17,13 @@ pub const FUELS_MAX: usize = 64;
 /// The most slots of a packet's record.
 pub const OUTS_MAX: usize = 64;
 
+/// Bit of the variable `$wants`: the flow's bytes in order are wanted.
+pub const WANTS_BYTES: u64 = 1;
+/// Bit of `$wants`: the flow's record is wanted.
+pub const WANTS_RECORD: u64 = 2;
+/// Time-out of flows whose layer declares none, milliseconds.
+pub const TIMEOUT_MS: u32 = 300_000;
+
 /// Status of `seq.insert`: kept for later, or nothing new in it and nothing old.
 pub const SEQ_QUEUED: u64 = 0;
 /// The bytes (less those skipped) are the next in order.

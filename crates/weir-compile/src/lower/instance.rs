@@ -1,6 +1,7 @@
 //! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
 
 use super::Lower;
+use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, Block, CompareOp, EventDecl, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl,
@@ -9,12 +10,6 @@ use weir_ir::graph::{
 use weir_lang::model::{self, Expr, FieldType, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
-/// Bit of `$wants`: the flow's bytes in order are wanted.
-pub const WANTS_BYTES: u64 = 1;
-/// Bit of `$wants`: the flow's record is wanted.
-pub const WANTS_RECORD: u64 = 2;
-/// Time-out of instances whose layer declares none.
-const TIMEOUT_MS: u32 = 300_000;
 /// Letters of a history.
 const HISTORY_LETTERS_MAX: u8 = 52;
 

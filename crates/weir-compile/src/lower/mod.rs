@@ -27,7 +27,6 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
-pub use instance::{WANTS_BYTES, WANTS_RECORD};
 pub(crate) use predicate::{compare_part, compare_words};
 pub use show::{OutValue, PATH_BITS};
 

@@ -2,8 +2,8 @@
 //! the present packet first (with its own values), then those that waited for it (with remembered ones).
 
 use super::Lower;
-use super::instance::{FlowContext, WANTS_BYTES};
-use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED};
+use super::instance::FlowContext;
+use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED, WANTS_BYTES};
 use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
