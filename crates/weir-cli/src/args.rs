@@ -35,6 +35,7 @@ impl Args {
                 ask.settle()
             }
             Command::Packets(packets) => packets.ask.settle(),
+            Command::Events(events) => events.ask.settle(),
             Command::Fields(_) | Command::Explain(_) | Command::Check(_) => {}
         }
         args
@@ -50,6 +51,8 @@ pub enum Command {
     Tls(Ask),
     /// Packets, one line each; or their number; or a capture file of them
     Packets(Packets),
+    /// Events that the stack declares (fragments, resets, …), with their columns
+    Events(Events),
     /// Packets and bytes per layer, sizes, top talkers, timing, drop reasons, what the reader skipped
     Stats(Ask),
     /// Bytes in order of every stream: how many there are (no output yet but the number)
@@ -91,6 +94,16 @@ impl Ask {
         }
         self.filter = files.pop().map(|word| word.to_string_lossy().into_owned());
     }
+}
+
+/// What `weir events` is asked.
+#[derive(ClapArgs)]
+pub struct Events {
+    /// Only these events, by `layer.event`; without, all that have columns
+    #[arg(short = 'e', long = "event", value_name = "NAME", value_delimiter = ',')]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub ask: Ask,
 }
 
 /// Where packets come from, and how the program is made.

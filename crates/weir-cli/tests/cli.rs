@@ -57,6 +57,26 @@ fn what_a_filter_takes_and_what_its_negation_takes_is_everything() {
 }
 
 #[test]
+fn events_are_those_that_packets_show() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    let events = |more: &[&str]| answer(&[&["events", "-r", file], more].concat(), 0);
+    let number = |text: String| text.trim().parse::<u64>().expect("a number");
+    assert_eq!(number(events(&["-e", "tcp.aborted", "--count"])), count("tcp.flags.reset == 1"));
+    let fragments = count("ip.flags.mf == 1 or ip.fragment_offset > 0");
+    assert_eq!(number(events(&["-e", "ip.fragment", "--count"])), fragments);
+    let rows = events(&["-e", "ip.fragment", "udp"]);
+    // Only the last fragment of a datagram is known to be UDP's: it completes it.
+    assert!(!rows.is_empty() && (rows.lines().count() as u64) < fragments, "{rows}");
+    assert!(rows.lines().all(|row| row.contains("\"src\":") && row.contains("\"frag_offset\":")), "{rows}");
+    let all = events(&[]);
+    assert_eq!(all, events(&["-j", "3"]));
+    assert_eq!(all, events(&["--engine", "interpreter", "--without", "all"]));
+    let refused = weir(&["events", "-r", file, "-e", "tcp.abort"]);
+    assert!(text(&refused.stderr).contains("tcp.aborted"), "{refused:?}");
+}
+
+#[test]
 fn a_typo_is_underlined_and_mended() {
     let file = example();
     let output = weir(&["packets", "-r", file.to_str().unwrap(), "tcp.dstprt == 443"]);

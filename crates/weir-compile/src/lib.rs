@@ -1,6 +1,6 @@
 //! A question (stack, filters, wanted types) lowered to one graph.
 //!
-//! [`catalog`] says which fields filters can name; [`question`] holds what is asked; [`trie`] shares what
+//! [`catalog`] says which fields filters can name, [`events`] what events a stack has; [`question`] holds what is asked; [`trie`] shares what
 //! several questions demand; [`lower`] turns a
 //! stack and its questions into a graph in which nothing is left out yet: what the questions don't need
 //! is removed by the passes of `weir-ir`, not here. [`residual`] lowers what can only be told from a
@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+pub mod events;
 pub mod lower;
 pub mod question;
 pub mod residual;

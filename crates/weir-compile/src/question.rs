@@ -21,8 +21,8 @@ pub struct Need {
     pub streams: bool,
     /// Sessions; of these protocols (a bit by index into the registry).
     pub sessions: u64,
-    /// Events.
-    pub events: bool,
+    /// Events; a bit by index into [`events`](crate::events::events) of the stack.
+    pub events: u64,
     /// The number by which packets are spread over workers, and nothing else.
     pub dispatch: bool,
 }

@@ -85,7 +85,7 @@ impl Builder<'_> {
         let predicates = &question.filter.predicates;
         let is_late = |p: &usize| stage_of(self.catalog, &predicates[*p]) != Stage::Packet;
         let any_residue = question.filter.terms.iter().any(|term| term.predicates.iter().any(is_late));
-        let mode = match question.need.flows() || any_residue {
+        let mode = match question.need.flows() || question.need.events != 0 || any_residue {
             true => Decides::Connections,
             false => Decides::Packets,
         };

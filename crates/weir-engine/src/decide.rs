@@ -5,10 +5,12 @@ use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
 use crate::plan::{Plan, Residual, ResidualField, SESSIONS_OVER, Want};
 use crate::stage::Stages;
-use crate::subscriber::{Order, Settled, Subscriber, Undecided};
+use crate::subscriber::{EventView, Order, Settled, Subscriber, Undecided};
+use crate::table::Header;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, OUTS_MAX};
+use weir_ir::graph::{Event, Table};
 use weir_packet::{PacketMeta, Value};
 use weir_sessions::{Direction, Session};
 
@@ -48,6 +50,9 @@ pub(crate) struct Decider<S> {
     /// Bits that hold for want of any session and record.
     absence_bits: u64,
     stream_bits: u64,
+    event_bits: u64,
+    /// What the program emitted on the packet at hand.
+    pub emitted: Emitted,
     /// Slots of the packet's record in use.
     outs: usize,
 }
@@ -66,6 +71,8 @@ impl<S: Subscriber> Decider<S> {
             session_bits,
             absence_bits: plan.absence_bits(),
             stream_bits: plan.bits_of(|w| w == Want::Streams),
+            event_bits: plan.bits_of(|w| w == Want::Events),
+            emitted: Emitted::default(),
             outs: plan.program.graph().outs.len().min(OUTS_MAX),
             stages: Stages::new(plan.timed),
             counters: Counters::default(),
@@ -125,6 +132,22 @@ impl<S: Subscriber> Decider<S> {
 
     fn count(&mut self, account: Account) {
         self.counters.account(account);
+    }
+
+    /// A packet is through that fulfils `terms`: what was emitted on it goes to questions about events.
+    #[inline]
+    pub fn events(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
+        if self.emitted.is_empty() {
+            return;
+        }
+        let mut questions = self.plan.questions_of(terms & self.event_bits & self.plain_bits);
+        while questions != 0 {
+            for event in self.emitted.views(packet) {
+                self.subscriber.event(order, questions.trailing_zeros() as usize, &event);
+            }
+            questions &= questions - 1;
+        }
+        self.emitted.clear();
     }
 
     /// Bits of the questions that are given packets.
@@ -277,6 +300,37 @@ impl<S: Subscriber> Decider<S> {
         let ResidualField::Connection(column) = residual.field else { return true };
         let value = (self.plan.connection_value)(flow, column);
         residual.holds(&value, &mut self.ask)
+    }
+}
+
+/// Events of one packet, in the order in which they happened.
+#[derive(Default)]
+pub(crate) struct Emitted {
+    events: Vec<(Event, Table, Header, usize)>,
+    /// The words of all columns, one event after the other.
+    values: Vec<u64>,
+}
+
+impl Emitted {
+    pub fn push(&mut self, event: Event, table: Table, header: Header, values: &[u64]) {
+        self.events.push((event, table, header, self.values.len()));
+        self.values.extend_from_slice(values);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        self.values.clear();
+    }
+
+    fn views<'a>(&'a self, packet: &'a PacketMeta) -> impl Iterator<Item = EventView<'a>> {
+        self.events.iter().enumerate().map(move |(at, (event, table, header, start))| {
+            let end = self.events.get(at + 1).map_or(self.values.len(), |next| next.3);
+            EventView { event: *event, packet, flow: (*table, header), values: &self.values[*start..end] }
+        })
     }
 }
 

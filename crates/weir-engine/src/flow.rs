@@ -59,10 +59,7 @@ impl<'a> FlowView<'a> {
 
     /// Originator and responder.
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
-        let key = self.header.key();
-        let first = Endpoint { address: address(key[0], key[1]), port: (key[4] >> 32) as u32 };
-        let second = Endpoint { address: address(key[2], key[3]), port: key[4] as u32 };
-        if self.header.swap { (second, first) } else { (first, second) }
+        endpoints(self.header)
     }
 
     /// Time of its first packet.
@@ -138,8 +135,16 @@ pub(crate) fn write_number(data: &mut [u8], at: usize, bits: u8, value: u64) {
     data[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
+/// Originator and responder of a two-sided flow.
+pub fn endpoints(header: &Header) -> (Endpoint, Endpoint) {
+    let key = header.key();
+    let first = Endpoint { address: address(key[0], key[1]), port: (key[4] >> 32) as u32 };
+    let second = Endpoint { address: address(key[2], key[3]), port: key[4] as u32 };
+    if header.swap { (second, first) } else { (first, second) }
+}
+
 /// An address from the words of a key: IPv4 is mapped into IPv6 there.
-fn address(high: u64, low: u64) -> IpAddr {
+pub fn address(high: u64, low: u64) -> IpAddr {
     if high == 0 && low >> 32 == 0xffff {
         return IpAddr::V4(Ipv4Addr::from(low as u32));
     }

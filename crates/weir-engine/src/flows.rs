@@ -11,7 +11,9 @@ use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Layout, Program, TIMEOUT_MS, WANTS_BYTES, WANTS_RECORD};
+use weir_ir::abi::{
+    Continuation, FlowRecord, Layout, Program, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD,
+};
 use weir_ir::graph::{Sequence, Table};
 use weir_packet::PacketMeta;
 
@@ -175,6 +177,9 @@ impl Flows {
                 }
                 if record {
                     initial_wants |= WANTS_RECORD as u8;
+                }
+                if graph.events.iter().any(|event| event.wanted) {
+                    initial_wants |= WANTS_EVENTS as u8;
                 }
                 TableState {
                     flows: FlowTable::new(layout.size(table), plan.limits.flows_max, plan.limits.seed),

@@ -68,7 +68,9 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         );
     }
 
-    fn emit(&mut self, _event: Event, _flow: Option<FlowRecord<'_>>, _values: &[u64]) {}
+    fn emit(&mut self, event: Event, _flow: Option<FlowRecord<'_>>, values: &[u64]) {
+        self.decider.emitted.push(event, self.flow.table, *self.flow.header, values);
+    }
 }
 
 /// Hands bytes in order to the flow's sessions and to questions about streams.

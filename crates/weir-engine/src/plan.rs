@@ -25,6 +25,8 @@ pub enum Want {
     Sessions(u64),
     /// Bytes in order of every stream that matches.
     Streams,
+    /// The events that the program emits on packets that match.
+    Events,
 }
 
 /// A question.

@@ -145,6 +145,7 @@ impl<S: Subscriber> Worker<S> {
             };
         };
         self.count(packet, reason);
+        self.decider.events(order, packet, terms);
         let of_connection = found.map_or(0, |found| self.flows.note_terms(found, terms));
         let otherwise = match reason {
             _ if of_connection & !self.decider.packet_bits() != 0 => Account::Delivered,

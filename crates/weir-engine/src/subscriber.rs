@@ -2,6 +2,8 @@
 
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
+use crate::table::Header;
+use weir_ir::graph::{Event, Table};
 use weir_packet::PacketMeta;
 use weir_sessions::{Direction, Session};
 
@@ -54,6 +56,19 @@ pub struct Settled {
     pub ended: Option<u64>,
 }
 
+/// Something that happened to a flow.
+#[derive(Debug, Clone, Copy)]
+pub struct EventView<'a> {
+    /// Which event of the graph.
+    pub event: Event,
+    /// The packet on which it happened.
+    pub packet: &'a PacketMeta,
+    /// The flow: its key and its times until then.
+    pub flow: (Table, &'a Header),
+    /// The words of its columns, two each, the high one first.
+    pub values: &'a [u64],
+}
+
 /// Is given what questions asked for. One per worker; calls come in the order of the capture.
 ///
 /// Everything handed over is valid during the call only.
@@ -88,6 +103,11 @@ pub trait Subscriber: Send {
         session: &dyn Session,
     ) {
         let _ = (order, question, flow, protocol, session);
+    }
+
+    /// An event, when its packet is through.
+    fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
+        let _ = (order, question, event);
     }
 
     /// Bytes in order, `gap_bytes` missing before them.

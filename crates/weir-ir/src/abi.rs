@@ -21,6 +21,8 @@ pub const OUTS_MAX: usize = 64;
 pub const WANTS_BYTES: u64 = 1;
 /// Bit of `$wants`: the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
+/// Bit of `$wants`: what happens to the flow is wanted.
+pub const WANTS_EVENTS: u64 = 4;
 /// Time-out of flows whose layer declares none, milliseconds.
 pub const TIMEOUT_MS: u32 = 300_000;
 

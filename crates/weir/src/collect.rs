@@ -1,13 +1,15 @@
 //! What a worker yields, collected: rows as questions want them, each with its [`Order`].
 
 use crate::connection::{Connection, Places};
+use crate::events::EventRows;
 use crate::{line, tls};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
-use weir_engine::subscriber::{FlowKey, Order, Settled, Subscriber, Undecided};
+use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, Undecided};
+use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Value};
 use weir_sessions::tls::TlsHandshake;
@@ -31,6 +33,8 @@ pub enum Item {
     Connection(Box<Connection>),
     /// A row of a session.
     Session(Vec<Value<'static>>),
+    /// A row of an event.
+    Event(Vec<Value<'static>>),
 }
 
 /// What rows hold, per question: settled before the run.
@@ -88,6 +92,8 @@ pub struct Presenter {
     pub shapes: Vec<Shape>,
     pub stack: Stack,
     pub outs: Vec<OutValue>,
+    /// By question; of no events where it is about something else.
+    pub events: Vec<EventRows>,
 }
 
 impl Presenter {
@@ -124,6 +130,8 @@ pub struct Collector {
     pub presenter: Arc<Presenter>,
     /// By table.
     pub places: Arc<Vec<Places>>,
+    /// The program that runs.
+    pub program: Arc<dyn Program>,
     /// What came since it was last taken away.
     pub yielded: VecDeque<(Order, Yielded)>,
     /// Things given to each question, packets that wait not counted.
@@ -179,6 +187,14 @@ impl Subscriber for Collector {
         }
         if let Some(handshake) = session.as_any().downcast_ref::<TlsHandshake>() {
             self.push(order, question, Item::Session(tls::values(flow, handshake)));
+        }
+    }
+
+    fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
+        let presenter = Arc::clone(&self.presenter);
+        let rows = &presenter.events[question];
+        if rows.is_wanted(event) && !self.is_counted(question) {
+            self.push(order, question, Item::Event(rows.values(self.program.graph(), event)));
         }
     }
 

@@ -75,6 +75,8 @@ pub struct Compiled {
     pub plan: Arc<Plan>,
     /// The filters, checked.
     pub filters: Vec<Filter>,
+    /// The events that each is given; a bit each.
+    pub events: Vec<u64>,
     /// The graph as lowered, before the passes.
     pub lowered: Lowered,
     /// What the passes did.
@@ -233,6 +235,7 @@ impl Compiler {
         };
         Ok(Compiled {
             plan: Arc::new(plan),
+            events: questions.iter().map(|q| q.need.events).collect(),
             filters: questions.into_iter().map(|q| q.filter).collect(),
             lowered,
             report,
@@ -271,10 +274,12 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
 /// Bytes of a stream are handed over as they come: what is known only later can't choose them.
 fn refuse_late_streams(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
     let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet;
-    let Some(predicate) = filter.predicates.iter().find(late).filter(|_| ask.want == Want::Streams) else {
+    let Some(predicate) =
+        filter.predicates.iter().find(late).filter(|_| matches!(ask.want, Want::Streams | Want::Events))
+    else {
         return Ok(());
     };
-    let message = "streams are handed over before this is known";
+    let message = "streams and events are handed over before this is known";
     let help = "choose them by fields of packets: addresses, ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })

@@ -138,7 +138,7 @@ impl Connection {
         };
         Self {
             ts: flow.first_time(),
-            uid: flow_id::uid(flow),
+            uid: flow_id::uid(flow.table, flow.header),
             orig_h: orig.address,
             orig_p,
             resp_h: resp.address,

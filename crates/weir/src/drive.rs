@@ -4,6 +4,7 @@
 use crate::collect::{Collector, Item, Presenter, Shape};
 use crate::compile::{Compiled, Compiler};
 use crate::connection::Places;
+use crate::events::EventRows;
 use crate::merge::Merger;
 use crate::spread::{Dispatcher, run_many};
 use std::collections::VecDeque;
@@ -58,10 +59,12 @@ pub fn run<E>(
         shapes: shapes.to_vec(),
         stack: compiled.stack.clone(),
         outs: compiled.outs().to_vec(),
+        events: compiled.events.iter().map(|&mask| EventRows::with_mask(&compiled.stack, mask)).collect(),
     });
     let collector = || Collector {
         presenter: Arc::clone(&presenter),
         places: Arc::clone(&places),
+        program: Arc::clone(&compiled.plan.program),
         yielded: VecDeque::new(),
         matched: vec![0; shapes.len()],
     };

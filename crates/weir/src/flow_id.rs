@@ -3,24 +3,25 @@
 use base64::Engine as _;
 use sha1::{Digest, Sha1};
 use std::net::IpAddr;
-use weir_engine::flow::FlowView;
+use weir_engine::table::Header;
+use weir_ir::graph::Table;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// An identifier in the form of Zeek's: `C` and 17 digits to base 62. Made from the key and the first
 /// packet, so the same capture always gives the same ids.
-pub fn uid(flow: &FlowView<'_>) -> String {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(flow.table.0);
+pub fn uid(table: Table, header: &Header) -> String {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(table.0);
     let mut mix = |word: u64| {
         let product = u128::from(state ^ word) * 0xa076_1d64_78bd_642f_u128;
         state = (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(29);
         state
     };
-    for &word in flow.header.key() {
+    for &word in header.key() {
         mix(word);
     }
-    mix(flow.header.first_time as u64);
-    let mut number = u128::from(mix(flow.header.first_packet)) << 64 | u128::from(mix(1));
+    mix(header.first_time as u64);
+    let mut number = u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1));
     let mut id = String::with_capacity(18);
     id.push('C');
     for _ in 0..17 {

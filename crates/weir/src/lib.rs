@@ -11,6 +11,7 @@ mod collect;
 mod compile;
 mod connection;
 mod drive;
+mod events;
 pub mod explain;
 mod flow_id;
 mod fuzz;
@@ -27,6 +28,7 @@ pub use collect::{Item, Shape};
 pub use compile::{Ask, Compiled, Compiler, Engine, Options, Timing};
 pub use connection::Connection;
 pub use drive::{Outcome, run};
+pub use events::EventRows;
 #[doc(hidden)]
 pub use fuzz::fuzz_program;
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};

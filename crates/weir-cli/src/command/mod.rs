@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod events;
 mod explain;
 mod fields;
 mod flows;
@@ -22,6 +23,7 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Flows(args) => flows::run(args),
         Command::Tls(args) => tls::run(args),
         Command::Packets(args) => packets::run(args),
+        Command::Events(args) => events::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Streams(args) => streams::run(args),
         Command::Fields(args) => fields::run(args),

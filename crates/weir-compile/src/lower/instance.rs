@@ -1,6 +1,7 @@
 //! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
 
 use super::Lower;
+use crate::events::EVENTS_MAX;
 use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
 use weir_ir::graph::{
@@ -165,7 +166,9 @@ impl Lower<'_> {
         }
         for event in &protocol.events {
             let name = format!("{}.{}", protocol.name, event.name);
-            self.b.graph.events.push(EventDecl { name, wanted: self.need.events });
+            let index = self.b.graph.events.len();
+            let wanted = index < EVENTS_MAX && self.need.events >> index & 1 == 1;
+            self.b.graph.events.push(EventDecl { name, wanted });
         }
         table
     }

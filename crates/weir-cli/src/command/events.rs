@@ -1,0 +1,24 @@
+//! `weir events`: what a stack's text declares to be worth telling, one row each.
+
+use super::ask;
+use crate::args::Events;
+use crate::failure::Failure;
+use crate::input;
+use std::process::ExitCode;
+use weir::{EventRows, Item, Need, Want};
+
+pub fn run(args: &Events) -> Result<ExitCode, Failure> {
+    let compiler = input::compiler(&args.ask.input.program.stack)?;
+    let stack = compiler.stack();
+    let rows = EventRows::of(stack, &args.names).map_err(|name| {
+        let known = EventRows::with_mask(stack, 0).events;
+        let names: Vec<&str> = known.iter().map(|event| event.name.as_str()).collect();
+        Failure::new(format!("the stack `{}` has no event `{name}`; it has {}", stack.name, names.join(", ")))
+    })?;
+    let need = Need { events: rows.mask, ..Need::default() };
+    let question = ask::compile(&args.ask, ask::one(&args.ask, need, Want::Events))?;
+    ask::rows(&question, &args.ask.output, &rows.columns, |item, write| match item {
+        Item::Event(values) => write(values),
+        _ => Ok(()),
+    })
+}

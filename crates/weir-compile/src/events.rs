@@ -1,0 +1,71 @@
+//! The events that a stack declares, as they can be asked for.
+
+use std::collections::HashSet;
+use weir_lang::model::{Expr, FieldType, LayerId, Stack};
+use weir_packet::ValueType;
+
+/// The most events of a stack that can be asked for.
+pub const EVENTS_MAX: usize = 64;
+
+/// An event of a stack.
+#[derive(Debug, Clone)]
+pub struct StackEvent {
+    /// Its layer.
+    pub layer: LayerId,
+    /// `layer.event`
+    pub name: String,
+    /// One line of meaning.
+    pub doc: String,
+    /// Its columns: name and type. Of each the program yields two words, the high one first.
+    pub columns: Vec<(String, ValueType)>,
+}
+
+/// All events, in the order in which the graph of a program numbers them.
+pub fn events(stack: &Stack) -> Vec<StackEvent> {
+    let mut events = vec![];
+    for (index, layer) in stack.layers.iter().enumerate() {
+        // What has no instance is not lowered to a table, and nothing happens to it.
+        if layer.protocol.instance.is_none() {
+            continue;
+        }
+        for event in &layer.protocol.events {
+            let layer_id = LayerId(index as u16);
+            let columns = event.columns.iter();
+            let columns = columns.map(|(name, value)| (name.clone(), type_of(stack, layer_id, value)));
+            events.push(StackEvent {
+                layer: layer_id,
+                name: format!("{}.{}", layer.protocol.name, event.name),
+                doc: event.doc.clone(),
+                columns: columns.collect(),
+            });
+        }
+    }
+    events
+}
+
+fn type_of(stack: &Stack, layer: LayerId, value: &Expr) -> ValueType {
+    let of_field = |ty: &FieldType| match ty {
+        FieldType::Ipv4 => ValueType::Ipv4,
+        FieldType::Ipv6 => ValueType::Ipv6,
+        FieldType::Mac => ValueType::Mac,
+        _ => ValueType::Unsigned,
+    };
+    match value {
+        Expr::Field(field) => {
+            of_field(&stack.layers[usize::from(layer.0)].protocol.fields[usize::from(field.0)].ty)
+        }
+        // Whatever lies below: an address where it is one in every layer that has it.
+        Expr::Below(name) => {
+            let fields = stack.layers.iter().flat_map(|layer| &layer.protocol.fields);
+            let named = fields.filter(|f| f.path == *name || f.alias.as_deref() == Some(name));
+            let types: HashSet<ValueType> = named.map(|f| of_field(&f.ty)).collect();
+            let is_address = |ty: &ValueType| matches!(ty, ValueType::Ipv4 | ValueType::Ipv6);
+            // Link layers have other addresses of the same name; what carries a datagram has these.
+            match types.iter().any(is_address) {
+                true => ValueType::Address,
+                false => types.into_iter().next().unwrap_or(ValueType::Unsigned),
+            }
+        }
+        _ => ValueType::Unsigned,
+    }
+}

@@ -1,0 +1,124 @@
+//! Rows of events: when, on which flow, and the columns that the stack's text declares.
+
+use crate::flow_id;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_compile::events::{EVENTS_MAX, StackEvent, events};
+use weir_engine::flow::{address, endpoints};
+use weir_engine::subscriber::EventView;
+use weir_ir::graph::Graph;
+use weir_lang::model::Stack;
+use weir_packet::{Column, Value, ValueType};
+
+/// Columns that every event has.
+const COMMON: &[Column] = &[
+    Column::new("ts", ValueType::Time, "time of the packet on which it happened"),
+    Column::new("event", ValueType::Text, "layer and event"),
+    Column::new("packet", ValueType::Unsigned, "number of the packet in the run, from 1"),
+    Column::new("uid", ValueType::Text, "identifier of the connection, as in its record"),
+    Column::new("id.orig_h", ValueType::Address, "originator's address"),
+    Column::new("id.orig_p", ValueType::Unsigned, "originator's port"),
+    Column::new("id.resp_h", ValueType::Address, "responder's address"),
+    Column::new("id.resp_p", ValueType::Unsigned, "responder's port"),
+];
+
+/// The events of a stack that are asked for, and the columns of their rows.
+#[derive(Debug, Clone)]
+pub struct EventRows {
+    /// All events of the stack.
+    pub events: Vec<StackEvent>,
+    /// Those asked for; a bit each.
+    pub mask: u64,
+    /// Columns: those that all have, then those of the events asked for, of one name once.
+    pub columns: Vec<Column>,
+    /// By event: where its columns stand among all.
+    places: Vec<Vec<usize>>,
+}
+
+impl EventRows {
+    /// The events of `stack` called `names`; where none are named, those with columns of their own.
+    ///
+    /// # Errors
+    /// The name that no event has, or that stands behind the most events that can be asked for.
+    pub fn of(stack: &Stack, names: &[String]) -> Result<Self, String> {
+        let events = events(stack);
+        let mut mask = 0;
+        for name in names {
+            match events.iter().position(|event| event.name == *name) {
+                Some(index) if index < EVENTS_MAX => mask |= 1 << index,
+                _ => return Err(name.clone()),
+            }
+        }
+        if names.is_empty() {
+            let with_columns = events.iter().enumerate().filter(|(_, event)| !event.columns.is_empty());
+            with_columns.filter(|(index, _)| *index < EVENTS_MAX).for_each(|(index, _)| mask |= 1 << index);
+        }
+        Ok(Self::with_mask(stack, mask))
+    }
+
+    /// As [`of`](Self::of), of the events whose bits are set.
+    pub fn with_mask(stack: &Stack, mask: u64) -> Self {
+        let events = events(stack);
+        let (mut columns, mut places) = (COMMON.to_vec(), vec![]);
+        for (index, event) in events.iter().enumerate() {
+            let is_wanted = index < EVENTS_MAX && mask >> index & 1 == 1;
+            let mut of_event = vec![];
+            for (name, value_type) in event.columns.iter().filter(|_| is_wanted) {
+                let known = columns.iter().position(|column| column.name == *name);
+                of_event.push(known.unwrap_or_else(|| {
+                    columns.push(Column {
+                        name: name.clone().into(),
+                        value_type: *value_type,
+                        doc: format!("of {}", event.name).into(),
+                    });
+                    columns.len() - 1
+                }));
+            }
+            places.push(of_event);
+        }
+        Self { events, mask, columns, places }
+    }
+
+    /// Whether an event is one of those asked for.
+    pub fn is_wanted(&self, view: &EventView<'_>) -> bool {
+        let index = view.event.index();
+        index < EVENTS_MAX && self.mask >> index & 1 == 1
+    }
+
+    /// The values of an event's row.
+    pub fn values(&self, graph: &Graph, view: &EventView<'_>) -> Vec<Value<'static>> {
+        let index = view.event.index();
+        let mut values = vec![Value::Absent; self.columns.len()];
+        values[0] = Value::Time(view.packet.time);
+        values[1] = Value::Text(self.events[index].name.clone().into());
+        values[2] = Value::Unsigned(view.packet.number);
+        let (table, header) = view.flow;
+        if graph.tables[table.index()].two_sided {
+            let (originator, responder) = endpoints(header);
+            values[3] = Value::Text(flow_id::uid(table, header).into());
+            values[4] = Value::Address(originator.address);
+            values[5] = Value::Unsigned(u64::from(originator.port));
+            values[6] = Value::Address(responder.address);
+            values[7] = Value::Unsigned(u64::from(responder.port));
+        }
+        let columns = self.events[index].columns.iter().zip(&self.places[index]);
+        for ((column, &place), words) in columns.zip(view.values.chunks_exact(2)) {
+            values[place] = value(column.1, words[0], words[1]);
+        }
+        values
+    }
+}
+
+fn value(value_type: ValueType, high: u64, low: u64) -> Value<'static> {
+    match value_type {
+        ValueType::Ipv4 => Value::Address(IpAddr::V4(Ipv4Addr::from(low as u32))),
+        ValueType::Ipv6 => {
+            Value::Address(IpAddr::V6(Ipv6Addr::from(u128::from(high) << 64 | u128::from(low))))
+        }
+        ValueType::Address => Value::Address(address(high, low)),
+        ValueType::Mac => {
+            let [_, _, mac @ ..] = low.to_be_bytes();
+            Value::Mac(mac)
+        }
+        _ => Value::Unsigned(low),
+    }
+}
