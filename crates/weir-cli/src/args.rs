@@ -36,7 +36,7 @@ impl Args {
             }
             Command::Packets(packets) => packets.ask.settle(),
             Command::Events(events) => events.ask.settle(),
-            Command::Fields(_) | Command::Explain(_) | Command::Check(_) => {}
+            Command::Fields(_) | Command::Explain(_) | Command::Docs(_) | Command::Check(_) => {}
         }
         args
     }
@@ -62,6 +62,8 @@ pub enum Command {
     Fields(Fields),
     /// What becomes of a filter: trie, split, graph, passes, code; or why a packet matched or not
     Explain(Explain),
+    /// The reference page of a protocol or a stack, or of all in a .weir file
+    Docs(Docs),
     /// Checks .weir files: everything that is wrong with them at once
     Check(Check),
 }
@@ -94,6 +96,14 @@ impl Ask {
         }
         self.filter = files.pop().map(|word| word.to_string_lossy().into_owned());
     }
+}
+
+/// What `weir docs` is asked.
+#[derive(ClapArgs)]
+pub struct Docs {
+    /// A protocol or a stack by name, or a .weir file
+    #[arg(value_name = "NAME|FILE.weir", required = true)]
+    pub names: Vec<String>,
 }
 
 /// What `weir events` is asked.

@@ -23,6 +23,10 @@ fn answer(args: &[&str], status: i32) -> String {
     text(&output.stdout)
 }
 
+fn text_of(output: &Output) -> String {
+    text(&output.stderr)
+}
+
 fn count(filter: &str) -> u64 {
     let file = example();
     let output = weir(&["packets", "-r", file.to_str().unwrap(), "--count", filter]);
@@ -74,6 +78,23 @@ fn events_are_those_that_packets_show() {
     assert_eq!(all, events(&["--engine", "interpreter", "--without", "all"]));
     let refused = weir(&["events", "-r", file, "-e", "tcp.abort"]);
     assert!(text(&refused.stderr).contains("tcp.aborted"), "{refused:?}");
+}
+
+#[test]
+fn docs_are_made_of_protocols_texts() {
+    let page = answer(&["docs", "udp"], 0);
+    assert!(
+        page.starts_with("# udp\n") && page.contains("| udp.src_port | udp.srcport | 16 bits |"),
+        "{page}"
+    );
+    assert!(answer(&["docs", "internet"], 0).contains("| tcp |"));
+    let file = scratch("made_up.weir");
+    let text = "//! Made up\nprotocol made_up {\n  header { kind: u8 \"what it is\" }\n  payload = rest\n}\n";
+    std::fs::write(&file, text).expect("a scratch file");
+    let page = answer(&["docs", file.to_str().unwrap()], 0);
+    assert!(page.starts_with("# made_up\n\nMade up\n") && page.contains("what it is"), "{page}");
+    let refused = weir(&["docs", "upd"]);
+    assert!(text_of(&refused).contains("udp"), "{refused:?}");
 }
 
 #[test]

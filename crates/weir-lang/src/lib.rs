@@ -11,5 +11,6 @@ pub mod model;
 pub mod syntax;
 
 mod library;
+pub mod reference;
 
 pub use library::{Library, fuzz_lang, load};

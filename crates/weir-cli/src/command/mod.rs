@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod docs;
 mod events;
 mod explain;
 mod fields;
@@ -28,6 +29,7 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Streams(args) => streams::run(args),
         Command::Fields(args) => fields::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Docs(args) => docs::run(args),
         Command::Check(args) => check::run(args),
     }
 }

@@ -1,0 +1,213 @@
+//! Reference pages of protocols and stacks, in Markdown: what their texts say, for whoever asks about them.
+
+use crate::model::{BinaryOp, Field, FieldType, HeaderItem, Protocol, Stack, Target, Trigger};
+use std::fmt::Write;
+
+/// The page of one protocol.
+pub fn protocol(protocol: &Protocol) -> String {
+    let mut page = format!("# {}\n\n{}\n", protocol.name, protocol.doc);
+    header(&mut page, protocol);
+    values(&mut page, protocol);
+    instance(&mut page, protocol);
+    states(&mut page, protocol);
+    events(&mut page, protocol);
+    page
+}
+
+/// The page of a stack: where frames begin, and which layer may follow which.
+pub fn stack(stack: &Stack) -> String {
+    let mut page = format!("# {}\n\n{}\n", stack.name, stack.doc);
+    let name = |id: crate::model::LayerId| stack.layers[usize::from(id.0)].protocol.name.as_str();
+    page.push_str("\n## Starts\n\n| link type | layer |\n|---|---|\n");
+    for &(link, layer) in &stack.starts {
+        let _ = writeln!(page, "| {} | {} |", weir_packet::LinkType(link), name(layer));
+    }
+    page.push_str("\n## Layers\n\n| layer | meaning | at most | carries |\n|---|---|---|---|\n");
+    for (index, layer) in stack.layers.iter().enumerate() {
+        let mut carries: Vec<&str> = vec![];
+        for edge in stack.edges.iter().filter(|edge| usize::from(edge.from.0) == index) {
+            if !carries.contains(&name(edge.to)) {
+                carries.push(name(edge.to));
+            }
+        }
+        let (protocol, most) = (&layer.protocol, layer.repeat_max);
+        let _ = writeln!(page, "| {} | {} | {most} | {} |", protocol.name, protocol.doc, carries.join(" "));
+    }
+    page
+}
+
+fn header(page: &mut String, protocol: &Protocol) {
+    if protocol.fields.is_empty() {
+        return;
+    }
+    page.push_str("\n## Fields\n\n| field | also | type | meaning |\n|---|---|---|---|\n");
+    for field in &protocol.fields {
+        let also = field.alias.as_ref().map_or(String::new(), |alias| named(protocol, alias));
+        let constraint = field.constraint.map_or(String::new(), |c| format!(", {} {}", sign(c.op), c.value));
+        let path = named(protocol, &field.path);
+        let _ = writeln!(page, "| {path} | {also} | {}{constraint} | {} |", type_name(field), field.doc);
+    }
+    let mut runs = vec![];
+    collect_runs(&protocol.header, &mut runs);
+    for (run, items) in runs {
+        let presences = items.iter().map(|&p| named(protocol, &protocol.presences[p].path));
+        let _ = writeln!(page, "\n`{run}` is a run of: {}.", presences.collect::<Vec<_>>().join(", "));
+    }
+}
+
+fn collect_runs<'a>(items: &'a [HeaderItem], runs: &mut Vec<(&'a str, Vec<usize>)>) {
+    for item in items {
+        match item {
+            HeaderItem::Run(run) => {
+                let presences = run.items.iter().map(|item| usize::from(item.presence.0)).collect();
+                runs.push((&run.name, presences));
+            }
+            HeaderItem::If { then, otherwise, .. } => {
+                collect_runs(then, runs);
+                collect_runs(otherwise, runs);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn values(page: &mut String, protocol: &Protocol) {
+    if protocol.lets.is_empty() && protocol.aliases.is_empty() {
+        return;
+    }
+    page.push_str("\n## Values\n\n| name | meaning |\n|---|---|\n");
+    for value in &protocol.lets {
+        let _ = writeln!(page, "| {} | {} |", named(protocol, &value.name), value.doc);
+    }
+    for alias in &protocol.aliases {
+        let fields = alias.fields.iter().map(|f| protocol.fields[usize::from(f.0)].path.as_str());
+        let fields = fields.collect::<Vec<_>>().join(" or ");
+        let _ = writeln!(page, "| {} | {} ({fields}) |", named(protocol, &alias.name), alias.doc);
+    }
+}
+
+fn instance(page: &mut String, protocol: &Protocol) {
+    let Some(instance) = &protocol.instance else { return };
+    let sides = if instance.destination.is_empty() { "one side" } else { "two sides" };
+    let sequence = match &protocol.sequence {
+        Some(sequence) => format!(", and puts bytes in order by numbers of {} bits", sequence.bits),
+        None => String::new(),
+    };
+    let _ = writeln!(page, "\n## Instance\n\nRemembers instances of {sides}{sequence}.");
+    if !protocol.vars.is_empty() {
+        page.push_str("\n| variable | bits | of |\n|---|---|---|\n");
+    }
+    for var in &protocol.vars {
+        let of = if var.each_side { "each side" } else { "the instance" };
+        let _ = writeln!(page, "| {} | {} | {of} |", var.name, var.bits);
+    }
+}
+
+fn states(page: &mut String, protocol: &Protocol) {
+    if protocol.states.is_empty() {
+        return;
+    }
+    page.push_str("\n## States\n\n| transition | from | to |\n|---|---|---|\n");
+    let state = |index: usize| protocol.states[index].name.as_str();
+    for transition in &protocol.transitions {
+        let from: Vec<&str> = transition.from.iter().map(|&index| state(index)).collect();
+        let from = if from.is_empty() { "any".into() } else { from.join(", ") };
+        let to = match transition.to {
+            Target::State(index) => state(index),
+            Target::Restart => "a new instance",
+        };
+        let _ = writeln!(page, "| {} | {from} | {to} |", transition.name);
+    }
+    let accepted = protocol.states.iter().filter(|state| state.accept);
+    let accepted: Vec<&str> = accepted.map(|state| state.name.as_str()).collect();
+    let first = state(0);
+    let _ = writeln!(page, "\nStarts {first}; ends well when {}.", accepted.join(" or "));
+    for timeout in &protocol.timeouts {
+        let states: Vec<&str> = timeout.states.iter().map(|&index| state(index)).collect();
+        let when = if states.is_empty() { "otherwise".into() } else { states.join(", ") };
+        let _ = writeln!(page, "\nAn instance ends after {:?} without packets: {when}.", timeout.after);
+    }
+}
+
+fn events(page: &mut String, protocol: &Protocol) {
+    if protocol.events.is_empty() {
+        return;
+    }
+    page.push_str("\n## Events\n\n| event | when | columns | meaning |\n|---|---|---|---|\n");
+    for event in &protocol.events {
+        let when = event.triggers.iter().map(|trigger| match trigger {
+            Trigger::Transition(index) => protocol.transitions[*index].name.as_str(),
+            Trigger::Packet => "a packet",
+            Trigger::Ordered => "bytes in order",
+            Trigger::Retransmission => "a retransmission",
+            Trigger::OutOfWindow => "bytes out of the window",
+        });
+        let when = when.collect::<Vec<_>>().join(", ");
+        let columns = event.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
+        let name = format!("{}.{}", protocol.name, event.name);
+        let _ = writeln!(page, "| {name} | {when} | {columns} | {} |", event.doc);
+    }
+}
+
+/// As filters name it.
+fn named(protocol: &Protocol, path: &str) -> String {
+    format!("{}.{path}", protocol.filter_name)
+}
+
+fn type_name(field: &Field) -> String {
+    match &field.ty {
+        FieldType::Unsigned { bits: 1, .. } => "1 bit".into(),
+        FieldType::Unsigned { bits, little: false } => format!("{bits} bits"),
+        FieldType::Unsigned { bits, little: true } => format!("{bits} bits, least significant byte first"),
+        FieldType::Mac => "MAC address".into(),
+        FieldType::Ipv4 => "IPv4 address".into(),
+        FieldType::Ipv6 => "IPv6 address".into(),
+        FieldType::Bytes(_) => "bytes".into(),
+    }
+}
+
+fn sign(op: BinaryOp) -> &'static str {
+    match op {
+        BinaryOp::Eq => "always",
+        BinaryOp::Ne => "never",
+        BinaryOp::Lt => "less than",
+        BinaryOp::Le => "at most",
+        BinaryOp::Gt => "more than",
+        BinaryOp::Ge => "at least",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Library;
+
+    #[test]
+    fn a_page_says_what_the_text_says() {
+        let library = Library::builtin();
+        let page = protocol(library.protocol("tcp").expect("it is shipped"));
+        for part in [
+            "| tcp.src_port | tcp.srcport | 16 bits | source port |",
+            "| tcp.data_offset |  | 4 bits, at least 5 |",
+            "`options` is a run of: tcp.options.end",
+            "| tcp.port | source or destination port (src_port or dst_port) |",
+            "Remembers instances of two sides, and puts bytes in order by numbers of 32 bits.",
+            "| reuse | any | a new instance |",
+            "| tcp.aborted | reset | seq ack | a reset |",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+    }
+
+    #[test]
+    fn a_stack_s_page_lists_every_layer_once() {
+        let library = Library::builtin();
+        let internet = library.stack("internet").expect("it is shipped");
+        let page = stack(internet);
+        for layer in &internet.layers {
+            let start = format!("\n| {} |", layer.protocol.name);
+            assert!(page.contains(&start), "{start}{page}");
+        }
+    }
+}
