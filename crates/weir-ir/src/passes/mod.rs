@@ -12,8 +12,10 @@ mod arrange;
 mod copies;
 mod drop_dead;
 mod edit;
+mod fast_forward;
 mod fold;
 mod merge;
+mod region;
 mod share;
 mod switch;
 mod thread;
@@ -59,6 +61,12 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRound },
     Pass { name: "share", doc: "computes nothing twice", run: share::run, when: When::EachRound },
     Pass { name: "switch", doc: "asks a number once", run: switch::run, when: When::EachRound },
+    Pass {
+        name: "fast_forward",
+        doc: "passes on what is next in order",
+        run: fast_forward::run,
+        when: When::Once,
+    },
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
 ];
 
