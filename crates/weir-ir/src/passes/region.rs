@@ -3,8 +3,9 @@
 //! What a block dominates is left only with arguments: a value that is defined in it is read in it. So a copy
 //! with values of its own fits in beside it, and nothing outside has to be told.
 
+use super::edit::Order;
 use crate::dominators::ControlFlow;
-use crate::graph::{Block, BlockData, Graph, Target, Terminator, Value};
+use crate::graph::{BinaryOp, Block, BlockData, Graph, Op, Target, Terminator, Value};
 
 /// The blocks that `head` dominates, itself left out, each before what it leads to, as far as loops permit.
 /// `None` where a lookup is among them, or ends `head`: the block after a lookup belongs to one lookup alone.
@@ -59,4 +60,53 @@ pub(super) fn copy(graph: &mut Graph, blocks: &[Block]) -> Block {
         graph.blocks.push(copy);
     }
     Block(first)
+}
+
+/// From now on blocks read `with` instead of `value`, for each pair (value, with).
+pub(super) fn replace(graph: &mut Graph, blocks: impl Iterator<Item = Block>, pairs: &[(Value, Value)]) {
+    let read = |v: Value| pairs.iter().find(|(value, _)| *value == v).map_or(v, |(_, with)| *with);
+    for block in blocks {
+        let data = &mut graph.blocks[block.index()];
+        data.insts.iter_mut().for_each(|inst| inst.op.map_operands(read));
+        data.terminator.map_operands(read);
+    }
+}
+
+/// By value: whether a proof that bytes are there may count from it, so that what reads it must go on
+/// reading it, even where its number is known.
+pub(super) fn offsets(graph: &Graph, order: &Order) -> Vec<bool> {
+    let mut is_offset = vec![false; graph.values.len()];
+    loop {
+        let mut changed = false;
+        let mut mark = |v: Value, is_offset: &mut Vec<bool>| {
+            changed |= !std::mem::replace(&mut is_offset[v.index()], true);
+        };
+        // Backwards, so that most are found in one walk.
+        for &block in order.blocks.iter().rev() {
+            let data = graph.block(block);
+            if let Terminator::Check { offset, .. } = data.terminator {
+                mark(offset, &mut is_offset);
+            }
+            data.terminator.for_each_target(|target| {
+                for (param, &arg) in graph.block(target.block).params.iter().zip(&target.args) {
+                    if is_offset[param.index()] {
+                        mark(arg, &mut is_offset);
+                    }
+                }
+            });
+            for inst in data.insts.iter().rev() {
+                match inst.op {
+                    Op::Load { offset, .. } => mark(offset, &mut is_offset),
+                    Op::Binary(BinaryOp::Add, a, b) if is_offset[inst.results[0].index()] => {
+                        mark(a, &mut is_offset);
+                        mark(b, &mut is_offset);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if !changed {
+            return is_offset;
+        }
+    }
 }
