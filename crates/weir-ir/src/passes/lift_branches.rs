@@ -25,8 +25,9 @@ use trial::{Outcome, Trial};
 const COPIED_MAX: usize = 512;
 /// Instructions that are copied in all: so many, or half of the graph.
 const COPIED_MIN: usize = 128;
-/// A part of the graph that holds fewer instructions is left alone.
+/// A part of the graph that holds fewer instructions is left alone, and one that holds more: trying takes time.
 const PART_MIN: usize = 24;
+const PART_MAX: usize = 1024;
 /// Conditions that are tried in a part of the graph.
 const TRIALS_MAX: usize = 24;
 /// What a packet has to gain from a condition, in instructions.
@@ -165,7 +166,7 @@ impl Parts {
         part: usize,
     ) -> Vec<Condition> {
         let blocks = &self.blocks[part];
-        if size(graph, blocks) < PART_MIN {
+        if !(PART_MIN..=PART_MAX).contains(&size(graph, blocks)) {
             return vec![];
         }
         let is_above = |v: Value| match places[v.index()] {
