@@ -7,7 +7,8 @@
 //! * `passes`: one file a pass.  [`straight`]: the usual way of a packet as a graph of its own.
 //! * What these share: [`dominators`] (order, dominance, loops), [`liveness`] (what lives across lookups),
 //!   [`range`](mod@range) (how large values get), [`lengths`] (which bytes are there), [`patterns`] (searching).
-//! * [`abi`]: the contract between a program made from a graph and whoever runs it.
+//! * [`abi`]: the contract between a program made from a graph and whoever runs it; [`sequence`]: the state
+//!   of sequences, which both touch.
 #![forbid(unsafe_code)]
 
 pub mod abi;
@@ -20,6 +21,7 @@ pub mod liveness;
 pub mod passes;
 pub mod patterns;
 pub mod range;
+pub mod sequence;
 pub mod straight;
 #[doc(hidden)]
 pub mod testing;

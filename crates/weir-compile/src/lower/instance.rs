@@ -8,6 +8,7 @@ use weir_ir::graph::{
     BinaryOp, Block, CompareOp, EventDecl, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl,
     VarKind,
 };
+use weir_ir::sequence;
 use weir_lang::model::{self, Expr, FieldType, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
@@ -156,10 +157,11 @@ impl Lower<'_> {
             declare("$history", VarKind::Letters(letters.min(HISTORY_LETTERS_MAX)), false, connections);
         }
         if protocol.sequence.is_some() {
-            declare("$seq.next", VarKind::Bits(64), true, connections);
-            declare("$seq.high", VarKind::Bits(64), true, connections);
-            declare("$seq.missing_bytes", VarKind::Bits(64), true, connections);
-            declare("$seq.flags", VarKind::Bits(8), true, connections);
+            declare(sequence::NEXT, VarKind::Bits(64), true, connections);
+            declare(sequence::HIGH, VarKind::Bits(64), true, connections);
+            declare(sequence::MISSING, VarKind::Bits(64), true, connections);
+            // Of the engine's own counting: nobody else reads it.
+            declare(sequence::FLAGS, VarKind::Bits(32), true, false);
         }
         if protocol.sequence.is_some() {
             self.declare_sequence(id, table, hands_up, delivers);

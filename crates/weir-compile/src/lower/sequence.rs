@@ -8,6 +8,7 @@ use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
 };
+use weir_ir::sequence::{FLAGS, QUEUED};
 use weir_lang::model::{Expr, FieldId, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
@@ -136,11 +137,11 @@ impl Lower<'_> {
 
         self.b.switch_to(ordered);
         self.lower_ordered(id, context, &piece);
-        // Bit 1 of the flags: something waits. Rarely so.
-        let var = self.var(context.table, "$seq.flags");
+        // Rarely something waits.
+        let var = self.var(context.table, FLAGS);
         let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
-        let two = self.b.int(2);
-        let waits = self.b.binary(BinaryOp::And, flags, two);
+        let queued_bit = self.b.int(u64::from(QUEUED));
+        let waits = self.b.binary(BinaryOp::And, flags, queued_bit);
         let waits = self.b.truth(waits);
         self.b.branch(waits, next, after);
         self.b.seal(next);

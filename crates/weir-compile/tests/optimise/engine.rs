@@ -8,11 +8,9 @@ use weir_ir::abi::{
     SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
 };
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
+use weir_ir::sequence::{QUEUED, RETAINED, STARTED};
 use weir_packet::{Block, DropReason, PacketMeta};
 
-const STARTED: u64 = 1;
-const QUEUED: u64 = 2;
-const RETAINED: u64 = 4;
 const WINDOW_MAX: u64 = 1 << 30;
 const PIECES_MAX: usize = 3;
 const STEPS_MAX: usize = 12;
@@ -160,13 +158,14 @@ impl Hot<'_, '_> {
         self.data[at..at + 8].copy_from_slice(&word.to_ne_bytes());
     }
 
-    fn flags(&self) -> u64 {
-        u64::from(self.data[self.place("$seq.flags")])
+    fn flags(&self) -> u32 {
+        let at = self.place("$seq.flags");
+        u32::from_ne_bytes(self.data[at..at + 4].try_into().expect("four bytes"))
     }
 
-    fn set_flags(&mut self, flags: u64) {
+    fn set_flags(&mut self, flags: u32) {
         let at = self.place("$seq.flags");
-        self.data[at] = flags as u8;
+        self.data[at..at + 4].copy_from_slice(&flags.to_ne_bytes());
     }
 }
 

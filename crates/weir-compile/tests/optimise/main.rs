@@ -47,7 +47,10 @@ fn needs() -> [(&'static str, Need); 6] {
         ("lines", Need { packets: true, lines: true, ..Need::default() }),
         ("flows", Need { connections: true, ..Need::default() }),
         ("sessions", Need { sessions: 1, ..Need::default() }),
-        ("streams and events", Need { streams: true, connections: true, events: true, ..Need::default() }),
+        (
+            "streams and events",
+            Need { streams: true, connections: true, events: u64::MAX, ..Need::default() },
+        ),
         ("dispatch", Need { dispatch: true, ..Need::default() }),
     ]
 }

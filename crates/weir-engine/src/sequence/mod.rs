@@ -4,7 +4,8 @@
 //! early is kept by reference to its block until it is next, or until a bound is reached; then the
 //! bytes before it are given up and counted as a gap. Of bytes that come twice the first count.
 //!
-//! * `vars`: the state that every packet touches, in the flow's record.
+//! * `vars`: the state that every packet touches, in the flow's record. Most segments are next in order, and
+//!   nothing waits: these the program passes by itself (pass `fast_forward` of `weir-ir`), and only counts them.
 //! * `queue`: what came early.  `budget`: what it costs; references and copies.
 //!
 //! Two ways to use a sequence. *Passing* (TCP): bytes in order pass, early ones are queued, gaps are
@@ -29,12 +30,12 @@ use queue::{Piece, Queue};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use vars::{QUEUED, RETAINED, STARTED};
 use weir_ir::abi::Slice;
 use weir_ir::abi::{
     FlowRecord, Layout, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED,
 };
 use weir_ir::graph::{Graph, Sequence};
+use weir_ir::sequence::{QUEUED, RETAINED, STARTED};
 use weir_packet::Block;
 
 /// Bounds of what a worker keeps. Costs are bytes captured and the description of each segment.
@@ -148,7 +149,7 @@ impl Reassembler {
     /// The sequences of a graph.
     ///
     /// # Panics
-    /// If a sequence's table lacks one of the variables of [`vars`]: a bug of lowering.
+    /// If a sequence's table lacks one of the variables of [`weir_ir::sequence`]: a bug of lowering.
     pub fn new(graph: &Graph, layout: &Layout, limits: SequenceLimits) -> Self {
         let sequences = graph.sequences.iter().map(|sequence| State {
             vars: SequenceVars::of(graph, layout, sequence.table)
@@ -171,7 +172,8 @@ impl Reassembler {
         }
     }
 
-    /// What became of the segments so far.
+    /// What became of the segments so far; of those that programs passed by themselves, as far as their
+    /// flows have ended or come here since.
     pub fn counters(&self) -> &SequenceCounters {
         &self.counters
     }
@@ -202,6 +204,10 @@ impl Reassembler {
         if hot.flags & STARTED == 0 {
             hot.flags |= STARTED;
             hot.next = if state.from_first { segment.at & state.mask } else { 0 };
+            state.vars.write(flow.data, side, hot);
+        }
+        if hot.passed != 0 {
+            self.counters.ordered += u64::from(std::mem::take(&mut hot.passed));
             state.vars.write(flow.data, side, hot);
         }
         let place = state.place(hot.next, &segment);
@@ -417,11 +423,16 @@ impl Reassembler {
         kept.map_or(0, |kept| kept.queue.len() + kept.retained.len())
     }
 
-    /// Forgets all that is kept of a flow, which ends. Where nothing is, only the record is touched.
+    /// Forgets all that is kept of a flow, which ends, and counts what its program passed. Where nothing is
+    /// kept, only the record is read.
     pub fn release(&mut self, sequence: Sequence, flow: FlowRecord<'_>) {
         let state = &mut self.sequences[sequence.index()];
         for side in [false, true] {
             let mut hot = state.vars.read(flow.data, side);
+            if hot.passed != 0 {
+                self.counters.ordered += u64::from(std::mem::take(&mut hot.passed));
+                state.vars.write(flow.data, side, hot);
+            }
             if hot.flags & (QUEUED | RETAINED) == 0 {
                 continue;
             }

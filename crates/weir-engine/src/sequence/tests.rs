@@ -25,10 +25,10 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
         }],
         vars: vec![
             var("packets", 32),
-            var(vars::FLAGS, 8),
-            var(vars::NEXT, 64),
-            var(vars::HIGH, 64),
-            var(vars::MISSING, 64),
+            var(weir_ir::sequence::FLAGS, 32),
+            var(weir_ir::sequence::NEXT, 64),
+            var(weir_ir::sequence::HIGH, 64),
+            var(weir_ir::sequence::MISSING, 64),
         ],
         sequences: vec![SequenceDecl {
             table,
@@ -155,7 +155,7 @@ fn bytes_in_order_pass() {
     assert_eq!(tcp.text(1000, "abc"), SEQ_ORDERED);
     assert_eq!(tcp.text(1003, "def"), SEQ_ORDERED);
     assert_eq!(tcp.so_far(), "abcdef");
-    assert_eq!(tcp.hot(), Hot { next: 1006, high: 6, flags: STARTED, missing_bytes: 0 });
+    assert_eq!(tcp.hot(), Hot { next: 1006, high: 6, flags: STARTED, passed: 0, missing_bytes: 0 });
 }
 
 #[test]
@@ -467,4 +467,20 @@ proptest! {
         prop_assert_eq!(assembled, first_of_each(&pieces, end));
         ip.end();
     }
+}
+
+#[test]
+fn what_a_program_passed_by_itself_is_counted_once() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(1000, "abc");
+    let mut hot = tcp.hot();
+    (hot.next, hot.high, hot.passed) = (1007, 7, 2);
+    tcp.vars.write(&mut tcp.data, tcp.side, hot);
+    assert_eq!(tcp.text(1005, "fg"), SEQ_RETRANSMITTED);
+    assert_eq!((tcp.reassembler.counters().ordered, tcp.hot().passed), (3, 0));
+    let hot = Hot { passed: 5, ..tcp.hot() };
+    tcp.vars.write(&mut tcp.data, tcp.side, hot);
+    tcp.end();
+    tcp.end();
+    assert_eq!(tcp.reassembler.counters().ordered, 8);
 }

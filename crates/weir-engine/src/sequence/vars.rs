@@ -1,26 +1,9 @@
-//! The part of a sequence's state that every packet touches: variables of the flow's own record.
-//!
-//! They are ordinary variables of the graph, one per direction, declared by lowering under the names
-//! below, so the flow's lines in cache hold them and a program may read them.
+//! The part of a sequence's state that every packet touches, read from and written to the flow's own record.
+//! What the variables mean is said in [`weir_ir::sequence`].
 
 use weir_ir::abi::Layout;
 use weir_ir::graph::{Graph, Table, Var, VarKind};
-
-/// The sequence has its first number.
-pub const STARTED: u8 = 1;
-/// Segments are queued: `next` may have some.
-pub const QUEUED: u8 = 2;
-/// Bytes in order are retained for `assemble`.
-pub const RETAINED: u8 = 4;
-
-/// Name of the next number expected, in the arithmetic of the sequence's bits. 64 bits.
-pub const NEXT: &str = "$seq.next";
-/// Name of how many numbers after the first one have been seen at most; does not wrap. 64 bits.
-pub const HIGH: &str = "$seq.high";
-/// Name of [`STARTED`] | [`QUEUED`] | [`RETAINED`]. 8 bits.
-pub const FLAGS: &str = "$seq.flags";
-/// Name of the bytes passed over because they were missing. 64 bits.
-pub const MISSING: &str = "$seq.missing_bytes";
+use weir_ir::sequence::{FLAGS, HIGH, MISSING, NEXT, PASSED_SHIFT};
 
 /// Where the variables of a table's sequence lie in a flow's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +22,10 @@ pub struct Hot {
     pub next: u64,
     /// Numbers seen after the first one.
     pub high: u64,
-    /// [`STARTED`] | [`QUEUED`] | [`RETAINED`].
-    pub flags: u8,
+    /// [`STARTED`](weir_ir::sequence::STARTED) and the like; the count is apart.
+    pub flags: u32,
+    /// Segments that the program passed by itself and that nobody has counted yet.
+    pub passed: u32,
     /// Bytes passed over.
     pub missing_bytes: u64,
 }
@@ -61,7 +46,7 @@ impl SequenceVars {
         Ok(Self {
             next: offset(NEXT, 64)?,
             high: offset(HIGH, 64)?,
-            flags: offset(FLAGS, 8)?,
+            flags: offset(FLAGS, 32)?,
             missing: offset(MISSING, 64)?,
             stride: layout.stride(table),
         })
@@ -72,10 +57,13 @@ impl SequenceVars {
     pub fn read(&self, data: &[u8], side: bool) -> Hot {
         let data = &data[usize::from(side) * self.stride..];
         let word = |at: usize| u64::from_ne_bytes(data[at..at + 8].try_into().expect("eight bytes"));
+        let flags = &data[self.flags..self.flags + 4];
+        let flags = u32::from_ne_bytes(flags.try_into().expect("four bytes"));
         Hot {
             next: word(self.next),
             high: word(self.high),
-            flags: data[self.flags],
+            flags: flags & ((1 << PASSED_SHIFT) - 1),
+            passed: flags >> PASSED_SHIFT,
             missing_bytes: word(self.missing),
         }
     }
@@ -86,7 +74,8 @@ impl SequenceVars {
         let data = &mut data[usize::from(side) * self.stride..];
         data[self.next..self.next + 8].copy_from_slice(&hot.next.to_ne_bytes());
         data[self.high..self.high + 8].copy_from_slice(&hot.high.to_ne_bytes());
-        data[self.flags] = hot.flags;
+        let flags = hot.flags | hot.passed << PASSED_SHIFT;
+        data[self.flags..self.flags + 4].copy_from_slice(&flags.to_ne_bytes());
         data[self.missing..self.missing + 8].copy_from_slice(&hot.missing_bytes.to_ne_bytes());
     }
 }

@@ -21,6 +21,7 @@ mod postdominators;
 
 use super::edit::{Lists, NONE, Order, Place, places, remove_params, remove_unreachable};
 use crate::graph::{Block, Graph, Op, Sequence, Table, Target, Terminator, Value, Var};
+use crate::sequence::is_of_sequence;
 use postdominators::PostDominators;
 
 /// Runs the pass; whether it changed anything.
@@ -332,7 +333,7 @@ impl<'a> Needs<'a> {
             }
         }
         let decl = &self.graph.vars[var.index()];
-        if declarations::is_of_sequence(decl) {
+        if is_of_sequence(decl) {
             for (at, sequence) in self.graph.sequences.iter().enumerate() {
                 if sequence.table == decl.table {
                     self.need_sequence(Sequence(at as u32));
@@ -353,7 +354,7 @@ impl<'a> Needs<'a> {
         }
         let table = self.graph.sequences[sequence.index()].table;
         for (at, var) in self.graph.vars.iter().enumerate() {
-            if var.table == table && declarations::is_of_sequence(var) {
+            if var.table == table && is_of_sequence(var) {
                 self.need_var(Var(at as u32));
             }
         }

@@ -12,8 +12,12 @@ mod arrange;
 mod copies;
 mod drop_dead;
 mod edit;
+mod evaluate;
+mod fast_forward;
 mod fold;
+mod lift_branches;
 mod merge;
+mod region;
 mod share;
 mod switch;
 mod thread;
@@ -39,7 +43,7 @@ pub struct Pass {
 pub enum When {
     /// In every round.
     EachRound,
-    /// Once, when the rounds are over; another few rounds follow.
+    /// Once, after the first round: what is plainly not needed is gone, and the others clean up behind it.
     Once,
     /// Once, after all others.
     Last,
@@ -59,6 +63,18 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRound },
     Pass { name: "share", doc: "computes nothing twice", run: share::run, when: When::EachRound },
     Pass { name: "switch", doc: "asks a number once", run: switch::run, when: When::EachRound },
+    Pass {
+        name: "lift_branches",
+        doc: "asks early what decides much",
+        run: lift_branches::run,
+        when: When::Once,
+    },
+    Pass {
+        name: "fast_forward",
+        doc: "passes on what is next in order",
+        run: fast_forward::run,
+        when: When::Once,
+    },
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
 ];
 
@@ -153,9 +169,6 @@ pub fn optimize(graph: &mut Graph, options: &Options) -> Report {
     let fresh = vec![None; passes.len()];
     let mut run = Run { graph, passes, effects, size: before, rounds: 0, version: 0, seen: fresh };
     run.rounds();
-    if run.all(When::Once) {
-        run.rounds();
-    }
     run.all(When::Last);
     Report { passes: run.effects, rounds: run.rounds, before, after: run.size }
 }
@@ -176,7 +189,11 @@ impl Run<'_> {
     fn rounds(&mut self) {
         for _ in 0..ROUNDS_MAX {
             self.rounds += 1;
-            if !self.all(When::EachRound) {
+            let mut changed = self.all(When::EachRound);
+            if self.rounds == 1 {
+                changed |= self.all(When::Once);
+            }
+            if !changed {
                 break;
             }
         }

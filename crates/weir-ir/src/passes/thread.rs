@@ -9,7 +9,8 @@
 //! the graph does not grow beyond a bound.
 
 use super::edit::{Order, constants, use_counts};
-use crate::graph::{Block, BlockData, Graph, Inst, Op, Target, Terminator, Type, Value};
+use super::evaluate::evaluate;
+use crate::graph::{Block, BlockData, Graph, Inst, Op, Target, Terminator, Value};
 
 /// Instructions of a block that is copied, at most.
 const INSTS_MAX: usize = 48;
@@ -121,7 +122,7 @@ impl Thread {
         for inst in &data.insts {
             if inst.results.len() == 1
                 && self.known[inst.results[0].index()].is_none()
-                && let Some(n) = self.evaluate(graph, &inst.op)
+                && let Some(n) = evaluate(graph, &inst.op, |v| self.known[v.index()])
             {
                 self.learn(inst.results[0], n);
                 computed += 1;
@@ -136,24 +137,6 @@ impl Thread {
                 self.known[terms.index()].is_some() && computed > 0 || computed * 2 > data.insts.len()
             }
             _ => false,
-        }
-    }
-
-    fn evaluate(&self, graph: &Graph, op: &Op) -> Option<u64> {
-        use crate::graph::BinaryOp::{And, Or};
-        let known = |v: &Value| self.known[v.index()];
-        match op {
-            Op::Binary(op, a, b) => match (op, known(a), known(b)) {
-                (op, Some(a), Some(b)) => Some(op.apply(a, b)),
-                (And, Some(0), _) | (And, _, Some(0)) => Some(0),
-                (Or, Some(1), _) | (Or, _, Some(1)) if graph.type_of(*a) == Type::Bool => Some(1),
-                _ => None,
-            },
-            Op::Compare(op, a, b) => Some(u64::from(op.apply(known(a)?, known(b)?))),
-            Op::Not(a) => known(a).map(|a| a ^ 1),
-            Op::FromBool(a) => known(a),
-            Op::Select(c, a, b) => known(if known(c)? == 0 { b } else { a }),
-            _ => None,
         }
     }
 }

@@ -135,7 +135,8 @@ impl Expander {
 /// for what is `negated`: neither of two is none of both.
 fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
     let mut united: Vec<Expr> = Vec::with_capacity(parts.len());
-    let mut places: HashMap<(usize, Option<(u32, u32)>, Option<u64>, bool), usize> = HashMap::new();
+    // By field, slice, mask, and whether it is a pattern.
+    let mut places = HashMap::new();
     let mut patterns: HashMap<_, Vec<&str>> = HashMap::new();
     for part in parts {
         let Expr::Predicate(predicate) = part else {

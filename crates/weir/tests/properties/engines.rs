@@ -119,3 +119,29 @@ fn a_fragment_that_waits_does_not_hold_what_comes_after_it() {
         }
     }
 }
+
+#[test]
+fn segments_that_programs_pass_by_themselves_are_counted() {
+    let compiler = Compiler::default();
+    let mut ordered = 0;
+    for seed in seeds(0..20) {
+        let mut random = Random::new(seed);
+        let network =
+            Network { repeats: true, loses: true, reorders: true, fragments: seed % 2 == 0, cuts: false };
+        let talks: Vec<_> = (0..4).map(|n| conversation(&mut random, (40_000 + n, 443), network)).collect();
+        let mut packets = mix(&mut random, &talks);
+        frames::give_times(&mut random, &mut packets);
+        let sequence = |engine, without: &[&str]| {
+            let without_passes = without.iter().map(|name| name.to_string()).collect();
+            let options = Options { engine, without_passes, ..Options::default() };
+            let compiled = compiler.compile(&[ask("", Want::Connections)], &options).unwrap();
+            rows(&compiler, &compiled, &packets, 1).1.counters.sequence
+        };
+        let asked = sequence(Engine::Interpreter, &["fast_forward"]);
+        ordered += asked.ordered;
+        for engine in [Engine::Interpreter, Engine::Native] {
+            assert_eq!(sequence(engine, &[]), asked, "seed {seed}, {engine:?}");
+        }
+    }
+    assert!(ordered > 500, "most segments are in order: {ordered}");
+}

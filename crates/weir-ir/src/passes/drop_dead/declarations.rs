@@ -1,11 +1,7 @@
 //! Drops declarations that nothing refers to any longer.
 
-use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var, VarDecl};
-
-/// Whether the engine keeps a sequence's state in this variable (see `weir-engine`, `sequence/vars.rs`).
-pub(super) fn is_of_sequence(var: &VarDecl) -> bool {
-    var.name.starts_with("$seq.")
-}
+use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var};
+use crate::sequence::is_of_sequence;
 
 /// Drops unused variables, sequences, sets and patterns; the rest is numbered anew. All blocks must be
 /// reachable. Whether there were any.

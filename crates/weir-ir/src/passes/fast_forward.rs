@@ -1,0 +1,218 @@
+//! Passes segments on that are next in order without asking the engine: the first bytes of a sequence's
+//! state say whether a segment is, and whether nothing waits.
+//!
+//! Rubik's "direct fast forward" and "fast forward" (Rubik, appendix D): most segments come in order, and of
+//! these nothing needs to be remembered. Before a `seq_insert` of a sequence that does not retain stands the
+//! question whether the segment starts at the number that is next and nothing is queued. If so, the flow's
+//! variables are moved on ([`crate::sequence`] says what they mean), and what follows is done by a copy of its
+//! own, in which the status is `SEQ_ORDERED` and `seq_next` has nothing: the other passes make of that
+//! what most segments need.
+
+use super::region::{copy, dominated, size, split};
+use crate::abi::SEQ_ORDERED;
+use crate::dominators::ControlFlow;
+use crate::graph::{
+    BinaryOp, Block, CompareOp, Graph, Inst, Op, Sequence, Target, Terminator, Type, Value, Var, VarKind,
+};
+use crate::sequence::{FLAGS, HIGH, NEXT, PASSED_MANY, PASSED_SHIFT, STARTED};
+
+/// Instructions that are copied at most.
+const COPIED_MAX: usize = 256;
+
+/// Runs the pass; whether it changed anything.
+pub fn run(graph: &mut Graph) -> bool {
+    if graph.sequences.iter().all(|sequence| sequence.retain) {
+        return false;
+    }
+    let flow = ControlFlow::of(graph);
+    let mut changed = false;
+    for &block in flow.order() {
+        // A region that holds another insertion is left alone, so those that are changed lie apart.
+        let insert = graph.block(block).insts.iter().rposition(|i| matches!(i.op, Op::SeqInsert { .. }));
+        changed |= insert.is_some_and(|at| expand(graph, &flow, block, at));
+    }
+    changed
+}
+
+/// The variables of a sequence that programs move on.
+#[derive(Debug, Clone, Copy)]
+struct Vars {
+    next: Var,
+    high: Var,
+    flags: Var,
+}
+
+impl Vars {
+    fn of(graph: &Graph, sequence: Sequence) -> Option<Self> {
+        let table = graph.sequences[sequence.index()].table;
+        let var = |name: &str, bits: u8| {
+            let mut vars = graph.vars.iter();
+            let at = vars.position(|v| {
+                v.table == table && v.name == name && v.each_side && v.kind == VarKind::Bits(bits)
+            })?;
+            Some(Var(at as u32))
+        };
+        Some(Self { next: var(NEXT, 64)?, high: var(HIGH, 64)?, flags: var(FLAGS, 32)? })
+    }
+}
+
+/// What a segment is offered with.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    sequence: Sequence,
+    flow: Value,
+    side: Value,
+    at: Value,
+    buf: Value,
+    length: Value,
+    span: Value,
+}
+
+/// Puts the question before the insertion that is instruction `at` of `block`.
+fn expand(graph: &mut Graph, flow: &ControlFlow, block: Block, at: usize) -> bool {
+    let &Op::SeqInsert { sequence, flow: record, side, at: number, buf, length, span, .. } =
+        &graph.block(block).insts[at].op
+    else {
+        return false;
+    };
+    let offer = Offer { sequence, flow: record, side, at: number, buf, length, span };
+    if graph.sequences[sequence.index()].retain {
+        return false;
+    }
+    let (Some(vars), Some(mut region)) = (Vars::of(graph, sequence), dominated(graph, flow, block)) else {
+        return false;
+    };
+    let disturbs = |inst: &Inst| match inst.op {
+        Op::SeqInsert { .. } => true,
+        Op::Set { var, .. } => [vars.next, vars.high, vars.flags].contains(&var),
+        _ => false,
+    };
+    let is_disturbed = region.iter().any(|&b| graph.block(b).insts.iter().any(disturbs))
+        || graph.block(block).insts[at + 1..].iter().any(disturbs);
+    if is_disturbed || size(graph, &region) + graph.block(block).insts.len() - at > COPIED_MAX {
+        return false;
+    }
+    let rest = split(graph, block, at);
+    region.insert(0, rest);
+    let fast = copy(graph, &region);
+    let mut question = Lines { graph, insts: vec![] };
+    let (is_next, state) = question.is_next(&offer, vars);
+    let question = question.insts;
+    let data = &mut graph.blocks[block.index()];
+    data.insts.extend(question);
+    let target = |block| Target { block, args: vec![] };
+    data.terminator = Terminator::Branch { condition: is_next, then: target(fast), otherwise: target(rest) };
+    for at in 0..region.len() {
+        let copy = Block(fast.0 + at as u32);
+        let old = std::mem::take(&mut graph.blocks[copy.index()].insts);
+        let mut lines = Lines { graph, insts: Vec::with_capacity(old.len()) };
+        for inst in old {
+            match inst.op {
+                Op::SeqInsert { .. } => lines.pass(&offer, vars, state, &inst.results),
+                Op::SeqNext { sequence, flow, side }
+                    if (sequence, flow, side) == (offer.sequence, offer.flow, offer.side) =>
+                {
+                    lines.nothing(offer.buf, &inst.results);
+                }
+                _ => lines.insts.push(inst),
+            }
+        }
+        graph.blocks[copy.index()].insts = lines.insts;
+    }
+    true
+}
+
+/// The state of the sequence before the segment.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    next: Value,
+    flags: Value,
+}
+
+/// Instructions in the making.
+struct Lines<'g> {
+    graph: &'g mut Graph,
+    insts: Vec<Inst>,
+}
+
+impl Lines<'_> {
+    fn push(&mut self, ty: Type, op: Op) -> Value {
+        let result = self.graph.value(ty);
+        self.insts.push(Inst { results: vec![result], op });
+        result
+    }
+
+    fn int(&mut self, n: u64) -> Value {
+        self.push(Type::Int, Op::Const(n))
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        self.push(Type::Int, Op::Binary(op, a, b))
+    }
+
+    fn get(&mut self, offer: &Offer, var: Var) -> Value {
+        self.push(Type::Int, Op::Get { flow: offer.flow, var, side: Some(offer.side) })
+    }
+
+    fn set(&mut self, offer: &Offer, var: Var, value: Value) {
+        let op = Op::Set { flow: offer.flow, var, side: Some(offer.side), value };
+        self.insts.push(Inst { results: vec![], op });
+    }
+
+    /// The number as the sequence counts: one that starts at the first seen wraps at its bits.
+    fn wrap(&mut self, offer: &Offer, number: Value) -> Value {
+        let decl = &self.graph.sequences[offer.sequence.index()];
+        if !decl.from_first || decl.bits >= 64 {
+            return number;
+        }
+        let mask = self.int((1 << decl.bits) - 1);
+        self.binary(BinaryOp::And, number, mask)
+    }
+
+    /// Whether the segment is next in order, nothing is queued, and there is room to count it.
+    fn is_next(&mut self, offer: &Offer, vars: Vars) -> (Value, State) {
+        let flags = self.get(offer, vars.flags);
+        let mask = self.int(u64::from(PASSED_MANY | ((1 << PASSED_SHIFT) - 1)));
+        let state = self.binary(BinaryOp::And, flags, mask);
+        let started = self.int(u64::from(STARTED));
+        let is_idle = self.push(Type::Bool, Op::Compare(CompareOp::Eq, state, started));
+        let next = self.get(offer, vars.next);
+        let number = self.wrap(offer, offer.at);
+        let fits = self.push(Type::Bool, Op::Compare(CompareOp::Eq, number, next));
+        let is_next = self.push(Type::Bool, Op::Binary(BinaryOp::And, is_idle, fits));
+        (is_next, State { next, flags })
+    }
+
+    /// Instead of the insertion: moves the state on, as `Reassembler::insert` of `weir-engine` does.
+    fn pass(&mut self, offer: &Offer, vars: Vars, state: State, results: &[Value]) {
+        let span = self.binary(BinaryOp::Max, offer.span, offer.length);
+        let next = self.binary(BinaryOp::Add, state.next, span);
+        let next = self.wrap(offer, next);
+        self.set(offer, vars.next, next);
+        let high = self.get(offer, vars.high);
+        let high = self.binary(BinaryOp::Add, high, span);
+        self.set(offer, vars.high, high);
+        // A segment with nothing in it does not count.
+        let one = self.int(1);
+        let count = self.binary(BinaryOp::Min, span, one);
+        let shift = self.int(u64::from(PASSED_SHIFT));
+        let count = self.binary(BinaryOp::Shl, count, shift);
+        let flags = self.binary(BinaryOp::Add, state.flags, count);
+        self.set(offer, vars.flags, flags);
+        self.insts.push(Inst { results: vec![results[0]], op: Op::Const(SEQ_ORDERED) });
+        self.insts.push(Inst { results: vec![results[1]], op: Op::Const(0) });
+    }
+
+    /// Instead of a `seq_next` that has nothing: what it yields then.
+    fn nothing(&mut self, buf: Value, results: &[Value]) {
+        let zero = self.int(0);
+        for &result in results {
+            let op = match self.graph.type_of(result) {
+                Type::Bool => Op::Bool(false),
+                Type::Buf => Op::Narrow(buf, zero),
+                _ => Op::Const(0),
+            };
+            self.insts.push(Inst { results: vec![result], op });
+        }
+    }
+}
