@@ -70,7 +70,7 @@ impl<'a> Env<'a> {
         let bytes = slice.bytes();
         let bytes = Bytes { address: bytes.as_ptr(), length: bytes.len() };
         // SAFETY: `k` is the continuation that the program was called with, borrowed until it returns.
-        unsafe { (*self.k).buffers.push(slice) };
+        unsafe { (*self.k).keep(slice) };
         bytes
     }
 }

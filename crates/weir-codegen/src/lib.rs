@@ -9,15 +9,14 @@
 //! Native code loads without checking, so what it may load is settled before:
 //! * Every graph is verified first: a load is dominated by a check that its bytes are in the buffer.
 //! * A buffer is the frame, an input of a residual filter, or a slice in
-//!   [`Continuation::buffers`](weir_ir::abi::Continuation::buffers), which holds its block; all live
+//!   the continuation's buffers ([`weir_ir::abi::Continuation::keep`]), which hold their blocks; all live
 //!   unchanged until the packet is done. A run is resumed only with the frame that its head was given: the
-//!   continuation carries a stamp of program and frame, and `resume` refuses any other.
+//!   continuation is bound to program and frame, nobody else can bind it or change what it goes on with, and
+//!   `resume` refuses any other.
 //! * Variables lie where [`Layout`](weir_ir::abi::Layout) says; `resume` refuses a shorter flow record. The
 //!   count of letters is bounded before use.
 //! * Code lives until the program is dropped, which nobody can do while calling it.
 //! * No panic crosses native code (see `host`).
-//!
-//! What remains with the caller: between head and end of a packet, the continuation is left alone.
 
 mod code;
 mod host;

@@ -11,12 +11,13 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, ir};
 use cranelift_frontend::FunctionBuilderContext;
 use std::fmt::{self, Write as _};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
-use weir_ir::graph::{Graph, Table, Terminator};
+use weir_ir::graph::{Graph, Terminator};
 use weir_ir::patterns::Patterns;
 use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_ir::verify::{Violation, verify};
@@ -46,8 +47,8 @@ pub struct NativeProgram {
     plan: Plan,
     patterns: Patterns,
     effort: Effort,
-    /// Sets programs apart in the stamps of continuations.
-    number: u32,
+    /// Binds continuations to this program. Nobody else knows it.
+    secret: u64,
     straight: Option<Straight>,
     head: OnceLock<Code>,
     /// By lookup.
@@ -74,7 +75,6 @@ impl fmt::Debug for NativeProgram {
 
 impl NativeProgram {
     pub(crate) fn new(graph: Graph, straight: Option<Graph>, effort: Effort) -> Result<Self, CompileError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(1);
         let start = Instant::now();
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
@@ -84,7 +84,8 @@ impl NativeProgram {
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let program = Self {
             layout: Layout::of(&graph),
-            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            // Never 0, which binds to nothing.
+            secret: RandomState::new().build_hasher().finish() | 1,
             tails: plan.crossings.iter().map(|_| OnceLock::new()).collect(),
             head: OnceLock::new(),
             compiling: AtomicU64::new(0),
@@ -204,13 +205,6 @@ impl NativeProgram {
         written.map_err(|error| CompileError::Backend(error.to_string()))
     }
 
-    /// Ties a continuation to this program and this frame.
-    fn stamp(&self, frame: &[u8]) -> u32 {
-        let mixed =
-            (frame.as_ptr() as u64).rotate_left(32) ^ (frame.len() as u64) << 8 ^ u64::from(self.number);
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
-    }
-
     fn env<'a>(&'a self, k: *mut Continuation) -> Env<'a> {
         Env {
             numbers: ptr::null(),
@@ -255,12 +249,12 @@ impl NativeProgram {
     fn step(&self, status: u64, frame: &[u8], k: &mut Continuation) -> Step {
         match status {
             LOOKUP => {
-                k.reserved = self.stamp(frame);
+                k.bind(self.secret, frame);
                 Step::Lookup
             }
             RESTART => Step::Restart,
             status => {
-                k.buffers.clear();
+                k.release();
                 match status {
                     DONE => Step::Done(None),
                     status => Step::Done(DropReason::from_number((status - DONE_WITH) as u8)),
@@ -282,7 +276,7 @@ impl Program for NativeProgram {
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
         assert_eq!(self.plan.inputs, (0, 0), "a residual filter is asked, it runs on no packet");
         let frame = bounded(frame);
-        k.buffers.clear();
+        k.release();
         let status = self.run_head(&mut self.env(k), packet, frame);
         self.step(status, frame, k)
     }
@@ -297,10 +291,11 @@ impl Program for NativeProgram {
         new: bool,
         k: &mut Continuation,
     ) -> Step {
-        let tail = self.code(Part::Tail(k.resume as usize));
+        let number = k.resume();
         let frame = bounded(frame);
-        assert_eq!(k.reserved, self.stamp(frame), "resumed with another packet than the head ran on");
-        let needed = self.layout.size(Table(k.table));
+        assert!(k.is_bound(self.secret, frame), "resumed with another packet than the head ran on");
+        let tail = self.code(Part::Tail(number));
+        let needed = self.layout.size(self.plan.crossings[number].table);
         assert!(flow.data.len() >= needed, "a flow record of {} of {needed} bytes", flow.data.len());
         let flow_data = flow.data.as_mut_ptr();
         let mut env =
@@ -327,7 +322,7 @@ impl Program for NativeProgram {
         let none = Bytes { address: ptr::null(), length: 0 };
         let numbers = Inputs::of(numbers.iter().copied(), numbers_max, 0);
         let bytes = Inputs::of(bytes.iter().map(as_native), bytes_max, none);
-        k.buffers.clear();
+        k.release();
         let mut env = Env { numbers: numbers.as_ptr(), bytes: bytes.as_ptr(), ..self.env(k) };
         let status = self.run_head(&mut env, &PacketMeta::default(), &[]);
         // There are no flows to look up.

@@ -542,6 +542,24 @@ fn a_restarted_program_goes_on_with_the_new_flow() {
 }
 
 #[test]
+#[should_panic(expected = "resumed with another packet")]
+fn what_is_done_is_not_resumed() {
+    let mut b = Builder::new(Graph::default());
+    let tcp = table(&mut b);
+    let buf = b.one(Op::Frame);
+    let length = b.one(Op::Length(buf));
+    lookup(&mut b, tcp, vec![]);
+    b.done(length, None);
+    let program = compile(b.finish()).expect("the graph compiles");
+    let (packet, frame, mut k) = (PacketMeta::default(), [0; 3], Continuation::default());
+    program.head(&packet, &frame, &mut k);
+    for _ in 0..2 {
+        let flow = FlowRecord { id: 0, data: &mut [] };
+        program.resume(&mut Notes::default(), &packet, &frame, flow, false, false, &mut k);
+    }
+}
+
+#[test]
 fn letters_are_appended_once_and_never_beyond_their_room() {
     let mut b = Builder::new(Graph::default());
     let tcp = table(&mut b);
@@ -653,7 +671,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
             ]
         );
         assert_eq!(k.outs[..5], [SEQ_ORDERED, 2, 4, 9, 9]);
-        assert!(k.buffers.is_empty(), "the packet is done, its buffers are given back");
+        assert!(k.kept() == 0, "the packet is done, its buffers are given back");
     }
 }
 

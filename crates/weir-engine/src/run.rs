@@ -162,7 +162,7 @@ impl<S: Subscriber> Worker<S> {
             &PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise },
             flow,
         );
-        k.buffers.clear();
+        k.release();
     }
 
     fn count(&mut self, packet: &PacketMeta, reason: Option<DropReason>) {

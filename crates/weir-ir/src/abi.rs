@@ -128,7 +128,10 @@ pub enum Step {
 
 /// The state of one packet between head and tail. Reused from packet to packet without being cleared.
 /// What every packet touches stands first, within a few cache lines.
-#[derive(Debug, Clone)]
+///
+/// What native code goes on with after a lookup (where, with which values) nobody else can change: a program
+/// binds the continuation to itself and the packet's frame, and resumes none that is bound otherwise.
+#[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Continuation {
     /// The key asked for; unused words are 0.
@@ -136,23 +139,32 @@ pub struct Continuation {
     /// The table asked for.
     pub table: u32,
     /// Where the program goes on.
-    pub resume: u32,
+    pub(crate) resume: u32,
     /// 1 where the sender stands second in the key.
     pub swap: u32,
-    /// Ties the continuation to a program and a frame, where the program needs that.
-    pub reserved: u32,
+    reserved: u32,
     /// The engine's hash of the key.
     pub hash: u64,
     /// A bit for every term whose packet part the packet fulfils. Valid when done.
     pub terms: u64,
+    /// The secret of the program that it is bound to, and address and length of the frame; 0: to none.
+    bound: [u64; 3],
     /// Buffers that must live until the packet is done.
-    pub buffers: Vec<Slice>,
+    pub(crate) buffers: Vec<Slice>,
     /// Values that live across the lookup (a buffer takes two: address or number, and length).
-    pub live: [u64; LIVE_VALUES_MAX],
+    pub(crate) live: [u64; LIVE_VALUES_MAX],
     /// The packet's record.
     pub outs: [u64; OUTS_MAX],
     /// How often each loop has been taken for this packet.
     pub fuels: [u32; FUELS_MAX],
+}
+
+impl std::fmt::Debug for Continuation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Continuation");
+        shown.field("key", &self.key).field("table", &self.table).field("terms", &self.terms);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Default for Continuation {
@@ -163,13 +175,56 @@ impl Default for Continuation {
             resume: 0,
             swap: 0,
             reserved: 0,
-            terms: 0,
             hash: 0,
-            fuels: [0; FUELS_MAX],
+            terms: 0,
+            bound: [0; 3],
+            buffers: Vec::new(),
             live: [0; LIVE_VALUES_MAX],
             outs: [0; OUTS_MAX],
-            buffers: Vec::new(),
+            fuels: [0; FUELS_MAX],
         }
+    }
+}
+
+impl Continuation {
+    /// Where native code stores the place at which it goes on.
+    pub const RESUME_OFFSET: usize = std::mem::offset_of!(Self, resume);
+    /// Where native code stores the values that live across the lookup.
+    pub const LIVE_OFFSET: usize = std::mem::offset_of!(Self, live);
+
+    /// The place in [`crate::liveness::lookups`] at which the program goes on.
+    pub fn resume(&self) -> usize {
+        self.resume as usize
+    }
+
+    /// Binds it to the program with this secret and to a frame: what it holds was saved by that program's
+    /// head, run on that frame. Who does not know the secret can't bind.
+    #[inline]
+    pub fn bind(&mut self, secret: u64, frame: &[u8]) {
+        self.bound = [secret, frame.as_ptr() as u64, frame.len() as u64];
+    }
+
+    /// Whether it is bound so.
+    #[inline]
+    pub fn is_bound(&self, secret: u64, frame: &[u8]) -> bool {
+        secret != 0 && self.bound == [secret, frame.as_ptr() as u64, frame.len() as u64]
+    }
+
+    /// Keeps a buffer until the packet is done.
+    pub fn keep(&mut self, buffer: Slice) {
+        self.buffers.push(buffer);
+    }
+
+    /// Buffers that it keeps.
+    pub fn kept(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// The packet is done: its buffers go, and nothing can be resumed.
+    #[inline]
+    pub fn release(&mut self) {
+        self.bound[0] = 0;
+        self.buffers.clear();
     }
 }
 
@@ -181,12 +236,12 @@ pub trait Program: Send + Sync {
     /// Where the variables of each table's flow records lie.
     fn layout(&self) -> &Layout;
 
-    /// Runs the part before the first lookup. Touches nothing but the packet and `k`, of which it empties
-    /// [`Continuation::buffers`]; [`Continuation::outs`] keeps what is not stored anew.
+    /// Runs the part before the first lookup. Touches nothing but the packet and `k`, which it
+    /// releases first; [`Continuation::outs`] keeps what is not stored anew.
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step;
 
-    /// Goes on after a lookup ([`Continuation::resume`] is its place in [`crate::liveness::lookups`]); after
-    /// a restart, from the same lookup again, with the same [`Continuation::live`]. `responder`: the packet is the responder's; `new`: the flow was made for it.
+    /// Goes on after a lookup ([`Continuation::resume`](Continuation::resume()) is its place in [`crate::liveness::lookups`]); after
+    /// a restart, from the same lookup again, with the same values. `responder`: the packet is the responder's; `new`: the flow was made for it.
     #[allow(clippy::too_many_arguments)]
     fn resume(
         &self,

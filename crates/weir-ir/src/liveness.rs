@@ -1,6 +1,6 @@
 //! Which values are still needed where; above all, what must be kept across a lookup.
 
-use crate::graph::{Block, Fuel, Graph, Op, Terminator, Type, Value};
+use crate::graph::{Block, Fuel, Graph, Op, Table, Terminator, Type, Value};
 
 /// The blocks that end in a lookup, by number. A lookup's place in this list is the number under which
 /// the program is resumed ([`crate::abi::Continuation::resume`]), in the interpreter and in native code.
@@ -25,6 +25,8 @@ pub fn live_across(graph: &Graph, block: Block) -> Vec<Value> {
 pub struct Crossing {
     /// The block that ends in it.
     pub from: Block,
+    /// The table that is asked.
+    pub table: Table,
     /// The block after it.
     pub then: Block,
     /// What is needed after it, in the order of [`crate::abi::Continuation::live`]; not constants and the
@@ -49,10 +51,10 @@ pub fn crossings(graph: &Graph) -> Vec<Crossing> {
         }
     }
     let crossing = |from: Block| match graph.block(from).terminator {
-        Terminator::Lookup { then, .. } => {
+        Terminator::Lookup { table, then, .. } => {
             let mut values = liveness.live_in(then);
             values.retain(|v| !is_made_anew[v.index()]);
-            Some(Crossing { from, then, values, fuels: fuels_after(graph, then) })
+            Some(Crossing { from, table, then, values, fuels: fuels_after(graph, then) })
         }
         _ => None,
     };

@@ -87,5 +87,5 @@ impl Lowering<'_> {
 
 fn live_offset(slot: &mut usize) -> i32 {
     *slot += 1;
-    (offset_of!(Continuation, live) + 8 * (*slot - 1)) as i32
+    (Continuation::LIVE_OFFSET + 8 * (*slot - 1)) as i32
 }

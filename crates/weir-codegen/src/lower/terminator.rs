@@ -53,7 +53,7 @@ impl Lowering<'_> {
                 self.b.ins().store(of_run(), swap, k, offset_of!(Continuation, swap) as i32);
                 let resume = self.save_live(block, *then);
                 self.store_number(table.0, offset_of!(Continuation, table));
-                self.store_number(resume as u32, offset_of!(Continuation, resume));
+                self.store_number(resume as u32, Continuation::RESUME_OFFSET);
                 self.leave(LOOKUP);
             }
             Terminator::Restart => self.leave(RESTART),

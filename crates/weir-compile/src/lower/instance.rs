@@ -191,7 +191,7 @@ impl Lower<'_> {
             let mut packed: Option<(Value, u32)> = None;
             for part in &instance.source {
                 let bits = self.key_bits(id, part);
-                let (high, low) = self.pair(id, part);
+                let (high, low) = self.key_part(id, part);
                 if bits > 64 {
                     words.extend([high, low]);
                     continue;
@@ -215,10 +215,10 @@ impl Lower<'_> {
         let ends = [&instance.source, &instance.destination].map(|parts| {
             let mut end = (self.b.int(0), self.b.int(0), self.b.int(0));
             for part in parts {
-                if self.key_bits(id, part) > 64 {
-                    (end.0, end.1) = self.pair(id, part);
-                } else {
-                    end.2 = self.int(id, part);
+                // One wide part and one of 32 bits: the checker has seen to it.
+                match self.key_bits(id, part) {
+                    ..=32 => end.2 = self.key_part(id, part).1,
+                    _ => (end.0, end.1) = self.key_part(id, part),
                 }
             }
             end
@@ -239,6 +239,18 @@ impl Lower<'_> {
         let upper = self.b.binary(BinaryOp::Shl, first, shift);
         words.push(self.b.binary(BinaryOp::Or, upper, second));
         (words, swap)
+    }
+
+    /// A part of a key. What is calculated is cut to the bits that it takes there, or it would reach into others.
+    fn key_part(&mut self, id: LayerId, part: &Expr) -> super::Pair {
+        let (high, low) = self.pair(id, part);
+        match part {
+            Expr::Below(_) | Expr::Field(_) => (high, low),
+            _ => {
+                let mask = self.b.int(u64::from(u32::MAX));
+                (high, self.b.binary(BinaryOp::And, low, mask))
+            }
+        }
     }
 
     fn key_bits(&self, id: LayerId, part: &Expr) -> u32 {

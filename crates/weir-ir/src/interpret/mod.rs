@@ -75,7 +75,7 @@ impl Interpreter {
     }
 
     fn start(&self, packet: &PacketMeta, record: Record<'_>, k: &mut Continuation, trace: Trace<'_>) -> Step {
-        k.buffers.clear();
+        k.release();
         self.with_registers(|registers| {
             Run::new(self, packet, record, None, k, registers, trace).run(self.graph.entry)
         })

@@ -28,6 +28,8 @@ const COPIED_MIN: usize = 128;
 /// A part of the graph that holds fewer instructions is left alone, and one that holds more: trying takes time.
 const PART_MIN: usize = 24;
 const PART_MAX: usize = 1024;
+/// A part with fewer branches has nothing to gain worth a trial.
+const BRANCHES_MIN: usize = 16;
 /// Conditions that are tried in a part of the graph.
 const TRIALS_MAX: usize = 24;
 /// What a packet has to gain from a condition, in instructions.
@@ -166,7 +168,9 @@ impl Parts {
         part: usize,
     ) -> Vec<Condition> {
         let blocks = &self.blocks[part];
-        if !(PART_MIN..=PART_MAX).contains(&size(graph, blocks)) {
+        let is_branch = |block: &&Block| matches!(graph.block(**block).terminator, Terminator::Branch { .. });
+        let branches = blocks.iter().filter(is_branch).count();
+        if !(PART_MIN..=PART_MAX).contains(&size(graph, blocks)) || branches < BRANCHES_MIN {
             return vec![];
         }
         let is_above = |v: Value| match places[v.index()] {

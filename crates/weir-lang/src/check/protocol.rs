@@ -346,16 +346,16 @@ impl Checker<'_> {
                 self.diagnostics.push(Diagnostic::error(codes::BAD_CLAUSE, message).at(part.span));
             }
         }
-        let addresses = source_kinds.iter().filter(|part| matches!(part.expr, Expr::Below(_))).count();
-        let others_count = source_kinds.len() - addresses;
+        let bits: Vec<u32> = source_kinds.iter().map(|part| self.key_bits(&part.expr)).collect();
+        let wide = |limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
         let (too_long, help) = match destination {
             Some(_) => (
-                addresses > 1 || others_count > 1,
-                "a side's key is one address (`below.src`) and one number of up to 32 bits",
+                wide(32) > 1 || bits.len() - wide(32) > 1,
+                "a side's key is one address or number of up to 128 bits, and one number of up to 32",
             ),
             None => (
-                2 * addresses + others_count > KEY_WORDS_MAX,
-                "a key holds 320 bits; an address takes 128, a number 64 at most",
+                2 * wide(64) + (bits.len() - wide(64)) > KEY_WORDS_MAX,
+                "a key holds 320 bits; an address of IPv6 and what is `below` takes 128, a number 64 at most",
             ),
         };
         if too_long {
@@ -365,6 +365,21 @@ impl Checker<'_> {
         let exprs = |values: Vec<Value>| values.into_iter().map(|value| value.expr).collect();
         self.protocol.instance =
             Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition });
+    }
+
+    /// Bits that a part of a key takes, as lowering has it: what is calculated is cut to 32.
+    fn key_bits(&self, part: &Expr) -> u32 {
+        match part {
+            Expr::Below(_) => 128,
+            Expr::Field(field) => match self.protocol.fields[usize::from(field.0)].ty {
+                FieldType::Ipv6 => 128,
+                FieldType::Unsigned { bits, .. } => bits,
+                FieldType::Mac => 48,
+                FieldType::Ipv4 => 32,
+                FieldType::Bytes(_) => 64,
+            },
+            _ => 32,
+        }
     }
 
     fn key(&mut self, part: &ast::Expr) -> Value {
