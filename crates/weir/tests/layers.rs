@@ -61,6 +61,47 @@ impl Expectation {
     }
 }
 
+/// The tables of `docs/layers.md`.
+fn tables() -> String {
+    let library = weir::lang::Library::builtin();
+    let mut text = String::from("| stack | what it is | layers |\n|---|---|---|\n");
+    let base: Vec<&str> = names(library.stack("internet").unwrap());
+    for stack in library.stacks() {
+        let own: Vec<&str> =
+            names(stack).into_iter().filter(|n| stack.name == "internet" || !base.contains(n)).collect();
+        let more = if stack.name == "internet" { "" } else { "those of `internet`" };
+        let list = [more].into_iter().chain(own).filter(|n| !n.is_empty()).collect::<Vec<_>>().join(", ");
+        text += &format!("| `{}` | {} | {list} |\n", stack.name, stack.doc);
+    }
+    text += "\n| layer | in filters | what it is | capture |\n|---|---|---|---|\n";
+    for protocol in library.protocols() {
+        let pcap = folder().join(format!("{}.pcap", protocol.name)).is_file();
+        let capture =
+            if pcap { format!("[{0}.pcap](../protocols/{0}.expect)", protocol.name) } else { String::new() };
+        text +=
+            &format!("| `{}` | `{}` | {} | {capture} |\n", protocol.name, protocol.filter_name, protocol.doc);
+    }
+    text
+}
+
+fn names(stack: &weir::lang::model::Stack) -> Vec<&str> {
+    stack.layers.iter().map(|l| l.protocol.name.as_str()).collect()
+}
+
+#[test]
+fn the_page_of_layers_is_what_there_is() {
+    const MARK: &str = "<!-- tables: WEIR_BLESS=1 cargo test -p weir --test layers -->\n\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/layers.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (head, _) = page.split_once(MARK).unwrap();
+    let right = format!("{head}{MARK}{}", tables());
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&path, &right).unwrap();
+    } else {
+        assert!(page == right, "docs/layers.md is stale: WEIR_BLESS=1 writes its tables");
+    }
+}
+
 /// Asks one question of a capture; every packet must be accounted for.
 fn ask(compiler: &Compiler, pcap: &Path, ask: Ask, mut each: impl FnMut(Item)) -> Outcome {
     let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };

@@ -20,6 +20,10 @@ const STEP_US: u64 = 10_000;
 /// Name of the capture, and its frames.
 const CAPTURES: &[(&str, fn() -> Vec<Vec<u8>>)] = &[
     ("internet", tunnels::internet),
+    ("raw", || vec![ping(), ping6()]),
+    ("datacentre", || {
+        vec![outer_udp(8472, &[&[8, 0, 0, 0, 0, 0, 42, 0][..], &ethernet(0x0800, &ping())].concat())]
+    }),
     ("gre", tunnels::gre),
     ("erspan", tunnels::erspan),
     ("geneve", tunnels::geneve),
