@@ -61,6 +61,17 @@ impl Expectation {
     }
 }
 
+#[test]
+fn associations_have_a_community_id() {
+    let mut compiler = Compiler::default();
+    compiler.use_stack("sctp").unwrap();
+    let connections = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+    ask(&compiler, &folder().join("sctp.pcap"), connections, |item| {
+        let Item::Connection(c) = item else { panic!("{item:?} instead of a connection") };
+        assert_eq!(c.community_id(), "1:28Q46Qw7HNb3TC983n693W8cUYA=");
+    });
+}
+
 /// The tables of `docs/layers.md`.
 fn tables() -> String {
     let library = weir::lang::Library::builtin();
