@@ -1,19 +1,37 @@
 //! Frames of tunnels: what carries what, each header as its RFC draws it.
 
 use super::{INNER, OUTER, datagram, ipv6, join, outer, outer_udp, ping, ping6};
-use crate::traces::frame::{Ends, ethernet, ipv4, tcp};
+use crate::traces::frame::{Ends, ethernet, ipv4, tcp, udp};
 
 /// Datagrams in datagrams, all four ways, and more of them than the stack follows.
 pub fn internet() -> Vec<Vec<u8>> {
     let deep = (0..5).fold(ping(), |inside, _| ipv4(OUTER, 4, 1, 0, &inside));
-    vec![
+    let mut frames = vec![
         outer(4, &ping()),
         outer(41, &ping6()),
         ethernet(0x86dd, &ipv6(4, &datagram())),
         ethernet(0x86dd, &ipv6(41, &ping6())),
         outer_udp(6635, &join(&[&[0, 0x06, 0x41, 64], &ping()])), // MPLS in UDP, RFC 7510: label 100
         ethernet(0x0800, &deep),
-    ]
+    ];
+    frames.extend(fragments_in_fragments());
+    frames
+}
+
+/// A datagram in two fragments, each in a VXLAN datagram that is in two fragments itself.
+fn fragments_in_fragments() -> Vec<Vec<u8>> {
+    let halves = |ends: Ends, id: u16, payload: &[u8]| {
+        let (first, last) = payload.split_at(payload.len() / 16 * 8);
+        let offset = (first.len() / 8) as u16;
+        [ipv4(ends, 17, id, 0x2000, first), ipv4(ends, 17, id, offset, last)]
+    };
+    let through = Ends { dst_port: 4789, ..OUTER };
+    let inside = halves(INNER, 9, &udp(INNER, &[b'x'; 56]));
+    let overlays = inside.iter().enumerate().flat_map(|(at, half)| {
+        let overlay = join(&[&[8, 0, 0, 0, 0, 0, 7, 0], &ethernet(0x0800, half)]);
+        halves(through, 20 + at as u16, &udp(through, &overlay))
+    });
+    overlays.map(|datagram| ethernet(0x0800, &datagram)).collect()
 }
 
 /// GRE with flags and version, EtherType, and the optional words.
