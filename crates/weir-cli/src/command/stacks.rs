@@ -8,8 +8,8 @@ use weir::packet::{Column, Value, ValueType};
 
 const COLUMNS: &[Column] = &[
     Column::new("stack", ValueType::Text, "its name"),
-    Column::new("layers", ValueType::Texts, "its layers, those that frames begin with first"),
     Column::new("meaning", ValueType::Text, "what it is for"),
+    Column::new("layers", ValueType::Texts, "its layers, those that frames begin with first"),
 ];
 
 pub fn run(args: &Stacks) -> Result<ExitCode, Failure> {
@@ -21,8 +21,8 @@ pub fn run(args: &Stacks) -> Result<ExitCode, Failure> {
         let layers: Vec<String> = stack.layers.iter().map(|l| l.protocol.name.clone()).collect();
         sink.row(&[
             Value::Text(stack.name.as_str().into()),
-            Value::Texts(layers.into()),
             Value::Text(stack.doc.as_str().into()),
+            Value::Texts(layers.into()),
         ])?;
     }
     sink.end()?;
