@@ -7,6 +7,7 @@ mod capture;
 mod ci;
 mod gallery;
 mod lab;
+mod layers;
 mod random;
 mod shell;
 mod tidy;
@@ -25,6 +26,11 @@ const CHORES: &[Chore] = &[
     Chore { name: "tidy", about: "the house style, with ratchets", run: tidy::run },
     Chore { name: "gallery", about: "explain the filters of docs/gallery anew [--check]", run: gallery::run },
     Chore { name: "capture", about: "record examples/first-light.pcap anew (root)", run: capture::run },
+    Chore {
+        name: "layers",
+        about: "make protocols/*.pcap anew [NAME…| vxlan (root)| --check (tshark)]",
+        run: layers::run,
+    },
     Chore { name: "traces", about: "make the benchmark's traces in bench/data (root)", run: traces::run },
     Chore { name: "bench", about: "measure, and write the tables of docs/benchmarks.md", run: bench::run },
 ];

@@ -13,6 +13,7 @@ Examples:
   zcat capture.pcap.gz | weir stats -r -
   weir explain 'tcp.port == 443 and tls'               how a filter is compiled
   weir fields tcp                                      which names filters know
+  weir stats -r capture.pcap --stack gtp               with the layers of another stack: `weir stacks`
 
 A filter is one argument: quote it. `weir fields` lists the names, `weir explain FILTER` shows what
 becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format says otherwise.";
@@ -36,7 +37,11 @@ impl Args {
             }
             Command::Packets(packets) => packets.ask.settle(),
             Command::Events(events) => events.ask.settle(),
-            Command::Fields(_) | Command::Explain(_) | Command::Docs(_) | Command::Check(_) => {}
+            Command::Fields(_)
+            | Command::Stacks(_)
+            | Command::Explain(_)
+            | Command::Docs(_)
+            | Command::Check(_) => {}
         }
         args
     }
@@ -60,6 +65,8 @@ pub enum Command {
     Streams(Ask),
     /// The fields that filters can name, with type and meaning
     Fields(Fields),
+    /// The stacks that --stack takes, with their layers
+    Stacks(Stacks),
     /// What becomes of a filter: trie, split, graph, passes, code; or why a packet matched or not
     Explain(Explain),
     /// The reference page of a protocol or a stack, or of all in a .weir file
@@ -187,6 +194,17 @@ pub struct Fields {
     pub prefix: Option<String>,
     /// A stack by name, or a .weir file with one
     #[arg(long, value_name = "NAME|FILE.weir")]
+    pub stack: Vec<String>,
+    /// table, json or csv
+    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    pub format: Option<String>,
+}
+
+/// Arguments of `stacks`.
+#[derive(ClapArgs)]
+pub struct Stacks {
+    /// A .weir file whose stacks are listed, too
+    #[arg(long, value_name = "FILE.weir")]
     pub stack: Vec<String>,
     /// table, json or csv
     #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]

@@ -162,6 +162,7 @@ impl Connection {
         let protocol = match (self.proto, self.orig_h) {
             ("tcp", _) => 6,
             ("udp", _) => 17,
+            ("sctp", _) => 132,
             ("icmp", IpAddr::V6(_)) => 58,
             ("icmp", IpAddr::V4(_)) => 1,
             _ => 0,

@@ -110,5 +110,7 @@ mod tests {
         assert_eq!(community_id(b, a, 6), community_id(a, b, 6));
         let (a, b) = (end("192.168.1.52", 54585), end("8.8.8.8", 53));
         assert_eq!(community_id(a, b, 17), "1:d/FP5EW3wiY1vCndhwleRRKHowQ=");
+        let (a, b) = (end("192.168.170.8", 7), end("192.168.170.56", 80));
+        assert_eq!(community_id(a, b, 132), "1:jQgCxbku+pNGw8WPbEc/TS/uTpQ=");
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Generated traces are the same bytes everywhere; recorded ones have the same connections.
 
-mod frame;
+pub mod frame;
 mod hostile;
 mod udp64;
 mod web;

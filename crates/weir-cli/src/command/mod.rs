@@ -8,6 +8,7 @@ mod explain;
 mod fields;
 mod flows;
 mod packets;
+mod stacks;
 mod stats;
 mod streams;
 mod tls;
@@ -28,6 +29,7 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Stats(args) => stats::run(args),
         Command::Streams(args) => streams::run(args),
         Command::Fields(args) => fields::run(args),
+        Command::Stacks(args) => stacks::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Docs(args) => docs::run(args),
         Command::Check(args) => check::run(args),

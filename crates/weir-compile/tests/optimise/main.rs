@@ -9,7 +9,7 @@ use engine::run;
 use frames::Frames;
 use weir_compile::{Need, Question, StackCatalog, lower};
 use weir_ir::abi::Layout;
-use weir_ir::graph::{Graph, Table};
+use weir_ir::graph::{Graph, Table, Terminator};
 use weir_ir::interpret::Interpreter;
 use weir_ir::passes::{Options, PASSES, optimize};
 use weir_ir::verify::assert_valid;
@@ -121,10 +121,15 @@ fn every_pass_can_be_left_out() {
 fn what_nobody_asks_for_is_gone() {
     for_each_question(|title, graph| {
         let mut optimised = graph.clone();
-        let after = optimize(&mut optimised, &Options::default()).after;
+        let report = optimize(&mut optimised, &Options::default());
         if title == "`arp` for packets" {
-            assert_eq!(after.stateful, 0, "no flow is needed to see ARP:\n{optimised}");
-            assert!(after.insts < 120 && after.checks < 10, "{after:?}");
+            // It may lie in a tunnel, whose datagrams may come in fragments; but in no connection.
+            let connections = optimised.blocks.iter().any(|block| match block.terminator {
+                Terminator::Lookup { table, .. } => optimised.tables[table.index()].two_sided,
+                _ => false,
+            });
+            assert!(!connections, "no connection is needed to see ARP:\n{optimised}");
+            assert!(report.after.insts * 3 < report.before.insts, "{report:?}");
         }
     });
 }

@@ -74,17 +74,26 @@ fn text(json: &Json) -> String {
     }
 }
 
+/// Layers whose packets are compared.
+const LAYERS: [&str; 22] = [
+    "eth", "vlan", "mpls", "arp", "pppoe", "ppp", "ip", "ipv6", "icmp", "icmpv6", "tcp", "udp", "gre",
+    "erspan", "vxlan", "geneve", "teredo", "l2tp", "gtp", "pptp", "sctp", "quic",
+];
+
 /// Everything that tshark says of a capture.
 pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen, expect: &Json) {
     let number = |json: &Json| json.as_u64().unwrap_or(0);
     tally.value(file, "packets", seen.stats.all.packets, number(&expect["packets"]));
     tally.value(file, "bytes on the wire", seen.stats.all.bytes, number(&expect["wire_bytes"]));
     tally.value(file, "bytes captured", seen.stats.captured_bytes, number(&expect["captured_bytes"]));
-    for layer in ["eth", "vlan", "mpls", "arp", "ip", "ipv6", "icmp", "icmpv6", "tcp", "udp"] {
-        let theirs = number(&expect["protocol_frames"][layer]);
-        tally.value(file, &format!("packets with {layer}"), questions.layer(seen, layer), theirs);
+    for layer in LAYERS {
+        let Some(ours) = questions.layer(seen, layer) else { continue };
+        let frames = |name: &str| number(&expect["protocol_frames"][name]);
+        // Discovery and sessions are two protocols to tshark.
+        let theirs = if layer == "pppoe" { frames("pppoed") + frames("pppoes") } else { frames(layer) };
+        tally.value(file, &format!("packets with {layer}"), ours, theirs);
     }
-    for proto in ["tcp", "udp"] {
+    for proto in ["tcp", "udp", "sctp"].into_iter().filter(|p| questions.layer(seen, p).is_some()) {
         conversations(tally, file, proto, seen, &expect["conversations"][proto]);
     }
     for (version, name) in [(0, "ip_reassembled"), (1, "ipv6_reassembled")] {

@@ -33,9 +33,10 @@ const TLS: usize = 2;
 const FRAGMENTS: usize = 3;
 
 impl Questions {
-    /// Compiles them. Connections end with the capture: tshark has no time-outs.
-    pub fn compile() -> Self {
-        let compiler = Compiler::default();
+    /// Compiles them over a stack. Connections end with the capture: tshark has no time-outs.
+    pub fn compile(stack: &str) -> Self {
+        let mut compiler = Compiler::default();
+        compiler.use_stack(stack).expect("it is shipped");
         let ask = |filter: &str, need, want| Ask { filter: filter.to_string(), need, want };
         let tls =
             weir::sessions::PROTOCOLS.iter().position(|p| p.name == "tls").expect("it is in the registry");
@@ -89,10 +90,12 @@ impl Questions {
         }
     }
 
-    /// Packets in which a layer occurs.
-    pub fn layer(&self, seen: &Seen, name: &str) -> u64 {
-        let layers = seen.stats.by_layer(&self.compiled.stack);
-        layers.iter().find(|l| l.0 == name).map_or(0, |l| l.1.packets)
+    /// Packets in which a layer occurs; `None` where the stack has no such layer.
+    pub fn layer(&self, seen: &Seen, name: &str) -> Option<u64> {
+        let stack = &self.compiled.stack;
+        stack.layers.iter().find(|l| l.protocol.filter_name == name)?;
+        let layers = seen.stats.by_layer(stack);
+        Some(layers.iter().find(|l| l.0 == name).map_or(0, |l| l.1.packets))
     }
 }
 

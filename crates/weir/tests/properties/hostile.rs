@@ -25,9 +25,15 @@ fn nest(random: &mut Random) -> Packet {
     let mut bytes = ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment);
     let mut ethertype = 0x0800;
     for _ in 0..random.below(12) {
-        bytes = match random.below(3) {
+        bytes = match random.below(5) {
             0 => ipv4((V4[0], V4[1]), 4, 1, 0, &[], &bytes),
             1 => frames::extension(4, &bytes),
+            2 => ipv4((V4[0], V4[1]), 47, 1, 0, &[], &[&[0, 0, 8, 0][..], &bytes].concat()),
+            3 => {
+                let inside = ethernet(0x0800, &bytes);
+                let overlay = frames::udp((1, 4789), &[&[8, 0, 0, 0, 0, 0, 1, 0][..], &inside].concat());
+                ipv4((any_v4(random), V4[1]), 17, 1, 0, &[], &overlay)
+            }
             _ => ipv4((any_v4(random), V4[1]), 4, 1, 0x2000, &[], &bytes),
         };
     }

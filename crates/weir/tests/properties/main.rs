@@ -7,6 +7,7 @@
 //! * `workers`: the same items in the same order, whatever the number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
 //! * `clock`: wrong times of packets.
+//! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
 //! * `corpus`: what fuzzers start from, replayed.  `shipped`: what we know of the capture that we ship.
 //!
@@ -20,6 +21,7 @@ mod engines;
 mod filters;
 mod frames;
 mod hostile;
+mod layers;
 mod libpcap;
 mod shipped;
 mod streams;

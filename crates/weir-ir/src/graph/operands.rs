@@ -1,0 +1,203 @@
+//! What instructions and terminators read, and where terminators lead.
+
+use super::{Block, Op, Target, Terminator, Value};
+
+/// Calls `$each` on a reference to every value that `$op` reads: shared or not, as `$op` itself is.
+macro_rules! each_operand {
+    ($op:expr, $each:expr) => {{
+        let each = $each;
+        match $op {
+            Op::Const(_) | Op::Bool(_) | Op::Frame | Op::Meta(_) | Op::Input(_) | Op::InputBytes(_) => {}
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Narrow(a, b) => {
+                [a, b].into_iter().for_each(each)
+            }
+            Op::Not(a) | Op::FromBool(a) | Op::Length(a) => [a].into_iter().for_each(each),
+            Op::Select(a, b, c) => [a, b, c].into_iter().for_each(each),
+            Op::Load { buf, offset, .. } => [buf, offset].into_iter().for_each(each),
+            Op::Member { high, low, .. } => [high, low].into_iter().for_each(each),
+            Op::Search { buf, offset, length, .. } => [buf, offset, length].into_iter().for_each(each),
+            Op::Get { flow, side, .. } => [flow].into_iter().chain(side).for_each(each),
+            Op::Set { flow, side, value, .. } => [flow, value].into_iter().chain(side).for_each(each),
+            Op::Append { flow, letter, .. } => [flow, letter].into_iter().for_each(each),
+            Op::SeqInsert { flow, side, at, buf, offset, length, span, metas, .. } => {
+                [flow, side, at, buf, offset, length, span].into_iter().chain(metas).for_each(each);
+            }
+            Op::SeqNext { flow, side, .. } | Op::SeqAssemble { flow, side, .. } => {
+                [flow, side].into_iter().for_each(each);
+            }
+            Op::Deliver { flow, side, gap, buf, offset, length } => {
+                [flow, side, gap, buf, offset, length].into_iter().for_each(each);
+            }
+            Op::Emit { flow, values, .. } => flow.into_iter().chain(values).for_each(each),
+            Op::Store { value, .. } => [value].into_iter().for_each(each),
+        }
+    }};
+}
+
+impl Op {
+    /// Calls `f` on every value that the instruction reads. Allocates nothing.
+    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+        each_operand!(self, |v: &Value| f(*v));
+    }
+
+    /// Replaces every value that the instruction reads.
+    pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+        each_operand!(self, |v: &mut Value| *v = f(*v));
+    }
+
+    /// Nothing but its results comes of it, and equal operands give equal results anywhere: it may be
+    /// shared, moved up to where its operands (and, for loads, their check) are, or dropped.
+    pub fn is_pure(&self) -> bool {
+        !matches!(
+            self,
+            Op::Get { .. }
+                | Op::Set { .. }
+                | Op::Append { .. }
+                | Op::SeqInsert { .. }
+                | Op::SeqNext { .. }
+                | Op::SeqAssemble { .. }
+                | Op::Deliver { .. }
+                | Op::Emit { .. }
+                | Op::Store { .. }
+        )
+    }
+}
+
+impl Terminator {
+    /// The blocks it may lead to, with their arguments. A lookup's block has none here.
+    pub fn targets(&self) -> Vec<&Target> {
+        match self {
+            Terminator::Jump(t) => vec![t],
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => vec![then, otherwise],
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter().map(|(_, t)| t).chain([otherwise]).collect()
+            }
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => vec![],
+        }
+    }
+
+    /// As [`targets`](Self::targets), to change.
+    pub fn targets_mut(&mut self) -> Vec<&mut Target> {
+        match self {
+            Terminator::Jump(t) => vec![t],
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => vec![then, otherwise],
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter_mut().map(|(_, t)| t).chain([otherwise]).collect()
+            }
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => vec![],
+        }
+    }
+
+    /// Every block that control may go to, the one after a lookup included.
+    pub fn successors(&self) -> Vec<Block> {
+        match self {
+            Terminator::Lookup { then, .. } => vec![*then],
+            other => other.targets().into_iter().map(|t| t.block).collect(),
+        }
+    }
+
+    /// Replaces every value that it reads itself, and every argument.
+    pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+        match self {
+            Terminator::Branch { condition, .. } => *condition = f(*condition),
+            Terminator::Switch { value, .. } => *value = f(*value),
+            Terminator::Check { buf, offset, .. } => {
+                *buf = f(*buf);
+                *offset = f(*offset);
+            }
+            Terminator::Lookup { key, swap, .. } => {
+                key.iter_mut().for_each(|v| *v = f(*v));
+                *swap = f(*swap);
+            }
+            Terminator::Rejoin { values, .. } => values.iter_mut().for_each(|v| *v = f(*v)),
+            Terminator::Done { terms, .. } => *terms = f(*terms),
+            Terminator::Jump(_) | Terminator::Again { .. } | Terminator::Restart => {}
+        }
+        self.for_each_target_mut(|target| target.args.iter_mut().for_each(|v| *v = f(*v)));
+    }
+
+    /// Calls `f` on every value that it reads, arguments included. Allocates nothing.
+    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+        self.for_each_own_operand(&mut f);
+        self.for_each_target(|t| t.args.iter().for_each(|&v| f(v)));
+    }
+
+    /// Calls `f` on every value that it reads itself: condition, offset, key and the like.
+    pub fn for_each_own_operand(&self, mut f: impl FnMut(Value)) {
+        match self {
+            Terminator::Branch { condition, .. } => f(*condition),
+            Terminator::Switch { value, .. } => f(*value),
+            Terminator::Check { buf, offset, .. } => {
+                f(*buf);
+                f(*offset);
+            }
+            Terminator::Lookup { key, swap, .. } => {
+                key.iter().for_each(|&v| f(v));
+                f(*swap);
+            }
+            Terminator::Rejoin { values, .. } => values.iter().for_each(|&v| f(v)),
+            Terminator::Done { terms, .. } => f(*terms),
+            Terminator::Jump(_) | Terminator::Again { .. } | Terminator::Restart => {}
+        }
+    }
+
+    /// Calls `f` on every target, as [`targets`](Self::targets) lists them. Allocates nothing.
+    pub fn for_each_target<'a>(&'a self, mut f: impl FnMut(&'a Target)) {
+        match self {
+            Terminator::Jump(t) => f(t),
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => {
+                f(then);
+                f(otherwise);
+            }
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter().for_each(|(_, t)| f(t));
+                f(otherwise);
+            }
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => {}
+        }
+    }
+
+    /// Calls `f` on every target, to change it. Allocates nothing.
+    pub fn for_each_target_mut(&mut self, mut f: impl FnMut(&mut Target)) {
+        match self {
+            Terminator::Jump(t) => f(t),
+            Terminator::Branch { then, otherwise, .. }
+            | Terminator::Check { then, otherwise, .. }
+            | Terminator::Again { then, otherwise, .. } => {
+                f(then);
+                f(otherwise);
+            }
+            Terminator::Switch { cases, otherwise, .. } => {
+                cases.iter_mut().for_each(|(_, t)| f(t));
+                f(otherwise);
+            }
+            Terminator::Lookup { .. }
+            | Terminator::Restart
+            | Terminator::Rejoin { .. }
+            | Terminator::Done { .. } => {}
+        }
+    }
+
+    /// Calls `f` on every block of [`successors`](Self::successors). Allocates nothing.
+    pub fn for_each_successor(&self, mut f: impl FnMut(Block)) {
+        match self {
+            Terminator::Lookup { then, .. } => f(*then),
+            other => other.for_each_target(|t| f(t.block)),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Layers: the small captures beside the protocols, and what is in them.
+//!
+//! `protocols/NAME.expect` says of `protocols/NAME.pcap`, a line each:
+//!
+//! ```text
+//! # how it was made
+//! stack NAME              over which stack; `internet` where nothing is said
+//! path N eth:ip:gre       so many packets have exactly these layers
+//! filter N gre.key == 42  so many packets match; tshark says the same (`cargo xtask layers --check`)
+//! weir N FILTER           the same, of what tshark has no word for
+//! flow N udp PORT > PORT  a connection with these ends and so many packets, both ways together
+//! ```
+//!
+//! All paths and all connections of the capture are named.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use weir::io::CaptureReader;
+use weir::{Ask, Compiler, Item, Limits, Need, Options, Outcome, Shape, Stats, Want, path_need};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols")
+}
+
+/// An expectation's lines, by their first word.
+struct Expectation {
+    pcap: PathBuf,
+    stack: String,
+    paths: BTreeMap<String, u64>,
+    filters: Vec<(String, u64)>,
+    flows: Vec<String>,
+}
+
+impl Expectation {
+    fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut expectation = Self {
+            pcap: path.with_extension("pcap"),
+            stack: "internet".into(),
+            paths: BTreeMap::new(),
+            filters: vec![],
+            flows: vec![],
+        };
+        for line in text.lines().filter(|l| !l.is_empty() && !l.starts_with('#')) {
+            let (word, rest) = line.split_once(' ').unwrap_or_else(|| panic!("{}: {line}", path.display()));
+            let counted = || {
+                let (count, what) = rest.split_once(' ').unwrap();
+                (what.to_string(), count.parse::<u64>().unwrap_or_else(|_| panic!("no number: {line}")))
+            };
+            match word {
+                "stack" => expectation.stack = rest.to_string(),
+                "path" => expectation.paths.extend([counted()]),
+                "filter" | "weir" => expectation.filters.push(counted()),
+                "flow" => expectation.flows.push(rest.to_string()),
+                _ => panic!("{}: {line}", path.display()),
+            }
+        }
+        expectation.flows.sort();
+        expectation
+    }
+}
+
+#[test]
+fn associations_have_a_community_id() {
+    let mut compiler = Compiler::default();
+    compiler.use_stack("sctp").unwrap();
+    let connections = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+    ask(&compiler, &folder().join("sctp.pcap"), connections, |item| {
+        let Item::Connection(c) = item else { panic!("{item:?} instead of a connection") };
+        assert_eq!(c.community_id(), "1:28Q46Qw7HNb3TC983n693W8cUYA=");
+    });
+}
+
+/// The tables of `docs/layers.md`.
+fn tables() -> String {
+    let library = weir::lang::Library::builtin();
+    let mut text = String::from("| stack | what it is | layers |\n|---|---|---|\n");
+    let base: Vec<&str> = names(library.stack("internet").unwrap());
+    for stack in library.stacks() {
+        let own: Vec<&str> =
+            names(stack).into_iter().filter(|n| stack.name == "internet" || !base.contains(n)).collect();
+        let more = if stack.name == "internet" { "" } else { "those of `internet`" };
+        let list = [more].into_iter().chain(own).filter(|n| !n.is_empty()).collect::<Vec<_>>().join(", ");
+        text += &format!("| `{}` | {} | {list} |\n", stack.name, stack.doc);
+    }
+    text += "\n| layer | in filters | what it is | capture |\n|---|---|---|---|\n";
+    for protocol in library.protocols() {
+        let pcap = folder().join(format!("{}.pcap", protocol.name)).is_file();
+        let capture =
+            if pcap { format!("[{0}.pcap](../protocols/{0}.expect)", protocol.name) } else { String::new() };
+        text +=
+            &format!("| `{}` | `{}` | {} | {capture} |\n", protocol.name, protocol.filter_name, protocol.doc);
+    }
+    text += "\n| stack | files | lines | Rubik's |\n|---|---|--:|--:|\n";
+    for (name, files, theirs) in COUNTED {
+        let ours: usize = files.split(' ').map(lines).sum();
+        text += &format!("| {name} | {files} | {ours} | {theirs} |\n");
+    }
+    text
+}
+
+/// Stacks that Rubik's paper counts (its table 2): name, our files, its lines.
+const COUNTED: [(&str, &str, usize); 5] = [
+    ("TCP/IP", "eth ip ipv6 ipv6ext udp tcp internet", 245),
+    ("GTP", "eth ip ipv6 ipv6ext udp gtp tcp internet", 304),
+    ("PPTP", "eth ip ipv6 ipv6ext tcp pptp gre ppp internet", 586),
+    ("QUIC", "null ip ipv6 ipv6ext udp quic internet", 361),
+    ("SCTP", "eth ip ipv6 ipv6ext sctp internet", 233),
+];
+
+/// Lines of a text, comments and blank lines aside.
+fn lines(name: &str) -> usize {
+    let text = std::fs::read_to_string(folder().join(format!("{name}.weir"))).unwrap();
+    text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("//")).count()
+}
+
+fn names(stack: &weir::lang::model::Stack) -> Vec<&str> {
+    stack.layers.iter().map(|l| l.protocol.name.as_str()).collect()
+}
+
+#[test]
+fn the_page_of_layers_is_what_there_is() {
+    const MARK: &str = "<!-- tables: WEIR_BLESS=1 cargo test -p weir --test layers -->\n\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/layers.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (head, _) = page.split_once(MARK).unwrap();
+    let right = format!("{head}{MARK}{}", tables());
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&path, &right).unwrap();
+    } else {
+        assert!(page == right, "docs/layers.md is stale: WEIR_BLESS=1 writes its tables");
+    }
+}
+
+/// Asks one question of a capture; every packet must be accounted for.
+fn ask(compiler: &Compiler, pcap: &Path, ask: Ask, mut each: impl FnMut(Item)) -> Outcome {
+    let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
+    let compiled = compiler
+        .compile(std::slice::from_ref(&ask), &Options { limits, ..Options::default() })
+        .unwrap_or_else(|d| panic!("{}: {}: {d}", pcap.display(), ask.filter));
+    let mut reader = CaptureReader::open(&[pcap]);
+    let mut take = |_: usize, item: Item| {
+        each(item);
+        Ok::<(), Infallible>(())
+    };
+    let Ok(outcome) =
+        weir::run(compiler, &compiled, &mut reader, &[Shape::default()], 1, &mut take, &mut |_| {});
+    assert!(outcome.errors.is_empty(), "{}: {:?}", pcap.display(), outcome.errors);
+    assert_eq!(outcome.counters.adds_up(0), Ok(()), "{}: {}", pcap.display(), ask.filter);
+    outcome
+}
+
+fn check(expected: &Expectation) -> Vec<String> {
+    let mut compiler = Compiler::default();
+    compiler.use_stack(&expected.stack).unwrap();
+    let (pcap, mut wrong) = (&expected.pcap, vec![]);
+    let mut paths = BTreeMap::new();
+    let everything = Ask { filter: String::new(), need: path_need(), want: Want::Packets };
+    ask(&compiler, pcap, everything, |item| {
+        let Item::Packet { path, .. } = item else { panic!("{item:?} instead of a packet") };
+        *paths.entry(Stats::path_name(compiler.stack(), path)).or_insert(0) += 1;
+    });
+    if paths != expected.paths {
+        let lines: Vec<String> = paths.iter().map(|(path, n)| format!("path {n} {path}")).collect();
+        wrong.push(format!("{}: its paths are\n{}", pcap.display(), lines.join("\n")));
+    }
+    for (filter, count) in &expected.filters {
+        let packets = Ask { filter: filter.clone(), need: Need::default(), want: Want::Packets };
+        let found = ask(&compiler, pcap, packets, |_| {}).matched[0];
+        if found != *count {
+            wrong.push(format!("{}: {filter}: {count} expected, {found} found", pcap.display()));
+        }
+    }
+    let mut flows = vec![];
+    let connections = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+    ask(&compiler, pcap, connections, |item| {
+        let Item::Connection(c) = item else { panic!("{item:?} instead of a connection") };
+        flows.push(format!("{} {} {} > {}", c.packets[0] + c.packets[1], c.proto, c.orig_p, c.resp_p));
+    });
+    flows.sort();
+    if flows != expected.flows {
+        wrong.push(format!("{}: its connections are\nflow {}", pcap.display(), flows.join("\nflow ")));
+    }
+    wrong
+}
+
+#[test]
+fn captures_beside_the_protocols_hold_what_is_expected() {
+    let mut wrong = vec![];
+    let mut checked = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("expect") => {
+                wrong.extend(check(&Expectation::read(&path)));
+                checked += 1;
+            }
+            Some("pcap") => assert!(path.with_extension("expect").is_file(), "{}", path.display()),
+            _ => {}
+        }
+    }
+    assert!(checked > 0, "there are captures");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
