@@ -1,6 +1,6 @@
 //! The module of machine code, its memory, and calling it.
 
-use crate::code::Code;
+use crate::code::{Code, Memory};
 use crate::host::{Bytes, Env};
 use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, REJOIN, RESTART, Source};
 use crate::plan::Plan;
@@ -53,6 +53,7 @@ pub struct NativeProgram {
     head: OnceLock<Code>,
     /// By lookup.
     tails: Vec<OnceLock<Code>>,
+    memory: Memory,
     /// Nanoseconds that compiling took so far.
     compiling: AtomicU64,
 }
@@ -82,7 +83,9 @@ impl NativeProgram {
         // A graph whose layers are not built one above the other may have no straight one that holds: then
         // nothing is lost but time.
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
+        let parts = 2 + plan.crossings.len();
         let program = Self {
+            memory: Memory::reserve(&graph, parts, isa(effort)?)?,
             layout: Layout::of(&graph),
             // Never 0, which binds to nothing.
             secret: RandomState::new().build_hasher().finish() | 1,
@@ -129,7 +132,7 @@ impl NativeProgram {
     }
 
     fn compile(&self, part: Part) -> Result<Code, CompileError> {
-        Code::compile(part, self.source(part), isa(self.effort)?)
+        self.memory.compile(part, self.source(part))
     }
 
     /// The code of a part, made where nobody needed it before.

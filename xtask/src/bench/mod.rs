@@ -9,6 +9,7 @@
 
 mod cases;
 mod child;
+mod compile;
 mod table;
 
 use std::io::IsTerminal;
@@ -50,6 +51,11 @@ pub fn run(args: &[String]) -> Result {
                 tables += &text;
             }
         }
+    }
+    if options.trace.is_none() && options.only.is_none() {
+        let text = compile::table(&programs.weir)?;
+        println!("{text}");
+        tables += &text;
     }
     for missing in &programs.missing {
         let line = format!("not measured: {missing}\n");

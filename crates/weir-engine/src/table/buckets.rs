@@ -61,10 +61,10 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// An index with room for `flows` ids.
-    pub(super) fn with_room(flows: usize) -> Self {
+    /// An index with room for `flows` ids; `None` where the system has no memory.
+    pub(super) fn with_room(flows: usize) -> Option<Self> {
         let count = flows.div_ceil(BUCKET_LOAD_MAX).next_power_of_two().max(BUCKETS_MIN);
-        Self { buckets: Zeroed::new(count, count >= BUCKETS_HUGE), mask: count - 1 }
+        Some(Self { buckets: Zeroed::new(count, count >= BUCKETS_HUGE)?, mask: count - 1 })
     }
 
     /// Ids up to which it stays fast.
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_full_bucket_passes_on_and_forgets_that_it_did() {
-        let mut index = Buckets::with_room(1);
+        let mut index = Buckets::with_room(1).expect("there is memory");
         let hash = |n: u64| n << 48 | 5;
         for n in 1..=35 {
             index.insert(hash(n), FlowId(n as u32));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_last_bucket_passes_on_to_the_first() {
-        let mut index = Buckets::with_room(1);
+        let mut index = Buckets::with_room(1).expect("there is memory");
         let hash = |n: u64| n << 48 | 63;
         (1..=11).for_each(|n| index.insert(hash(n), FlowId(n as u32)));
         assert_eq!(index.buckets[0].flows[0], 11);

@@ -34,14 +34,12 @@ struct Mapping {
 }
 
 impl<T: Plain> Zeroed<T> {
-    /// `length` zeros. With `huge`, the system is asked for huge pages, and the array starts on one.
-    ///
-    /// # Panics
-    /// If the system has no memory, as `Vec` does.
-    pub(super) fn new(length: usize, huge: bool) -> Self {
-        let wanted = length.checked_mul(size_of::<T>()).expect("a table fits the address space").max(1);
+    /// `length` zeros; `None` where the system has no memory. With `huge`, the system is asked for huge
+    /// pages, and the array starts on one.
+    pub(super) fn new(length: usize, huge: bool) -> Option<Self> {
+        let wanted = length.checked_mul(size_of::<T>())?.max(1);
         let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
-        let mapping = Mapping::zeroed(wanted + slack);
+        let mapping = Mapping::zeroed(wanted.checked_add(slack)?)?;
         let skip = if huge { mapping.start.as_ptr().align_offset(HUGE_PAGE_BYTES) } else { 0 };
         assert!(skip <= slack, "the start is aligned within the slack");
         // SAFETY: `skip` is within the mapping, which is `slack` bytes longer than wanted.
@@ -51,7 +49,7 @@ impl<T: Plain> Zeroed<T> {
         }
         let start = start.cast::<T>();
         assert!(start.is_aligned(), "mappings are aligned to pages");
-        Self { start, length, mapping }
+        Some(Self { start, length, mapping })
     }
 }
 
@@ -85,7 +83,7 @@ impl<T: Plain> Drop for Zeroed<T> {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 impl Mapping {
-    fn zeroed(bytes: usize) -> Self {
+    fn zeroed(bytes: usize) -> Option<Self> {
         // SAFETY: a fresh private mapping, which aliases nothing.
         let start = unsafe {
             libc::mmap(
@@ -97,8 +95,10 @@ impl Mapping {
                 0,
             )
         };
-        assert!(start != libc::MAP_FAILED, "out of memory: {bytes} bytes for a table");
-        Self { start: NonNull::new(start.cast()).expect("the system maps nothing at 0"), bytes }
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        Some(Self { start: NonNull::new(start.cast())?, bytes })
     }
 
     fn release(&mut self) {
@@ -113,10 +113,10 @@ impl Mapping {
         std::alloc::Layout::from_size_align(bytes, 4096).expect("a table fits the address space")
     }
 
-    fn zeroed(bytes: usize) -> Self {
+    fn zeroed(bytes: usize) -> Option<Self> {
         // SAFETY: the layout has at least one byte.
         let start = unsafe { std::alloc::alloc_zeroed(Self::layout(bytes)) };
-        Self { start: NonNull::new(start).expect("out of memory for a table"), bytes }
+        Some(Self { start: NonNull::new(start)?, bytes })
     }
 
     fn release(&mut self) {
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn an_array_starts_as_zeros_and_keeps_what_is_written() {
         for huge in [false, true] {
-            let mut array = Zeroed::<u64>::new(300_000, huge);
+            let mut array = Zeroed::<u64>::new(300_000, huge).expect("there is memory");
             assert!(array.iter().all(|&word| word == 0));
             array[299_999] = 7;
             array[0] = 5;
@@ -165,6 +165,12 @@ mod tests {
 
     #[test]
     fn an_empty_array_is_no_trouble() {
-        assert!(Zeroed::<u64>::new(0, true).is_empty());
+        assert!(Zeroed::<u64>::new(0, true).is_some_and(|none| none.is_empty()));
+    }
+
+    #[test]
+    fn what_no_system_has_is_refused() {
+        assert!(Zeroed::<u64>::new(usize::MAX / 16, false).is_none());
+        assert!(Zeroed::<u64>::new(usize::MAX, true).is_none());
     }
 }

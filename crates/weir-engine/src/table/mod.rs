@@ -46,7 +46,7 @@ impl fmt::Display for FlowId {
     }
 }
 
-/// The table has as many flows as it may have.
+/// The table has as many flows as it may have, or as there is memory for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -78,7 +78,7 @@ impl FlowTable {
     pub fn new(data_bytes: usize, flows_max: usize, seed: u64) -> Self {
         Self {
             keys: KeyHash::new(seed),
-            buckets: Buckets::with_room(0),
+            buckets: Buckets::with_room(0).expect("there is a page of memory"),
             slab: Slab::new(data_bytes),
             free: Vec::new(),
             live: 0,
@@ -118,16 +118,16 @@ impl FlowTable {
     /// Doubles the index where it must, which takes some 10 ms at a million flows. Entries don't move.
     ///
     /// # Errors
-    /// [`Full`] where there are as many flows as there may be.
+    /// [`Full`] where there are as many flows as there may be, or the system has no memory for more.
     pub fn insert(&mut self, key: &Key, hash: u64, birth: Birth) -> Result<FlowId, Full> {
         debug_assert!(self.find(key, hash).is_none(), "the key is there already");
         if self.live >= self.flows_max {
             return Err(Full);
         }
         if self.live >= self.buckets.room() {
-            self.grow();
+            self.grow()?;
         }
-        let id = self.free.pop().unwrap_or_else(|| self.slab.push());
+        let id = self.free.pop().or_else(|| self.slab.push()).ok_or(Full)?;
         let (header, data) = self.slab.parts_mut(id);
         *header = Header::born(*key, birth.time, birth.packet, birth.swap);
         data.fill(0);
@@ -216,14 +216,15 @@ impl FlowTable {
     /// Doubles the index. Hashes are made anew from the keys: the entries are read in order of their
     /// place, which costs less than keeping hashes would.
     #[cold]
-    fn grow(&mut self) {
-        self.buckets = Buckets::with_room(self.buckets.room() + 1);
+    fn grow(&mut self) -> Result<(), Full> {
+        self.buckets = Buckets::with_room(self.buckets.room() + 1).ok_or(Full)?;
         for id in (0..self.slab.length()).map(FlowId) {
             let header = self.slab.header(id);
             if header.live {
                 self.buckets.insert(self.keys.hash(&header.key), id);
             }
         }
+        Ok(())
     }
 }
 

@@ -98,15 +98,15 @@ impl Slab {
         (self.chunks.len() << CHUNK_SHIFT) * self.stride_bytes()
     }
 
-    /// A new entry of zeros.
-    pub(super) fn push(&mut self) -> FlowId {
+    /// A new entry of zeros; `None` where the system has no memory.
+    pub(super) fn push(&mut self) -> Option<FlowId> {
         let id = self.length;
         if (id >> CHUNK_SHIFT) as usize == self.chunks.len() {
             let lines = self.stride_lines << CHUNK_SHIFT;
-            self.chunks.push(Zeroed::new(lines, !self.chunks.is_empty()));
+            self.chunks.push(Zeroed::new(lines, !self.chunks.is_empty())?);
         }
         self.length += 1;
-        FlowId(id)
+        Some(FlowId(id))
     }
 
     fn lines(&self, id: FlowId) -> &[Line] {
@@ -167,9 +167,9 @@ mod tests {
     fn entries_stay_where_they_are_and_do_not_touch_each_other() {
         let mut slab = Slab::new(58);
         assert_eq!(slab.stride_bytes(), 192, "72 + 58 bytes take three lines");
-        let first = slab.push();
+        let first = slab.push().expect("there is memory");
         let address = std::ptr::from_ref(slab.header(first));
-        let ids: Vec<FlowId> = (0..40_000).map(|_| slab.push()).collect();
+        let ids: Vec<FlowId> = (0..40_000).filter_map(|_| slab.push()).collect();
         for &id in &ids {
             let (header, data) = slab.parts_mut(id);
             header.first_packet = u64::from(id.0);

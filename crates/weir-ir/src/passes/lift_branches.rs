@@ -29,7 +29,7 @@ const COPIED_MIN: usize = 128;
 const PART_MIN: usize = 24;
 const PART_MAX: usize = 1024;
 /// A part with fewer branches has nothing to gain worth a trial.
-const BRANCHES_MIN: usize = 16;
+const BRANCHES_MIN: usize = 6;
 /// Conditions that are tried in a part of the graph.
 const TRIALS_MAX: usize = 24;
 /// What a packet has to gain from a condition, in instructions.
