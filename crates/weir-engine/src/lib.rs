@@ -27,3 +27,4 @@ pub mod stage;
 pub mod subscriber;
 pub mod table;
 pub mod timer;
+pub mod worker;

@@ -6,58 +6,21 @@
 //!                                                     (table)      (host: sequence, sessions)
 //! ```
 
-use crate::counters::{Account, Counters};
-use crate::decide::{Decider, PacketView};
-use crate::flow::EndReason;
-use crate::flows::Flows;
+use crate::counters::Account;
+use crate::decide::PacketView;
 use crate::host::TailHost;
-use crate::plan::Plan;
-use crate::stage::{Stage, Stages};
+use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
-use crate::table::FlowId;
-use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
-use weir_ir::graph::Table;
-use weir_packet::{BURST_PACKETS_MAX, Burst, DropReason, PacketMeta};
+use crate::worker::Worker;
+use weir_ir::abi::{FlowRecord, Step};
+use weir_packet::{Burst, DropReason, PacketMeta};
 
 /// How many packets ahead of the tails entries are fetched: far enough to hide a miss behind the work on
 /// others, near enough that the processor can keep all the misses under way at once. Against fetching a
 /// whole burst's first the gain was within the noise (some 3 %, 2026-11-21).
 const PREFETCH_PACKETS: usize = 12;
 
-/// Flows that end in one call of [`Worker::finish`].
-const ENDING_FLOWS: usize = 4096;
-
-/// One worker: shares nothing with others but the plan.
-pub struct Worker<S> {
-    program: Arc<dyn Program>,
-    plan: Arc<Plan>,
-    flows: Flows,
-    decider: Decider<S>,
-    continuations: Vec<Continuation>,
-    steps: Vec<Step>,
-    counters: Counters,
-    is_finished: bool,
-    /// Flows that are still to end, the next one last.
-    ending: Vec<(Table, FlowId)>,
-}
-
 impl<S: Subscriber> Worker<S> {
-    /// A worker with empty tables.
-    pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
-        Self {
-            program: Arc::clone(&plan.program),
-            flows: Flows::new(&plan),
-            decider: Decider::new(Arc::clone(&plan), subscriber),
-            continuations: vec![Continuation::default(); BURST_PACKETS_MAX],
-            steps: vec![Step::Done(None); BURST_PACKETS_MAX],
-            counters: Counters::default(),
-            is_finished: false,
-            ending: vec![],
-            plan,
-        }
-    }
-
     /// Takes a burst; `number` counts bursts over all workers. Time has been passed to it before.
     pub fn take(&mut self, burst: &Burst, number: u64) {
         let began = self.decider.stages.begin();
@@ -91,19 +54,6 @@ impl<S: Subscriber> Worker<S> {
         if self.steps[index] == Step::Lookup {
             self.flows.prefetch_entry(&self.continuations[index]);
         }
-    }
-
-    /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
-    pub fn pass_time(&mut self, burst: u64, now: i64) {
-        let began = self.decider.stages.begin();
-        let due = self.flows.expire(now);
-        let ended = due.len();
-        for (deadline, table, id) in due {
-            let flow = self.flows.first_packet(table, id);
-            let order = Order { burst, phase: 0, at: deadline, flow };
-            self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
-        }
-        self.decider.stages.end(Stage::Expire, ended, began);
     }
 
     /// From the head's step to the packet's end: lookups and tails in turn.
@@ -201,59 +151,4 @@ impl<S: Subscriber> Worker<S> {
         }
         step
     }
-
-    /// The capture is over: every flow ends, in the order of their first packets. A few at a time, so that
-    /// what they yield can be taken away in between: `true` while there are more.
-    #[must_use]
-    pub fn finish(&mut self, burst: u64) -> bool {
-        if !self.is_finished {
-            self.is_finished = true;
-            self.ending = self.flows.all();
-            self.ending.reverse();
-        }
-        let began = self.decider.stages.begin();
-        let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
-        for &(table, id) in ending.iter().rev() {
-            let flow = self.flows.first_packet(table, id);
-            let order = Order { burst, phase: 2, at: flow as i64, flow };
-            self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
-        }
-        self.decider.stages.end(Stage::Expire, ending.len(), began);
-        !self.ending.is_empty()
-    }
-
-    /// The subscriber.
-    pub fn subscriber(&mut self) -> &mut S {
-        &mut self.decider.subscriber
-    }
-
-    /// What became of the packets so far, and what the tables hold.
-    pub fn counters(&self) -> Counters {
-        let mut counters = self.counters;
-        counters.merge(&self.decider.counters);
-        self.flows.count(&mut counters);
-        counters
-    }
-
-    /// Flows that have not ended, and bytes that the tables take.
-    pub fn size(&self) -> (u64, u64) {
-        let (flows, bytes) = self.flows.size();
-        (if self.is_finished { 0 } else { flows }, bytes)
-    }
-
-    /// What passed each stage, and how long that took.
-    pub fn stages(&self) -> &Stages {
-        &self.decider.stages
-    }
-
-    /// The subscriber, at the end.
-    pub fn into_subscriber(self) -> S {
-        self.decider.subscriber
-    }
-}
-
-/// A packet for tests and for `explain`: one that lies alone in its block.
-pub fn single(packet: PacketMeta, bytes: Vec<u8>) -> Burst {
-    let block = Arc::new(weir_packet::Block { bytes });
-    Burst { block, packets: vec![PacketMeta { offset: 0, ..packet }] }
 }

@@ -25,7 +25,7 @@ pub struct Connection {
     /// Responder's port; an ICMP message's code.
     pub resp_p: u32,
     /// `tcp`, `udp`, `icmp`.
-    pub proto: &'static str,
+    pub proto: Cow<'static, str>,
     /// Application protocol, as recognised from the bytes.
     pub service: Option<&'static str>,
     /// From the first packet to the last, nanoseconds; absent for a single packet.
@@ -132,7 +132,7 @@ impl Connection {
             }
             None => both(places.bytes),
         };
-        let (orig_p, resp_p) = match proto {
+        let (orig_p, resp_p) = match &*proto {
             "icmp" => (both(places.icmp_type)[0] as u32, icmp_code(flow, both(places.icmp_code)[0])),
             _ => (orig.port, resp.port),
         };
@@ -143,11 +143,11 @@ impl Connection {
             orig_p,
             resp_h: resp.address,
             resp_p,
-            proto,
+            proto: proto.clone(),
             service: flow.service,
             duration_ns: (duration > 0).then_some(duration),
             bytes: (duration > 0).then_some(bytes),
-            conn_state: conn_state(proto, both(places.endpoint), both(places.packets), bytes, &history),
+            conn_state: conn_state(&proto, both(places.endpoint), both(places.packets), bytes, &history),
             missed_bytes: both(places.missing_bytes).iter().sum(),
             history,
             packets: both(places.packets),
@@ -159,7 +159,7 @@ impl Connection {
 
     /// The Community ID of the connection.
     pub fn community_id(&self) -> String {
-        let protocol = match (self.proto, self.orig_h) {
+        let protocol = match (&*self.proto, self.orig_h) {
             ("tcp", _) => 6,
             ("udp", _) => 17,
             ("sctp", _) => 132,
@@ -181,7 +181,7 @@ impl Connection {
             3 => Value::Unsigned(u64::from(self.orig_p)),
             4 => Value::Address(self.resp_h),
             5 => Value::Unsigned(u64::from(self.resp_p)),
-            6 => text(self.proto),
+            6 => Value::Text(Cow::Borrowed(&self.proto)),
             7 => self.service.map_or(Value::Absent, text),
             8 => self.duration_ns.map_or(Value::Absent, Value::Interval),
             9 => number(self.bytes.map(|b| b[0])),
@@ -207,14 +207,14 @@ impl Connection {
     }
 }
 
-/// The layer's name as Zeek writes protocols.
-fn proto_name(table: &str) -> &'static str {
+/// The layer's name as Zeek writes protocols: it has one for both of ICMP's.
+fn proto_name(table: &str) -> Cow<'static, str> {
     match table {
-        "tcp" => "tcp",
-        "udp" => "udp",
-        "icmp" | "icmpv6" => "icmp",
-        "sctp" => "sctp",
-        _ => "unknown_transport",
+        "tcp" => "tcp".into(),
+        "udp" => "udp".into(),
+        "icmp" | "icmpv6" => "icmp".into(),
+        // A protocol of one's own goes by its name.
+        other => other.to_string().into(),
     }
 }
 

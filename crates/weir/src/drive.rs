@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_engine::clock::Clock;
 use weir_engine::counters::Counters;
-use weir_engine::run::Worker;
 use weir_engine::stage::{Stage, Stages};
+use weir_engine::worker::Worker;
 use weir_ir::graph::Table;
 use weir_packet::{Burst, Source, SourceError};
 

@@ -216,7 +216,7 @@ fn connections_have_the_tags_of_their_first_packet() {
         frame(&[(0x9100, 1), (0x9100, 2), (0x8100, 3)], udp(true, 4)),
     ];
     let found = connections_over(ETHERNET, &frames, Limits::default());
-    let tags: Vec<_> = found.iter().map(|c| (c.proto, c.vlan, c.inner_vlan)).collect();
+    let tags: Vec<_> = found.iter().map(|c| (&*c.proto, c.vlan, c.inner_vlan)).collect();
     assert_eq!(
         tags,
         [

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use weir::packet::{Burst, Source};
 use weir::{Compiler, Engine, Options, Want};
 use weir_engine::flow::FlowView;
-use weir_engine::run::Worker;
 use weir_engine::subscriber::{Order, Subscriber};
+use weir_engine::worker::Worker;
 use weir_ir::testing::Random;
 use weir_sessions::Direction;
 

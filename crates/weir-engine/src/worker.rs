@@ -1,0 +1,111 @@
+//! A worker: what it keeps, and how its flows come to their ends. What it does with packets is in
+//! [`run`](crate::run).
+
+use crate::counters::Counters;
+use crate::decide::Decider;
+use crate::flow::EndReason;
+use crate::flows::Flows;
+use crate::plan::Plan;
+use crate::stage::{Stage, Stages};
+use crate::subscriber::{Order, Subscriber};
+use crate::table::FlowId;
+use std::sync::Arc;
+use weir_ir::abi::{Continuation, Program, Step};
+use weir_ir::graph::Table;
+use weir_packet::BURST_PACKETS_MAX;
+
+/// Flows that end in one call of [`Worker::finish`].
+const ENDING_FLOWS: usize = 4096;
+
+/// One worker: shares nothing with others but the plan.
+pub struct Worker<S> {
+    pub(crate) program: Arc<dyn Program>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) flows: Flows,
+    pub(crate) decider: Decider<S>,
+    pub(crate) continuations: Vec<Continuation>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) counters: Counters,
+    is_finished: bool,
+    /// Flows that are still to end, the next one last.
+    ending: Vec<(Table, FlowId)>,
+}
+
+impl<S: Subscriber> Worker<S> {
+    /// A worker with empty tables.
+    pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
+        Self {
+            program: Arc::clone(&plan.program),
+            flows: Flows::new(&plan),
+            decider: Decider::new(Arc::clone(&plan), subscriber),
+            continuations: vec![Continuation::default(); BURST_PACKETS_MAX],
+            steps: vec![Step::Done(None); BURST_PACKETS_MAX],
+            counters: Counters::default(),
+            is_finished: false,
+            ending: vec![],
+            plan,
+        }
+    }
+
+    /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
+    pub fn pass_time(&mut self, burst: u64, now: i64) {
+        let began = self.decider.stages.begin();
+        let due = self.flows.expire(now);
+        let ended = due.len();
+        for (deadline, table, id) in due {
+            let flow = self.flows.first_packet(table, id);
+            let order = Order { burst, phase: 0, at: deadline, flow };
+            self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
+        }
+        self.decider.stages.end(Stage::Expire, ended, began);
+    }
+
+    /// The capture is over: every flow ends, in the order of their first packets. A few at a time, so that
+    /// what they yield can be taken away in between: `true` while there are more.
+    #[must_use]
+    pub fn finish(&mut self, burst: u64) -> bool {
+        if !self.is_finished {
+            self.is_finished = true;
+            self.ending = self.flows.all();
+            self.ending.reverse();
+        }
+        let began = self.decider.stages.begin();
+        let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
+        for &(table, id) in ending.iter().rev() {
+            let flow = self.flows.first_packet(table, id);
+            let order = Order { burst, phase: 2, at: flow as i64, flow };
+            self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
+        }
+        self.decider.stages.end(Stage::Expire, ending.len(), began);
+        !self.ending.is_empty()
+    }
+
+    /// The subscriber.
+    pub fn subscriber(&mut self) -> &mut S {
+        &mut self.decider.subscriber
+    }
+
+    /// What became of the packets so far, and what the tables hold.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        counters.merge(&self.decider.counters);
+        self.flows.count(&mut counters);
+        counters
+    }
+
+    /// Flows that have not ended, and bytes that the tables take.
+    pub fn size(&self) -> (u64, u64) {
+        let (flows, bytes) = self.flows.size();
+        (if self.is_finished { 0 } else { flows }, bytes)
+    }
+
+    /// What passed each stage, and how long that took.
+    pub fn stages(&self) -> &Stages {
+        &self.decider.stages
+    }
+
+    /// The subscriber, at the end.
+    pub fn into_subscriber(self) -> S {
+        self.decider.subscriber
+    }
+}
