@@ -255,7 +255,8 @@ fn coins(predicate: &Predicate, world: u64) -> bool {
     match (predicate.op, &predicate.literals[..]) {
         (Op::Eq | Op::In, all) => all.iter().any(|literal| coin(Op::Eq, vec![literal.clone()])),
         (Op::Matches, [Literal::Text(text)]) => {
-            let mut parts = text.split("|(?:").map(|part| part.trim_start_matches("(?:").trim_end_matches(')'));
+            let mut parts =
+                text.split("|(?:").map(|part| part.trim_start_matches("(?:").trim_end_matches(')'));
             parts.any(|part| coin(Op::Matches, vec![Literal::Text(part.into())]))
         }
         (op, all) => coin(op, all.to_vec()),
