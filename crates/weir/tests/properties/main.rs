@@ -4,6 +4,7 @@
 //! * `engines`: native ≡ interpreter, optimised ≡ unoptimised.
 //! * `libpcap`: ours ≡ libpcap's, on what both can be asked.
 //! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
+//! * `probing`: a protocol is recognised however its first bytes are cut.
 //! * `unions`: `A or B` is what `A` is and what `B` is; `not A` the rest.
 //! * `workers`: the same items in the same order, whatever the number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
@@ -22,6 +23,7 @@ mod filters;
 mod frames;
 mod hostile;
 mod libpcap;
+mod probing;
 mod shipped;
 mod streams;
 mod traffic;
