@@ -1,5 +1,7 @@
 //! The command as people use it: arguments, output, exit status.
 
+mod files;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -314,25 +316,6 @@ fn a_check_is_of_the_file_that_was_named() {
     let (status, said) = check(&text_of.replace("protocol udp", "protocol udq"));
     assert_eq!(status, Some(2));
     assert!(said.contains("internet.weir"), "{said}");
-}
-
-#[test]
-fn what_is_read_is_not_written_over() {
-    let path = scratch("precious.pcap");
-    std::fs::copy(example(), &path).expect("a temporary file");
-    let stack = scratch("precious.weir");
-    std::fs::write(&stack, "//! Nothing\nstack mine extends internet { }\n").expect("a temporary file");
-    let (name, stack) = (path.to_str().unwrap(), stack.to_str().unwrap());
-    for args in [
-        ["flows", "-r", name, "-o", name, "--stack", stack],
-        ["packets", "-r", name, "-w", name, "--stack", stack],
-        ["stats", "-r", name, "-o", stack, "--stack", stack],
-    ] {
-        let output = weir(&args);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("is read: write to another file"), "{}", text(&output.stderr));
-    }
-    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
 }
 
 #[test]
