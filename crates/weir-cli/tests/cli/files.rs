@@ -2,7 +2,8 @@
 
 use crate::{example, scratch, text, weir};
 use std::fs::File;
-use std::process::{Command, Output};
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
 
 fn refused(output: &Output) {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -49,4 +50,18 @@ fn nor_by_another_name() {
     // What is no file can't be destroyed.
     let output = weir(&["flows", "-r", "/dev/null", "-o", "/dev/null"]);
     assert!(!text(&output.stderr).contains("is read"), "{output:?}");
+}
+
+#[test]
+fn who_reads_the_output_may_go_away() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    for args in [&["packets", "-r", file, "-w", "-"][..], &["packets", "-r", file], &["flows", "-r", file]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        child.stdout.take().unwrap().read_exact(&mut [0; 4]).expect("four bytes");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
+    }
 }
