@@ -176,7 +176,7 @@ pub struct Packets {
     #[command(flatten)]
     pub ask: Ask,
     /// Write the matching frames to this capture file (.pcap or .pcapng)
-    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format"])]
+    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format", "output"])]
     pub write: Option<PathBuf>,
 }
 

@@ -65,3 +65,14 @@ fn who_reads_the_output_may_go_away() {
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
     }
 }
+
+#[test]
+fn frames_or_rows_but_not_both() {
+    let file = example();
+    let (frames, rows) = (scratch("both.pcap"), scratch("both.txt"));
+    let args = ["packets", "-r", file.to_str().unwrap(), "-w", frames.to_str().unwrap(), "-o"];
+    let output = weir(&[&args[..], &[rows.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("cannot be used with"), "{output:?}");
+    assert!(!frames.exists() && !rows.exists());
+}
