@@ -43,7 +43,14 @@ fn check_beside(name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
 pub fn run(args: &Check) -> Result<ExitCode, Failure> {
     let mut status = ExitCode::SUCCESS;
     for path in &args.files {
-        let text = input::read_text(path)?;
+        let text = match input::read_text(path) {
+            Ok(text) => text,
+            // The others are checked all the same.
+            Err(missing) => {
+                status = missing.report();
+                continue;
+            }
+        };
         match check(&path.display().to_string(), &text) {
             Ok(warnings) => {
                 if !warnings.list.is_empty() {
