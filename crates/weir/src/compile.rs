@@ -125,17 +125,15 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Adds protocols and stacks from the text of a `.weir` file; the last stack in it is used from now on.
+    /// Adds protocols and stacks from the text of a `.weir` file, in place of those of the same names; the
+    /// last stack in it is used from now on.
     ///
     /// # Errors
     /// Everything that is wrong with the text.
     pub fn add(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
-        let before = self.library.stacks().len();
         let warnings = self.library.extend_with(file_name, text)?;
-        if self.library.stacks().len() > before
-            && let Some(stack) = self.library.stacks().last()
-        {
-            self.stack = stack.name.clone();
+        if let Some(stack) = self.library.latest_stacks().last() {
+            self.stack = stack.to_string();
         }
         Ok(warnings)
     }

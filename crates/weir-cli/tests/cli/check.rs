@@ -39,28 +39,54 @@ fn a_wrong_protocol_shows_every_mistake_at_once() {
 }
 
 #[test]
-fn a_check_is_of_the_file_that_was_named() {
-    let folder = scratch("shipped");
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let path = folder.join("udp.weir");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols/udp.weir");
-    let text_of = std::fs::read_to_string(shipped).expect("a protocol that is shipped");
+fn a_changed_copy_of_what_is_shipped_replaces_it() {
+    let path = scratch("changed.weir");
+    let shipped = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols");
+        std::fs::read_to_string(folder.join(name)).expect("a protocol that is shipped")
+    };
+    let file = example();
+    let file = file.to_str().unwrap();
+    // What `check` says of a text is what a question with it is told.
+    let tried = |text_of: &str| {
+        std::fs::write(&path, text_of).expect("a temporary file");
+        let name = path.to_str().unwrap();
+        let check = weir(&["check", name]);
+        let asked = weir(&["packets", "-r", file, "--stack", name, "--count", "udp"]);
+        assert_eq!((check.status.code(), &check.stderr), (asked.status.code(), &asked.stderr));
+        (check.status.code(), text(&asked.stdout), text(&check.stderr))
+    };
+    let all = format!("{}\n", count("udp"));
+    let udp = shipped("udp.weir");
+    assert_eq!(tried(&udp), (Some(0), all.clone(), String::new()));
+    assert_eq!(tried(&shipped("internet.weir")), (Some(0), all.clone(), String::new()));
+    // Its other fields are those that filters know then.
+    assert_eq!(tried(&udp.replace("srcport", "from_port")).1, all);
+    let name = path.to_str().unwrap();
+    assert!(answer(&["fields", "udp.from_port", "--stack", name], 0).contains("source port"));
+    assert!(answer(&["docs", name], 0).starts_with("# udp\n"));
+    // A stack of one's own of a shipped name is the one that is used.
+    std::fs::write(&path, "stack internet { start ETHERNET: eth }").expect("a temporary file");
+    answer(&["check", name], 0);
+    let refused = weir(&["packets", "-r", file, "--stack", name, "udp"]);
+    assert!(text(&refused.stderr).contains("there is no field `udp`"), "{refused:?}");
+}
+
+#[test]
+fn what_a_text_breaks_elsewhere_is_said_where_it_is_right_itself() {
+    let path = scratch("breaks.weir");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols/eth.weir");
+    let wrong = std::fs::read_to_string(shipped).expect("it is shipped").replace("ethertype", "kind");
     let check = |text_of: &str| {
         std::fs::write(&path, text_of).expect("a temporary file");
         let output = weir(&["check", path.to_str().unwrap()]);
-        (output.status.code(), text(&output.stderr))
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
     };
-    assert_eq!(check(&text_of), (Some(0), String::new()));
-    // A field that others use is gone, and something is wrong besides: the latter is said.
-    let wrong = text_of.replace("dst_port", "to_port");
-    let (status, said) = check(&format!("{wrong}\nprotocol p {{ header {{ a: uint16 }} payload = rest }}"));
-    assert_eq!(status, Some(2));
+    assert!(check(&wrong).contains("internet.weir"));
+    let said = check(&format!("{wrong}\nprotocol p {{ header {{ a: uint16 }} payload = rest }}"));
     assert!(said.contains("uint16"), "{said}");
-    assert!(said.lines().filter(|l| l.contains("--> ")).all(|l| l.contains("udp.weir")), "{said}");
-    // What it breaks elsewhere is said where it is right itself.
-    let (status, said) = check(&text_of.replace("protocol udp", "protocol udq"));
-    assert_eq!(status, Some(2));
-    assert!(said.contains("internet.weir"), "{said}");
+    assert!(said.lines().filter(|l| l.contains("--> ")).all(|l| l.contains("breaks.weir")), "{said}");
 }
 
 #[test]

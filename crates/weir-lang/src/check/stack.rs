@@ -28,14 +28,13 @@ pub(super) fn check(
     if let Some(known) = stacks.iter().find(|stack| stack.name == tree.name.text) {
         let diagnostic =
             Diagnostic::error(codes::DUPLICATE, format!("there is a stack `{}` already", known.name));
-        let help = format!("give it another name: `stack my_{0} extends {0} {{ … }}`", known.name);
-        diagnostics.push(diagnostic.at(tree.name.span).help(help));
+        diagnostics.push(diagnostic.at(tree.name.span).help("give it another name"));
         return None;
     }
     // Conditions of edges are about fields; where those are wrong there is nothing more to say.
     let conditions = !diagnostics.iter().any(Diagnostic::is_error);
     let mut stack = match &tree.extends {
-        Some(base) => extended(base, stacks, refused, open, diagnostics)?,
+        Some(base) => extended(tree, base, stacks, refused, open, diagnostics)?,
         None => Stack {
             name: String::new(),
             doc: String::new(),
@@ -77,6 +76,7 @@ pub(super) fn check(
 
 /// A copy of the stack that is added to.
 fn extended(
+    tree: &ast::Stack,
     base: &ast::Name,
     stacks: &[Stack],
     refused: &[String],
@@ -89,7 +89,10 @@ fn extended(
     if refused.contains(&base.text) {
         return None;
     }
-    let diagnostic = if open.iter().any(|tree| tree.name.text == base.text) {
+    let diagnostic = if tree.name.text == base.text {
+        let help = format!("give it another name: `stack my_{0} extends {0} {{ … }}`", base.text);
+        Diagnostic::error(codes::CYCLE, format!("`{}` extends itself", base.text)).at(base.span).help(help)
+    } else if open.iter().any(|tree| tree.name.text == base.text) {
         Diagnostic::error(
             codes::CYCLE,
             format!("`{}` is never complete: stacks extend each other in a circle", base.text),
