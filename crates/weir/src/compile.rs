@@ -83,6 +83,8 @@ pub struct Compiled {
     pub report: weir_ir::passes::Report,
     /// The stack.
     pub stack: Stack,
+    /// How it was compiled.
+    pub options: Options,
     /// Warnings about the filters.
     pub warnings: Diagnostics,
     /// How long each step took.
@@ -238,6 +240,7 @@ impl Compiler {
             lowered,
             report,
             stack: stack.clone(),
+            options: options.clone(),
             warnings,
             timing,
             engine,

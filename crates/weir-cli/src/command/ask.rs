@@ -84,6 +84,9 @@ impl Question {
             say!("weir: {error}");
             status = ExitCode::from(2);
         }
+        if let Some(why) = &outcome.one_worker {
+            say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
+        }
         self.warn_of_links(&reader);
         let (blocks_skipped, interfaces_beyond) = (reader.blocks_skipped(), reader.interfaces_beyond());
         let ran = Ran { outcome, status, blocks_skipped, interfaces_beyond };

@@ -102,3 +102,22 @@ fn a_missing_file_does_not_hide_the_others() {
     assert!(said.contains("no-such-file.weir") && said.contains("u9x"), "{said}");
     assert_eq!(text(&output.stdout), format!("{good}: no mistakes\n"));
 }
+
+#[test]
+fn without_keys_one_worker_runs_and_says_so() {
+    let path = scratch("bare.weir");
+    std::fs::write(&path, "//! Bare\nstack bare { start ETHERNET: eth }\n").expect("a temporary file");
+    let file = example();
+    let output = weir(&[
+        "packets",
+        "-r",
+        file.to_str().unwrap(),
+        "--stack",
+        path.to_str().unwrap(),
+        "--count",
+        "-j",
+        "3",
+    ]);
+    assert_eq!(text(&output.stdout).trim().parse(), Ok(count("")));
+    assert!(text(&output.stderr).contains("one worker runs, and not 3: the stack `bare`"), "{output:?}");
+}
