@@ -31,8 +31,7 @@ pub(super) fn check(
         diagnostics.push(diagnostic.at(tree.name.span).help("give it another name"));
         return None;
     }
-    // Conditions of edges are about fields; where those are wrong there is nothing more to say.
-    let conditions = !diagnostics.iter().any(Diagnostic::is_error);
+    let wrong = wrong_protocols(tree, protocols, open, diagnostics);
     let mut stack = match &tree.extends {
         Some(base) => extended(tree, base, stacks, refused, open, diagnostics)?,
         None => Stack {
@@ -57,7 +56,7 @@ pub(super) fn check(
         scopes: HashMap::new(),
         unknown: HashSet::new(),
         said: HashSet::new(),
-        conditions,
+        wrong,
         stack,
         diagnostics,
     };
@@ -72,6 +71,27 @@ pub(super) fn check(
         reach::check(&stack, &repeated, protocols, tree, diagnostics);
     }
     Some(stack)
+}
+
+/// The protocols in whose text mistakes were found, by where their names stand: of each mistake the protocol
+/// or stack whose name comes last before it.
+fn wrong_protocols(
+    tree: &ast::Stack,
+    protocols: &[CheckedProtocol],
+    open: &[&ast::Stack],
+    diagnostics: &[Diagnostic],
+) -> HashSet<Span> {
+    let stacks = open.iter().map(|open| open.name.span).chain([tree.name.span]);
+    let mut names: Vec<Span> = protocols.iter().map(|one| one.protocol.span).chain(stacks).collect();
+    let place = |span: &Span| (span.source, span.start);
+    names.sort_by_key(place);
+    let mistakes = diagnostics.iter().filter(|one| one.is_error()).filter_map(|one| one.spans.first());
+    mistakes
+        .filter_map(|(span, _)| {
+            let before = names.partition_point(|name| place(name) <= place(span)).checked_sub(1)?;
+            Some(names[before]).filter(|name| name.source == span.source)
+        })
+        .collect()
 }
 
 /// A copy of the stack that is added to.
@@ -117,7 +137,8 @@ struct Checker<'a> {
     unknown: HashSet<String>,
     /// Mistakes of conditions that were said: an edge from several layers is checked for each.
     said: HashSet<(&'static str, Span)>,
-    conditions: bool,
+    /// Where its protocol stands: mistakes were found in it.
+    wrong: HashSet<Span>,
     stack: Stack,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -244,10 +265,11 @@ impl Checker<'_> {
 
     /// The condition in terms of `from`.
     fn condition(&mut self, from: LayerId, expr: &ast::Expr) -> Expr {
-        if !self.conditions {
+        let protocol = &self.stack.layers[usize::from(from.0)].protocol;
+        // Conditions are about fields; where those are wrong there is nothing more to say.
+        if self.wrong.contains(&protocol.span) {
             return Expr::Number(1);
         }
-        let protocol = &self.stack.layers[usize::from(from.0)].protocol;
         let scope = self.scopes.entry(from).or_insert_with(|| Scope::of(protocol));
         let mut found = Vec::new();
         let condition =
