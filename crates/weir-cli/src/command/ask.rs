@@ -74,7 +74,7 @@ impl Question {
             &self.compiled,
             &mut reader,
             &vec![shape; self.compiled.filters.len()],
-            self.args.input.workers.clamp(1, WORKERS_MAX),
+            self.args.input.workers.min(WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
         )?;

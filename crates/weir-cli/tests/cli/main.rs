@@ -278,6 +278,21 @@ fn nobody_need_listen_to_standard_error() {
 }
 
 #[test]
+fn numbers_that_mean_nothing_are_refused() {
+    let file = example();
+    for (option, wrong, said) in [
+        ("--idle-timeout", "-1", "--idle-timeout -1: give seconds, 0 for never"),
+        ("--idle-timeout", "nan", "--idle-timeout NaN: give seconds, 0 for never"),
+        ("-j", "0", "0 is not in 1.."),
+        ("--flows-max", "0", "0 is not in 1.."),
+    ] {
+        let output = weir(&["flows", "-r", file.to_str().unwrap(), option, wrong]);
+        assert_eq!(output.status.code(), Some(2), "{option} {wrong}");
+        assert!(text(&output.stderr).contains(said), "{option} {wrong}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn text_is_quoted_either_way() {
     assert_eq!(count("tls.sni contains 'example'"), count("tls.sni contains \"example\""));
 }
@@ -337,4 +352,16 @@ fn explain_says_which_layer_and_bytes_decided() {
     }
     assert!(explained("tcp", "", &[]).contains("eth 0..14   ip 14..34   tcp 34.."));
     assert!(explained("tcp", two, &["--stage", "opt"]).contains("bytes of"));
+}
+
+#[test]
+fn a_packet_of_standard_input_is_explained_too() {
+    let file = example();
+    let args = |name: &str| ["explain".into(), "tcp".into(), "--packet".into(), format!("{name}:17")];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let stdin = std::fs::File::open(&file).expect("the shipped capture");
+    let output = command.args(args("-")).stdin(stdin).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let named = args(file.to_str().unwrap());
+    assert_eq!(text(&output.stdout), answer(&named.each_ref().map(String::as_str), 0));
 }
