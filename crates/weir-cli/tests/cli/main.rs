@@ -228,6 +228,16 @@ fn stats_are_numbers_that_agree() {
         let bytes = |name: &str| talker[name].as_u64().expect("bytes");
         assert_eq!(bytes("bytes"), bytes("sent_bytes") + bytes("received_bytes"));
     }
+    // Fragments that wait are given to whoever wants them: they are stopped, and not dropped.
+    let fragments = stat(&rows, "stopped", "fragment_waiting")["packets"].as_u64();
+    let dropped = |filter: &str| {
+        let file = example();
+        let said =
+            text(&weir(&["packets", "-r", file.to_str().unwrap(), "--count", "--stats", filter]).stderr);
+        let line = said.lines().find_map(|line| line.strip_prefix("fragment_waiting"));
+        line.map(|number| number.trim().parse::<u64>().expect("a number"))
+    };
+    assert_eq!((dropped(""), dropped("tcp")), (None, fragments));
     assert_eq!(stat(&rows, "reader", "faults")["value"].as_f64(), Some(0.0));
 }
 
