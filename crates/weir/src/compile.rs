@@ -1,6 +1,7 @@
 //! From questions to a program: filters checked, one graph lowered, passes run, code made.
 
 use crate::connection::{self, Connection, Places};
+use crate::words;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -188,8 +189,7 @@ impl Compiler {
         }
         for ask in asks {
             let filter = check_filter(&ask.filter, &catalog, options.bpf)?;
-            let sources = sources_of(&ask.filter);
-            warnings.sources = sources;
+            warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
             let need = complete_need(ask.need, ask.want, &filter, &catalog);
             refuse_late_streams(ask, &filter, &catalog)?;
@@ -295,7 +295,9 @@ fn sources_of(text: &str) -> Sources {
 
 fn check_filter(text: &str, catalog: &StackCatalog, bpf: bool) -> Result<Filter, Diagnostics> {
     let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
-    filter.map_err(|list| Diagnostics { sources: sources_of(text), list })
+    let mut filter = filter.map_err(|list| Diagnostics { sources: sources_of(text), list })?;
+    filter.warnings.extend(words::unknown(&filter, catalog));
+    Ok(filter)
 }
 
 /// What predicates on connections and sessions need beyond what is wanted.

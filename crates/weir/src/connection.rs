@@ -206,6 +206,9 @@ impl Connection {
     }
 }
 
+/// What `proto` can be.
+pub(crate) const PROTOS: &[&str] = &["tcp", "udp", "icmp", "sctp", "unknown_transport"];
+
 /// The layer's name as Zeek writes protocols.
 fn proto_name(table: &str) -> &'static str {
     match table {
@@ -249,6 +252,10 @@ mod endpoint {
     pub const CLOSED: u64 = 5;
     pub const RESET: u64 = 6;
 }
+
+/// What `conn_state` can be.
+pub(crate) const CONN_STATES: &[&str] =
+    &["S0", "S1", "SF", "REJ", "S2", "S3", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
 
 /// Zeek's `conn_state`.
 fn conn_state(
@@ -309,5 +316,31 @@ fn conn_state(
         (SYN_SENT, INACTIVE) => "S0",
         (ESTABLISHED, ESTABLISHED) => "S1",
         _ => "OTH",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn states_are_those_that_filters_are_told_of() {
+        let numbers = || endpoint::INACTIVE..=endpoint::RESET;
+        let mut met = BTreeSet::new();
+        for (orig, resp) in numbers().flat_map(|orig| numbers().map(move |resp| (orig, resp))) {
+            for history in ["SR", "ShAR", "DdR"] {
+                met.insert(conn_state("tcp", [orig, resp], [1, 1], [0, 0], history));
+                met.insert(conn_state("tcp", [orig, resp], [1, 1], [1, 1], history));
+            }
+        }
+        for packets in [[1, 1], [1, 0], [0, 1], [0, 0]] {
+            met.insert(conn_state("udp", [0, 0], packets, [0, 0], ""));
+        }
+        met.insert(conn_state("icmp", [0, 0], [1, 1], [0, 0], ""));
+        assert_eq!(met, CONN_STATES.iter().copied().collect());
+        for table in ["tcp", "udp", "icmp", "icmpv6", "sctp", "gre"] {
+            assert!(PROTOS.contains(&proto_name(table)), "{table}");
+        }
     }
 }

@@ -185,7 +185,7 @@ mod tests {
         let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
         for (engine, is_native) in [(Engine::Native, true), (Engine::Interpreter, false)] {
             let options = Options { engine, ..Options::default() };
-            let asked = compiler.compile(&[ask.clone()], &options).expect("it is right");
+            let asked = compiler.compile(std::slice::from_ref(&ask), &options).expect("it is right");
             let spreads = compile(&compiler, &asked).expect("the stack has keys");
             assert_eq!(spreads.native.is_some(), is_native, "{engine:?}");
         }
