@@ -1,5 +1,6 @@
 //! The command line.
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ pub enum Command {
     Packets(Packets),
     /// Events that the stack declares (fragments, resets, …), with their columns
     Events(Events),
-    /// Packets and bytes per layer, sizes, top talkers, timing, drop reasons, what the reader skipped
+    /// Packets and bytes per layer, sizes, top talkers, timing, why packets could not be followed, what the reader skipped
     Stats(Ask),
     /// Bytes in order of every stream: how many there are (no output yet but the number)
     #[command(hide = true)]
@@ -132,15 +133,20 @@ pub struct Input {
     #[command(flatten)]
     pub program: Program,
     /// Workers; rows come out in the same order whatever their number
-    #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1)]
+    #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = one_or_more())]
     pub workers: usize,
     /// End connections that have been idle for this many seconds, in place of their protocol's time-out
     /// (those unanswered or closed go sooner); 0: connections end with the capture only
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub idle_timeout: Option<f64>,
     /// The most flows that each table holds
-    #[arg(long, value_name = "N", default_value_t = 1 << 24)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = one_or_more())]
     pub flows_max: usize,
+}
+
+/// Numbers of which 0 would mean that nothing is done.
+fn one_or_more() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 /// How a program is made of a question.
@@ -183,7 +189,7 @@ pub struct Packets {
     #[command(flatten)]
     pub ask: Ask,
     /// Write the matching frames to this capture file (.pcap or .pcapng)
-    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format"])]
+    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format", "output"])]
     pub write: Option<PathBuf>,
 }
 
@@ -220,12 +226,12 @@ pub struct Explain {
     /// What is wanted: packets, flows, tls
     #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = ["packets", "flows", "tls"])]
     pub wants: String,
-    /// Show one stage only: parse, trie, ir, opt, code
+    /// Show one stage only
     #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
     pub stage: Option<String>,
-    /// Why packet N of a capture file matches or not, layer by layer, with the bytes that decided;
+    /// Why packet N of a capture file matches or not, layer by layer, with the bytes that decided (`-`: standard input);
     /// with --stage ir or opt, its way through the graph
-    #[arg(long, value_name = "FILE:N")]
+    #[arg(long, value_name = "FILE:N", allow_hyphen_values = true)]
     pub packet: Option<String>,
     #[command(flatten)]
     pub program: Program,

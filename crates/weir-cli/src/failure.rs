@@ -21,6 +21,14 @@ impl Failure {
         Self::Message(message.to_string())
     }
 
+    /// What stopped us from writing a file, or standard output, of this name.
+    pub fn writing(name: impl fmt::Display, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::Message(format!("{name}: {error}")),
+        }
+    }
+
     /// Prints it to standard error; the exit status.
     pub fn report(self) -> ExitCode {
         match self {
@@ -34,10 +42,7 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::Message(format!("cannot write the output: {error}")),
-        }
+        Failure::writing("cannot write the output", &error)
     }
 }
 

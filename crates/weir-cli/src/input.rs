@@ -44,7 +44,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
     if let Some(input) = input {
         // Traffic may be hostile: what hashes where must not be known to who sends it.
         limits.seed = RandomState::new().hash_one(0u8);
-        limits.flows_max = input.flows_max.max(1);
+        limits.flows_max = input.flows_max;
         if let Some(wrong) = input.idle_timeout.filter(|s| !s.is_finite() || *s < 0.0) {
             return Err(Failure::new(format!("--idle-timeout {wrong}: give seconds, 0 for never")));
         }

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weir::io::Format;
 use weir::packet::Sink;
@@ -41,15 +42,28 @@ pub fn writer(output: &Output) -> Result<Box<dyn Write + Send>, Failure> {
     })
 }
 
-/// Writing to a file that is read would destroy it.
+/// Writing to a file that is read would destroy it, by whatever name it goes.
 pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
-    let Ok(target) = output.canonicalize() else { return Ok(()) };
-    let captures = input.read.iter().map(Path::new);
+    let Some(target) = identity(output) else { return Ok(()) };
+    let captures = input.read.iter().map(|name| match name.to_str() {
+        Some("-") => Path::new(STDIN),
+        _ => Path::new(name),
+    });
     let stacks = input.program.stack.iter().map(Path::new);
-    match captures.chain(stacks).any(|path| path.canonicalize().is_ok_and(|path| path == target)) {
+    match captures.chain(stacks).any(|path| identity(path) == Some(target)) {
         true => Err(Failure::new(format!("{} is read: write to another file", output.display()))),
         false => Ok(()),
     }
+}
+
+/// What standard input is: a file where it was redirected from one.
+const STDIN: &str = "/dev/stdin";
+
+/// Device and inode of a file. Hard and symbolic links are the file they lead to; what is no file (a
+/// terminal, `/dev/null`) is not destroyed by being written.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let about = std::fs::metadata(path).ok().filter(|about| about.is_file())?;
+    Some((about.dev(), about.ino()))
 }
 
 /// Says something on standard error. That nobody listens is no trouble of the run.

@@ -7,7 +7,7 @@
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::{Decides, Question, TermBit};
 use std::collections::HashMap;
-use weir_lang::diag::Diagnostic;
+use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Predicate, Stage};
 
 /// The most residues (question, predicates on connection and session) that one program tells apart.
@@ -55,7 +55,10 @@ impl Trie {
         let mut builder = Builder { trie: Self::default(), indices: HashMap::new(), catalog };
         builder.trie.nodes.push(Node::default());
         for (index, question) in questions.iter().enumerate() {
-            builder.question(index, question)?;
+            // The whole of a filter is at fault, where there is but one.
+            let whole = Span { source: 0, start: 0, end: question.filter.text.len() as u32 };
+            let alone = questions.len() == 1;
+            builder.question(index, question).map_err(|wrong| if alone { wrong.at(whole) } else { wrong })?;
         }
         Ok(builder.trie)
     }
@@ -256,5 +259,8 @@ mod tests {
         let text = format!("({}) and ({})", either("tcp.src_port"), either("ip.ttl"));
         let error = trie(&[&text]).expect_err("2116 alternatives");
         assert_eq!((error.code, error.help.is_some()), ("W0195", true));
+        assert_eq!(error.spans[0].0, Span { source: 0, start: 0, end: text.len() as u32 });
+        let error = trie(&["tcp", &text]).expect_err("it is one of two");
+        assert!(error.spans.is_empty(), "which one is not known");
     }
 }

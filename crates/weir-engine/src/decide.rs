@@ -29,8 +29,9 @@ pub(crate) struct PacketView<'a> {
 
 pub(crate) use crate::subscriber::FlowKey;
 
-/// Sessions held until their connection's record is complete: question bit and session.
-type HeldSessions = Vec<(usize, usize, Box<dyn Session>)>;
+/// Sessions held until their connection's record is complete: the bits of which only the connection's part
+/// is open, the protocol, and the session.
+type HeldSessions = Vec<(u64, usize, Box<dyn Session>)>;
 
 /// Hands to subscribers what is decided, and tells them of packets that are not.
 pub(crate) struct Decider<S> {
@@ -192,7 +193,7 @@ impl<S: Subscriber> Decider<S> {
         let mut met = 0;
         let mut told = 0u64;
         let plan = Arc::clone(&self.plan);
-        let mut kept = None;
+        let mut open = 0u64;
         for (index, bit) in plan.bits.iter().enumerate() {
             if !bit.session.iter().all(|r| self.session_holds(r, protocol, &*session)) {
                 continue;
@@ -206,13 +207,12 @@ impl<S: Subscriber> Decider<S> {
                 told |= 1 << bit.question;
                 self.subscriber.session(order, bit.question, flow, protocol, &*session);
             } else {
-                kept = Some(index);
+                open |= 1 << index;
             }
         }
-        if let Some(index) = kept
-            && told >> plan.bits[index].question & 1 == 0
-        {
-            self.sessions.entry(key).or_default().push((index, protocol, session));
+        open &= !plan.bits_of_questions(told);
+        if open != 0 {
+            self.sessions.entry(key).or_default().push((open, protocol, session));
         }
         met & self.session_bits
     }
@@ -287,10 +287,13 @@ impl<S: Subscriber> Decider<S> {
             }
         }
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&key) };
-        for (index, protocol, session) in sessions.unwrap_or_default() {
-            if held >> index & 1 == 1 {
-                let question = plan.bits[index].question;
+        for (open, protocol, session) in sessions.unwrap_or_default() {
+            // Once to each question, however many of its alternatives hold.
+            let mut questions = plan.questions_of(open & held);
+            while questions != 0 {
+                let question = questions.trailing_zeros() as usize;
                 self.subscriber.session(order, question, flow, protocol, &*session);
+                questions &= questions - 1;
             }
         }
         self.settle(order, key, verdict | SESSIONS_OVER, Some(held));

@@ -177,6 +177,13 @@ impl Plan {
         questions
     }
 
+    /// Bits that belong to the questions, a bit each.
+    pub(crate) fn bits_of_questions(&self, questions: u64) -> u64 {
+        let bits = self.bits.iter().enumerate();
+        bits.filter(|(_, bit)| questions >> bit.question & 1 == 1)
+            .fold(0, |mask, (index, _)| mask | 1 << index)
+    }
+
     /// Questions that are given a packet with these terms for certain, and those that may be, by what is
     /// known of its flow.
     pub(crate) fn outlook(&self, terms: u64, settled: &Settled) -> (u64, u64) {

@@ -51,6 +51,9 @@ impl FlowSessions {
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
+        if gap_bytes == 0 && bytes.is_empty() {
+            return;
+        }
         if matches!(self, FlowSessions::Fresh) {
             if gap_bytes > 0 {
                 *self = FlowSessions::Over { protocol: None };
@@ -171,20 +174,26 @@ impl Probing {
         bytes: &[u8],
         counters: &mut SessionCounters,
     ) -> Option<(FlowSessions, Kept)> {
-        let mine = &mut self.bytes[from as usize];
-        let none = || [(Direction::Originator, vec![]), (Direction::Responder, vec![])];
-        let too_many = mine.len() + bytes.len() > plan.limits.probe_bytes_max;
-        if gap_bytes > 0 || too_many {
-            counters.probes_cut += u64::from(gap_bytes == 0);
-            return Some((FlowSessions::Over { protocol: None }, none()));
+        let none = [(Direction::Originator, vec![]), (Direction::Responder, vec![])];
+        let over = || Some((FlowSessions::Over { protocol: None }, none));
+        if gap_bytes > 0 {
+            return over();
         }
-        mine.extend_from_slice(bytes);
-        match probe(plan, self.candidates, &self.bytes[0], &self.bytes[1]) {
+        // A segment may be larger than what is kept: what decides may still be within the bound, and then
+        // all of it is parsed.
+        self.bytes[from as usize].extend_from_slice(bytes);
+        let bytes_max = plan.limits.probe_bytes_max;
+        let [orig, resp] = self.bytes.each_ref().map(|bytes| &bytes[..bytes.len().min(bytes_max)]);
+        match probe(plan, self.candidates, orig, resp) {
+            First::Unsure(_) if self.bytes[from as usize].len() > bytes_max => {
+                counters.probes_cut += 1;
+                over()
+            }
             First::Unsure(candidates) => {
                 self.candidates = candidates;
                 None
             }
-            First::None => Some((FlowSessions::Over { protocol: None }, none())),
+            First::None => over(),
             First::Certain(protocol) => {
                 let [orig, resp] = std::mem::take(&mut self.bytes);
                 let kept = [(Direction::Originator, orig), (Direction::Responder, resp)];

@@ -6,7 +6,7 @@
 use crate::check::{self, CheckedProtocol};
 use crate::diag::{Diagnostic, Diagnostics, Sources};
 use crate::model::{Protocol, Stack};
-use crate::syntax;
+use crate::syntax::{self, ast};
 
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
@@ -21,6 +21,10 @@ pub struct Library {
     protocols: Vec<CheckedProtocol>,
     stacks: Vec<Stack>,
     sources: Sources,
+    /// What was read, without what was replaced.
+    files: Vec<ast::File>,
+    /// How many of these were there before the last addition.
+    files_before: usize,
 }
 
 impl Library {
@@ -66,10 +70,26 @@ impl Library {
         &self.sources
     }
 
-    /// Adds a text. Its protocols and stacks may use what is there. Yields the warnings.
+    /// Names of the protocols that the last addition declares, as written.
+    pub fn latest_protocols(&self) -> impl Iterator<Item = &str> {
+        self.latest().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str())
+    }
+
+    /// Names of the stacks that the last addition declares, as written.
+    pub fn latest_stacks(&self) -> impl Iterator<Item = &str> {
+        self.latest().flat_map(|file| &file.stacks).map(|tree| tree.name.text.as_str())
+    }
+
+    fn latest(&self) -> impl Iterator<Item = &ast::File> {
+        self.files[self.files_before..].iter()
+    }
+
+    /// Adds a text. Its protocols and stacks may use what is there, and replace what is there of their
+    /// names: stacks that use a protocol which is replaced then have the new one. Yields the warnings.
     ///
     /// # Errors
-    /// Every mistake found; the library is then as it was.
+    /// Every mistake found; the library is then as it was. Of texts added before only what is wrong because
+    /// of this one, and only where this one is not wrong itself.
     pub fn extend_with(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         self.extend_with_all(&[(file_name, text)])
     }
@@ -77,11 +97,12 @@ impl Library {
     /// Adds several texts, which may use each other in any order. Yields the warnings.
     ///
     /// # Errors
-    /// Every mistake found; the library is then as it was.
+    /// As [`extend_with`](Self::extend_with).
     pub fn extend_with_all(&mut self, texts: &[(&str, &str)]) -> Result<Diagnostics, Diagnostics> {
         let mut sources = self.sources.clone();
         let mut list = Vec::new();
-        let mut files = Vec::new();
+        let mut added = Vec::new();
+        let mut first = None;
         for (name, text) in texts {
             if text.len() > TEXT_BYTES_MAX {
                 let message = format!("{name} has more than {TEXT_BYTES_MAX} bytes");
@@ -89,26 +110,54 @@ impl Library {
                 continue;
             }
             let source = sources.add(*name, *text);
-            files.push(syntax::parse(text, source, &mut list));
+            first.get_or_insert(source);
+            added.push(syntax::parse(text, source, &mut list));
         }
-        let mut protocols = self.protocols.clone();
-        let mut stacks = self.stacks.clone();
+        let mut files = self.files.clone();
+        let files_before = files.len();
+        files.iter_mut().for_each(|file| replace(file, &added));
+        files.append(&mut added);
+        let (mut protocols, mut stacks) = (Vec::new(), Vec::new());
         check::check(&files, &mut protocols, &mut stacks, &mut list);
+        let list = worth_saying(list, first.unwrap_or(0));
         let has_errors = list.iter().any(Diagnostic::is_error);
-        if has_errors && list.len() > DIAGNOSTICS_MAX {
-            // Warnings must not push out the reason why nothing runs.
-            list.retain(Diagnostic::is_error);
-        }
-        list.truncate(DIAGNOSTICS_MAX);
-        // As a reader goes through the text.
-        list.sort_by_key(|diagnostic| diagnostic.spans.first().map(|(span, _)| (span.source, span.start)));
         let diagnostics = Diagnostics { sources: sources.clone(), list };
         if has_errors {
             return Err(diagnostics);
         }
-        *self = Library { protocols, stacks, sources };
+        *self = Library { protocols, stacks, sources, files, files_before };
         Ok(diagnostics)
     }
+}
+
+/// Takes out of a file what the files that are added declare anew.
+fn replace(file: &mut ast::File, added: &[ast::File]) {
+    let again =
+        |name: &str, declared: fn(&ast::File, &str) -> bool| added.iter().any(|file| declared(file, name));
+    file.protocols.retain(|tree| {
+        !again(&tree.name.text, |file, name| file.protocols.iter().any(|tree| tree.name.text == name))
+    });
+    file.stacks.retain(|tree| {
+        !again(&tree.name.text, |file, name| file.stacks.iter().any(|tree| tree.name.text == name))
+    });
+}
+
+/// What is about the texts from `first` on; about others only where those make them wrong and are not wrong
+/// themselves. No more than anybody reads, as a reader goes through the text.
+fn worth_saying(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnostic> {
+    let is_own =
+        |one: &Diagnostic| one.spans.is_empty() || one.spans.iter().any(|(span, _)| span.source >= first);
+    let has_errors = list.iter().any(Diagnostic::is_error);
+    if !has_errors || list.iter().any(|one| one.is_error() && is_own(one)) {
+        list.retain(is_own);
+    }
+    if has_errors && list.len() > DIAGNOSTICS_MAX {
+        // Warnings must not push out the reason why nothing runs.
+        list.retain(Diagnostic::is_error);
+    }
+    list.truncate(DIAGNOSTICS_MAX);
+    list.sort_by_key(|diagnostic| diagnostic.spans.first().map(|(span, _)| (span.source, span.start)));
+    list
 }
 
 /// A library of these texts (name and text) alone, and the warnings about them.

@@ -217,6 +217,22 @@ fn a_stack_that_extends_another_puts_its_edges_first_and_replaces_starts() {
 }
 
 #[test]
+fn a_protocol_of_a_known_name_replaces_it_in_every_stack() {
+    let mut library = Library::builtin();
+    let count = library.protocols().count();
+    let arp = "protocol arp { header { mine: u8 } }";
+    for (text, field) in [(arp, "mine"), (&arp.replace("mine", "again"), "again")] {
+        let warnings = library.extend_with("arp.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+        assert!(warnings.list.is_empty(), "{warnings}");
+        assert_eq!(library.protocols().count(), count);
+        assert!(library.latest_protocols().eq(["arp"]));
+        let stack = library.stack("internet").expect("it is still there");
+        let layer = stack.layers.iter().find(|layer| layer.protocol.name == "arp").expect("arp");
+        assert_eq!(layer.protocol.fields[0].path, field);
+    }
+}
+
+#[test]
 fn what_is_refused_leaves_the_library_as_it_was() {
     let mut library = Library::builtin();
     let count = library.protocols().count();

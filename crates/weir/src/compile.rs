@@ -1,6 +1,7 @@
 //! From questions to a program: filters checked, one graph lowered, passes run, code made.
 
 use crate::connection::{self, Connection, Places};
+use crate::words;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,6 +84,8 @@ pub struct Compiled {
     pub report: weir_ir::passes::Report,
     /// The stack.
     pub stack: Stack,
+    /// How it was compiled.
+    pub options: Options,
     /// Warnings about the filters.
     pub warnings: Diagnostics,
     /// How long each step took.
@@ -125,17 +128,15 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Adds protocols and stacks from the text of a `.weir` file; the last stack in it is used from now on.
+    /// Adds protocols and stacks from the text of a `.weir` file, in place of those of the same names; the
+    /// last stack in it is used from now on.
     ///
     /// # Errors
     /// Everything that is wrong with the text.
     pub fn add(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
-        let before = self.library.stacks().len();
         let warnings = self.library.extend_with(file_name, text)?;
-        if self.library.stacks().len() > before
-            && let Some(stack) = self.library.stacks().last()
-        {
-            self.stack = stack.name.clone();
+        if let Some(stack) = self.library.latest_stacks().last() {
+            self.stack = stack.to_string();
         }
         Ok(warnings)
     }
@@ -187,9 +188,8 @@ impl Compiler {
             return Err(Diagnostics { sources: Sources::new(), list });
         }
         for ask in asks {
-            let filter = check_filter(&ask.filter, &catalog, options.bpf)?;
-            let sources = sources_of(&ask.filter);
-            warnings.sources = sources;
+            let filter = check_filter(&ask.filter, &catalog, self.stack(), options.bpf)?;
+            warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
             let need = complete_need(ask.need, ask.want, &filter, &catalog);
             refuse_late_streams(ask, &filter, &catalog)?;
@@ -240,6 +240,7 @@ impl Compiler {
             lowered,
             report,
             stack: stack.clone(),
+            options: options.clone(),
             warnings,
             timing,
             engine,
@@ -292,9 +293,11 @@ fn sources_of(text: &str) -> Sources {
     sources
 }
 
-fn check_filter(text: &str, catalog: &StackCatalog, bpf: bool) -> Result<Filter, Diagnostics> {
+fn check_filter(text: &str, catalog: &StackCatalog, stack: &Stack, bpf: bool) -> Result<Filter, Diagnostics> {
     let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
-    filter.map_err(|list| Diagnostics { sources: sources_of(text), list })
+    let mut filter = filter.map_err(|list| Diagnostics { sources: sources_of(text), list })?;
+    filter.warnings.extend(words::unknown(&filter, catalog, stack));
+    Ok(filter)
 }
 
 /// What predicates on connections and sessions need beyond what is wanted.

@@ -208,7 +208,7 @@ impl Connection {
 }
 
 /// The layer's name as Zeek writes protocols: it has one for both of ICMP's.
-fn proto_name(table: &str) -> Cow<'static, str> {
+pub(crate) fn proto_name(table: &str) -> Cow<'static, str> {
     match table {
         "tcp" => "tcp".into(),
         "udp" => "udp".into(),
@@ -250,6 +250,10 @@ mod endpoint {
     pub const CLOSED: u64 = 5;
     pub const RESET: u64 = 6;
 }
+
+/// What `conn_state` can be.
+pub(crate) const CONN_STATES: &[&str] =
+    &["S0", "S1", "SF", "REJ", "S2", "S3", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
 
 /// Zeek's `conn_state`.
 fn conn_state(
@@ -310,5 +314,28 @@ fn conn_state(
         (SYN_SENT, INACTIVE) => "S0",
         (ESTABLISHED, ESTABLISHED) => "S1",
         _ => "OTH",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn states_are_those_that_filters_are_told_of() {
+        let numbers = || endpoint::INACTIVE..=endpoint::RESET;
+        let mut met = BTreeSet::new();
+        for (orig, resp) in numbers().flat_map(|orig| numbers().map(move |resp| (orig, resp))) {
+            for history in ["SR", "ShAR", "DdR"] {
+                met.insert(conn_state("tcp", [orig, resp], [1, 1], [0, 0], history));
+                met.insert(conn_state("tcp", [orig, resp], [1, 1], [1, 1], history));
+            }
+        }
+        for packets in [[1, 1], [1, 0], [0, 1], [0, 0]] {
+            met.insert(conn_state("udp", [0, 0], packets, [0, 0], ""));
+        }
+        met.insert(conn_state("icmp", [0, 0], [1, 1], [0, 0], ""));
+        assert_eq!(met, CONN_STATES.iter().copied().collect());
     }
 }

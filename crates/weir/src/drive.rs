@@ -29,6 +29,8 @@ pub struct Outcome {
     pub errors: Vec<SourceError>,
     /// Bytes of the flow tables at the end.
     pub table_bytes: u64,
+    /// Why one worker ran where several were asked for.
+    pub one_worker: Option<String>,
 }
 
 impl Outcome {
@@ -69,13 +71,15 @@ pub fn run<E>(
         matched: vec![0; shapes.len()],
     };
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&presenter), each);
-    let dispatcher = if workers > 1 { Dispatcher::new(compiler).ok() } else { None };
+    let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, compiled)).transpose();
+    let one_worker = dispatcher.as_ref().err().cloned();
     let mut outcome = match dispatcher {
-        Some(dispatcher) => {
+        Ok(Some(dispatcher)) => {
             run_many(compiled, source, dispatcher, workers, &collector, &mut merger, progress)?
         }
-        None => run_one(compiled, source, collector(), &mut merger, progress)?,
+        _ => run_one(compiled, source, collector(), &mut merger, progress)?,
     };
+    outcome.one_worker = one_worker;
     merger.finish(&mut outcome)?;
     debug_assert_eq!(outcome.counters.adds_up(0), Ok(()));
     Ok(outcome)

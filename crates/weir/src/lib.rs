@@ -20,6 +20,7 @@ mod merge;
 mod spread;
 mod stats;
 mod tls;
+mod words;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use tls::COLUMNS as TLS_COLUMNS;

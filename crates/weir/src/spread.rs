@@ -13,7 +13,6 @@ use weir_engine::plan::{Plan, Want};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::Continuation;
-use weir_lang::diag::Diagnostics;
 use weir_packet::{Burst, PacketMeta, Source};
 
 /// Bursts handed over at once, so that threads wake each other rarely.
@@ -34,11 +33,10 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(compiler: &Compiler) -> Result<Self, Diagnostics> {
-        let need = Need { dispatch: true, ..Need::default() };
-        let ask = Ask { filter: String::new(), need, want: Want::Packets };
-        let compiled = compiler.compile(&[ask], &Options::default())?;
-        Ok(Self { plan: compiled.plan, k: Continuation::default(), clock: Clock::default(), number: 0 })
+    /// For the workers that run `compiled`, which `compiler` made; else why one has to do.
+    pub(crate) fn new(compiler: &Compiler, compiled: &Compiled) -> Result<Self, String> {
+        let plan = compile(compiler, compiled)?.plan;
+        Ok(Self { plan, k: Continuation::default(), clock: Clock::default(), number: 0 })
     }
 
     /// Fills every worker's share of a batch; whether more follows.
@@ -78,6 +76,21 @@ impl Dispatcher {
         let mixed = (self.k.outs[0] ^ self.k.outs[0] >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (((mixed >> 32) * workers as u64) >> 32) as usize
     }
+}
+
+/// The program that yields packets' keys, made in the way in which that of the workers was.
+fn compile(compiler: &Compiler, compiled: &Compiled) -> Result<Compiled, String> {
+    if compiled.stack.dispatch.is_empty() {
+        let stack = &compiled.stack.name;
+        return Err(format!("the stack `{stack}` has no `dispatch` clause that keeps connections together"));
+    }
+    let need = Need { dispatch: true, ..Need::default() };
+    let ask = Ask { filter: String::new(), need, want: Want::Packets };
+    let options = Options { timed: false, bpf: false, ..compiled.options.clone() };
+    compiler.compile(&[ask], &options).map_err(|wrong| {
+        let messages: Vec<&str> = wrong.list.iter().map(|one| one.message.as_str()).collect();
+        format!("there is no program to spread packets: {}", messages.join("; "))
+    })
 }
 
 /// Runs `compiled` with several workers; their yields go to `merger`.
@@ -159,4 +172,32 @@ fn work(
         }
     }
     worker
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::Engine;
+
+    #[test]
+    fn packets_are_spread_by_the_engine_that_was_asked_for() {
+        let compiler = Compiler::default();
+        let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+        for (engine, is_native) in [(Engine::Native, true), (Engine::Interpreter, false)] {
+            let options = Options { engine, ..Options::default() };
+            let asked = compiler.compile(std::slice::from_ref(&ask), &options).expect("it is right");
+            let spreads = compile(&compiler, &asked).expect("the stack has keys");
+            assert_eq!(spreads.native.is_some(), is_native, "{engine:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_said_why_one_worker_has_to_do() {
+        let mut compiler = Compiler::default();
+        compiler.add("bare.weir", "stack bare { start ETHERNET: eth }").expect("it is right");
+        let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Packets };
+        let asked = compiler.compile(&[ask], &Options::default()).expect("it is right");
+        let why = Dispatcher::new(&compiler, &asked).err().expect("no keys");
+        assert!(why.contains("`bare`") && why.contains("`dispatch`"), "{why}");
+    }
 }

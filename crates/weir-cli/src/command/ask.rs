@@ -74,7 +74,7 @@ impl Question {
             &self.compiled,
             &mut reader,
             &vec![shape; self.compiled.filters.len()],
-            self.args.input.workers.clamp(1, WORKERS_MAX),
+            self.args.input.workers.min(WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
         )?;
@@ -83,6 +83,9 @@ impl Question {
         for error in &outcome.errors {
             say!("weir: {error}");
             status = ExitCode::from(2);
+        }
+        if let Some(why) = &outcome.one_worker {
+            say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
         }
         self.warn_of_links(&reader);
         let (blocks_skipped, interfaces_beyond) = (reader.blocks_skipped(), reader.interfaces_beyond());

@@ -14,7 +14,7 @@ pub fn run(args: &Docs) -> Result<ExitCode, Failure> {
     for name in &args.names {
         if name.ends_with(".weir") {
             let compiler = input::compiler(std::slice::from_ref(name))?;
-            pages.extend(pages_of(compiler.library(), known.library()));
+            pages.extend(pages_of(compiler.library()));
             continue;
         }
         let library = known.library();
@@ -31,9 +31,9 @@ pub fn run(args: &Docs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The pages of what a file adds to what is known.
-fn pages_of(library: &Library, known: &Library) -> Vec<String> {
-    let protocols = library.protocols().filter(|protocol| known.protocol(&protocol.name).is_none());
-    let stacks = library.stacks().iter().filter(|stack| known.stack(&stack.name).is_none());
+/// The pages of what the file added last declares.
+fn pages_of(library: &Library) -> Vec<String> {
+    let protocols = library.latest_protocols().filter_map(|name| library.protocol(name));
+    let stacks = library.latest_stacks().filter_map(|name| library.stack(name));
     protocols.map(reference::protocol).chain(stacks.map(reference::stack)).collect()
 }

@@ -32,11 +32,11 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         let shape = Shape { frames: true, ..Shape::default() };
         let ran = question.run(shape, &mut |item| {
             if let Item::Packet { meta, frame, .. } = item {
-                writer.write(&meta, &frame).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+                writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))?;
             }
             Ok(())
         })?;
-        writer.finish().map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+        writer.finish().map_err(|e| Failure::writing(path.display(), &e))?;
         say!("{} packets written to {}", ran.outcome.matched[0], path.display());
         return Ok(ran.status);
     }

@@ -8,11 +8,15 @@ use weir::packet::{Column, Sink, Timestamp, Value, ValueType};
 use weir::{Shape, Stats, Talk, Volume, stats_asks};
 
 const COLUMNS: &[Column] = &[
-    Column::new("section", ValueType::Text, "what the row counts"),
+    Column::new(
+        "section",
+        ValueType::Text,
+        "what the row counts; `stopped`: packets not followed to their end",
+    ),
     Column::new("name", ValueType::Text, "of what"),
     Column::new("packets", ValueType::Unsigned, "packets"),
     Column::new("bytes", ValueType::Unsigned, "bytes on the wire; a talker's are those of IP"),
-    Column::new("share", ValueType::Fraction, "share of all bytes, 0 to 1; a drop reason's of all packets"),
+    Column::new("share", ValueType::Fraction, "share of all bytes, 0 to 1; of `stopped` of all packets"),
     Column::new("value", ValueType::Fraction, "the number itself, in the unit that ends its name"),
     Column::new("ts", ValueType::Time, "when it was, or began"),
     Column::new("sent_bytes", ValueType::Unsigned, "of a talker's bytes, those that it sent"),
@@ -55,9 +59,11 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
         table.talker("(hosts beyond the bound)", stats.hosts_beyond)?;
     }
     let counters = &ran.outcome.counters;
+    // Wanted or not: nobody wants the less of a packet because it could not be followed to its end. Of
+    // these `--stats` counts as dropped those that were not wanted.
     for (reason, packets) in counters.met.iter() {
         let share = Some(packets as f64 / counters.packet.packets as f64);
-        table.row("drop", reason.label(), &Row { packets: Some(packets), share, ..Row::default() })?;
+        table.row("stopped", reason.label(), &Row { packets: Some(packets), share, ..Row::default() })?;
     }
     let reader = [
         ("blocks_skipped", ran.blocks_skipped),

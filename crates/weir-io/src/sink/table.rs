@@ -230,7 +230,8 @@ fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
         Value::Unsigned(v) => push_number(line, *v),
         Value::Fraction(v) => push_fraction(line, *v),
         Value::Time(v) => push_date(line, *v),
-        Value::Interval(ns) => push_seconds(line, *ns),
+        // People read microseconds; the other formats keep what there is.
+        Value::Interval(ns) => push_seconds(line, ns / 1_000 * 1_000),
         Value::Address(v) => push_address(line, *v),
         Value::Mac(v) => push_mac(line, *v),
         Value::Text(v) => push_shown(line, v),

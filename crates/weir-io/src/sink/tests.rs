@@ -72,8 +72,8 @@ fn json_lines_are_zeeks() {
     let absent = vec![Value::Absent; columns.len()];
     let got = written(Format::Json, Options::default(), &columns, &[row, absent]);
     let expected = concat!(
-        r#"{"ts":1795226401.123456,"orig_h":"10.0.0.1","resp_h":"fe80::1","resp_p":443,"#,
-        r#""share":0.333333,"duration":1.002003,"local":true,"mac":"00:01:02:fd:fe:ff","host":"x\u001b[31m\u009bé","#,
+        r#"{"ts":1795226401.123456789,"orig_h":"10.0.0.1","resp_h":"fe80::1","resp_p":443,"#,
+        r#""share":0.333333,"duration":1.002003004,"local":true,"mac":"00:01:02:fd:fe:ff","host":"x\u001b[31m\u009bé","#,
         r#""raw":"00ab","names":["a,b","c\""],"sizes":[1,20]}"#,
         "\n{}\n"
     );
@@ -96,7 +96,7 @@ fn csv_quotes_what_needs_it() {
     let got = written(Format::Csv, Options::default(), &columns, &[row]);
     let expected = concat!(
         "ts,orig_h,resp_h,resp_p,share,duration,local,mac,host,none,raw,names,sizes\n",
-        "1795226401.123456,10.0.0.1,fe80::1,443,0.333333,1.002003,true,00:01:02:fd:fe:ff,",
+        "1795226401.123456789,10.0.0.1,fe80::1,443,0.333333,1.002003004,true,00:01:02:fd:fe:ff,",
         "x\u{1b}[31m\u{9b}é,,00ab,\"a,b,c\"\"\",\"1,20\"\n",
     );
     assert_eq!(got, expected);

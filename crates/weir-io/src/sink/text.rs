@@ -16,18 +16,23 @@ pub(super) fn push_fraction(line: &mut Vec<u8>, number: f64) {
     let _ = write!(line, "{number:.6}");
 }
 
-/// Seconds with six decimals, rounded towards zero, as Zeek writes times.
+/// Seconds with six decimals, as Zeek writes times; with nine where there are nanoseconds, as tshark does.
+/// Both are one JSON number, and nothing of what the capture tells is lost.
 pub(super) fn push_time(line: &mut Vec<u8>, time: Timestamp) {
-    if time.0 <= -1_000 {
+    if time.0 < 0 {
         line.push(b'-');
     }
     push_seconds(line, time.0.unsigned_abs());
 }
 
-/// Nanoseconds as seconds with six decimals, rounded down.
+/// Nanoseconds as seconds with six decimals, or nine where they are needed.
 pub(super) fn push_seconds(line: &mut Vec<u8>, ns: u64) {
     push_number(line, ns / 1_000_000_000);
     push_micros(line, ns % 1_000_000_000 / 1_000);
+    let nanos = ns % 1_000;
+    if nanos > 0 {
+        line.extend([nanos / 100, nanos / 10 % 10, nanos % 10].map(|digit| b'0' + digit as u8));
+    }
 }
 
 /// A point and six digits.
@@ -111,13 +116,15 @@ mod tests {
     }
 
     #[test]
-    fn times_are_seconds_with_six_decimals() {
+    fn times_are_seconds_with_as_many_decimals_as_they_have() {
         for (ns, text) in [
             (0, "0.000000"),
-            (1_600_000_000_123_456_789, "1600000000.123456"),
+            (1_600_000_000_123_456_000, "1600000000.123456"),
+            (1_600_000_000_123_456_789, "1600000000.123456789"),
+            (1_600_000_000_000_000_020, "1600000000.000000020"),
             (-500_000_000, "-0.500000"),
-            (-999, "0.000000"),
-            (i64::MIN, "-9223372036.854775"),
+            (-999, "-0.000000999"),
+            (i64::MIN, "-9223372036.854775808"),
         ] {
             assert_eq!(pushed(push_time, Timestamp(ns)), text);
         }

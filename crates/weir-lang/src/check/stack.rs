@@ -28,14 +28,12 @@ pub(super) fn check(
     if let Some(known) = stacks.iter().find(|stack| stack.name == tree.name.text) {
         let diagnostic =
             Diagnostic::error(codes::DUPLICATE, format!("there is a stack `{}` already", known.name));
-        let help = format!("give it another name: `stack my_{0} extends {0} {{ … }}`", known.name);
-        diagnostics.push(diagnostic.at(tree.name.span).help(help));
+        diagnostics.push(diagnostic.at(tree.name.span).help("give it another name"));
         return None;
     }
-    // Conditions of edges are about fields; where those are wrong there is nothing more to say.
-    let conditions = !diagnostics.iter().any(Diagnostic::is_error);
+    let wrong = wrong_protocols(tree, protocols, open, diagnostics);
     let mut stack = match &tree.extends {
-        Some(base) => extended(base, stacks, refused, open, diagnostics)?,
+        Some(base) => extended(tree, base, stacks, refused, open, diagnostics)?,
         None => Stack {
             name: String::new(),
             doc: String::new(),
@@ -58,7 +56,7 @@ pub(super) fn check(
         scopes: HashMap::new(),
         unknown: HashSet::new(),
         said: HashSet::new(),
-        conditions,
+        wrong,
         stack,
         diagnostics,
     };
@@ -75,8 +73,30 @@ pub(super) fn check(
     Some(stack)
 }
 
+/// The protocols in whose text mistakes were found, by where their names stand: of each mistake the protocol
+/// or stack whose name comes last before it.
+fn wrong_protocols(
+    tree: &ast::Stack,
+    protocols: &[CheckedProtocol],
+    open: &[&ast::Stack],
+    diagnostics: &[Diagnostic],
+) -> HashSet<Span> {
+    let stacks = open.iter().map(|open| open.name.span).chain([tree.name.span]);
+    let mut names: Vec<Span> = protocols.iter().map(|one| one.protocol.span).chain(stacks).collect();
+    let place = |span: &Span| (span.source, span.start);
+    names.sort_by_key(place);
+    let mistakes = diagnostics.iter().filter(|one| one.is_error()).filter_map(|one| one.spans.first());
+    mistakes
+        .filter_map(|(span, _)| {
+            let before = names.partition_point(|name| place(name) <= place(span)).checked_sub(1)?;
+            Some(names[before]).filter(|name| name.source == span.source)
+        })
+        .collect()
+}
+
 /// A copy of the stack that is added to.
 fn extended(
+    tree: &ast::Stack,
     base: &ast::Name,
     stacks: &[Stack],
     refused: &[String],
@@ -89,7 +109,10 @@ fn extended(
     if refused.contains(&base.text) {
         return None;
     }
-    let diagnostic = if open.iter().any(|tree| tree.name.text == base.text) {
+    let diagnostic = if tree.name.text == base.text {
+        let help = format!("give it another name: `stack my_{0} extends {0} {{ … }}`", base.text);
+        Diagnostic::error(codes::CYCLE, format!("`{}` extends itself", base.text)).at(base.span).help(help)
+    } else if open.iter().any(|tree| tree.name.text == base.text) {
         Diagnostic::error(
             codes::CYCLE,
             format!("`{}` is never complete: stacks extend each other in a circle", base.text),
@@ -114,7 +137,8 @@ struct Checker<'a> {
     unknown: HashSet<String>,
     /// Mistakes of conditions that were said: an edge from several layers is checked for each.
     said: HashSet<(&'static str, Span)>,
-    conditions: bool,
+    /// Where its protocol stands: mistakes were found in it.
+    wrong: HashSet<Span>,
     stack: Stack,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -241,10 +265,11 @@ impl Checker<'_> {
 
     /// The condition in terms of `from`.
     fn condition(&mut self, from: LayerId, expr: &ast::Expr) -> Expr {
-        if !self.conditions {
+        let protocol = &self.stack.layers[usize::from(from.0)].protocol;
+        // Conditions are about fields; where those are wrong there is nothing more to say.
+        if self.wrong.contains(&protocol.span) {
             return Expr::Number(1);
         }
-        let protocol = &self.stack.layers[usize::from(from.0)].protocol;
         let scope = self.scopes.entry(from).or_insert_with(|| Scope::of(protocol));
         let mut found = Vec::new();
         let condition =

@@ -4,6 +4,8 @@
 //! * `engines`: native ≡ interpreter, optimised ≡ unoptimised.
 //! * `libpcap`: ours ≡ libpcap's, on what both can be asked.
 //! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
+//! * `probing`: a protocol is recognised however its first bytes are cut.
+//! * `unions`: `A or B` is what `A` is and what `B` is; `not A` the rest.
 //! * `workers`: the same items in the same order, whatever the number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
 //! * `clock`: wrong times of packets.
@@ -23,7 +25,9 @@ mod frames;
 mod hostile;
 mod layers;
 mod libpcap;
+mod probing;
 mod shipped;
 mod streams;
 mod traffic;
+mod unions;
 mod workers;

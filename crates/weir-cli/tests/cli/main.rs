@@ -1,5 +1,8 @@
 //! The command as people use it: arguments, output, exit status.
 
+mod check;
+mod files;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -225,6 +228,16 @@ fn stats_are_numbers_that_agree() {
         let bytes = |name: &str| talker[name].as_u64().expect("bytes");
         assert_eq!(bytes("bytes"), bytes("sent_bytes") + bytes("received_bytes"));
     }
+    // Fragments that wait are given to whoever wants them: they are stopped, and not dropped.
+    let fragments = stat(&rows, "stopped", "fragment_waiting")["packets"].as_u64();
+    let dropped = |filter: &str| {
+        let file = example();
+        let said =
+            text(&weir(&["packets", "-r", file.to_str().unwrap(), "--count", "--stats", filter]).stderr);
+        let line = said.lines().find_map(|line| line.strip_prefix("fragment_waiting"));
+        line.map(|number| number.trim().parse::<u64>().expect("a number"))
+    };
+    assert_eq!((dropped(""), dropped("tcp")), (None, fragments));
     assert_eq!(stat(&rows, "reader", "faults")["value"].as_f64(), Some(0.0));
 }
 
@@ -257,87 +270,6 @@ fn stats_are_of_what_the_filter_lets_through() {
 }
 
 #[test]
-fn the_protocols_that_are_shipped_check() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols");
-    for entry in std::fs::read_dir(folder).expect("the protocols") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|e| e == "weir") {
-            answer(&["check", path.to_str().unwrap()], 0);
-        }
-    }
-}
-
-#[test]
-fn a_protocol_of_ones_own_is_a_file() {
-    let path = scratch("mine.weir");
-    let source = "//! A made-up protocol\n\
-        protocol hello { header { kind: u8 \"kind of message\"  size: u8 \"bytes of text\"  text: bytes[size] \"text\" } payload = rest }\n\
-        stack mine extends internet { udp -> hello when dst_port == 53 or src_port == 53 }\n";
-    std::fs::write(&path, source).expect("a temporary file");
-    let file = example();
-    let stack = path.to_str().unwrap();
-    let out =
-        answer(&["packets", "-r", file.to_str().unwrap(), "--count", "--stack", stack, "hello.kind >= 0"], 0);
-    assert_eq!(out.trim().parse(), Ok(count("udp.port == 53")));
-    assert!(answer(&["fields", "hello", "--stack", stack], 0).contains("kind of message"));
-}
-
-#[test]
-fn a_wrong_protocol_shows_every_mistake_at_once() {
-    let path = scratch("wrong.weir");
-    std::fs::write(&path, "protocol p { header { a: u4 b: u12 c: bytes[lenght] } payload = rest[.. q] }\n")
-        .expect("a file");
-    let output = weir(&["check", path.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
-    let message = text(&output.stderr);
-    assert!(message.contains("lenght") && message.contains("`q`"), "{message}");
-}
-
-#[test]
-fn a_check_is_of_the_file_that_was_named() {
-    let folder = scratch("shipped");
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let path = folder.join("udp.weir");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols/udp.weir");
-    let text_of = std::fs::read_to_string(shipped).expect("a protocol that is shipped");
-    let check = |text_of: &str| {
-        std::fs::write(&path, text_of).expect("a temporary file");
-        let output = weir(&["check", path.to_str().unwrap()]);
-        (output.status.code(), text(&output.stderr))
-    };
-    assert_eq!(check(&text_of), (Some(0), String::new()));
-    // A field that others use is gone, and something is wrong besides: the latter is said.
-    let wrong = text_of.replace("dst_port", "to_port");
-    let (status, said) = check(&format!("{wrong}\nprotocol p {{ header {{ a: uint16 }} payload = rest }}"));
-    assert_eq!(status, Some(2));
-    assert!(said.contains("uint16"), "{said}");
-    assert!(said.lines().filter(|l| l.contains("--> ")).all(|l| l.contains("udp.weir")), "{said}");
-    // What it breaks elsewhere is said where it is right itself.
-    let (status, said) = check(&text_of.replace("protocol udp", "protocol udq"));
-    assert_eq!(status, Some(2));
-    assert!(said.contains("internet.weir"), "{said}");
-}
-
-#[test]
-fn what_is_read_is_not_written_over() {
-    let path = scratch("precious.pcap");
-    std::fs::copy(example(), &path).expect("a temporary file");
-    let stack = scratch("precious.weir");
-    std::fs::write(&stack, "//! Nothing\nstack mine extends internet { }\n").expect("a temporary file");
-    let (name, stack) = (path.to_str().unwrap(), stack.to_str().unwrap());
-    for args in [
-        ["flows", "-r", name, "-o", name, "--stack", stack],
-        ["packets", "-r", name, "-w", name, "--stack", stack],
-        ["stats", "-r", name, "-o", stack, "--stack", stack],
-    ] {
-        let output = weir(&args);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("is read: write to another file"), "{}", text(&output.stderr));
-    }
-    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
-}
-
-#[test]
 fn nobody_need_listen_to_standard_error() {
     let file = example();
     let file = file.to_str().unwrap();
@@ -352,6 +284,21 @@ fn nobody_need_listen_to_standard_error() {
         let mut child = command.spawn().expect("the binary was built for this test");
         drop(child.stderr.take());
         assert_eq!(child.wait().expect("it ends").code(), Some(status), "{args:?}");
+    }
+}
+
+#[test]
+fn numbers_that_mean_nothing_are_refused() {
+    let file = example();
+    for (option, wrong, said) in [
+        ("--idle-timeout", "-1", "--idle-timeout -1: give seconds, 0 for never"),
+        ("--idle-timeout", "nan", "--idle-timeout NaN: give seconds, 0 for never"),
+        ("-j", "0", "0 is not in 1.."),
+        ("--flows-max", "0", "0 is not in 1.."),
+    ] {
+        let output = weir(&["flows", "-r", file.to_str().unwrap(), option, wrong]);
+        assert_eq!(output.status.code(), Some(2), "{option} {wrong}");
+        assert!(text(&output.stderr).contains(said), "{option} {wrong}: {}", text(&output.stderr));
     }
 }
 
@@ -429,4 +376,16 @@ fn every_stack_that_is_listed_can_be_asked() {
         let fields = answer(&["fields", "tcp.dst", "--stack", name, "--format", "csv"], 0);
         assert!(fields.contains("tcp.dst_port"), "{name}");
     }
+}
+
+#[test]
+fn a_packet_of_standard_input_is_explained_too() {
+    let file = example();
+    let args = |name: &str| ["explain".into(), "tcp".into(), "--packet".into(), format!("{name}:17")];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let stdin = std::fs::File::open(&file).expect("the shipped capture");
+    let output = command.args(args("-")).stdin(stdin).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let named = args(file.to_str().unwrap());
+    assert_eq!(text(&output.stdout), answer(&named.each_ref().map(String::as_str), 0));
 }

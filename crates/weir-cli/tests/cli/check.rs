@@ -1,0 +1,123 @@
+//! `weir check`, and `--stack` with a file: what is said of `.weir` texts.
+
+use crate::{answer, count, example, scratch, text, weir};
+use std::path::Path;
+
+#[test]
+fn the_protocols_that_are_shipped_check() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols");
+    for entry in std::fs::read_dir(folder).expect("the protocols") {
+        let path = entry.expect("an entry").path();
+        answer(&["check", path.to_str().unwrap()], 0);
+    }
+}
+
+#[test]
+fn a_protocol_of_ones_own_is_a_file() {
+    let path = scratch("mine.weir");
+    let source = "//! A made-up protocol\n\
+        protocol hello { header { kind: u8 \"kind of message\"  size: u8 \"bytes of text\"  text: bytes[size] \"text\" } payload = rest }\n\
+        stack mine extends internet { udp -> hello when dst_port == 53 or src_port == 53 }\n";
+    std::fs::write(&path, source).expect("a temporary file");
+    let file = example();
+    let stack = path.to_str().unwrap();
+    let out =
+        answer(&["packets", "-r", file.to_str().unwrap(), "--count", "--stack", stack, "hello.kind >= 0"], 0);
+    assert_eq!(out.trim().parse(), Ok(count("udp.port == 53")));
+    assert!(answer(&["fields", "hello", "--stack", stack], 0).contains("kind of message"));
+}
+
+#[test]
+fn a_wrong_protocol_shows_every_mistake_at_once() {
+    let path = scratch("wrong.weir");
+    std::fs::write(&path, "protocol p { header { a: u4 b: u12 c: bytes[lenght] } payload = rest[.. q] }\n")
+        .expect("a file");
+    let output = weir(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(message.contains("lenght") && message.contains("`q`"), "{message}");
+}
+
+#[test]
+fn a_changed_copy_of_what_is_shipped_replaces_it() {
+    let path = scratch("changed.weir");
+    let shipped = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols");
+        std::fs::read_to_string(folder.join(name)).expect("a protocol that is shipped")
+    };
+    let file = example();
+    let file = file.to_str().unwrap();
+    // What `check` says of a text is what a question with it is told.
+    let tried = |text_of: &str| {
+        std::fs::write(&path, text_of).expect("a temporary file");
+        let name = path.to_str().unwrap();
+        let check = weir(&["check", name]);
+        let asked = weir(&["packets", "-r", file, "--stack", name, "--count", "udp"]);
+        assert_eq!((check.status.code(), &check.stderr), (asked.status.code(), &asked.stderr));
+        (check.status.code(), text(&asked.stdout), text(&check.stderr))
+    };
+    let all = format!("{}\n", count("udp"));
+    let udp = shipped("udp.weir");
+    assert_eq!(tried(&udp), (Some(0), all.clone(), String::new()));
+    assert_eq!(tried(&shipped("internet.weir")), (Some(0), all.clone(), String::new()));
+    // Its other fields are those that filters know then.
+    assert_eq!(tried(&udp.replace("srcport", "from_port")).1, all);
+    let name = path.to_str().unwrap();
+    assert!(answer(&["fields", "udp.from_port", "--stack", name], 0).contains("source port"));
+    assert!(answer(&["docs", name], 0).starts_with("# udp\n"));
+    // A stack of one's own of a shipped name is the one that is used.
+    std::fs::write(&path, "stack internet { start ETHERNET: eth }").expect("a temporary file");
+    answer(&["check", name], 0);
+    let refused = weir(&["packets", "-r", file, "--stack", name, "udp"]);
+    assert!(text(&refused.stderr).contains("there is no field `udp`"), "{refused:?}");
+}
+
+#[test]
+fn what_a_text_breaks_elsewhere_is_said_where_it_is_right_itself() {
+    let path = scratch("breaks.weir");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols/eth.weir");
+    let wrong = std::fs::read_to_string(shipped).expect("it is shipped").replace("ethertype", "kind");
+    let check = |text_of: &str| {
+        std::fs::write(&path, text_of).expect("a temporary file");
+        let output = weir(&["check", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    assert!(check(&wrong).contains("internet.weir"));
+    let said = check(&format!("{wrong}\nprotocol p {{ header {{ a: uint16 }} payload = rest }}"));
+    assert!(said.contains("uint16"), "{said}");
+    assert!(said.lines().filter(|l| l.contains("--> ")).all(|l| l.contains("breaks.weir")), "{said}");
+}
+
+#[test]
+fn a_missing_file_does_not_hide_the_others() {
+    let (good, wrong) = (scratch("check-good.weir"), scratch("check-wrong.weir"));
+    std::fs::write(&good, "//! Good\nprotocol p { header { a: u8 \"a\" } payload = rest }\n")
+        .expect("a file");
+    std::fs::write(&wrong, "protocol p { header { a: u9x } }\n").expect("a file");
+    let [good, wrong] = [&good, &wrong].map(|path| path.to_str().unwrap());
+    let output = weir(&["check", "no-such-file.weir", wrong, good]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("no-such-file.weir") && said.contains("u9x"), "{said}");
+    assert_eq!(text(&output.stdout), format!("{good}: no mistakes\n"));
+}
+
+#[test]
+fn without_keys_one_worker_runs_and_says_so() {
+    let path = scratch("bare.weir");
+    std::fs::write(&path, "//! Bare\nstack bare { start ETHERNET: eth }\n").expect("a temporary file");
+    let file = example();
+    let output = weir(&[
+        "packets",
+        "-r",
+        file.to_str().unwrap(),
+        "--stack",
+        path.to_str().unwrap(),
+        "--count",
+        "-j",
+        "3",
+    ]);
+    assert_eq!(text(&output.stdout).trim().parse(), Ok(count("")));
+    assert!(text(&output.stderr).contains("one worker runs, and not 3: the stack `bare`"), "{output:?}");
+}

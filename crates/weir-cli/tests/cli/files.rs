@@ -1,0 +1,78 @@
+//! What becomes of files that are read and written.
+
+use crate::{example, scratch, text, weir};
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+fn refused(output: &Output) {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("is read: write to another file"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let path = scratch("precious.pcap");
+    std::fs::copy(example(), &path).expect("a temporary file");
+    let stack = scratch("precious.weir");
+    std::fs::write(&stack, "//! Nothing\nstack mine extends internet { }\n").expect("a temporary file");
+    let (name, stack) = (path.to_str().unwrap(), stack.to_str().unwrap());
+    for args in [
+        ["flows", "-r", name, "-o", name, "--stack", stack],
+        ["packets", "-r", name, "-w", name, "--stack", stack],
+        ["stats", "-r", name, "-o", stack, "--stack", stack],
+    ] {
+        refused(&weir(&args));
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
+}
+
+#[test]
+fn nor_by_another_name() {
+    let [path, hard, soft] =
+        ["one.pcap", "hard.pcap", "soft.pcap"].map(|name| scratch(&format!("names-{name}")));
+    for old in [&path, &hard, &soft] {
+        let _ = std::fs::remove_file(old);
+    }
+    std::fs::copy(example(), &path).expect("a temporary file");
+    std::fs::hard_link(&path, &hard).expect("a link");
+    std::os::unix::fs::symlink(&path, &soft).expect("a link");
+    let name = path.to_str().unwrap();
+    for other in [&hard, &soft] {
+        let other = other.to_str().unwrap();
+        refused(&weir(&["flows", "-r", name, "-o", other]));
+        refused(&weir(&["packets", "-r", other, "-w", name]));
+        let mut piped = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let piped = piped.args(["flows", "-r", "-", "-o", other]);
+        refused(&piped.stdin(File::open(&path).unwrap()).output().expect("the binary was built"));
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
+    // What is no file can't be destroyed.
+    let output = weir(&["flows", "-r", "/dev/null", "-o", "/dev/null"]);
+    assert!(!text(&output.stderr).contains("is read"), "{output:?}");
+}
+
+#[test]
+fn who_reads_the_output_may_go_away() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    for args in [&["packets", "-r", file, "-w", "-"][..], &["packets", "-r", file], &["flows", "-r", file]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        child.stdout.take().unwrap().read_exact(&mut [0; 4]).expect("four bytes");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
+    }
+}
+
+#[test]
+fn frames_or_rows_but_not_both() {
+    let file = example();
+    let (frames, rows) = (scratch("both.pcap"), scratch("both.txt"));
+    let args = ["packets", "-r", file.to_str().unwrap(), "-w", frames.to_str().unwrap(), "-o"];
+    let output = weir(&[&args[..], &[rows.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("cannot be used with"), "{output:?}");
+    assert!(!frames.exists() && !rows.exists());
+}

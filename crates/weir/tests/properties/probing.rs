@@ -1,0 +1,71 @@
+//! Which protocol a connection speaks is told from its first bytes, however they are cut into segments.
+
+use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
+use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
+use weir::{Compiler, Counters, Options};
+use weir_ir::testing::Random;
+
+/// A segment of the client (0) or the server (1).
+fn segment(side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]) -> Packet {
+    let ports = [(40_000, 443), (443, 40_000)][side];
+    let segment = tcp(ports, numbers.0, numbers.1, flags, &[], payload);
+    Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+}
+
+/// A hello in one record, made as long as asked by an extension that means nothing (RFC 7685).
+fn hello(kind: u8, bytes: usize) -> Vec<u8> {
+    let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+    let rest: &[u8] = if kind == 1 { &[0, 2, 0x13, 1, 1, 0] } else { &[0x13, 1, 0] };
+    let fixed = [&[3, 3][..], &[7; 32], &[0], rest].concat();
+    let padding = [&[0, 21][..], &sized(&vec![0; bytes - 4 - fixed.len() - 2 - 4 - 5])].concat();
+    let body = [fixed, sized(&padding)].concat();
+    let message = [&[kind, 0][..], &sized(&body)].concat();
+    [&[22, 3, 1][..], &sized(&message)].concat()
+}
+
+/// Handshakes found, and the counters.
+fn found(mut packets: Vec<Packet>) -> (u64, Counters) {
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask("", ALL_SESSIONS)], &Options::default());
+    give_times(&mut Random::new(1), &mut packets);
+    let outcome = rows(&compiler, &compiled, &packets, 1).1;
+    (outcome.matched[0], outcome.counters)
+}
+
+#[test]
+fn a_hello_larger_than_what_is_kept_is_seen() {
+    let hello = hello(1, 6_068);
+    assert_eq!(hello.len(), 6_068);
+    let greeting = [
+        segment(0, SYN, (99, 0), &[]),
+        segment(1, SYN | ACK, (499, 100), &[]),
+        // Nothing is delivered by it, and nothing decided.
+        segment(0, ACK, (100, 500), &[]),
+    ];
+    let whole = [&greeting[..], &[segment(0, ACK | PSH, (100, 500), &hello)]].concat();
+    assert_eq!(found(whole).0, 1);
+    // Its first bytes do not tell; what comes with the rest does.
+    let (head, tail) = hello.split_at(3);
+    let parts = [segment(0, ACK | PSH, (100, 500), head), segment(0, ACK | PSH, (103, 500), tail)];
+    assert_eq!(found([&greeting[..], &parts].concat()).0, 1);
+}
+
+#[test]
+fn a_flight_of_the_server_in_one_piece_is_seen() {
+    let flight = [hello(2, 5_000), vec![20, 3, 3, 0, 1, 1]].concat();
+    let packets = vec![
+        segment(1, SYN | ACK, (499, 100), &[]),
+        segment(1, ACK, (500, 100), &[]),
+        segment(1, ACK | PSH, (500, 100), &flight),
+    ];
+    assert_eq!(found(packets).0, 1);
+}
+
+#[test]
+fn what_tells_nothing_within_the_bound_is_given_up() {
+    // Requests for a hello, which nobody sends.
+    let requests = [22, 3, 3, 0, 4, 0, 0, 0, 0].repeat(600);
+    let (handshakes, counters) =
+        found(vec![segment(0, SYN, (99, 0), &[]), segment(0, ACK, (100, 500), &requests)]);
+    assert_eq!((handshakes, counters.session.probes_cut), (0, 1));
+}

@@ -1,0 +1,122 @@
+//! `A or B` is given what `A` is given and what `B` is given, and `not A` the rest, wherever the parts are
+//! asked: of packets, of connections, of sessions.
+
+use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
+use std::collections::BTreeSet;
+use weir::{Ask, Compiler, Need, Options, Want};
+use weir_ir::testing::Random;
+
+/// Predicates that some of the shipped capture fulfils and some does not, by what they are asked of.
+const PARTS: [&[&str]; 3] = [
+    &["tcp.port == 443", "ip", "ipv6", "tcp.flags.syn == 1", "frame.len > 200", "udp", "ip.ttl == 64"],
+    &[
+        "conn.orig_bytes > 500",
+        "conn.orig_bytes < 600",
+        "conn.resp_bytes in { 1..3000 }",
+        "conn.duration > 0.004",
+        "conn.conn_state == \"SF\"",
+        "conn.resp_pkts > 8",
+    ],
+    &[
+        "tls",
+        "tls.sni contains \"a\"",
+        "tls.sni == \"www.example.com\"",
+        "tls.version == \"TLSv12\"",
+        "tls.established",
+        "tls.resumed",
+    ],
+];
+
+fn filter(random: &mut Random, depth: u32) -> String {
+    if depth == 0 || random.once_in(4) {
+        let parts = random.pick(&PARTS);
+        return random.pick(parts).to_string();
+    }
+    let left = filter(random, depth - 1);
+    match random.below(3) {
+        0 => format!("(({left}) and ({}))", filter(random, depth - 1)),
+        1 => format!("(({left}) or ({}))", filter(random, depth - 1)),
+        _ => format!("not ({left})"),
+    }
+}
+
+/// The end of the shipped capture, where there are some of all conversations: as many packets as tests have
+/// time for.
+fn packets() -> Vec<Packet> {
+    let mut packets = read_capture(FIRST_LIGHT);
+    packets.split_off(packets.len() - 900)
+}
+
+/// A question whose rows do not depend on what else is asked: the service is always looked for.
+fn whole(filter: &str, want: Want) -> Ask {
+    Ask { need: Need { service: want == Want::Connections, ..Need::default() }, ..ask(filter, want) }
+}
+
+/// The rows of every question, without order: what is asked decides when a row is known.
+fn sets(asks: &[Ask], packets: &[Packet]) -> Option<Vec<BTreeSet<String>>> {
+    let compiler = Compiler::default();
+    // Filters that can never hold are refused.
+    let compiled = compiler.compile(asks, &Options::default()).ok()?;
+    let (rows, outcome) = rows(&compiler, &compiled, packets, 1);
+    let mut sets = vec![BTreeSet::new(); asks.len()];
+    for row in rows {
+        let (question, row) = row.split_once(' ').unwrap();
+        sets[question.parse::<usize>().unwrap()].insert(row.to_string());
+    }
+    for (set, matched) in sets.iter().zip(outcome.matched) {
+        assert_eq!(set.len() as u64, matched, "each row once: {asks:?}");
+    }
+    Some(sets)
+}
+
+#[test]
+fn an_or_is_given_what_its_sides_are_given() {
+    let packets = packets();
+    let (mut asked, mut both) = (0, 0);
+    for seed in seeds(0..30) {
+        let mut random = Random::new(seed);
+        let (a, b) = (filter(&mut random, 1), filter(&mut random, 1));
+        for want in [ALL_SESSIONS, Want::Connections, Want::Packets] {
+            let one = |filter: &str| sets(&[whole(filter, want)], &packets).map(|mut sets| sets.remove(0));
+            let (Some(of_a), Some(of_b)) = (one(&a), one(&b)) else { continue };
+            let union: BTreeSet<String> = of_a.union(&of_b).cloned().collect();
+            asked += 1;
+            both += usize::from(union.len() > of_a.len() && union.len() > of_b.len());
+            for either in [format!("({a}) or ({b})"), format!("({b}) or ({a})")] {
+                assert_eq!(one(&either), Some(union.clone()), "seed {seed}, {want:?}: {either}");
+            }
+            // Questions side by side are each given theirs.
+            let together = sets(&[whole(&a, want), whole(&b, want)], &packets);
+            assert_eq!(together, Some(vec![of_a, of_b]), "seed {seed}, {want:?}: {a} | {b}");
+        }
+    }
+    assert!(asked > 75 && both > 25, "{asked} asked, {both} of sides that each add something");
+}
+
+#[test]
+fn a_not_is_given_the_rest_of_the_packets() {
+    let packets = packets();
+    let all: BTreeSet<String> = (1..=packets.len()).map(|number| format!("packet {number}")).collect();
+    for seed in seeds(0..30) {
+        let mut random = Random::new(seed);
+        let a = filter(&mut random, 2);
+        let one = |filter: &str| sets(&[ask(filter, Want::Packets)], &packets).map(|mut sets| sets.remove(0));
+        let Some(of_a) = one(&a) else { continue };
+        let rest: BTreeSet<String> = all.difference(&of_a).cloned().collect();
+        assert_eq!(one(&format!("not ({a})")).unwrap_or_default(), rest, "seed {seed}: {a}");
+    }
+}
+
+#[test]
+fn a_session_is_given_by_any_alternative_of_its_connection() {
+    let compiler = Compiler::default();
+    let packets = read_capture(FIRST_LIGHT);
+    let count = |filter: &str| {
+        let compiled = compile(&compiler, &[ask(filter, ALL_SESSIONS)], &Options::default());
+        rows(&compiler, &compiled, &packets, 1).1.matched[0]
+    };
+    let (bytes, duration) = ("conn.orig_bytes > 700", "conn.duration > 100");
+    assert!(count(bytes) > 0);
+    assert_eq!(count(&format!("{bytes} or {duration}")), count(bytes));
+    assert_eq!(count(&format!("{duration} or {bytes}")), count(bytes));
+}
