@@ -53,7 +53,7 @@ pub fn run(args: &[String]) -> Result {
         }
     }
     if options.trace.is_none() && options.only.is_none() {
-        let text = compile::table(&programs.weir)?;
+        let text = compile::table(&programs.weir, &programs.scratch)?;
         println!("{text}");
         tables += &text;
     }
