@@ -13,7 +13,8 @@ pub fn losses(ran: &Ran) {
     }
     if undecided > 0 {
         say!(
-            "weir: {undecided} packets were given up before their connection was known: too many had to wait"
+            "weir: {undecided} packets were given up before their connection was known: too many had to wait; \
+             find the flows first (weir flows), then ask for their addresses and ports"
         );
     }
     if ran.interfaces_beyond > 0 {

@@ -1,6 +1,5 @@
 //! The events that a stack declares, as they can be asked for.
 
-use std::collections::HashSet;
 use weir_lang::model::{Expr, FieldType, LayerId, Stack};
 use weir_packet::ValueType;
 
@@ -58,12 +57,13 @@ fn type_of(stack: &Stack, layer: LayerId, value: &Expr) -> ValueType {
         Expr::Below(name) => {
             let fields = stack.layers.iter().flat_map(|layer| &layer.protocol.fields);
             let named = fields.filter(|f| f.path == *name || f.alias.as_deref() == Some(name));
-            let types: HashSet<ValueType> = named.map(|f| of_field(&f.ty)).collect();
+            let types: Vec<ValueType> = named.map(|f| of_field(&f.ty)).collect();
             let is_address = |ty: &ValueType| matches!(ty, ValueType::Ipv4 | ValueType::Ipv6);
             // Link layers have other addresses of the same name; what carries a datagram has these.
-            match types.iter().any(is_address) {
-                true => ValueType::Address,
-                false => types.into_iter().next().unwrap_or(ValueType::Unsigned),
+            match types.split_first() {
+                _ if types.iter().any(is_address) => ValueType::Address,
+                Some((first, rest)) if rest.iter().all(|other| other == first) => *first,
+                _ => ValueType::Unsigned,
             }
         }
         _ => ValueType::Unsigned,

@@ -20,7 +20,7 @@ const BATCH_BURSTS: usize = 64;
 /// Batches that may wait at a worker.
 const BATCHES_MAX: usize = 8;
 
-/// A worker's share of a batch: its packets, and the time at which each burst began.
+/// A worker's share of a batch: of each burst its number, what time it was before it, and the packets.
 type Batch = Vec<(u64, i64, Burst)>;
 
 /// Tells which worker a packet belongs to: both directions and all fragments of a datagram to the same.

@@ -66,10 +66,13 @@ fn associations_have_a_community_id() {
     let mut compiler = Compiler::default();
     compiler.use_stack("sctp").unwrap();
     let connections = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+    let mut associations = 0;
     ask(&compiler, &folder().join("sctp.pcap"), connections, |item| {
+        associations += 1;
         let Item::Connection(c) = item else { panic!("{item:?} instead of a connection") };
         assert_eq!(c.community_id(), "1:28Q46Qw7HNb3TC983n693W8cUYA=");
     });
+    assert!(associations > 0);
 }
 
 /// The tables of `docs/layers.md`.

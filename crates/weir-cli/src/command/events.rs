@@ -13,7 +13,8 @@ pub fn run(args: &Events) -> Result<ExitCode, Failure> {
     let rows = EventRows::of(stack, &args.names).map_err(|name| {
         let known = EventRows::with_mask(stack, 0).events;
         let names: Vec<&str> = known.iter().map(|event| event.name.as_str()).collect();
-        Failure::new(format!("the stack `{}` has no event `{name}`; it has {}", stack.name, names.join(", ")))
+        let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+        Failure::new(format!("the stack `{}` has no event `{name}`; it has {known}", stack.name))
     })?;
     let need = Need { events: rows.mask, ..Need::default() };
     let question = ask::compile(&args.ask, ask::one(&args.ask, need, Want::Events))?;

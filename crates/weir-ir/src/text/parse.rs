@@ -511,7 +511,6 @@ impl Parser {
     }
 }
 
-/// The identifier of the thing declared next: they are numbered in order.
 /// `(fuel1, fuel2)`.
 fn fuels(line: &mut Line) -> Result<Vec<Fuel>, ParseError> {
     line.expect("(")?;
@@ -525,6 +524,7 @@ fn fuels(line: &mut Line) -> Result<Vec<Fuel>, ParseError> {
     Ok(fuels)
 }
 
+/// The identifier of the thing declared next: they are numbered in order.
 fn in_order(line: &mut Line, prefix: &str, next: usize) -> Result<(), ParseError> {
     match line.id(prefix)? {
         number if number as usize == next => Ok(()),

@@ -346,15 +346,17 @@ impl Checker<'_> {
                 self.diagnostics.push(Diagnostic::error(codes::BAD_CLAUSE, message).at(part.span));
             }
         }
-        let bits: Vec<u32> = source_kinds.iter().map(|part| self.key_bits(&part.expr)).collect();
-        let wide = |limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
+        let bits = |parts: &[Value]| parts.iter().map(|part| self.key_bits(&part.expr)).collect::<Vec<u32>>();
+        let wide = |bits: &[u32], limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
+        let is_side = |bits: &[u32]| wide(bits, 32) <= 1 && bits.len() - wide(bits, 32) <= 1;
+        let (bits, other_bits) = (bits(&source_kinds), bits(&others));
         let (too_long, help) = match destination {
             Some(_) => (
-                wide(32) > 1 || bits.len() - wide(32) > 1,
+                !is_side(&bits) || !is_side(&other_bits),
                 "a side's key is one address or number of up to 128 bits, and one number of up to 32",
             ),
             None => (
-                2 * wide(64) + (bits.len() - wide(64)) > KEY_WORDS_MAX,
+                2 * wide(&bits, 64) + (bits.len() - wide(&bits, 64)) > KEY_WORDS_MAX,
                 "a key holds 320 bits; an address of IPv6 and what is `below` takes 128, a number 64 at most",
             ),
         };

@@ -134,6 +134,22 @@ impl Expander {
 /// `a in {1, 2, 3}`. As any of a field's values may fulfil it, that is the same. In a conjunction this goes
 /// for what is `negated`: neither of two is none of both.
 fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
+    let all = unite(parts, negated, true);
+    let compiles = |part: &Expr| match part {
+        Expr::Predicate(Predicate { op: Op::Matches, literals, .. }) => match literals.first() {
+            Some(Literal::Text(text)) => super::compile_regex(text).is_ok(),
+            _ => true,
+        },
+        _ => true,
+    };
+    // Each pattern compiles by itself; together they may be too large, or end in a comment.
+    match all.len() == parts.len() || all.iter().all(compiles) {
+        true => all,
+        false => unite(parts, negated, false),
+    }
+}
+
+fn unite(parts: &[Expr], negated: bool, patterns_too: bool) -> Vec<Expr> {
     let mut united: Vec<Expr> = Vec::with_capacity(parts.len());
     // By field, slice, mask, and whether it is a pattern.
     let mut places = HashMap::new();
@@ -144,7 +160,8 @@ fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
             continue;
         };
         let is_pattern = predicate.op == Op::Matches;
-        if predicate.negated != negated || !matches!(predicate.op, Op::Eq | Op::In | Op::Matches) {
+        let is_united = matches!(predicate.op, Op::Eq | Op::In) || is_pattern && patterns_too;
+        if predicate.negated != negated || !is_united {
             united.push(part.clone());
             continue;
         }
@@ -240,6 +257,8 @@ mod tests {
         assert_eq!(united(&parts, true), parts, "of a conjunction only what is negated");
         let text = |text: &str| predicate(0, Op::Matches, false, Literal::Text(text.into()));
         assert_eq!(united(&[text("a"), text("b"), text("c")], false), [text("(?:a)|(?:b)|(?:c)")]);
+        let apart = [text("(?x)a #c"), text("b")];
+        assert_eq!(united(&apart, false), apart, "together they would be no pattern");
     }
 
     #[test]

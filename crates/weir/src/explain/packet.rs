@@ -331,7 +331,7 @@ impl Asked<'_> {
         };
         let protocol = &stack.layers[layer.0 as usize].protocol;
         let mut seen = vec![];
-        for out in &ran.outs[1..] {
+        for out in ran.outs.iter().skip(1) {
             let number = ran.k.outs[usize::from(out.slot)];
             let high = if out.wide { ran.k.outs[usize::from(out.slot) + 1] } else { 0 };
             let field = fields[usize::from(out.part) - 1];
