@@ -67,7 +67,7 @@ pub fn run(args: &[String]) -> Result {
     let is_known = |a: &String| a == "vxlan" || CAPTURES.iter().any(|(name, _)| a == name);
     if let Some(wrong) = args.iter().find(|a| !is_known(a)) {
         let names: Vec<&str> = CAPTURES.iter().map(|(name, _)| *name).collect();
-        return Err(format!("no capture `{wrong}`: there are {}, vxlan", names.join(", ")).into());
+        return Err(format!("no capture `{wrong}`: there are {}, vxlan", names.join(", ")));
     }
     for (name, frames) in
         CAPTURES.iter().filter(|(name, _)| args.is_empty() || args.iter().any(|a| a == name))
