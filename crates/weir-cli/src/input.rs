@@ -15,7 +15,7 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
             continue;
         }
         let text = read_text(Path::new(stack))?;
-        let warnings = compiler.add(stack, &text)?;
+        let warnings = compiler.add_file(stack, &text)?;
         if !warnings.list.is_empty() {
             say!("{}", warnings.render(crate::output::stderr_color()));
         }

@@ -400,6 +400,8 @@ fn table(b: &mut Builder) -> Table {
         name,
         two_sided: true,
         observed: true,
+        asked: false,
+        part: false,
         delivers: true,
         timeout_ms: None,
     });
@@ -604,6 +606,7 @@ fn asks_the_host() -> (Graph, Table) {
         from_first: true,
         retain: true,
         headers_only: false,
+        overwrite: false,
         metas: 2,
     });
     b.graph.events.push(EventDecl { name: "tcp.segment".to_owned(), wanted: true });

@@ -1,6 +1,7 @@
 //! The fields that filters can name: those of a stack's layers, of the capture, of connections, of
 //! sessions. All are generated from definitions; none is written down a second time.
 
+use crate::events::{StackEvent, events};
 use weir_ir::graph::Meta;
 use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol, Stack};
@@ -22,6 +23,10 @@ pub enum FieldKey {
     Presence(LayerId, PresenceId),
     /// The bytes after its header.
     Payload(LayerId),
+    /// Whether an event happened on the packet.
+    Event(LayerId, u16),
+    /// A column of an event that happened on the packet.
+    EventColumn(LayerId, u16, u16),
     /// The packet's bytes.
     Frame,
     /// What the capture says of the packet.
@@ -43,7 +48,9 @@ impl FieldKey {
             | FieldKey::Let(layer, _)
             | FieldKey::Alias(layer, _)
             | FieldKey::Presence(layer, _)
-            | FieldKey::Payload(layer) => Some(layer),
+            | FieldKey::Payload(layer)
+            | FieldKey::Event(layer, _)
+            | FieldKey::EventColumn(layer, ..) => Some(layer),
             _ => None,
         }
     }
@@ -69,6 +76,9 @@ impl StackCatalog {
         catalog.add_frame();
         for (index, layer) in stack.layers.iter().enumerate() {
             catalog.add_layer(LayerId(index as u16), &layer.protocol);
+        }
+        for event in events(stack) {
+            catalog.add_event(&event);
         }
         for (index, column) in connection.iter().enumerate() {
             let key = FieldKey::Connection(index as u16);
@@ -182,6 +192,29 @@ impl StackCatalog {
     }
 }
 
+impl StackCatalog {
+    /// An event, and its columns. What a header has of that name comes first.
+    fn add_event(&mut self, event: &StackEvent) {
+        let is_taken = |catalog: &Self, name: &str| {
+            catalog.fields.iter().any(|f| f.name == name || f.aliases.iter().any(|alias| alias == name))
+        };
+        if is_taken(self, &event.filter_name) {
+            return;
+        }
+        let key = FieldKey::Event(event.layer, event.index);
+        let name = event.filter_name.clone();
+        self.add(key, name, ValueType::Bool, 1, &event.doc, Stage::Packet);
+        for (index, (column, value_type)) in event.columns.iter().enumerate() {
+            let name = format!("{}.{column}", event.filter_name);
+            let key = FieldKey::EventColumn(event.layer, event.index, index as u16);
+            let doc = "as it was when this happened";
+            if !is_taken(self, &name) {
+                self.add(key, name, *value_type, 64, doc, Stage::Packet);
+            }
+        }
+    }
+}
+
 /// The type of a field's values in filters and records, and its bits where it is a number.
 pub fn field_value_type(ty: &FieldType) -> (ValueType, u32) {
     match ty {
@@ -190,5 +223,6 @@ pub fn field_value_type(ty: &FieldType) -> (ValueType, u32) {
         FieldType::Ipv4 => (ValueType::Ipv4, 32),
         FieldType::Ipv6 => (ValueType::Ipv6, 128),
         FieldType::Bytes(_) => (ValueType::Bytes, 0),
+        FieldType::Counted(_) => (ValueType::Unsigned, 64),
     }
 }

@@ -11,6 +11,10 @@ pub const EVENTS_MAX: usize = 64;
 pub struct StackEvent {
     /// Its layer.
     pub layer: LayerId,
+    /// Its number among those of its layer.
+    pub index: u16,
+    /// As filters name it: `tcp.aborted`.
+    pub filter_name: String,
     /// `layer.event`
     pub name: String,
     /// One line of meaning.
@@ -27,12 +31,14 @@ pub fn events(stack: &Stack) -> Vec<StackEvent> {
         if layer.protocol.instance.is_none() {
             continue;
         }
-        for event in &layer.protocol.events {
+        for (number, event) in layer.protocol.events.iter().enumerate() {
             let layer_id = LayerId(index as u16);
             let columns = event.columns.iter();
             let columns = columns.map(|(name, value)| (name.clone(), type_of(stack, layer_id, value)));
             events.push(StackEvent {
                 layer: layer_id,
+                index: number as u16,
+                filter_name: format!("{}.{}", layer.protocol.filter_name, event.name),
                 name: format!("{}.{}", layer.protocol.name, event.name),
                 doc: event.doc.clone(),
                 columns: columns.collect(),

@@ -43,6 +43,8 @@ pub struct FlowView<'a> {
     pub data: &'a [u8],
     /// Zeek's name of the protocol that was recognised in it.
     pub service: Option<&'static str>,
+    /// The connections that it runs in, outermost first; only known where it has ended.
+    pub outer: &'a [(Table, Header)],
 }
 
 impl std::fmt::Debug for FlowView<'_> {

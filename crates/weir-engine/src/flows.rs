@@ -10,6 +10,7 @@ use crate::sessions::FlowSessions;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
+use std::collections::HashMap;
 use std::sync::Arc;
 use weir_ir::abi::{
     Continuation, FlowRecord, Layout, Program, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD,
@@ -92,6 +93,7 @@ struct TableState {
     initial_wants: u8,
     delivers: bool,
     observed: bool,
+    part: bool,
     sequence: Option<Sequence>,
 }
 
@@ -102,6 +104,8 @@ pub(crate) struct Flows {
     program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
+    /// The connections that a connection runs in, outermost first: of those in tunnels alone.
+    outer: HashMap<FlowKey, Vec<(Table, Header)>>,
 }
 
 /// What a tail's host may touch of its flow, besides its variables.
@@ -188,7 +192,7 @@ impl Flows {
                     timeouts: Timeouts {
                         declared_ms: match declared.timeout_ms {
                             // Of these nobody wants anything: each ends with its packet.
-                            _ if declared.two_sided && initial_wants == 0 => 0,
+                            _ if declared.two_sided && initial_wants == 0 && !declared.asked => 0,
                             declared => declared.unwrap_or(TIMEOUT_MS),
                         },
                         at: at("$timeout_ms"),
@@ -200,6 +204,7 @@ impl Flows {
                     initial_wants,
                     delivers: declared.delivers,
                     observed: declared.observed,
+                    part: declared.part,
                     sequence: graph
                         .sequences
                         .iter()
@@ -209,7 +214,23 @@ impl Flows {
             })
             .collect();
         let sequences = Reassembler::new(graph, layout, SequenceLimits::default());
-        Self { tables, sequences, program, plan: Arc::clone(plan), expired: vec![] }
+        Self { tables, sequences, program, plan: Arc::clone(plan), expired: vec![], outer: HashMap::new() }
+    }
+
+    /// Whether the flows of a table are parts of connections found before them.
+    #[inline]
+    pub fn is_part(&self, table: Table) -> bool {
+        self.tables[table.index()].part
+    }
+
+    /// A new connection was found in a packet of another one: it runs in a tunnel.
+    pub fn note_outer(&mut self, inner: Found, outer: Found) {
+        if !self.tables[inner.table.index()].observed || !self.tables[outer.table.index()].observed {
+            return;
+        }
+        let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
+        all.push((outer.table, *self.tables[outer.table.index()].flows.entry(outer.id).0));
+        self.outer.insert(inner.key(), all);
     }
 
     /// Hashes the key that a program asked for.
@@ -428,11 +449,17 @@ impl Flows {
                 header,
                 data,
                 service: service.map(|p| self.plan.protocols[p].service),
+                outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
             };
             let unconditional = self.plan.unconditional;
             let terms = unconditional | state.terms_at.map_or(0, |at| read_number(data, at, 64));
             let verdict = state.verdict_at.map_or(0, |at| read_number(data, at, 64));
-            decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
+            if !state.part {
+                decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
+            }
+        }
+        if !self.outer.is_empty() {
+            self.outer.remove(&(table.0, id.0));
         }
         let state = &mut self.tables[table.index()];
         if let Some(sequence) = state.sequence {

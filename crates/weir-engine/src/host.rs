@@ -186,5 +186,6 @@ fn view<'a>(
         header: flow.header,
         data,
         service,
+        outer: &[],
     }
 }

@@ -8,6 +8,7 @@
 
 use crate::counters::Account;
 use crate::decide::PacketView;
+use crate::flows::Found;
 use crate::host::TailHost;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
@@ -60,7 +61,9 @@ impl<S: Subscriber> Worker<S> {
     fn finish_packet(&mut self, burst: &Burst, index: usize, order: Order) {
         let (packet, frame) = (&burst.packets[index], burst.data(index));
         let mut step = self.steps[index];
-        let mut found = None;
+        let mut found;
+        // What the packet belongs to: the innermost flow that is no part of another one.
+        let (mut connection, mut outer) = (None, None);
         let mut lookups = 0;
         let (reason, terms) = loop {
             step = match step {
@@ -75,10 +78,12 @@ impl<S: Subscriber> Worker<S> {
                     }
                     found = self.flows.find(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
-                    if found.is_none() {
-                        break (Some(DropReason::FlowLimit), 0);
+                    let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
+                    if connection.is_none() || !self.flows.is_part(flow.table) {
+                        outer = connection.replace(flow);
+                        self.note_outer(flow, outer);
                     }
-                    self.run_tail(burst, index, order, found)
+                    self.run_tail(burst, index, order, flow)
                 }
                 Step::Restart if lookups == self.plan.limits.lookups_max => {
                     break (Some(DropReason::NestingLimit), 0);
@@ -87,16 +92,16 @@ impl<S: Subscriber> Worker<S> {
                     let k = &self.continuations[index];
                     found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
-                    if found.is_none() {
-                        break (Some(DropReason::FlowLimit), 0);
-                    }
-                    self.run_tail(burst, index, order, found)
+                    let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
+                    connection = Some(flow);
+                    self.note_outer(flow, outer);
+                    self.run_tail(burst, index, order, flow)
                 }
             };
         };
         self.count(packet, reason);
         self.decider.events(order, packet, terms);
-        let of_connection = found.map_or(0, |found| self.flows.note_terms(found, terms));
+        let of_connection = connection.map_or(0, |found| self.flows.note_terms(found, terms));
         let otherwise = match reason {
             _ if of_connection & !self.decider.packet_bits() != 0 => Account::Delivered,
             Some(reason) => Account::Dropped(reason),
@@ -104,7 +109,7 @@ impl<S: Subscriber> Worker<S> {
         };
         let flow = match terms & self.decider.packet_bits() {
             0 => None,
-            _ => found.and_then(|f| self.flows.verdict(f)),
+            _ => connection.and_then(|f| self.flows.verdict(f)),
         };
         let k = &mut self.continuations[index];
         self.decider.packet(
@@ -113,6 +118,14 @@ impl<S: Subscriber> Worker<S> {
             flow,
         );
         k.release();
+    }
+
+    /// A flow was found in a packet of another connection: if it is new, it is known from now on to run in that.
+    #[inline]
+    fn note_outer(&mut self, flow: Found, outer: Option<Found>) {
+        if let Some(outer) = outer.filter(|_| flow.new) {
+            self.flows.note_outer(flow, outer);
+        }
     }
 
     fn count(&mut self, packet: &PacketMeta, reason: Option<DropReason>) {
@@ -130,9 +143,8 @@ impl<S: Subscriber> Worker<S> {
         burst: &Burst,
         index: usize,
         order: Order,
-        found: Option<crate::flows::Found>,
+        found: Found,
     ) -> Step {
-        let found = found.expect("the caller made sure");
         let (packet, frame) = (&burst.packets[index], burst.data(index));
         let (mut tail, data) = self.flows.open(found);
         let mut host = TailHost {

@@ -34,9 +34,9 @@
 //! repeated, `x,*` with commas between; `v`, `table`, `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [delivers]
+//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part]
 //!             | varN table NAME (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
-//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only]
+//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only] [overwrite]
 //!             | eventN NAME [wanted]
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
@@ -518,6 +518,11 @@ pub struct TableDecl {
     pub observed: bool,
     /// Somebody wants its bytes in order: `deliver` must stay.
     pub delivers: bool,
+    /// What becomes of its flows decides about packets: they live on, even where nobody is given them.
+    pub asked: bool,
+    /// A flow is part of the connection that was found before it: it has no record of its own, and packets are those
+    /// of the connection.
+    pub part: bool,
     /// Instances end when idle for so long, milliseconds; where that hangs on their state it stands in their
     /// variable `$timeout_ms` instead.
     pub timeout_ms: Option<u32>,
@@ -562,6 +567,8 @@ pub struct SequenceDecl {
     pub retain: bool,
     /// Nobody wants the bytes themselves: only their places are remembered.
     pub headers_only: bool,
+    /// Of bytes that come twice before it is their turn the last count; else the first.
+    pub overwrite: bool,
     /// Values remembered with each piece.
     pub metas: u8,
 }

@@ -7,11 +7,14 @@ use crate::check::{self, CheckedProtocol};
 use crate::diag::{Diagnostic, Diagnostics, Sources};
 use crate::model::{Protocol, Stack};
 use crate::syntax::{self, ast};
+use std::path::{Component, Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 /// Bytes of one text at most.
 const TEXT_BYTES_MAX: usize = 16 << 20;
+/// Files that one text imports, by way of others too, at most.
+const FILES_MAX: usize = 256;
 /// Mistakes that are kept: who made more will not read them.
 const DIAGNOSTICS_MAX: usize = 200;
 
@@ -99,20 +102,72 @@ impl Library {
     /// # Errors
     /// As [`extend_with`](Self::extend_with).
     pub fn extend_with_all(&mut self, texts: &[(&str, &str)]) -> Result<Diagnostics, Diagnostics> {
+        self.extend(texts, &mut |_| Err(std::io::Error::other("this text is no file")))
+    }
+
+    /// Adds a text and what it imports; `read` yields the text of a file. Names of files are relative to the
+    /// one that imports them; each is read once, so they may import each other.
+    ///
+    /// # Errors
+    /// As [`extend_with`](Self::extend_with), and for a file that can't be read.
+    pub fn extend_with_imports(
+        &mut self,
+        file_name: &str,
+        text: &str,
+        read: &mut dyn FnMut(&Path) -> std::io::Result<String>,
+    ) -> Result<Diagnostics, Diagnostics> {
+        self.extend(&[(file_name, text)], read)
+    }
+
+    fn extend(
+        &mut self,
+        texts: &[(&str, &str)],
+        read: &mut dyn FnMut(&Path) -> std::io::Result<String>,
+    ) -> Result<Diagnostics, Diagnostics> {
         let mut sources = self.sources.clone();
         let mut list = Vec::new();
-        let mut added = Vec::new();
+        let mut added: Vec<ast::File> = Vec::new();
         let mut first = None;
-        for (name, text) in texts {
+        let mut open: Vec<(String, String)> =
+            texts.iter().rev().map(|&(name, text)| (name.to_string(), text.to_string())).collect();
+        let mut known: Vec<PathBuf> = texts.iter().map(|(name, _)| plain(Path::new(name))).collect();
+        while let Some((name, text)) = open.pop() {
             if text.len() > TEXT_BYTES_MAX {
                 let message = format!("{name} has more than {TEXT_BYTES_MAX} bytes");
                 list.push(Diagnostic::error(check::codes::TOO_MUCH, message));
                 continue;
             }
-            let source = sources.add(*name, *text);
+            let source = sources.add(name.as_str(), text.as_str());
             first.get_or_insert(source);
-            added.push(syntax::parse(text, source, &mut list));
+            let file = syntax::parse(&text, source, &mut list);
+            for (import, span) in &file.imports {
+                let path = plain(&Path::new(&name).parent().unwrap_or(Path::new("")).join(import));
+                if known.contains(&path) {
+                    continue;
+                }
+                if known.len() >= FILES_MAX {
+                    let message = format!("more than {FILES_MAX} files are imported");
+                    list.push(Diagnostic::error(check::codes::TOO_MUCH, message).at(*span));
+                    break;
+                }
+                known.push(path.clone());
+                match read(&path) {
+                    Ok(text) => open.push((path.display().to_string(), text)),
+                    Err(error) => {
+                        let message = format!("`{}` can't be read: {error}", path.display());
+                        list.push(
+                            Diagnostic::error(check::codes::IMPORT, message)
+                                .at(*span)
+                                .help("what is imported is named as seen from this file"),
+                        );
+                    }
+                }
+            }
+            added.push(file);
         }
+        // What is imported comes first: the last stack of all is one of the text itself.
+        let own = texts.len().min(added.len());
+        added.rotate_left(own);
         let mut files = self.files.clone();
         let files_before = files.len();
         files.iter_mut().for_each(|file| replace(file, &added));
@@ -130,6 +185,21 @@ impl Library {
     }
 }
 
+/// A path without `.` and, where that says the same, `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(plain.components().next_back(), Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// Takes out of a file what the files that are added declare anew.
 fn replace(file: &mut ast::File, added: &[ast::File]) {
     let again =
@@ -139,6 +209,12 @@ fn replace(file: &mut ast::File, added: &[ast::File]) {
     });
     file.stacks.retain(|tree| {
         !again(&tree.name.text, |file, name| file.stacks.iter().any(|tree| tree.name.text == name))
+    });
+    file.functions.retain(|tree| {
+        !again(&tree.name.text, |file, name| file.functions.iter().any(|tree| tree.name.text == name))
+    });
+    file.tables.retain(|tree| {
+        !again(&tree.name.text, |file, name| file.tables.iter().any(|tree| tree.name.text == name))
     });
 }
 

@@ -12,6 +12,9 @@ use std::time::Duration;
 pub struct Protocol {
     /// Its name in stacks.
     pub name: String,
+    /// The name behind `protocol` in its text: where a stack has it under another name (`layer inner: ip`), what it
+    /// is.
+    pub declared: String,
     /// The first part of its fields' names in filters (`protocol fragment as ipv6.fraghdr`); `name` by default.
     pub filter_name: String,
     /// The `//!` line above it.
@@ -134,6 +137,8 @@ pub enum FieldType {
     Ipv6,
     /// As many bytes as the expression says.
     Bytes(Expr),
+    /// A number of as many bytes as the expression says, at most 8, most significant first.
+    Counted(Expr),
 }
 
 /// A field of a header.
@@ -218,12 +223,23 @@ pub struct Instance {
 pub struct Var {
     /// Its name.
     pub name: String,
-    /// One per direction (`each side`), reached by `me.` and `peer.`; or one per instance (`vars`), by its name.
-    pub each_side: bool,
+    /// How long it lives, and of what there is one.
+    pub held: Held,
     /// 8, 16, 32 or 64. Values assigned are cut to it.
     pub bits: u32,
     /// What it holds when an instance is made, in terms of its first packet; 0 where not said.
     pub first: Option<Expr>,
+}
+
+/// How long a variable lives, and of what there is one each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// One for each direction of an instance (`each side`), reached by `me.` and `peer.`
+    Side,
+    /// One for each instance (`vars`), reached by its name.
+    Instance,
+    /// One for the packet (`packet`), reached by its name; it begins with its first value each time.
+    Packet,
 }
 
 /// A statement of `prepare`.
@@ -274,12 +290,18 @@ pub struct Sequence {
     pub at: Expr,
     /// Bits of the number: arithmetic wraps there (32 for a `u32` field; 64: never wraps).
     pub bits: u32,
+    /// What is put in order: a field of bytes; the payload by default.
+    pub of: Option<FieldId>,
     /// Sequence numbers used up; the payload's length by default.
     pub span: Option<Expr>,
     /// The sequence starts at the first number seen; otherwise at 0.
     pub from_first: bool,
     /// Numbers outside are out of window: lower bound and length. Not checked without.
     pub window: Option<(Expr, Expr)>,
+    /// Of bytes that come twice before it is their turn the last count; else the first.
+    pub overwrite: bool,
+    /// Only the order is kept, no bytes.
+    pub headers_only: bool,
 }
 
 /// A state.
@@ -304,6 +326,9 @@ pub struct Transition {
     pub condition: Expr,
     /// The condition reads `ordered.` values: it is tried for packets as they become in order.
     pub ordered: bool,
+    /// Idle time after which the instance ends once this was taken, until another one is; as its state says by
+    /// default.
+    pub timeout: Option<Duration>,
 }
 
 /// Where a transition leads.
@@ -346,6 +371,12 @@ pub struct Event {
     pub name: String,
     /// What makes it happen.
     pub triggers: Vec<Trigger>,
+    /// Indices of events: it happens with each of them.
+    pub with: Vec<usize>,
+    /// Indices of events that are told before it where they happen on the same packet.
+    pub after: Vec<usize>,
+    /// It only happens where this holds.
+    pub condition: Option<Expr>,
     /// Hands up the bytes in order that have not been handed up.
     pub assemble: bool,
     /// Columns: name and value.
@@ -388,6 +419,10 @@ pub enum Expr {
     RestLength,
     /// Bytes of the header (`header.length`).
     HeaderLength,
+    /// Bytes from the header's start to where the expression stands (`cursor`).
+    Cursor,
+    /// The instance is in this state (`state.open`), by its index.
+    InState(usize),
     /// This packet goes from the originator to the responder (`originator`); `responder` is its `Not`.
     Originator,
     /// `not e`: 1 where e is 0.

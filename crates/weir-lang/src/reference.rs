@@ -1,6 +1,8 @@
 //! Reference pages of protocols and stacks, in Markdown: what their texts say, for whoever asks about them.
 
-use crate::model::{BinaryOp, Field, FieldType, HeaderItem, Protocol, Stack, Target, Trigger};
+use crate::model::{
+    BinaryOp, Expr, Field, FieldType, HeaderItem, Held, Protocol, Stack, Target, Trigger,
+};
 use std::fmt::Write;
 
 /// The page of one protocol.
@@ -95,11 +97,30 @@ fn instance(page: &mut String, protocol: &Protocol) {
     };
     let _ = writeln!(page, "\n## Instance\n\nRemembers instances of {sides}{sequence}.");
     if !protocol.vars.is_empty() {
-        page.push_str("\n| variable | bits | of |\n|---|---|---|\n");
+        page.push_str("\n| variable | bits | of | begins |\n|---|---|---|---|\n");
     }
     for var in &protocol.vars {
-        let of = if var.each_side { "each side" } else { "the instance" };
-        let _ = writeln!(page, "| {} | {} | {of} |", var.name, var.bits);
+        let of = match var.held {
+            Held::Side => "each side",
+            Held::Instance => "the instance",
+            Held::Packet => "the packet",
+        };
+        let first = match &var.first {
+            None => "at 0".into(),
+            Some(Expr::Number(number)) => format!("at {number}"),
+            Some(_) => "as its first packet says".into(),
+        };
+        let _ = writeln!(page, "| {} | {} | {of} | {first} |", var.name, var.bits);
+    }
+    for timeout in &protocol.timeouts {
+        let states = timeout.states.iter().map(|&index| protocol.states[index].name.as_str());
+        let states = states.collect::<Vec<_>>().join(", ");
+        let when = match (states.is_empty(), protocol.timeouts.len()) {
+            (true, 1) => String::new(),
+            (true, _) => " otherwise".into(),
+            (false, _) => format!(" when {states}"),
+        };
+        let _ = writeln!(page, "\nAn instance ends after {:?} without packets{when}.", timeout.after);
     }
 }
 
@@ -107,7 +128,7 @@ fn states(page: &mut String, protocol: &Protocol) {
     if protocol.states.is_empty() {
         return;
     }
-    page.push_str("\n## States\n\n| transition | from | to |\n|---|---|---|\n");
+    page.push_str("\n## States\n\n| transition | from | to | then idle at most |\n|---|---|---|---|\n");
     let state = |index: usize| protocol.states[index].name.as_str();
     for transition in &protocol.transitions {
         let from: Vec<&str> = transition.from.iter().map(|&index| state(index)).collect();
@@ -116,17 +137,13 @@ fn states(page: &mut String, protocol: &Protocol) {
             Target::State(index) => state(index),
             Target::Restart => "a new instance",
         };
-        let _ = writeln!(page, "| {} | {from} | {to} |", transition.name);
+        let idle = transition.timeout.map_or(String::new(), |timeout| format!("{timeout:?}"));
+        let _ = writeln!(page, "| {} | {from} | {to} | {idle} |", transition.name);
     }
     let accepted = protocol.states.iter().filter(|state| state.accept);
     let accepted: Vec<&str> = accepted.map(|state| state.name.as_str()).collect();
     let first = state(0);
     let _ = writeln!(page, "\nStarts {first}; ends well when {}.", accepted.join(" or "));
-    for timeout in &protocol.timeouts {
-        let states: Vec<&str> = timeout.states.iter().map(|&index| state(index)).collect();
-        let when = if states.is_empty() { "otherwise".into() } else { states.join(", ") };
-        let _ = writeln!(page, "\nAn instance ends after {:?} without packets: {when}.", timeout.after);
-    }
 }
 
 fn events(page: &mut String, protocol: &Protocol) {
@@ -135,13 +152,18 @@ fn events(page: &mut String, protocol: &Protocol) {
     }
     page.push_str("\n## Events\n\n| event | when | columns | meaning |\n|---|---|---|---|\n");
     for event in &protocol.events {
-        let when = event.triggers.iter().map(|trigger| match trigger {
-            Trigger::Transition(index) => protocol.transitions[*index].name.as_str(),
-            Trigger::Packet => "a packet",
-            Trigger::Ordered => "bytes in order",
-            Trigger::Retransmission => "a retransmission",
-            Trigger::OutOfWindow => "bytes out of the window",
+        let triggers = event.triggers.iter().map(|trigger| match trigger {
+            Trigger::Transition(index) => protocol.transitions[*index].name.clone(),
+            Trigger::Packet => "a packet".into(),
+            Trigger::Ordered => "bytes in order".into(),
+            Trigger::Retransmission => "a retransmission".into(),
+            Trigger::OutOfWindow => "bytes out of the window".into(),
         });
+        let named = |before: &str, list: &[usize]| {
+            let names = list.iter().map(|&at| format!("{before} {}", protocol.events[at].name));
+            names.collect::<Vec<String>>()
+        };
+        let when = triggers.chain(named("with", &event.with)).chain(named("after", &event.after));
         let when = when.collect::<Vec<_>>().join(", ");
         let columns = event.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
         let name = format!("{}.{}", protocol.name, event.name);
@@ -163,6 +185,7 @@ fn type_name(field: &Field) -> String {
         FieldType::Ipv4 => "IPv4 address".into(),
         FieldType::Ipv6 => "IPv6 address".into(),
         FieldType::Bytes(_) => "bytes".into(),
+        FieldType::Counted(_) => "number of several bytes".into(),
     }
 }
 
@@ -193,11 +216,19 @@ mod tests {
             "`options` is a run of: tcp.options.end",
             "| tcp.port | source or destination port (src_port or dst_port) |",
             "Remembers instances of two sides, and puts bytes in order by numbers of 32 bits.",
-            "| reuse | any | a new instance |",
+            "| reuse | any | a new instance |  |",
+            "| vlan | 16 | the instance | as its first packet says |",
             "| tcp.aborted | reset | seq ack | a reset |",
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
+    }
+
+    #[test]
+    fn time_outs_without_states_are_said() {
+        let library = Library::builtin();
+        let page = protocol(library.protocol("udp").expect("it is shipped"));
+        assert!(page.contains("\nAn instance ends after 60s without packets.\n"), "{page}");
     }
 
     #[test]

@@ -135,10 +135,25 @@ impl Compiler {
     /// Everything that is wrong with the text.
     pub fn add(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         let warnings = self.library.extend_with(file_name, text)?;
+        self.use_latest();
+        Ok(warnings)
+    }
+
+    /// As [`add`](Self::add); what the text imports is read from files, named as seen from `file_name`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the texts, and files that can't be read.
+    pub fn add_file(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
+        let read = &mut |path: &std::path::Path| std::fs::read_to_string(path);
+        let warnings = self.library.extend_with_imports(file_name, text, read)?;
+        self.use_latest();
+        Ok(warnings)
+    }
+
+    fn use_latest(&mut self) {
         if let Some(stack) = self.library.latest_stacks().last() {
             self.stack = stack.to_string();
         }
-        Ok(warnings)
     }
 
     /// Uses this stack.

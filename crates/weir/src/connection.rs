@@ -42,6 +42,8 @@ pub struct Connection {
     pub packets: [u64; 2],
     /// Bytes of IP datagrams of each direction.
     pub ip_bytes: [u64; 2],
+    /// Identifiers of the connections that it runs in, outermost first.
+    pub tunnel_parents: Vec<String>,
     /// VLAN identifier of the first packet, where it is tagged: the outer one.
     pub vlan: Option<u64>,
     /// VLAN identifier of the inner tag, where there is one.
@@ -68,6 +70,7 @@ pub const COLUMNS: &[Column] = &[
     Column::new("orig_ip_bytes", ValueType::Unsigned, "IP bytes that the originator sent"),
     Column::new("resp_pkts", ValueType::Unsigned, "packets that the responder sent"),
     Column::new("resp_ip_bytes", ValueType::Unsigned, "IP bytes that the responder sent"),
+    Column::new("tunnel_parents", ValueType::Text, "identifiers of the connections that it runs in, outermost first"),
     Column::new("community_id", ValueType::Text, "Community ID, version 1"),
     Column::new("vlan", ValueType::Unsigned, "VLAN identifier, the outer one, of the first packet"),
     Column::new("inner_vlan", ValueType::Unsigned, "VLAN identifier of the inner tag (802.1ad)"),
@@ -152,6 +155,7 @@ impl Connection {
             history,
             packets: both(places.packets),
             ip_bytes: both(places.ip_bytes),
+            tunnel_parents: flow.outer.iter().map(|(table, header)| flow_id::uid(*table, header)).collect(),
             vlan: Some(both(places.vlan)[0]).filter(|&v| v != 0),
             inner_vlan: Some(both(places.inner_vlan)[0]).filter(|&v| v != 0),
         }
@@ -194,9 +198,11 @@ impl Connection {
             15 => Value::Unsigned(self.ip_bytes[0]),
             16 => Value::Unsigned(self.packets[1]),
             17 => Value::Unsigned(self.ip_bytes[1]),
-            18 => Value::Text(Cow::Owned(self.community_id())),
-            19 => number(self.vlan),
-            20 => number(self.inner_vlan),
+            18 if self.tunnel_parents.is_empty() => Value::Absent,
+            18 => Value::Text(Cow::Owned(self.tunnel_parents.join(","))),
+            19 => Value::Text(Cow::Owned(self.community_id())),
+            20 => number(self.vlan),
+            21 => number(self.inner_vlan),
             _ => Value::Absent,
         }
     }

@@ -4,6 +4,7 @@ use crate::args::Check;
 use crate::failure::Failure;
 use crate::{input, output};
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use weir::lang::Library;
 
@@ -19,7 +20,8 @@ pub fn run(args: &Check) -> Result<ExitCode, Failure> {
             }
         };
         // As `--stack` takes it: beside what is shipped, in place of what has the same name.
-        match Library::builtin().extend_with(&path.display().to_string(), &text) {
+        let read = &mut |path: &Path| std::fs::read_to_string(path);
+        match Library::builtin().extend_with_imports(&path.display().to_string(), &text, read) {
             Ok(warnings) => {
                 if !warnings.list.is_empty() {
                     say!("{}", warnings.render(output::stderr_color()));

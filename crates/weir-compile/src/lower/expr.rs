@@ -41,7 +41,13 @@ impl Lower<'_> {
                 let (a, b) = (self.int(id, a), self.int(id, b));
                 self.b.one(Op::Select(condition, a, b))
             }
-            Expr::Present(_) | Expr::Originator | Expr::Not(_) | Expr::In(..) | Expr::Binary(..) => {
+            Expr::Cursor => self.cursor.expect("the checker lets it stand in headers alone"),
+            Expr::Present(_)
+            | Expr::Originator
+            | Expr::InState(_)
+            | Expr::Not(_)
+            | Expr::In(..)
+            | Expr::Binary(..) => {
                 let truth = self.truth(id, expr);
                 self.b.one(Op::FromBool(truth))
             }
@@ -60,6 +66,7 @@ impl Lower<'_> {
                 let responder = self.responder();
                 self.b.one(Op::Not(responder))
             }
+            Expr::InState(state) => self.is_in_state(*state),
             Expr::Not(inner) => {
                 let inner = self.truth(id, inner);
                 self.b.one(Op::Not(inner))
@@ -149,7 +156,7 @@ fn is_logic(op: model::BinaryOp) -> bool {
 pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     items(&protocol.header, f);
     for field in &protocol.fields {
-        if let model::FieldType::Bytes(length) = &field.ty {
+        if let model::FieldType::Bytes(length) | model::FieldType::Counted(length) = &field.ty {
             walk(length, f);
         }
     }
@@ -174,11 +181,23 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     }
     protocol.transitions.iter().for_each(|t| walk(&t.condition, f));
     protocol.events.iter().for_each(|e| e.columns.iter().for_each(|(_, e)| walk(e, f)));
+    protocol.events.iter().filter_map(|e| e.condition.as_ref()).for_each(|e| walk(e, f));
     for part in &protocol.show {
         if let model::ShowPart::Value(e) = part {
             walk(e, f);
         }
     }
+}
+
+/// Calls `f` on an expression, what is inside it, and the derived values that it names.
+pub(super) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
+    walk(expr, &mut |e: &Expr| {
+        f(e);
+        // Derived values use only those before them, so this ends.
+        if let Expr::Let(value) = e {
+            walk_through_lets(protocol, &protocol.lets[usize::from(value.0)].value, f);
+        }
+    });
 }
 
 fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {

@@ -191,7 +191,18 @@ impl Lower<'_> {
             self.b.write(present, yes);
         }
         let (h, l) = match &ty {
+            FieldType::Counted(bytes) => {
+                self.note_cursor(id, here);
+                let bytes = self.int(id, bytes);
+                self.b.write(length, bytes);
+                let value = self.load_counted(here, bytes, cursor.fail);
+                self.b.write(low, value);
+                let base = self.b.binary(BinaryOp::Add, here, bytes);
+                *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
+                return;
+            }
             FieldType::Bytes(bytes) => {
+                self.note_cursor(id, here);
                 let bytes = self.int(id, bytes);
                 self.b.write(length, bytes);
                 let base = self.b.binary(BinaryOp::Add, here, bytes);
@@ -230,6 +241,46 @@ impl Lower<'_> {
             self.b.seal(next);
             self.b.switch_to(next);
         }
+    }
+
+    /// Expressions of the header that follow may ask how far it was read.
+    fn note_cursor(&mut self, id: LayerId, here: Value) {
+        let start = self.vars(id).start.expect("declared");
+        let start = self.b.read(start);
+        self.cursor = Some(self.b.binary(BinaryOp::SubSat, here, start));
+    }
+
+    /// A number of so many bytes, each of which is looked for; of more than eight there is none.
+    fn load_counted(&mut self, at: Value, bytes: Value, fail: Fail) -> Value {
+        let result = self.b.variable(Type::Int);
+        let zero = self.b.int(0);
+        self.b.write(result, zero);
+        let join = self.b.block();
+        let gates: Vec<Block> = (1..=8).map(|_| self.b.block()).collect();
+        let target = |block| Target { block, args: vec![] };
+        let none = self.b.block();
+        let cases = [(0, target(none))].into_iter();
+        let cases = cases.chain((1..).zip(gates.iter().map(|&gate| target(gate)))).collect();
+        let wrong = match fail {
+            Fail::Packet => self.finish.of(Some(DropReason::Malformed)),
+            Fail::Run(exit) => exit,
+        };
+        self.b.end(Terminator::Switch { value: bytes, cases, otherwise: target(wrong) });
+        self.b.seal(none);
+        self.b.switch_to(none);
+        self.b.jump(join);
+        for (bytes, gate) in (1..).zip(gates) {
+            self.b.seal(gate);
+            self.b.switch_to(gate);
+            let mut cursor = Cursor { base: at, bits: 0, checked: 0, fail };
+            self.check_bits(&mut cursor, bytes * 8);
+            let value = self.load_bits(&mut cursor, bytes * 8, false);
+            self.b.write(result, value);
+            self.b.jump(join);
+        }
+        self.b.seal(join);
+        self.b.switch_to(join);
+        self.b.read(result)
     }
 
     /// A number of `bits` at the cursor, most significant bit first. The bytes were checked.
@@ -304,6 +355,8 @@ impl Lower<'_> {
         otherwise: &[HeaderItem],
         cursor: &mut Cursor,
     ) {
+        let here = self.cursor_value(cursor);
+        self.note_cursor(id, here);
         let holds = self.truth(id, condition);
         let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
         self.b.branch(holds, yes, no);
@@ -325,6 +378,8 @@ impl Lower<'_> {
 
     /// `while cursor < until`: tag, then the item's layout. What is malformed ends the run, not the packet.
     fn lower_run(&mut self, id: LayerId, run: &Run, cursor: &mut Cursor) {
+        let here = self.cursor_value(cursor);
+        self.note_cursor(id, here);
         let until = self.int(id, &run.until);
         let start = self.vars(id).start.expect("declared");
         let start = self.b.read(start);
@@ -433,7 +488,7 @@ pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
         FieldType::Mac => Some(48),
         FieldType::Ipv4 => Some(32),
         FieldType::Ipv6 => Some(128),
-        FieldType::Bytes(_) => None,
+        FieldType::Bytes(_) | FieldType::Counted(_) => None,
     }
 }
 

@@ -9,7 +9,8 @@ use weir_ir::graph::{
     VarKind,
 };
 use weir_ir::sequence;
-use weir_lang::model::{self, Expr, FieldType, LayerId, Side, Stmt, Target, Trigger, VarId};
+use std::time::Duration;
+use weir_lang::model::{self, Expr, FieldType, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
 /// Letters of a history.
@@ -30,6 +31,13 @@ pub(super) struct FlowContext {
     pub assembled: Variable,
     /// Fields of the packet that became in order: those that `ordered.` reads, and their variables.
     pub ordered: Vec<(model::FieldId, Variable)>,
+    /// Variables of the packet, by [`VarId`]; `None` for those that flows hold.
+    packet_vars: Vec<Option<Variable>>,
+    /// A transition was taken; milliseconds of its own time-out and one more, 0 where it has none.
+    taken: Variable,
+    own_timeout: Variable,
+    /// Events that are told late, for others are told before them.
+    pub late: Vec<super::event::LateEvent>,
 }
 
 impl Lower<'_> {
@@ -65,10 +73,16 @@ impl Lower<'_> {
             state: self.b.variable(Type::Int),
             assembled: self.b.variable(Type::Bool),
             ordered: self.ordered_fields(id),
+            packet_vars: self.packet_vars(id),
+            taken: self.b.variable(Type::Bool),
+            own_timeout: self.b.variable(Type::Int),
+            late: self.late_events(id),
         };
         self.flow = Some(context.clone());
-        let no = self.b.bool(false);
+        let (no, zero) = (self.b.bool(false), self.b.int(0));
         self.b.write(context.assembled, no);
+        self.b.write(context.taken, no);
+        self.b.write(context.own_timeout, zero);
         let work_done = self.b.block();
         self.lower_first_values(id, &context);
         // Before all else, and also where nobody wants anything of the flow any longer: another may begin here.
@@ -79,9 +93,17 @@ impl Lower<'_> {
             self.lower_restart(id, &context);
         }
         if context.two_sided {
+            self.lower_terms(&context);
+        }
+        // What happens is part of what filters ask: it happens whether somebody waits for the flow or not.
+        let is_asked = self.is_asked_for_events(id);
+        if context.two_sided && !is_asked {
             self.lower_wants(&context, work_done);
         }
         self.lower_work(id, &context);
+        if context.two_sided && is_asked {
+            self.lower_terms(&context);
+        }
         self.b.jump(work_done);
         self.b.seal(work_done);
         self.b.switch_to(work_done);
@@ -121,11 +143,13 @@ impl Lower<'_> {
         let hands_up = self.hands_up(id);
         let delivers = two_sided
             && !hands_up
-            && self.bytes_wanted(&protocol.name)
+            && self.bytes_wanted(&protocol.declared)
             && protocol.events.iter().any(|e| e.assemble);
         self.b.graph.tables.push(TableDecl {
-            name: protocol.name.clone(),
+            name: protocol.declared.clone(),
             two_sided,
+            part: two_sided && self.is_part(id),
+            asked: two_sided && self.is_asked_for_events(id),
             observed: two_sided && self.need.flows(),
             delivers,
             timeout_ms: self.same_timeout(id),
@@ -138,8 +162,8 @@ impl Lower<'_> {
         let mut declare = |name: &str, kind, each_side, observed| {
             self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
         };
-        for var in &protocol.vars {
-            declare(&var.name, VarKind::Bits(var.bits as u8), var.each_side, connections);
+        for var in protocol.vars.iter().filter(|var| var.held != Held::Packet) {
+            declare(&var.name, VarKind::Bits(var.bits as u8), var.held == Held::Side, connections);
         }
         if has_timeouts {
             declare("$timeout_ms", VarKind::Bits(32), false, true);
@@ -173,6 +197,44 @@ impl Lower<'_> {
             self.b.graph.events.push(EventDecl { name, wanted });
         }
         table
+    }
+
+    /// The instance is part of another one's: it is kept for the same ends, which are those of a layer below both.
+    /// So chunks of an association are no connections beside it.
+    fn is_part(&self, id: LayerId) -> bool {
+        let Some(instance) = &self.layer(id).protocol.instance else { return false };
+        let mut names = vec![];
+        for part in instance.source.iter().chain(&instance.destination) {
+            super::expr::walk_through_lets(&self.layer(id).protocol, part, &mut |e| {
+                if let Expr::Below(name) = e {
+                    names.push(name.clone());
+                }
+            });
+        }
+        names.iter().any(|name| self.lies_beyond_an_instance(id, name))
+    }
+
+    /// Whether on every way down from a layer to what has `name`, another layer with a two-sided instance comes first.
+    fn lies_beyond_an_instance(&self, id: LayerId, name: &str) -> bool {
+        let (mut open, mut seen, mut found) = (vec![id], vec![id], false);
+        while let Some(at) = open.pop() {
+            for below in self.stack.edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from) {
+                let protocol = &self.layer(below).protocol;
+                let has_name = protocol.fields.iter().any(|f| f.path == name || f.alias.as_deref() == Some(name))
+                    || protocol.lets.iter().any(|value| value.name == name);
+                let is_kept = protocol.instance.as_ref().is_some_and(|i| !i.destination.is_empty());
+                match (has_name, is_kept) {
+                    (true, _) => return false,
+                    (false, true) if below != id => found = true,
+                    _ if !seen.contains(&below) => {
+                        seen.push(below);
+                        open.push(below);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
     }
 
     /// The variable called `name` of a table.
@@ -277,13 +339,17 @@ impl Lower<'_> {
         }
     }
 
-    /// The terms that the packet fulfils are remembered; a flow that nobody wants anything of is left alone.
-    fn lower_wants(&mut self, context: &FlowContext, done: Block) {
+    /// The terms that the packet fulfils are remembered.
+    fn lower_terms(&mut self, context: &FlowContext) {
         let terms = self.terms_value();
         let var = self.var(context.table, "$terms");
         let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
         let all = self.b.binary(BinaryOp::Or, old, terms);
         self.b.push(Op::Set { flow: context.flow, var, side: None, value: all });
+    }
+
+    /// A flow that nobody wants anything of is left alone.
+    fn lower_wants(&mut self, context: &FlowContext, done: Block) {
         let var = self.var(context.table, "$wants");
         let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
         let zero = self.b.int(0);
@@ -312,24 +378,51 @@ impl Lower<'_> {
             let value = self.b.read(context.state);
             self.b.push(Op::Set { flow: context.flow, var, side: None, value });
         }
+        self.lower_late_events(id, context);
         self.lower_timeout(id, context);
+    }
+
+    /// The variables of the packet, with their first values.
+    fn packet_vars(&mut self, id: LayerId) -> Vec<Option<Variable>> {
+        let vars = &self.layer(id).protocol.vars;
+        vars.iter()
+            .map(|declared| {
+                if declared.held != Held::Packet {
+                    return None;
+                }
+                let first = match &declared.first {
+                    Some(first) => self.int(id, first),
+                    None => self.b.int(0),
+                };
+                let variable = self.b.variable(Type::Int);
+                self.write_packet_var(variable, declared.bits, first);
+                Some(variable)
+            })
+            .collect()
+    }
+
+    /// Cut to the variable's bits, as those of flows are.
+    fn write_packet_var(&mut self, variable: Variable, bits: u32, value: Value) {
+        let mask = self.b.int(u64::MAX >> (64 - bits));
+        let value = self.b.binary(BinaryOp::And, value, mask);
+        self.b.write(variable, value);
     }
 
     /// A new instance's variables get their first values, those of sides on both.
     fn lower_first_values(&mut self, id: LayerId, context: &FlowContext) {
         let vars = &self.layer(id).protocol.vars;
-        if vars.iter().all(|v| v.first.is_none()) {
+        if vars.iter().all(|v| v.first.is_none() || v.held == Held::Packet) {
             return;
         }
         self.lower_either(
             context.new,
             |l| {
-                for declared in vars {
+                for declared in vars.iter().filter(|var| var.held != Held::Packet) {
                     let Some(first) = &declared.first else { continue };
                     let value = l.int(id, first);
                     let (flow, var) = (context.flow, l.var(context.table, &declared.name));
                     let sides: &[Side] =
-                        if declared.each_side { &[Side::Me, Side::Peer] } else { &[Side::Both] };
+                        if declared.held == Held::Side { &[Side::Me, Side::Peer] } else { &[Side::Both] };
                     for &side in sides {
                         let side = l.side(context, side);
                         l.b.push(Op::Set { flow, var, side, value });
@@ -388,6 +481,12 @@ impl Lower<'_> {
             self.b.switch_to(take);
             let to = self.b.int(to as u64);
             self.b.write(context.state, to);
+            if self.transitions_have_timeouts(id) {
+                let (yes, own) = (self.b.bool(true), transition.timeout.map_or(0, |after| u64::from(duration_ms(after)) + 1));
+                let own = self.b.int(own);
+                self.b.write(context.taken, yes);
+                self.b.write(context.own_timeout, own);
+            }
             self.lower_events(id, context, Trigger::Transition(index));
             self.b.jump(join);
             self.b.switch_to(next);
@@ -397,32 +496,17 @@ impl Lower<'_> {
         self.b.switch_to(join);
     }
 
-    /// The events that `trigger` makes happen, in the order of the text.
-    pub(super) fn lower_events(&mut self, id: LayerId, context: &FlowContext, trigger: Trigger) {
-        let protocol = &self.layer(id).protocol;
-        for event in protocol.events.iter().filter(|e| e.triggers.contains(&trigger)) {
-            let name = format!("{}.{}", protocol.name, event.name);
-            let index = self.b.graph.events.iter().position(|e| e.name == name).expect("declared");
-            let mut values = vec![];
-            for (_, column) in &event.columns {
-                let (high, low) = self.pair(id, column);
-                values.extend([high, low]);
-            }
-            let event_id = weir_ir::graph::Event(index as u32);
-            self.b.push(Op::Emit { event: event_id, flow: Some(context.flow), values });
-            if event.assemble && matches!(trigger, Trigger::Transition(_)) {
-                let yes = self.b.bool(true);
-                self.b.write(context.assembled, yes);
-            }
-        }
-    }
-
     pub(super) fn lower_statements(&mut self, id: LayerId, statements: &[Stmt]) {
         for statement in statements {
             match statement {
                 Stmt::Assign { var, side, value } => {
                     let value = self.int(id, value);
                     let context = self.context();
+                    if let Some(variable) = context.packet_vars[usize::from(var.0)] {
+                        let bits = self.layer(id).protocol.vars[usize::from(var.0)].bits;
+                        self.write_packet_var(variable, bits, value);
+                        continue;
+                    }
                     let (var, side) = (self.declared_var(id, *var), self.side(&context, *side));
                     self.b.push(Op::Set { flow: context.flow, var, side, value });
                 }
@@ -474,7 +558,12 @@ impl Lower<'_> {
     /// The time-out, where it is the same in every state.
     fn same_timeout(&self, id: LayerId) -> Option<u32> {
         let timeouts = &self.layer(id).protocol.timeouts;
-        timeouts.iter().all(|t| t.states.is_empty()).then(|| otherwise_ms(timeouts))
+        let same = timeouts.iter().all(|t| t.states.is_empty()) && !self.transitions_have_timeouts(id);
+        same.then(|| otherwise_ms(timeouts))
+    }
+
+    fn transitions_have_timeouts(&self, id: LayerId) -> bool {
+        self.layer(id).protocol.transitions.iter().any(|transition| transition.timeout.is_some())
     }
 
     fn lower_timeout(&mut self, id: LayerId, context: &FlowContext) {
@@ -492,8 +581,20 @@ impl Lower<'_> {
                 value = self.b.one(Op::Select(here, after, value));
             }
         }
-        let var = self.var(context.table, "$timeout_ms");
-        self.b.push(Op::Set { flow: context.flow, var, side: None, value });
+        let (flow, var) = (context.flow, self.var(context.table, "$timeout_ms"));
+        if !self.transitions_have_timeouts(id) {
+            self.b.push(Op::Set { flow, var, side: None, value });
+            return;
+        }
+        // What a transition says holds until another one is taken.
+        let own = self.b.read(context.own_timeout);
+        let has_own = self.b.truth(own);
+        let one = self.b.int(1);
+        let own = self.b.binary(BinaryOp::SubSat, own, one);
+        let value = self.b.one(Op::Select(has_own, own, value));
+        let taken = self.b.read(context.taken);
+        let anew = self.b.binary(BinaryOp::Or, taken, context.new);
+        self.lower_either(anew, |l| drop(l.b.push(Op::Set { flow, var, side: None, value })), |_| {});
     }
 
     /// Whole: the layers above parse the bytes put together. Not yet: the packet ends here.
@@ -540,8 +641,18 @@ impl Lower<'_> {
 
     pub(super) fn var_value(&mut self, id: LayerId, var: VarId, side: Side) -> Value {
         let context = self.context();
+        if let Some(variable) = context.packet_vars[usize::from(var.0)] {
+            return self.b.read(variable);
+        }
         let (var, side) = (self.declared_var(id, var), self.side(&context, side));
         self.b.one(Op::Get { flow: context.flow, var, side })
+    }
+
+    /// Whether the instance is in a state.
+    pub(super) fn is_in_state(&mut self, state: usize) -> Value {
+        let now = self.b.read(self.context().state);
+        let state = self.b.int(state as u64);
+        self.b.compare(CompareOp::Eq, now, state)
     }
 }
 
@@ -551,7 +662,11 @@ fn otherwise_ms(timeouts: &[model::Timeout]) -> u32 {
 }
 
 fn millis(timeout: &model::Timeout) -> u32 {
-    u32::try_from(timeout.after.as_millis()).unwrap_or(u32::MAX)
+    duration_ms(timeout.after)
+}
+
+fn duration_ms(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// How many different letters a history may get from one direction.

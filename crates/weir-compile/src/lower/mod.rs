@@ -8,6 +8,7 @@
 //!
 //! What is lowered is everything that the stack says; the passes remove what no question needs.
 
+mod event;
 mod expr;
 mod finish;
 mod header;
@@ -118,6 +119,8 @@ struct Lower<'a> {
     reachable: Vec<HashSet<LayerId>>,
     /// Whether a layer occurred.
     seen: Vec<Variable>,
+    /// Bytes from the header's start to where an expression of the header stands.
+    cursor: Option<Value>,
     flow: Option<instance::FlowContext>,
     outs: Vec<OutValue>,
     parts_left_out: usize,
@@ -162,6 +165,7 @@ impl<'a> Lower<'a> {
             finish: finish::FinishBlocks::default(),
             reachable: (0..stack.layers.len()).map(|l| reachable_from(stack, LayerId(l as u16))).collect(),
             seen: vec![],
+            cursor: None,
             flow: None,
             outs: vec![],
             parts_left_out: 0,

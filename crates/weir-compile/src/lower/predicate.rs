@@ -184,7 +184,8 @@ impl Lower<'_> {
         for p in 0..self.trie.predicates.len() {
             let predicate = &self.trie.predicates[p];
             let key = self.catalog.key(predicate.field);
-            if key.layer() == Some(id) {
+            let is_event = matches!(key, FieldKey::Event(..) | FieldKey::EventColumn(..));
+            if key.layer() == Some(id) && !is_event {
                 let [exists, holds, either_way] = self.predicate_on(id, &vars, key, predicate);
                 self.record(p, exists, holds, either_way);
             }
@@ -252,7 +253,9 @@ impl Lower<'_> {
             | FieldKey::Meta(_)
             | FieldKey::Connection(_)
             | FieldKey::Session(_)
-            | FieldKey::SessionField(..) => unreachable!("no field of a layer"),
+            | FieldKey::Event(..)
+            | FieldKey::EventColumn(..)
+            | FieldKey::SessionField(..) => unreachable!("no field of a layer's header"),
         }
     }
 
@@ -273,7 +276,7 @@ impl Lower<'_> {
         (exists, holds)
     }
 
-    fn record(&mut self, p: usize, exists: Value, holds: Value, either_way: Value) {
+    pub(super) fn record(&mut self, p: usize, exists: Value, holds: Value, either_way: Value) {
         let vars = self.predicates[p];
         for (variable, value) in [(vars.exists, exists), (vars.any, holds), (vars.either_way, either_way)] {
             let before = self.b.read(variable);

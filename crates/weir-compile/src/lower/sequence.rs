@@ -43,7 +43,8 @@ impl Lower<'_> {
             bits: sequence.bits as u8,
             from_first: sequence.from_first,
             retain,
-            headers_only: !retain && !delivers,
+            headers_only: sequence.headers_only || !retain && !delivers,
+            overwrite: sequence.overwrite,
             metas,
         });
     }
@@ -171,8 +172,11 @@ impl Lower<'_> {
         let sequence = self.sequence_of(context.table);
         let (flow, side) = (context.flow, context.responder);
         let buf = self.b.read(self.buf);
-        let offset = self.b.read(vars.payload_at.expect("declared"));
-        let length = self.b.read(vars.payload_bytes.expect("declared"));
+        let (offset, length) = match declared.of {
+            Some(field) => vars.field_at[usize::from(field.0)],
+            None => (vars.payload_at.expect("declared"), vars.payload_bytes.expect("declared")),
+        };
+        let (offset, length) = (self.b.read(offset), self.b.read(length));
         let at = self.int(id, &declared.at);
         let span = match &declared.span {
             Some(span) => self.int(id, span),

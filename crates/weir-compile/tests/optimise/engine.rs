@@ -37,6 +37,11 @@ pub struct PacketOutcome {
 }
 
 impl PacketOutcome {
+    /// The bits of the terms that the packet fulfils.
+    pub fn terms(&self) -> u64 {
+        self.done.map_or(0, |(terms, _)| terms)
+    }
+
     /// Lookups, deliveries and events, in words.
     pub fn calls(&self) -> &[String] {
         &self.calls
@@ -199,7 +204,6 @@ impl Host for PlainHost<'_> {
             hot.set_word("$seq.next", if decl.from_first { at & mask } else { 0 });
         }
         let next = hot.word("$seq.next");
-        let span = span.max(claimed_bytes);
         let forward = at.wrapping_sub(next) & mask;
         let is_old = if decl.from_first { forward > mask >> 1 } else { at < next };
         let old = if is_old { next.wrapping_sub(at) & mask } else { 0 };
@@ -222,7 +226,7 @@ impl Host for PlainHost<'_> {
                 let piece = Ordered { bytes: slice(bytes), claimed_bytes, ..Ordered::default() };
                 self.kept.entry(key).or_default().push(Piece { at: u64::MAX, span, bytes: piece });
             }
-            return (SEQ_ORDERED, old.min(claimed_bytes));
+            return (SEQ_ORDERED, if span < claimed_bytes { 0 } else { old.min(claimed_bytes) });
         }
         hot.set_flags(hot.flags() | QUEUED);
         let mut words = [0; 4];

@@ -1,8 +1,10 @@
 //! Optimised graphs do what unoptimised ones do: the stack that comes with Weir, many filters, every
 //! kind of need, on frames as they occur and as they should not.
 
+mod constructs;
 mod engine;
 mod frames;
+mod told;
 mod window;
 
 use engine::run;

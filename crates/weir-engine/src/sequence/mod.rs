@@ -2,7 +2,8 @@
 //!
 //! What is next in order passes without being touched: the packet's own bytes are delivered. What comes
 //! early is kept by reference to its block until it is next, or until a bound is reached; then the
-//! bytes before it are given up and counted as a gap. Of bytes that come twice the first count.
+//! bytes before it are given up and counted as a gap. Of bytes that come twice the first count, or, where the
+//! sequence says `overwrite`, the last of those that came before their turn.
 //!
 //! * `vars`: the state that every packet touches, in the flow's record. Most segments are next in order, and
 //!   nothing waits: these the program passes by itself (pass `fast_forward` of `weir-ir`), and only counts them.
@@ -80,10 +81,18 @@ pub struct Segment<'a> {
     pub bytes: &'a [u8],
     /// Its bytes, as the headers claim them.
     pub claimed_bytes: u64,
-    /// Numbers that it uses up: the bytes, then a FIN.
+    /// Numbers that it uses up: the bytes, then a FIN. Fewer than its bytes where numbers count something else,
+    /// such as chunks: then it is one piece that is never cut.
     pub span: u64,
     /// At most four values to remember with it.
     pub metas: &'a [u64],
+}
+
+impl Segment<'_> {
+    /// Bytes at its front that passed before, where so many of its numbers did.
+    fn skipped(&self, old: u64) -> u64 {
+        if self.span < self.claimed_bytes { 0 } else { old.min(self.claimed_bytes) }
+    }
 }
 
 /// What is kept of a direction, only while there is something to keep.
@@ -104,6 +113,7 @@ struct State {
     from_first: bool,
     retain: bool,
     headers_only: bool,
+    overwrite: bool,
     kept: HashMap<u64, Kept, BuildIdHasher>,
 }
 
@@ -135,7 +145,7 @@ impl State {
     /// Where `segment` lies, seen from the next number expected. Numbers that count from the first one
     /// seen wrap; those that count from 0 don't.
     fn place(&self, next: u64, segment: &Segment<'_>) -> Place {
-        let span = segment.span.max(segment.claimed_bytes);
+        let span = segment.span;
         let forward = segment.at.wrapping_sub(next) & self.mask;
         let is_old = if self.from_first { forward > self.mask >> 1 } else { segment.at < next };
         match is_old {
@@ -161,6 +171,7 @@ impl Reassembler {
             from_first: sequence.from_first,
             retain: sequence.retain,
             headers_only: sequence.headers_only,
+            overwrite: sequence.overwrite,
             kept: HashMap::default(),
         });
         Self {
@@ -228,11 +239,11 @@ impl Reassembler {
             hot.high += new;
             state.vars.write(flow.data, side, hot);
             self.counters.ordered += 1;
-            return (SEQ_ORDERED, place.old.min(segment.claimed_bytes));
+            return (SEQ_ORDERED, segment.skipped(place.old));
         }
         let status = self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
         self.sequences[sequence.index()].vars.write(flow.data, side, hot);
-        (status, if status == SEQ_ORDERED { place.old.min(segment.claimed_bytes) } else { 0 })
+        (status, if status == SEQ_ORDERED { segment.skipped(place.old) } else { 0 })
     }
 
     /// The rest of `insert`: something is kept of this direction, or will be.
@@ -262,7 +273,7 @@ impl Reassembler {
             self.counters.ordered += 1;
             return SEQ_ORDERED;
         }
-        if overlaps && state.kept[&direction].queue.covers(start, end) {
+        if overlaps && !state.overwrite && state.kept[&direction].queue.covers(start, end) {
             self.counters.retransmitted += 1;
             return SEQ_RETRANSMITTED;
         }
@@ -293,7 +304,10 @@ impl Reassembler {
             self.counters.ordered += 1;
             return SEQ_ORDERED;
         }
-        kept.queue.offer(&piece, &mut self.budget);
+        match state.overwrite {
+            true => kept.queue.overwrite(&piece, &mut self.budget),
+            false => kept.queue.offer(&piece, &mut self.budget),
+        }
         hot.flags |= QUEUED;
         if place.ahead == 0 {
             self.counters.overlapping += 1;

@@ -1,7 +1,8 @@
 //! What came early, in one direction of one flow: pieces in order, none overlapping another.
 //!
 //! Numbers here are relative to the sequence's first and don't wrap. Of bytes that come twice the
-//! first are kept: a new segment only fills holes, and is cut into as many pieces as it fills.
+//! first are kept: a new segment only fills holes, and is cut into as many pieces as it fills. Or it displaces what
+//! is there ([`Queue::overwrite`]).
 
 use super::budget::Budget;
 use std::collections::VecDeque;
@@ -12,9 +13,10 @@ use weir_ir::abi::Slice;
 pub(super) struct Piece {
     /// Its first number.
     pub(super) start: u64,
-    /// Numbers that it uses up; bytes come first, a FIN may follow.
+    /// Numbers that it uses up; bytes come first, a FIN may follow. Fewer than its bytes where numbers count
+    /// something else: then the bytes go with the first number.
     pub(super) span: u64,
-    /// Its bytes, as the headers claim them; at most `span`.
+    /// Its bytes, as the headers claim them.
     pub(super) claimed_bytes: u64,
     /// As many of its bytes as were captured; at most `claimed_bytes`.
     pub(super) bytes: Slice,
@@ -32,10 +34,13 @@ impl Piece {
 
     /// The part of it from `start` up to `end`, by reference.
     pub(super) fn part(&self, start: u64, end: u64) -> Piece {
-        let (from, to) = (start.wrapping_sub(self.start), end.wrapping_sub(self.start));
+        let (mut from, mut to) = (start.wrapping_sub(self.start), end.wrapping_sub(self.start));
         let captured = u64::from(self.bytes.length);
-        let (first, after) = (from.min(captured), to.min(captured));
         let last = self.last && end == self.end();
+        if self.span < self.claimed_bytes {
+            (from, to) = if from == 0 { (0, self.claimed_bytes) } else { (self.claimed_bytes, self.claimed_bytes) };
+        }
+        let (first, after) = (from.min(captured), to.min(captured));
         Piece {
             start,
             span: end - start,
@@ -113,6 +118,34 @@ impl Queue {
         }
     }
 
+    /// Adds a segment in place of what is there of its numbers.
+    pub(super) fn overwrite(&mut self, segment: &Piece, budget: &mut Budget) {
+        let (start, end) = (segment.start, segment.end());
+        let first = self.pieces.partition_point(|piece| piece.end() <= start);
+        let (mut left, mut right) = (None, VecDeque::new());
+        for kept in self.pieces.split_off(first) {
+            if kept.start >= end {
+                right.push_back(kept);
+                continue;
+            }
+            budget.release(&kept.bytes);
+            self.held_bytes -= Budget::cost(&kept.bytes);
+            if kept.start < start {
+                left = Some(kept.part(kept.start, start));
+            }
+            if kept.end() > end {
+                right.push_back(kept.part(end, kept.end()));
+                let rest = &right[right.len() - 1];
+                self.held_bytes += budget.keep(&rest.bytes);
+            }
+        }
+        for piece in left.into_iter().chain([segment.clone()]) {
+            self.held_bytes += budget.keep(&piece.bytes);
+            self.pieces.push_back(piece);
+        }
+        self.pieces.append(&mut right);
+    }
+
     /// Takes the first piece out. It stays on the budget's account.
     pub(super) fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
@@ -162,6 +195,21 @@ mod tests {
             queue_of(&[segment(2, "CC", false), segment(6, "G", false), segment(0, "abcdefgh", true)]);
         let wanted = [(0, "ab", 0), (2, "CC", 0), (4, "ef", 0), (6, "G", 0), (7, "h", 1)];
         assert_eq!(pieces, wanted.map(|(at, text, fin)| (at, text.into(), fin)));
+    }
+
+    #[test]
+    fn what_comes_last_displaces_what_is_there() {
+        let (mut queue, mut budget) = (Queue::default(), Budget::new(usize::MAX));
+        for one in [segment(0, "abcdef", true), segment(8, "ij", false), segment(2, "CD", false)] {
+            queue.overwrite(&one, &mut budget);
+        }
+        queue.overwrite(&segment(5, "FGHI", false), &mut budget);
+        assert_eq!(queue.held_bytes(), budget.held_bytes());
+        let pieces: Vec<Piece> = std::iter::from_fn(|| queue.pop()).collect();
+        let text: Vec<String> =
+            pieces.iter().map(|p| String::from_utf8(p.bytes.bytes().to_vec()).unwrap()).collect();
+        assert_eq!(text, ["ab", "CD", "e", "FGHI", "j"]);
+        assert_eq!(queue.held_bytes(), 0);
     }
 
     #[test]

@@ -21,6 +21,8 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             two_sided: true,
             observed: true,
             delivers: true,
+            asked: false,
+        part: false,
             timeout_ms: None,
         }],
         vars: vec![
@@ -37,6 +39,7 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             from_first: !retain,
             retain,
             headers_only,
+            overwrite: false,
             metas: 1,
         }],
         ..Graph::default()

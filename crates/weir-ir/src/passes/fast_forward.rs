@@ -64,18 +64,17 @@ struct Offer {
     side: Value,
     at: Value,
     buf: Value,
-    length: Value,
     span: Value,
 }
 
 /// Puts the question before the insertion that is instruction `at` of `block`.
 fn expand(graph: &mut Graph, flow: &ControlFlow, block: Block, at: usize) -> bool {
-    let &Op::SeqInsert { sequence, flow: record, side, at: number, buf, length, span, .. } =
+    let &Op::SeqInsert { sequence, flow: record, side, at: number, buf, span, .. } =
         &graph.block(block).insts[at].op
     else {
         return false;
     };
-    let offer = Offer { sequence, flow: record, side, at: number, buf, length, span };
+    let offer = Offer { sequence, flow: record, side, at: number, buf, span };
     if graph.sequences[sequence.index()].retain {
         return false;
     }
@@ -185,7 +184,7 @@ impl Lines<'_> {
 
     /// Instead of the insertion: moves the state on, as `Reassembler::insert` of `weir-engine` does.
     fn pass(&mut self, offer: &Offer, vars: Vars, state: State, results: &[Value]) {
-        let span = self.binary(BinaryOp::Max, offer.span, offer.length);
+        let span = offer.span;
         let next = self.binary(BinaryOp::Add, state.next, span);
         let next = self.wrap(offer, next);
         self.set(offer, vars.next, next);

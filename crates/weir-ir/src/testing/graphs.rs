@@ -448,6 +448,8 @@ fn declarations(random: &mut Random) -> Graph {
         two_sided,
         observed: true,
         delivers: two_sided,
+        asked: false,
+        part: false,
         timeout_ms: (!two_sided).then_some(60_000),
     };
     let var = |table, name: &str, kind, each_side| VarDecl {
@@ -464,6 +466,7 @@ fn declarations(random: &mut Random) -> Graph {
         from_first: !retain,
         retain,
         headers_only: false,
+        overwrite: false,
         metas,
     };
     let start = u128::from(random.below(100));

@@ -141,6 +141,8 @@ impl Parser {
             two_sided: false,
             observed: false,
             delivers: false,
+            asked: false,
+            part: false,
             timeout_ms: None,
         };
         while !line.is_at_end() {
@@ -148,12 +150,14 @@ impl Parser {
                 Some("two_sided") => &mut table.two_sided,
                 Some("observed") => &mut table.observed,
                 Some("delivers") => &mut table.delivers,
+                Some("asked") => &mut table.asked,
+                Some("part") => &mut table.part,
                 Some("timeout_ms") => {
                     line.advance();
                     table.timeout_ms = Some(line.number()?);
                     continue;
                 }
-                _ => return Err(line.expected("`two_sided`, `observed`, `delivers` or `timeout_ms`")),
+                _ => return Err(line.expected("`two_sided`, `observed`, `delivers`, `asked`, `part` or `timeout_ms`")),
             };
             *flag = true;
             line.advance();
@@ -195,6 +199,7 @@ impl Parser {
         let metas = line.number()?;
         let retain = line.take("retain");
         let headers_only = line.take("headers_only");
+        let overwrite = line.take("overwrite");
         self.graph.sequences.push(SequenceDecl {
             table,
             name,
@@ -202,6 +207,7 @@ impl Parser {
             from_first,
             retain,
             headers_only,
+            overwrite,
             metas,
         });
         Ok(())

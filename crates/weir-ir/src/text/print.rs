@@ -177,7 +177,9 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     let two_sided = flag(table.two_sided, "two_sided");
     let observed = flag(table.observed, "observed");
     let delivers = flag(table.delivers, "delivers");
-    write!(f, "table{at} {}{two_sided}{observed}{delivers}", Name(&table.name))?;
+    let asked = flag(table.asked, "asked");
+    let part = flag(table.part, "part");
+    write!(f, "table{at} {}{two_sided}{observed}{delivers}{asked}{part}", Name(&table.name))?;
     match table.timeout_ms {
         Some(millis) => writeln!(f, " timeout_ms {millis}"),
         None => writeln!(f),
@@ -197,8 +199,9 @@ fn print_sequence(at: usize, sequence: &SequenceDecl, f: &mut Formatter<'_>) -> 
     let from = if sequence.from_first { "first" } else { "zero" };
     let retain = flag(sequence.retain, "retain");
     let headers_only = flag(sequence.headers_only, "headers_only");
+    let overwrite = flag(sequence.overwrite, "overwrite");
     write!(f, "sequence{at} {} {}", sequence.table, Name(&sequence.name))?;
-    writeln!(f, " bits {} from {from} metas {}{retain}{headers_only}", sequence.bits, sequence.metas)
+    writeln!(f, " bits {} from {from} metas {}{retain}{headers_only}{overwrite}", sequence.bits, sequence.metas)
 }
 
 fn print_set(at: usize, set: &[(u128, u128)], f: &mut Formatter<'_>) -> fmt::Result {

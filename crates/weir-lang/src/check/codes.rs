@@ -42,6 +42,8 @@ codes! {
     CYCLE = "W0015";
     /// No layer below has it.
     UNKNOWN_BELOW = "W0016";
+    /// A file that can't be imported.
+    IMPORT = "W0017";
     // Layout and types.
     /// No such type.
     UNKNOWN_TYPE = "W0020";
@@ -74,6 +76,8 @@ codes! {
     BAD_CLAUSE = "W0036";
     /// Warning: instances that no timeout ends.
     NO_TIMEOUT = "W0037";
+    /// Warning: two events of which neither is told first.
+    EVENT_ORDER = "W0038";
     // Stacks.
     /// No protocol or stack of that name.
     UNKNOWN_LAYER = "W0040";

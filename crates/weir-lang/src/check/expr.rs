@@ -6,6 +6,7 @@ use super::scope::{BelowUse, Kind, Scope, Symbol};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{BinaryOp, Expr, FieldId, Side};
 use crate::syntax::ast;
+use std::rc::Rc;
 
 /// Where an expression stands: what it may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +108,39 @@ impl Resolver<'_> {
             ast::ExprKind::Binary(op, left, right) => self.binary(*op, left, right, expr.span),
             ast::ExprKind::In(inner, ranges) => self.set(inner, ranges),
             ast::ExprKind::Choose(condition, then, otherwise) => self.choose(condition, then, otherwise),
+            ast::ExprKind::Call(name, args) => self.call(name, args, expr.span),
+            ast::ExprKind::Lookup(name, inner) => self.lookup(name, inner),
         }
+    }
+
+    fn call(&mut self, name: &ast::Name, args: &[ast::Expr], span: Span) -> Value {
+        match self.scope.constants.call(name, args, span) {
+            Ok(body) => self.number(&body),
+            Err(wrong) => {
+                self.diagnostics.push(wrong);
+                Value::unknown()
+            }
+        }
+    }
+
+    fn lookup(&mut self, name: &ast::Name, inner: &ast::Expr) -> Value {
+        let inner = self.number(inner);
+        let constants = Rc::clone(&self.scope.constants);
+        let table = match constants.table(name) {
+            Ok(table) => table,
+            Err(wrong) => {
+                self.diagnostics.push(wrong);
+                return Value::unknown();
+            }
+        };
+        let last = table.otherwise.unwrap_or(0);
+        let all = Value::number(Expr::Number(last), Range::one(last));
+        table.rows.iter().rev().fold(all, |others, (numbers, value)| {
+            let ranges = numbers.iter().map(|&(low, high, _)| (low, high)).collect();
+            let here = Expr::In(Box::new(inner.expr.clone()), ranges);
+            let row = Expr::Choose(Box::new(here), Box::new(Expr::Number(*value)), Box::new(others.expr));
+            Value::number(row, others.range.join(Range::one(*value)))
+        })
     }
 
     fn binary(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr, span: Span) -> Value {
@@ -212,6 +245,7 @@ impl Resolver<'_> {
             "rest.length" => return self.length(name, Expr::RestLength, span),
             "header.length" => return self.length(name, Expr::HeaderLength, span),
             "originator" | "responder" => return self.direction(name, span),
+            "cursor" => return self.cursor(span),
             _ => {}
         }
         match name.split_once('.') {
@@ -221,6 +255,7 @@ impl Resolver<'_> {
             }
             Some((side @ ("me" | "peer"), inner)) => self.side(side, inner, span),
             Some(("ordered", inner)) => self.ordered(inner, span),
+            Some(("state", inner)) => self.state(inner, span),
             _ => self.symbol(name, span),
         }
     }
@@ -300,6 +335,37 @@ impl Resolver<'_> {
         };
         let side = if side == "me" { Side::Me } else { Side::Peer };
         Value::number(Expr::Var(id, side), Range::ANY)
+    }
+
+    fn cursor(&mut self, span: Span) -> Value {
+        if self.place.is_header() {
+            return Value::number(Expr::Cursor, Range::of_bits(32));
+        }
+        self.not_here("cursor", "a place in the header", "behind the header it is `header.length`", span)
+    }
+
+    fn state(&mut self, inner: &str, span: Span) -> Value {
+        let name = format!("state.{inner}");
+        if !self.place.has_vars() {
+            return self.not_here(
+                &name,
+                "the state of an instance",
+                "only statements, sequences, transitions and events know an instance",
+                span,
+            );
+        }
+        if let Some(state) = self.scope.states.iter().position(|state| state == inner) {
+            return Value::number(Expr::InState(state), Range::TRUTH);
+        }
+        let known: Vec<String> = self.scope.states.iter().map(|state| format!("state.{state}")).collect();
+        let message = format!("there is no state `{inner}`");
+        let diagnostic = Diagnostic::error(codes::UNKNOWN_STATE, message).at(span);
+        self.diagnostics.push(
+            diagnostic
+                .help("name it in `states { … }`")
+                .did_you_mean(&name, known.iter().map(String::as_str)),
+        );
+        Value::unknown()
     }
 
     fn ordered(&mut self, inner: &str, span: Span) -> Value {

@@ -15,8 +15,9 @@ use std::collections::HashMap;
 const FIELDS_MAX: usize = 4_096;
 
 /// Types that have a fixed name, for suggestions.
-const TYPES: [&str; 11] =
-    ["u8", "u16", "u32", "u64", "u16le", "u32le", "u64le", "macaddr", "ipv4addr", "ipv6addr", "bytes"];
+const TYPES: [&str; 12] = [
+    "u8", "u16", "u32", "u64", "u16le", "u32le", "u64le", "macaddr", "ipv4addr", "ipv6addr", "bytes", "uint",
+];
 
 /// What a header yields.
 #[derive(Debug, Default)]
@@ -177,7 +178,7 @@ impl Checker<'_> {
                     FieldType::Mac => 48,
                     FieldType::Ipv4 => 32,
                     FieldType::Ipv6 => 128,
-                    FieldType::Bytes(_) => 0,
+                    FieldType::Bytes(_) | FieldType::Counted(_) => 0,
                 }
             }
         };
@@ -192,7 +193,7 @@ impl Checker<'_> {
             );
         }
         if field.peek {
-            if matches!(ty, FieldType::Bytes(_)) {
+            if matches!(ty, FieldType::Bytes(_) | FieldType::Counted(_)) {
                 self.diagnostics.push(
                     Diagnostic::error(codes::TYPE, "only types of a fixed length can be peeked at").at(span),
                 );
@@ -205,7 +206,7 @@ impl Checker<'_> {
                 let bits = bytes.checked_mul(8);
                 self.fixed_bits = self.fixed_bits.zip(bits).and_then(|(fixed, bits)| fixed.checked_add(bits));
             }
-            FieldType::Bytes(_) => self.fixed_bits = None,
+            FieldType::Bytes(_) | FieldType::Counted(_) => self.fixed_bits = None,
             _ => self.advance(bits),
         }
     }
@@ -286,11 +287,16 @@ impl Checker<'_> {
                 let length = self.resolve(Place::Length, |resolver| resolver.number(length).expr);
                 Some(FieldType::Bytes(length))
             }
-            (Some(FieldType::Bytes(_)), None) => {
+            (Some(FieldType::Counted(_)), Some(length)) => {
+                let length = self.resolve(Place::Length, |resolver| resolver.number(length).expr);
+                Some(FieldType::Counted(length))
+            }
+            (Some(FieldType::Bytes(_) | FieldType::Counted(_)), None) => {
+                let name = &ty.name.text;
                 self.diagnostics.push(
-                    Diagnostic::error(codes::UNKNOWN_TYPE, "bytes need a length")
+                    Diagnostic::error(codes::UNKNOWN_TYPE, format!("`{name}` needs a length in bytes"))
                         .at(ty.name.span)
-                        .help("write `bytes[4]` or `bytes[length - 2]`"),
+                        .help(format!("write `{name}[4]` or `{name}[length - 2]`")),
                 );
                 None
             }
@@ -301,7 +307,7 @@ impl Checker<'_> {
                         format!("`{}` has no length of its own choice", ty.name.text),
                     )
                     .at(length.span)
-                    .help("only `bytes[…]` has a length"),
+                    .help("only `bytes[…]` and `uint[…]` have a length"),
                 );
                 None
             }
@@ -310,7 +316,7 @@ impl Checker<'_> {
                 let name = &ty.name.text;
                 let diagnostic = Diagnostic::error(codes::UNKNOWN_TYPE, format!("there is no type `{name}`"))
                     .at(ty.name.span)
-                    .help("types are u1 to u64, u16le, u32le, u64le, macaddr, ipv4addr, ipv6addr, bytes[…]");
+                    .help("types are u1 to u64, u16le, u32le, u64le, macaddr, ipv4addr, ipv6addr, bytes[…], uint[…]");
                 self.diagnostics.push(match translate(name) {
                     Some(ours) => diagnostic
                         .help(format!("write `{ours}`; without `le` the most significant byte is first")),
@@ -579,6 +585,7 @@ pub(super) fn named_type(name: &str) -> Option<FieldType> {
         "ipv4addr" => Some(FieldType::Ipv4),
         "ipv6addr" => Some(FieldType::Ipv6),
         "bytes" => Some(FieldType::Bytes(Expr::Number(0))),
+        "uint" => Some(FieldType::Counted(Expr::Number(0))),
         "u16le" => little(16),
         "u32le" => little(32),
         "u64le" => little(64),

@@ -1,6 +1,7 @@
 //! States, transitions, timeouts and events.
 
 use super::codes;
+use super::order;
 use super::expr::{Place, Resolver};
 use super::protocol::Clauses;
 use super::scope::{Scope, duplicate};
@@ -48,6 +49,19 @@ pub(super) fn check(
         }
         checker.event(event);
     }
+    order::check(&clauses.events, checker.protocol, checker.diagnostics);
+}
+
+/// The states in the order of their indices: the start is the first.
+fn start_first(trees: &[ast::State]) -> impl Iterator<Item = &ast::State> {
+    let start = trees.iter().position(|state| state.start).unwrap_or(0);
+    let others = trees.iter().enumerate().filter(move |(at, _)| *at != start).map(|(_, state)| state);
+    trees.get(start).into_iter().chain(others)
+}
+
+/// The names of states by index, as [`check`] will have them where none is wrong.
+pub(super) fn state_names(trees: &[ast::State]) -> Vec<String> {
+    start_first(trees).map(|state| state.name.text.clone()).collect()
 }
 
 struct Checker<'a> {
@@ -85,17 +99,14 @@ impl Checker<'_> {
             );
         }
         let mut starts = trees.iter().filter(|state| state.start);
-        let start = starts.next().or(trees.first());
-        if let (Some(first), Some(second)) = (start, starts.next()) {
+        if let (Some(first), Some(second)) = (starts.next(), starts.next()) {
             self.diagnostics.push(
                 Diagnostic::error(codes::DUPLICATE, "two states are the start")
                     .at(second.name.span)
                     .label(first.name.span, "first here"),
             );
         }
-        let is_start = |state: &&ast::State| start.is_some_and(|start| start.name.span == state.name.span);
-        let others = trees.iter().filter(|state| !is_start(state));
-        for state in start.into_iter().chain(others) {
+        for state in start_first(trees) {
             self.state(state);
         }
     }
@@ -180,8 +191,14 @@ impl Checker<'_> {
         self.transitions.entry(name.text.clone()).or_insert((index, name.span));
         // Kept even where a state is unknown, so that events that name it are not wrong too.
         let condition = if always && !ordered { Expr::Number(1) } else { condition };
+        if let Some((_, span)) = tree.timeout.filter(|_| tree.to.text == "restart") {
+            let help = "the instance that begins then has the time-out of its state";
+            self.error(codes::BAD_CLAUSE, "`restart` ends the instance", span, help);
+        }
         let to = to.unwrap_or(Target::Restart);
-        self.protocol.transitions.push(Transition { name: name.text.clone(), from, to, condition, ordered });
+        let timeout = tree.timeout.map(|(after, _)| after);
+        let name = name.text.clone();
+        self.protocol.transitions.push(Transition { name, from, to, condition, ordered, timeout });
     }
 
     /// A warning where an earlier transition is taken from all these states, whatever the packet.
@@ -304,18 +321,29 @@ impl Checker<'_> {
                 );
             }
         }
+        if let Some(span) = tree.assemble.filter(|_| self.protocol.sequence.as_ref().is_some_and(|s| s.headers_only)) {
+            let help = "leave `headers only` out of the sequence, or `assemble` out of the event";
+            self.error(codes::ASSEMBLE, "a sequence of headers keeps no bytes", span, help);
+        }
+        // What is told once it is a packet's turn knows that packet.
+        let is_ordered = !triggers.is_empty() && triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
+        let place = if is_ordered { Place::Transition } else { Place::Instance };
+        let condition = tree.condition.as_ref().map(|c| self.resolver(place).condition(c).expr);
         let mut columns: Vec<(String, Expr)> = Vec::new();
         let mut seen: HashMap<&str, Span> = HashMap::new();
         for (name, value) in &tree.columns {
             if let Some(first) = seen.insert(&name.text, name.span) {
                 self.diagnostics.push(duplicate(&name.text, first, name.span));
             }
-            let value = self.resolver(Place::Instance).value(value).expr;
+            let value = self.resolver(place).value(value).expr;
             columns.push((name.text.clone(), value));
         }
         self.protocol.events.push(Event {
             name: tree.name.text.clone(),
             triggers,
+            with: Vec::new(),
+            after: Vec::new(),
+            condition,
             assemble: tree.assemble.is_some(),
             columns,
             doc: tree.doc.clone(),

@@ -1,15 +1,17 @@
 //! The tree's meaning: names resolved, types checked, every mistake said at once.
 //!
 //! `protocol` goes through a protocol's clauses (`layout` its header, `lets` its derived values,
-//! `machine` its states and events), `expr` resolves expressions against a `scope`, `range` knows
-//! which values they can have. `stack` joins protocols, `reach` looks at the paths through a stack.
+//! `machine` its states and events, `order` which event is told before which), `expr` resolves expressions against a `scope`, `range` knows
+//! which values they can have; `constants` puts functions and tables in place. `stack` joins protocols, `reach` looks at the paths through a stack.
 
 pub mod codes;
 
+mod constants;
 mod expr;
 mod layout;
 mod lets;
 mod machine;
+mod order;
 mod protocol;
 mod range;
 mod reach;
@@ -21,6 +23,8 @@ pub(crate) use scope::BelowUse;
 use crate::diag::Diagnostic;
 use crate::model::{Protocol, Stack};
 use crate::syntax::ast;
+use constants::Constants;
+use std::rc::Rc;
 
 /// A protocol, and what it needs of the layers below it.
 #[derive(Debug, Clone)]
@@ -37,8 +41,9 @@ pub(crate) fn check(
     stacks: &mut Vec<Stack>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
+    let constants = Rc::new(Constants::of(files, diagnostics));
     for tree in files.iter().flat_map(|file| &file.protocols) {
-        let (protocol, below) = protocol::check(tree, diagnostics);
+        let (protocol, below) = protocol::check(tree, &constants, diagnostics);
         if let Some(first) = protocols.iter().find(|one| one.protocol.name == protocol.name) {
             let diagnostic = scope::duplicate(&protocol.name, first.protocol.span, protocol.span);
             diagnostics.push(diagnostic.help("give it another name; `as` names it for filters"));
@@ -56,7 +61,7 @@ pub(crate) fn check(
         };
         let next = trees.iter().position(is_ready).unwrap_or(0);
         let tree = trees.remove(next);
-        match stack::check(tree, protocols, stacks, &refused, &trees, diagnostics) {
+        match stack::check(tree, protocols, stacks, &refused, &trees, &constants, diagnostics) {
             Some(checked) => stacks.push(checked),
             None => refused.push(tree.name.text.clone()),
         }

@@ -1,16 +1,18 @@
 //! One protocol: its clauses, each once, in the order in which they need each other.
 
 use super::codes;
+use super::constants::Constants;
 use super::expr::{Place, Resolver, Value};
 use super::scope::{BelowUse, Kind, Scope, Symbol, duplicate, sequence_bits};
 use super::{layout, lets, machine};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{
-    Alias, BinaryOp, Expr, FieldId, FieldType, Instance, Payload, Protocol, Sequence, ShowPart, Side, Stmt,
-    Var, VarId,
+    Alias, BinaryOp, Expr, FieldId, FieldType, Held, Instance, Payload, Protocol, Sequence, ShowPart, Side,
+    Stmt, Var, VarId,
 };
 use crate::syntax::ast::{self, Clause, ClauseKind};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Words of 64 bits that a key holds.
 const KEY_WORDS_MAX: usize = 5;
@@ -20,14 +22,20 @@ const VARS_MAX: usize = 256;
 
 /// Checks a protocol; what is wrong is in `diagnostics`, and the protocol is then of no use but to
 /// find more mistakes.
-pub(super) fn check(tree: &ast::Protocol, diagnostics: &mut Vec<Diagnostic>) -> (Protocol, Vec<BelowUse>) {
+pub(super) fn check(
+    tree: &ast::Protocol,
+    constants: &Rc<Constants>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> (Protocol, Vec<BelowUse>) {
     let clauses = Clauses::sort(&tree.clauses, diagnostics);
     let scope = Scope {
         protocol: tree.name.text.clone(),
+        constants: Rc::clone(constants),
         has_payload: clauses.payload.is_some(),
         has_sequence: clauses.sequence.is_some(),
         has_instance: clauses.instance.is_some(),
         two_sided: clauses.instance.is_some_and(|(_, _, destination, _)| destination.is_some()),
+        states: clauses.states.map_or_else(Vec::new, |(_, trees)| machine::state_names(trees)),
         ..Scope::default()
     };
     let mut checker = Checker { scope, protocol: empty(tree), groups: HashMap::new(), diagnostics };
@@ -66,6 +74,7 @@ fn empty(tree: &ast::Protocol) -> Protocol {
     let filter_name = tree.filter_name.as_ref().unwrap_or(&tree.name);
     Protocol {
         name: tree.name.text.clone(),
+        declared: tree.name.text.clone(),
         filter_name: filter_name.text.clone(),
         doc: tree.doc.clone(),
         header: Vec::new(),
@@ -87,8 +96,8 @@ fn empty(tree: &ast::Protocol) -> Protocol {
     }
 }
 
-/// Where, whether `each side`, and the variables.
-type VarsTree<'a> = (Span, bool, &'a [ast::Var]);
+/// Where, how long they live, and the variables.
+type VarsTree<'a> = (Span, Held, &'a [ast::Var]);
 /// Where, the keys, and the condition.
 type InstanceTree<'a> = (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, Option<&'a ast::Expr>);
 
@@ -144,7 +153,7 @@ impl<'a> Clauses<'a> {
                     sorted.instance = Some((span, source, destination.as_deref(), condition.as_ref()));
                     sorted.instance_span = Some(span);
                 }
-                ClauseKind::Vars { each_side, vars } => sorted.vars.push((span, *each_side, vars)),
+                ClauseKind::Vars { held, vars } => sorted.vars.push((span, *held, vars)),
                 ClauseKind::Prepare(stmts) => sorted.prepare = Some((span, stmts)),
                 ClauseKind::Sequence(sequence) => sorted.sequence = Some((span, sequence)),
                 ClauseKind::States(states) => sorted.states = Some((span, states)),
@@ -196,24 +205,29 @@ impl Checker<'_> {
     }
 
     fn vars(&mut self, clauses: &[VarsTree<'_>]) {
-        for &(span, each_side, vars) in clauses {
-            self.needs_instance(if each_side { "each side" } else { "vars" }, span);
-            if each_side && self.scope.has_instance && !self.scope.two_sided {
+        for &(span, held, vars) in clauses {
+            let clause = match held {
+                Held::Side => "each side",
+                Held::Instance => "vars",
+                Held::Packet => "packet",
+            };
+            self.needs_instance(clause, span);
+            if held == Held::Side && self.scope.has_instance && !self.scope.two_sided {
                 let help = "variables of an instance with one key stand in `vars { … }`";
                 self.error(codes::MISSING_CLAUSE, "`each side` needs an instance with two sides", span, help);
             }
             for var in vars {
-                self.var(each_side, &var.name, &var.ty);
+                self.var(held, &var.name, &var.ty);
             }
         }
     }
 
     /// What variables hold at first: known once derived values are.
     fn first_values(&mut self, clauses: &[VarsTree<'_>]) {
-        for &(_, each_side, vars) in clauses {
+        for &(_, held, vars) in clauses {
             for tree in vars {
                 let Some(first) = &tree.first else { continue };
-                let known = |var: &Var| var.name == tree.name.text && var.each_side == each_side;
+                let known = |var: &Var| var.name == tree.name.text && var.held == held;
                 let Some(at) = self.protocol.vars.iter().position(known) else { continue };
                 self.protocol.vars[at].first = Some(self.first_value(first, self.protocol.vars[at].bits));
             }
@@ -230,7 +244,8 @@ impl Checker<'_> {
         }
     }
 
-    fn var(&mut self, each_side: bool, name: &ast::Name, ty: &ast::Type) {
+    fn var(&mut self, held: Held, name: &ast::Name, ty: &ast::Type) {
+        let each_side = held == Held::Side;
         let bits = match layout::named_type(&ty.name.text) {
             Some(FieldType::Unsigned { bits: bits @ (8 | 16 | 32 | 64), little: false })
                 if ty.length.is_none() =>
@@ -270,7 +285,7 @@ impl Checker<'_> {
         } else {
             self.scope.sides.insert(name.text.clone(), id);
         }
-        self.protocol.vars.push(Var { name: name.text.clone(), each_side, bits, first: None });
+        self.protocol.vars.push(Var { name: name.text.clone(), held, bits, first: None });
     }
 
     fn lets(&mut self, lets: &[&ast::Let], payload: Option<&Option<ast::Expr>>) {
@@ -378,7 +393,7 @@ impl Checker<'_> {
                 FieldType::Unsigned { bits, .. } => bits,
                 FieldType::Mac => 48,
                 FieldType::Ipv4 => 32,
-                FieldType::Bytes(_) => 64,
+                FieldType::Bytes(_) | FieldType::Counted(_) => 64,
             },
             _ => 32,
         }
@@ -448,7 +463,8 @@ impl Checker<'_> {
     fn sequence(&mut self, sequence: Option<(Span, &ast::Sequence)>) {
         let Some((clause, tree)) = sequence else { return };
         self.needs_instance("sequence", clause);
-        if self.protocol.payload.is_none() {
+        let of = tree.of.as_ref().and_then(|name| self.bytes_field(name));
+        if tree.of.is_none() && self.protocol.payload.is_none() {
             let help = "add `payload = rest`";
             self.error(codes::MISSING_CLAUSE, "a sequence of payload needs a payload", clause, help);
         }
@@ -456,7 +472,33 @@ impl Checker<'_> {
         let span = tree.span.as_ref().map(|span| self.resolver(Place::Instance).number(span).expr);
         let window = tree.window.as_ref().and_then(|(low, high)| self.window(low, high));
         let bits = sequence_bits(&at, &self.protocol.fields, &self.protocol.lets);
-        self.protocol.sequence = Some(Sequence { at, bits, span, from_first: tree.from_first, window });
+        self.protocol.sequence = Some(Sequence {
+            at,
+            bits,
+            of,
+            span,
+            from_first: tree.from_first,
+            window,
+            overwrite: tree.overwrite,
+            headers_only: tree.headers_only.is_some(),
+        });
+    }
+
+    /// The field of bytes that a sequence puts in order.
+    fn bytes_field(&mut self, name: &ast::Name) -> Option<FieldId> {
+        let value = ast::Expr { kind: ast::ExprKind::Name(name.text.clone()), span: name.span };
+        let value = self.resolver(Place::Packet).value(&value);
+        match value.expr {
+            Expr::Field(field) if value.kind == Kind::Bytes => Some(field),
+            // The resolver said that it knows no such name.
+            Expr::Number(_) => None,
+            _ => {
+                let message = format!("`{}` is no field of bytes", name.text);
+                let help = "what is put in order is the payload, or a field `bytes[…]`";
+                self.error(codes::TYPE, message, name.span, help);
+                None
+            }
+        }
     }
 
     /// `LOW .. LOW + LENGTH`: only so is a window right where numbers wrap.

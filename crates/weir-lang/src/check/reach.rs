@@ -28,7 +28,7 @@ pub(super) fn check(
     }
     find_circle(stack, repeated, diagnostics);
     for (index, layer) in stack.layers.iter().enumerate().filter(|(index, _)| reached[*index]) {
-        let Some(known) = protocols.iter().find(|one| one.protocol.name == layer.protocol.name) else {
+        let Some(known) = protocols.iter().find(|one| one.protocol.name == layer.protocol.declared) else {
             continue;
         };
         for need in &known.below {

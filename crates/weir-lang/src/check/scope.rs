@@ -1,10 +1,12 @@
 //! The names of one protocol, and what each stands for.
 
 use super::codes;
+use super::constants::Constants;
 use super::range::Range;
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Expr, Field, FieldId, FieldType, LetId, PresenceId, Protocol, VarId};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +36,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) fn of(ty: &FieldType) -> Kind {
         match ty {
-            FieldType::Unsigned { .. } => Kind::Number,
+            FieldType::Unsigned { .. } | FieldType::Counted(_) => Kind::Number,
             FieldType::Mac => Kind::Mac,
             FieldType::Ipv4 => Kind::Ipv4,
             FieldType::Ipv6 => Kind::Ipv6,
@@ -72,6 +74,8 @@ pub(super) struct Scope {
     /// The protocol, for messages.
     pub(super) protocol: String,
     pub(super) symbols: HashMap<String, (Symbol, Span)>,
+    /// Functions and tables, which all protocols share.
+    pub(super) constants: Rc<Constants>,
     /// Variables behind `me.` and `peer.`.
     pub(super) sides: HashMap<String, VarId>,
     /// By `FieldId`.
@@ -84,6 +88,8 @@ pub(super) struct Scope {
     pub(super) prefix: String,
     /// Fields and derived values that the text declares further down.
     pub(super) later: HashMap<String, Span>,
+    /// Names of states, by index.
+    pub(super) states: Vec<String>,
     pub(super) has_payload: bool,
     pub(super) has_sequence: bool,
     pub(super) has_instance: bool,
@@ -92,16 +98,17 @@ pub(super) struct Scope {
 }
 
 /// Words that are values by themselves.
-pub(super) const VALUES: [&str; 5] =
-    ["payload.length", "rest.length", "header.length", "originator", "responder"];
+pub(super) const VALUES: [&str; 6] =
+    ["payload.length", "rest.length", "header.length", "cursor", "originator", "responder"];
 
 /// What may stand before a dot, and then means something else than a group.
-const PREFIXES: [&str; 7] = ["me", "peer", "below", "ordered", "payload", "rest", "header"];
+const PREFIXES: [&str; 8] = ["me", "peer", "below", "ordered", "payload", "rest", "header", "state"];
 
 impl Scope {
     /// The names of a protocol that was checked before: fields, presences and derived values.
-    pub(super) fn of(protocol: &Protocol) -> Scope {
+    pub(super) fn of(protocol: &Protocol, constants: &Rc<Constants>) -> Scope {
         let mut scope = Scope {
+            constants: Rc::clone(constants),
             protocol: protocol.name.clone(),
             has_payload: protocol.payload.is_some(),
             ..Scope::default()
@@ -206,7 +213,7 @@ fn field_range(ty: &FieldType) -> Range {
         FieldType::Unsigned { bits, .. } => Range::of_bits(*bits),
         FieldType::Ipv4 => Range::of_bits(32),
         FieldType::Mac => Range::of_bits(48),
-        FieldType::Ipv6 | FieldType::Bytes(_) => Range::ANY,
+        FieldType::Ipv6 | FieldType::Bytes(_) | FieldType::Counted(_) => Range::ANY,
     }
 }
 

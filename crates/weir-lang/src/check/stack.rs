@@ -2,11 +2,13 @@
 
 use super::expr::{Place, Resolver};
 use super::scope::{Kind, Scope, Symbol, duplicate};
+use super::constants::Constants;
 use super::{CheckedProtocol, codes, reach};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Edge, Expr, FieldId, Layer, LayerId, Protocol, Stack};
 use crate::syntax::ast;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use weir_packet::LinkType;
 
 /// Edges of one stack at most.
@@ -23,6 +25,7 @@ pub(super) fn check(
     stacks: &[Stack],
     refused: &[String],
     open: &[&ast::Stack],
+    constants: &Rc<Constants>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Stack> {
     if let Some(known) = stacks.iter().find(|stack| stack.name == tree.name.text) {
@@ -50,7 +53,9 @@ pub(super) fn check(
     let layers = ids.map(|(index, layer)| (layer.protocol.name.clone(), LayerId(index as u16))).collect();
     let repeated = stack.layers.iter().map(|layer| layer.repeat_max > 1).collect();
     let mut checker = Checker {
+        tree,
         protocols,
+        constants,
         layers,
         repeated,
         scopes: HashMap::new(),
@@ -60,6 +65,7 @@ pub(super) fn check(
         stack,
         diagnostics,
     };
+    checker.places();
     checker.starts(tree);
     checker.edges(tree);
     checker.repeats(tree);
@@ -128,7 +134,9 @@ fn extended(
 }
 
 struct Checker<'a> {
+    tree: &'a ast::Stack,
     protocols: &'a [CheckedProtocol],
+    constants: &'a Rc<Constants>,
     layers: HashMap<String, LayerId>,
     /// By layer: `repeat` bounds it.
     repeated: Vec<bool>,
@@ -149,10 +157,16 @@ impl Checker<'_> {
         if let Some(id) = self.layers.get(&name.text) {
             return Some(*id);
         }
-        if let Some(known) = self.protocols.iter().find(|one| one.protocol.name == name.text) {
+        let place = self.tree.places.iter().find(|(place, _)| place.text == name.text);
+        let declared = place.map_or(&name.text, |(_, protocol)| &protocol.text);
+        if let Some(known) = self.protocols.iter().find(|one| one.protocol.name == *declared) {
             let id = LayerId(self.stack.layers.len() as u16);
             self.layers.insert(name.text.clone(), id);
-            self.stack.layers.push(Layer { protocol: known.protocol.clone(), repeat_max: 1 });
+            let mut protocol = known.protocol.clone();
+            if place.is_some() {
+                (protocol.name, protocol.filter_name) = (name.text.clone(), name.text.clone());
+            }
+            self.stack.layers.push(Layer { protocol, repeat_max: 1 });
             self.repeated.push(false);
             return Some(id);
         }
@@ -166,6 +180,34 @@ impl Checker<'_> {
             self.diagnostics.push(diagnostic);
         }
         None
+    }
+
+    /// Places have names of their own, and protocols that exist.
+    fn places(&mut self) {
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for (place, protocol) in &self.tree.places {
+            if let Some(first) = seen.insert(&place.text, place.span) {
+                self.diagnostics.push(duplicate(&place.text, first, place.span));
+            }
+            if self.layers.contains_key(&place.text) {
+                let message = format!("`{}` is a layer of the stack that is extended", place.text);
+                self.diagnostics.push(
+                    Diagnostic::error(codes::DUPLICATE, message).at(place.span).help("give it another name"),
+                );
+            }
+            if place.text.contains('.') {
+                self.diagnostics.push(
+                    Diagnostic::error(codes::RESERVED_NAME, "the name of a layer has no dots").at(place.span),
+                );
+            }
+            if !self.protocols.iter().any(|one| one.protocol.name == protocol.text) {
+                let names = self.protocols.iter().map(|one| one.protocol.name.as_str());
+                let message = format!("there is no protocol `{}`", protocol.text);
+                let diagnostic = Diagnostic::error(codes::UNKNOWN_LAYER, message).at(protocol.span);
+                self.diagnostics.push(diagnostic.did_you_mean(&protocol.text, names));
+                self.unknown.insert(place.text.clone());
+            }
+        }
     }
 
     /// A layer that some edge or start of this stack names.
@@ -270,7 +312,7 @@ impl Checker<'_> {
         if self.wrong.contains(&protocol.span) {
             return Expr::Number(1);
         }
-        let scope = self.scopes.entry(from).or_insert_with(|| Scope::of(protocol));
+        let scope = self.scopes.entry(from).or_insert_with(|| Scope::of(protocol, self.constants));
         let mut found = Vec::new();
         let condition =
             Resolver { scope, place: Place::Packet, diagnostics: &mut found }.condition(expr).expr;
@@ -346,7 +388,7 @@ impl Checker<'_> {
         };
         let layer_span = Span { end: name.span.start + layer.len() as u32, ..name.span };
         let id = self.present_layer(&ast::Name { text: layer.to_string(), span: layer_span })?;
-        let scope = Scope::of(&self.stack.layers[usize::from(id.0)].protocol);
+        let scope = Scope::of(&self.stack.layers[usize::from(id.0)].protocol, self.constants);
         if let Some(Symbol::Field(field)) = scope.find(field) {
             return Some((id, field));
         }

@@ -1,7 +1,7 @@
 //! The tree that the parser makes of a text: names as written, everything with its span.
 
 use crate::diag::Span;
-use crate::model::BinaryOp;
+use crate::model::{BinaryOp, Held};
 use std::time::Duration;
 
 /// A name and where it stands.
@@ -16,11 +16,42 @@ pub struct Name {
 /// A file.
 #[derive(Debug, Clone, Default)]
 pub struct File {
+    /// `import "FILE"`: the text between the quotes, and where it stands.
+    pub imports: Vec<(String, Span)>,
+    /// In the order of the text.
+    pub functions: Vec<Function>,
+    /// In the order of the text.
+    pub tables: Vec<Table>,
     /// In the order of the text.
     pub protocols: Vec<Protocol>,
     /// In the order of the text.
     pub stacks: Vec<Stack>,
 }
+
+/// `fn NAME(NAME, NAME) = EXPR`
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// Its name.
+    pub name: Name,
+    /// What it is a function of.
+    pub params: Vec<Name>,
+    /// Its value.
+    pub body: Expr,
+}
+
+/// `table NAME { N, N..N: N … otherwise: N }`
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Its name.
+    pub name: Name,
+    /// Numbers and inclusive ranges, and what stands behind their colon.
+    pub rows: Vec<(Vec<Range>, u64)>,
+    /// The value of all other numbers; 0 without.
+    pub otherwise: Option<u64>,
+}
+
+/// The least and the greatest number, and where they stand.
+pub type Range = (u64, u64, Span);
 
 /// `protocol NAME as NAME { … }`
 #[derive(Debug, Clone)]
@@ -71,10 +102,10 @@ pub enum ClauseKind {
         /// Which packets have one.
         condition: Option<Expr>,
     },
-    /// `each side { … }`, `vars { … }`
+    /// `each side { … }`, `vars { … }`, `packet { … }`
     Vars {
-        /// `each side`.
-        each_side: bool,
+        /// How long they live, and of what there is one each.
+        held: Held,
         /// The variables.
         vars: Vec<Var>,
     },
@@ -237,12 +268,18 @@ pub enum Stmt {
 pub struct Sequence {
     /// Number of the payload's first byte.
     pub at: Expr,
+    /// `of NAME`; `None` is `of payload`.
+    pub of: Option<Name>,
     /// `spanning EXPR`
     pub span: Option<Expr>,
     /// `window EXPR .. EXPR`
     pub window: Option<(Expr, Expr)>,
     /// `from first`
     pub from_first: bool,
+    /// `overwrite`
+    pub overwrite: bool,
+    /// Where `headers only` stands, if it does.
+    pub headers_only: Option<Span>,
 }
 
 /// `NAME: start accept`
@@ -256,7 +293,7 @@ pub struct State {
     pub accept: bool,
 }
 
-/// `on NAME: NAME, NAME -> NAME when EXPR`
+/// `on NAME: NAME, NAME -> NAME when EXPR timeout DURATION`
 #[derive(Debug, Clone)]
 pub struct Transition {
     /// Its name.
@@ -267,6 +304,8 @@ pub struct Transition {
     pub to: Name,
     /// When; always without.
     pub condition: Option<Expr>,
+    /// How long the instance may be idle from then on; as its state says without.
+    pub timeout: Option<(Duration, Span)>,
 }
 
 /// `DURATION in NAME, NAME` or `DURATION otherwise`
@@ -280,13 +319,19 @@ pub struct Timeout {
     pub states: Option<Vec<Name>>,
 }
 
-/// `event NAME on NAME, NAME { … } "…"`
+/// `event NAME on NAME, NAME when EXPR { … } with NAME, NAME after NAME, NAME "…"`
 #[derive(Debug, Clone)]
 pub struct Event {
     /// Its name.
     pub name: Name,
     /// What makes it happen.
     pub triggers: Vec<Name>,
+    /// Events with each of which it happens.
+    pub with: Vec<Name>,
+    /// Events that are told before it, where they happen on the same packet.
+    pub after: Vec<Name>,
+    /// It only happens where this holds.
+    pub condition: Option<Expr>,
     /// Where `assemble` stands, if it does.
     pub assemble: Option<Span>,
     /// The columns and their names.
@@ -325,9 +370,13 @@ pub enum ExprKind {
     /// Two operands.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `e in { a, b..c }`
-    In(Box<Expr>, Vec<(u64, u64, Span)>),
+    In(Box<Expr>, Vec<Range>),
     /// `if c then a else b`
     Choose(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// `f(a, b)`
+    Call(Name, Vec<Expr>),
+    /// `t[e]`
+    Lookup(Name, Box<Expr>),
 }
 
 impl Expr {
@@ -349,7 +398,8 @@ impl Expr {
         match &self.kind {
             ExprKind::Number(_) => {}
             ExprKind::Name(name) => visit(name),
-            ExprKind::Not(inner) | ExprKind::In(inner, _) => inner.names(visit),
+            ExprKind::Not(inner) | ExprKind::In(inner, _) | ExprKind::Lookup(_, inner) => inner.names(visit),
+            ExprKind::Call(_, args) => args.iter().for_each(|arg| arg.names(visit)),
             ExprKind::Binary(_, left, right) => {
                 left.names(visit);
                 right.names(visit);
@@ -374,6 +424,8 @@ pub struct Stack {
     pub doc: String,
     /// `start LINK, LINK: NAME`
     pub starts: Vec<(Vec<Link>, Name)>,
+    /// `layer NAME: NAME`: a place in the stack, and its protocol.
+    pub places: Vec<(Name, Name)>,
     /// `repeat NAME N`
     pub repeats: Vec<(Name, u64, Span)>,
     /// `usual NAME, NAME -> NAME, NAME`

@@ -8,11 +8,12 @@ use super::lexer::{TokenKind, lex};
 use super::parser::Parser;
 use crate::check::codes;
 use crate::diag::{Diagnostic, Span};
+use crate::model::Held;
 
 /// The words that start a clause.
 const CLAUSES: &[&str] = &[
-    "header", "alias", "let", "payload", "instance", "each", "vars", "prepare", "sequence", "states", "on",
-    "timeout", "event", "show",
+    "header", "alias", "let", "payload", "instance", "each", "vars", "packet", "prepare", "sequence", "states",
+    "on", "timeout", "event", "show",
 ];
 
 impl Parser<'_> {
@@ -45,9 +46,10 @@ impl Parser<'_> {
             "instance" => self.instance()?,
             "each" => {
                 self.expect_word("side")?;
-                self.vars(true)?
+                self.vars(Held::Side)?
             }
-            "vars" => self.vars(false)?,
+            "vars" => self.vars(Held::Instance)?,
+            "packet" => self.vars(Held::Packet)?,
             "prepare" => ClauseKind::Prepare(self.stmts()?),
             "sequence" => self.sequence()?,
             "states" => self.states()?,
@@ -113,7 +115,7 @@ impl Parser<'_> {
         self.condition().map(Some)
     }
 
-    fn vars(&mut self, each_side: bool) -> Option<ClauseKind> {
+    fn vars(&mut self, held: Held) -> Option<ClauseKind> {
         let mut vars = Vec::new();
         self.block(
             |parser| {
@@ -127,7 +129,7 @@ impl Parser<'_> {
             },
             |parser| parser.peek() == TokenKind::Name,
         )?;
-        Some(ClauseKind::Vars { each_side, vars })
+        Some(ClauseKind::Vars { held, vars })
     }
 
     fn stmts(&mut self) -> Option<Vec<Stmt>> {
@@ -181,9 +183,18 @@ impl Parser<'_> {
         self.expect_word("at")?;
         let at = self.expr()?;
         self.expect_word("of")?;
-        self.expect_word("payload")?;
-        let mut sequence = Sequence { at, span: None, window: None, from_first: false };
+        let of = if self.eat_word("payload") { None } else { Some(self.name()?) };
+        let mut sequence = Sequence {
+            at,
+            of,
+            span: None,
+            window: None,
+            from_first: false,
+            overwrite: false,
+            headers_only: None,
+        };
         loop {
+            let start = self.span();
             if self.eat_word("spanning") {
                 sequence.span = Some(self.expr()?);
             } else if self.eat_word("window") {
@@ -196,6 +207,11 @@ impl Parser<'_> {
                     self.expected("`first` or `0`");
                     return None;
                 }
+            } else if self.eat_word("overwrite") {
+                sequence.overwrite = true;
+            } else if self.eat_word("headers") {
+                self.expect_word("only")?;
+                sequence.headers_only = Some(start.to(self.last_span()));
             } else {
                 return Some(ClauseKind::Sequence(sequence));
             }
@@ -237,7 +253,17 @@ impl Parser<'_> {
         self.expect(TokenKind::Arrow)?;
         let to = self.name()?;
         let condition = self.when()?;
-        Some(ClauseKind::Transition(Transition { name, from, to, condition }))
+        let mut timeout = None;
+        // `timeout 5s in …` is the next clause: it names states.
+        if self.word() == "timeout"
+            && !self.token().first_of_line
+            && let TokenKind::Duration(after) = self.peek_at(1)
+        {
+            self.bump();
+            timeout = Some((after, self.span()));
+            self.bump();
+        }
+        Some(ClauseKind::Transition(Transition { name, from, to, condition, timeout }))
     }
 
     fn timeout(&mut self) -> Option<ClauseKind> {
@@ -261,13 +287,21 @@ impl Parser<'_> {
     }
 
     fn event(&mut self) -> Option<ClauseKind> {
-        let name = self.name()?;
-        self.expect_word("on")?;
-        let mut triggers = vec![self.name()?];
-        while self.eat(TokenKind::Comma) || self.eat(TokenKind::Or) {
-            triggers.push(self.name()?);
+        let mut event = Event {
+            name: self.name()?,
+            triggers: Vec::new(),
+            with: Vec::new(),
+            after: Vec::new(),
+            condition: None,
+            assemble: None,
+            columns: Vec::new(),
+            doc: String::new(),
+        };
+        if !matches!(self.word(), "on" | "with") {
+            self.expected("`on` or `with`");
+            return None;
         }
-        let mut event = Event { name, triggers, assemble: None, columns: Vec::new(), doc: String::new() };
+        self.event_order(&mut event)?;
         if self.peek() == TokenKind::BraceOpen {
             self.block(
                 |parser| {
@@ -278,8 +312,31 @@ impl Parser<'_> {
                 |_| false,
             )?;
         }
+        self.event_order(&mut event)?;
         event.doc = self.text_line();
         Some(ClauseKind::Event(event))
+    }
+
+    /// `on NAME, NAME`, `with NAME`, `after NAME`, `when EXPR`: before or after the columns.
+    fn event_order(&mut self, event: &mut Event) -> Option<()> {
+        loop {
+            // On a line of its own `on` is a transition.
+            let list = match self.word() {
+                "on" if event.triggers.is_empty() && event.with.is_empty() => &mut event.triggers,
+                "with" => &mut event.with,
+                "after" => &mut event.after,
+                "when" => {
+                    event.condition = self.when()?;
+                    continue;
+                }
+                _ => return Some(()),
+            };
+            self.bump();
+            list.push(self.name()?);
+            while self.eat(TokenKind::Comma) || self.eat(TokenKind::Or) {
+                list.push(self.name()?);
+            }
+        }
     }
 
     /// `assemble`, `NAME`, or `NAME = EXPR`.

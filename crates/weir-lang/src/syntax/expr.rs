@@ -13,12 +13,14 @@
 //!         | expr ("+" | "-") expr
 //!         | expr "*" expr                          binds most
 //!         | "(" expr ")" | N | "true" | "false" | NAME
+//!         | NAME "(" expr { "," expr } ")"         a function
+//!         | NAME "[" expr "]"                      a table
 //! ```
 //!
 //! An expression ends where no operator follows, so nothing need separate it from what comes next.
 //! Unlike in C, `|`, `^` and `&` bind more than comparisons: `flags & 3 == 1` is `(flags & 3) == 1`.
 
-use super::ast::{Expr, ExprKind};
+use super::ast::{Expr, ExprKind, Range};
 use super::lexer::TokenKind;
 use super::parser::{DEPTH_MAX, Parser};
 use crate::check::codes;
@@ -143,16 +145,7 @@ impl Parser<'_> {
         let open = self.expect(TokenKind::BraceOpen)?;
         let mut ranges = Vec::new();
         while self.peek() != TokenKind::BraceClose {
-            let (low, start) = self.number()?;
-            let (high, end) = if self.eat(TokenKind::DotDot) { self.number()? } else { (low, start) };
-            let span = start.to(end);
-            if high < low {
-                let diagnostic = Diagnostic::error(codes::BAD_EXPRESSION, "this range is empty")
-                    .at(span)
-                    .help(format!("write `{high}..{low}`"));
-                self.report(diagnostic);
-            }
-            ranges.push((low, high, span));
+            ranges.push(self.range()?);
             if !self.eat(TokenKind::Comma) {
                 break;
             }
@@ -166,6 +159,39 @@ impl Parser<'_> {
         }
         let span = left.span.to(close);
         Some(Expr { kind: ExprKind::In(Box::new(left), ranges), span })
+    }
+
+    /// `N` or `N..N`.
+    pub(super) fn range(&mut self) -> Option<Range> {
+        let (low, start) = self.number()?;
+        let (high, end) = if self.eat(TokenKind::DotDot) { self.number()? } else { (low, start) };
+        let span = start.to(end);
+        if high < low {
+            let diagnostic = Diagnostic::error(codes::BAD_EXPRESSION, "this range is empty")
+                .at(span)
+                .help(format!("write `{high}..{low}`"));
+            self.report(diagnostic);
+        }
+        Some((low, high, span))
+    }
+
+    /// A name, what a function is given, or where a table is asked.
+    fn named(&mut self) -> Option<ExprKind> {
+        let name = self.name()?;
+        if self.eat(TokenKind::ParenOpen) {
+            let mut args = vec![self.expr()?];
+            while self.eat(TokenKind::Comma) {
+                args.push(self.expr()?);
+            }
+            self.expect(TokenKind::ParenClose)?;
+            return Some(ExprKind::Call(name, args));
+        }
+        if self.eat(TokenKind::BracketOpen) {
+            let inner = self.expr()?;
+            self.expect(TokenKind::BracketClose)?;
+            return Some(ExprKind::Lookup(name, Box::new(inner)));
+        }
+        Some(ExprKind::Name(name.text))
     }
 
     fn operand(&mut self) -> Option<Expr> {
@@ -182,11 +208,7 @@ impl Parser<'_> {
                 }
                 ExprKind::Number(u64::from(truth))
             }
-            TokenKind::Name => {
-                let name = self.word().to_string();
-                self.bump();
-                ExprKind::Name(name)
-            }
+            TokenKind::Name => self.named()?,
             TokenKind::Not => {
                 self.bump();
                 ExprKind::Not(Box::new(self.expr_above(POWER_NOT)?))

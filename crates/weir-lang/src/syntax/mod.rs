@@ -8,6 +8,7 @@ pub mod lexer;
 pub mod parser;
 
 mod clauses;
+mod constants;
 mod expr;
 mod header;
 mod stack;

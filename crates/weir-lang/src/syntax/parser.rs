@@ -1,21 +1,26 @@
 //! Tokens to tree: the file, its protocols and stacks, and going on after mistakes.
 //!
 //! ```text
-//! file      = { doc (protocol | stack) }
+//! file      = { "import" TEXT | function | table | doc (protocol | stack) }
+//! function  = "fn" NAME "(" NAME { "," NAME } ")" "=" expr
+//! table     = "table" NAME "{" { N [".." N] { "," N [".." N] } ":" N } ["otherwise" ":" N] "}"
 //! protocol  = "protocol" NAME ["as" NAME] "{" { clause } "}"
 //! clause    = "header" "{" { item } "}"
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
 //!           | "instance" key ["<->" key] ["when" expr]        key = "(" expr { "," expr } ")"
-//!           | ("each" "side" | "vars") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
+//!           | ("each" "side" | "vars" | "packet") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
 //!           | "prepare" block                                 block = "{" { stmt } "}"
-//!           | "sequence" "at" expr "of" "payload" { "spanning" expr | "window" expr ".." expr | "from" ("first" | 0) }
+//!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
+//!                                             | "from" ("first" | 0) | "overwrite" | "headers" "only" }
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
-//!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr]       from `any`, to `restart`
+//!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["timeout" DURATION]
+//!                                                             from `any`, to `restart`
 //!           | "timeout" { DURATION ["in" NAME { "," NAME } | "otherwise"] }
-//!           | "event" NAME "on" NAME { ("," | "or") NAME } ["{" column { "," column } "}"] [TEXT]
+//!           | "event" NAME { order } ["{" column { "," column } "}"] { order } [TEXT]
 //!           | "show" TEXT                                     values stand in braces
+//! order     = ("on" | "with" | "after") NAME { ("," | "or") NAME } | "when" expr
 //! column    = "assemble" | [NAME "="] expr
 //! item      = ["peek"] NAME ["as" NAME] ":" type ["=" N | "where" OP N] [TEXT]
 //!           | "_" ":" type
@@ -23,10 +28,12 @@
 //!           | "if" expr "{" { item } "}" ["else" ("{" { item } "}" | if)]
 //!           | NAME ":" "run" [type] "{" { tagged } "}" "until" expr
 //! tagged    = NAME ["as" NAME] "=" (N | "_") ["stop"] ["{" { item } "}"]
-//! type      = "u1" … "u64" | "u16le" | "u32le" | "u64le" | "macaddr" | "ipv4addr" | "ipv6addr" | "bytes" "[" expr "]"
+//! type      = "u1" … "u64" | "u16le" | "u32le" | "u64le" | "macaddr" | "ipv4addr" | "ipv6addr"
+//!           | ("bytes" | "uint") "[" expr "]"
 //! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["when" expr]
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
-//! part      = "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
+//! part      = "layer" NAME ":" NAME                           one protocol at several places
+//!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
 //!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted"] NAME ["when" expr]
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
 //! ```
@@ -75,8 +82,11 @@ impl<'a> Parser<'a> {
             let read = match self.word() {
                 "protocol" => self.protocol(doc).map(|protocol| file.protocols.push(protocol)),
                 "stack" => self.stack(doc).map(|stack| file.stacks.push(stack)),
+                "import" => self.import().map(|import| file.imports.push(import)),
+                "fn" => self.function().map(|function| file.functions.push(function)),
+                "table" => self.table().map(|table| file.tables.push(table)),
                 _ => {
-                    self.expected("`protocol` or `stack`");
+                    self.expected("`protocol`, `stack`, `import`, `fn` or `table`");
                     None
                 }
             };
@@ -177,12 +187,18 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A line that starts `protocol NAME` or `stack NAME`: whatever was open before is over.
+    /// A line that starts as `protocol NAME {` does: whatever was open before is over.
     fn is_item_start(&self) -> bool {
-        self.token().first_of_line
-            && matches!(self.word(), "protocol" | "stack")
-            && self.peek_at(1) == TokenKind::Name
-            && (self.peek_at(2) == TokenKind::BraceOpen || matches!(self.word_at(2), "as" | "extends"))
+        let (next, after) = (self.peek_at(1), self.peek_at(2));
+        let follows = match self.word() {
+            "protocol" => after == TokenKind::BraceOpen || self.word_at(2) == "as",
+            "stack" => after == TokenKind::BraceOpen || self.word_at(2) == "extends",
+            "table" => after == TokenKind::BraceOpen,
+            "fn" => after == TokenKind::ParenOpen,
+            "import" => return self.token().first_of_line && next == TokenKind::Text,
+            _ => false,
+        };
+        self.token().first_of_line && next == TokenKind::Name && follows
     }
 
     // Looking.

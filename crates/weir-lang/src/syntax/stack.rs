@@ -15,6 +15,7 @@ impl Parser<'_> {
             extends,
             doc,
             starts: Vec::new(),
+            places: Vec::new(),
             repeats: Vec::new(),
             usual: Vec::new(),
             edges: Vec::new(),
@@ -37,6 +38,12 @@ impl Parser<'_> {
                 self.expect(TokenKind::Colon)?;
                 let layer = self.name()?;
                 stack.starts.push((links, layer));
+            }
+            "layer" if operand => {
+                self.bump();
+                let name = self.name()?;
+                self.expect(TokenKind::Colon)?;
+                stack.places.push((name, self.name()?));
             }
             "repeat" if operand => {
                 self.bump();

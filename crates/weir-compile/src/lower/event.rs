@@ -1,0 +1,147 @@
+//! A layer's events: what makes them happen, which happen with others, and which are told after others.
+
+use super::Lower;
+use super::instance::FlowContext;
+use crate::catalog::FieldKey;
+use weir_ir::build::Variable;
+use weir_ir::graph::{Event, Op, Type, Value};
+use weir_lang::filter::Op as FilterOp;
+use weir_lang::model::{LayerId, Trigger};
+
+/// An event that is told late: whether it happened, and its columns as they were then.
+#[derive(Debug, Clone)]
+pub(super) struct LateEvent {
+    /// Index among the protocol's events.
+    event: usize,
+    happened: Variable,
+    /// High and low word of each column.
+    columns: Vec<(Variable, Variable)>,
+}
+
+impl Lower<'_> {
+    /// Some filter asks whether an event of this layer happened, or for its columns.
+    pub(super) fn is_asked_for_events(&self, id: LayerId) -> bool {
+        let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
+        keys.any(|key| key.layer() == Some(id) && matches!(key, FieldKey::Event(..) | FieldKey::EventColumn(..)))
+    }
+
+    /// The events that `trigger` makes happen, in the order of the text.
+    pub(super) fn lower_events(&mut self, id: LayerId, context: &FlowContext, trigger: Trigger) {
+        let events = &self.layer(id).protocol.events;
+        for (index, event) in events.iter().enumerate().filter(|(_, e)| e.triggers.contains(&trigger)) {
+            self.lower_event(id, context, index);
+            if event.assemble && matches!(trigger, Trigger::Transition(_)) {
+                let yes = self.b.bool(true);
+                self.b.write(context.assembled, yes);
+            }
+        }
+    }
+
+    /// An event happens, if its condition holds, and with it others do.
+    fn lower_event(&mut self, id: LayerId, context: &FlowContext, index: usize) {
+        let event = &self.layer(id).protocol.events[index];
+        match &event.condition {
+            Some(condition) => {
+                let holds = self.truth(id, condition);
+                self.lower_either(holds, |l| l.lower_happening(id, context, index), |_| {});
+            }
+            None => self.lower_happening(id, context, index),
+        }
+    }
+
+    fn lower_happening(&mut self, id: LayerId, context: &FlowContext, index: usize) {
+        let events = &self.layer(id).protocol.events;
+        let columns: Vec<super::Pair> =
+            events[index].columns.iter().map(|(_, column)| self.pair(id, column)).collect();
+        self.lower_event_predicates(id, index, &columns);
+        match context.late.iter().find(|late| late.event == index) {
+            Some(late) => {
+                let yes = self.b.bool(true);
+                self.b.write(late.happened, yes);
+                for (&(high, low), (h, l)) in late.columns.iter().zip(columns) {
+                    self.b.write(high, h);
+                    self.b.write(low, l);
+                }
+            }
+            None => self.tell(id, context, index, columns),
+        }
+        // The checker has seen to it that this ends.
+        for (other, _) in events.iter().enumerate().filter(|(_, other)| other.with.contains(&index)) {
+            self.lower_event(id, context, other);
+        }
+    }
+
+    fn tell(&mut self, id: LayerId, context: &FlowContext, index: usize, columns: Vec<super::Pair>) {
+        let protocol = &self.layer(id).protocol;
+        let name = format!("{}.{}", protocol.name, protocol.events[index].name);
+        let index = self.b.graph.events.iter().position(|e| e.name == name).expect("declared");
+        let values: Vec<Value> = columns.into_iter().flat_map(|(high, low)| [high, low]).collect();
+        self.b.push(Op::Emit { event: Event(index as u32), flow: Some(context.flow), values });
+    }
+
+    /// The events that wait for others, each behind those that it waits for. None of them happened yet.
+    pub(super) fn late_events(&mut self, id: LayerId) -> Vec<LateEvent> {
+        let events = &self.layer(id).protocol.events;
+        let mut order: Vec<usize> = vec![];
+        // The checker has seen to it that they do not wait for each other.
+        while let Some(next) = (0..events.len()).find(|&at| {
+            let waits = events[at].after.iter().filter(|&&other| !events[other].after.is_empty());
+            !events[at].after.is_empty() && !order.contains(&at) && waits.clone().all(|other| order.contains(other))
+        }) {
+            order.push(next);
+        }
+        let (no, zero) = (self.b.bool(false), self.b.int(0));
+        order
+            .into_iter()
+            .map(|event| {
+                let happened = self.b.variable(Type::Bool);
+                self.b.write(happened, no);
+                let columns = events[event].columns.iter().map(|_| {
+                    let words = (self.b.variable(Type::Int), self.b.variable(Type::Int));
+                    self.b.write(words.0, zero);
+                    self.b.write(words.1, zero);
+                    words
+                });
+                LateEvent { event, happened, columns: columns.collect() }
+            })
+            .collect()
+    }
+
+    /// Tells the events that waited.
+    pub(super) fn lower_late_events(&mut self, id: LayerId, context: &FlowContext) {
+        for late in &context.late {
+            let happened = self.b.read(late.happened);
+            self.lower_either(
+                happened,
+                |l| {
+                    let columns = late.columns.iter().map(|&(high, low)| (l.b.read(high), l.b.read(low)));
+                    let columns = columns.collect();
+                    l.tell(id, context, late.event, columns);
+                },
+                |_| {},
+            );
+        }
+    }
+
+    /// What filters ask about an event that happens here.
+    fn lower_event_predicates(&mut self, id: LayerId, index: usize, columns: &[super::Pair]) {
+        for p in 0..self.trie.predicates.len() {
+            let predicate = &self.trie.predicates[p];
+            let holds = match self.catalog.key(predicate.field) {
+                FieldKey::Event(layer, event) if layer == id && usize::from(event) == index => {
+                    self.b.bool(true)
+                }
+                FieldKey::EventColumn(layer, event, column) if layer == id && usize::from(event) == index => {
+                    let (high, low) = columns[usize::from(column)];
+                    match predicate.op {
+                        FilterOp::Exists => self.b.bool(true),
+                        _ => self.compare_words(predicate, high, low),
+                    }
+                }
+                _ => continue,
+            };
+            let yes = self.b.bool(true);
+            self.record(p, yes, holds, holds);
+        }
+    }
+}

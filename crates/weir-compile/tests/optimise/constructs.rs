@@ -1,0 +1,190 @@
+//! The constructs of the protocol language, each in a protocol of a few lines.
+
+use super::told::told;
+
+fn frames(list: &[&[u8]]) -> Vec<Vec<u8>> {
+    list.iter().map(|frame| frame.to_vec()).collect()
+}
+
+#[test]
+fn functions_and_tables_stand_where_they_are_named() {
+    // RFC 9000, section 16: two bits say how many bytes a number takes; they belong to it.
+    let text = "
+        fn bits(form) = (8 << form) - 2
+        fn varint(raw, form) = raw & ((1 << bits(form)) - 1)
+        table price { 0, 7: 10  1..3: 20  otherwise: 5 }
+        //! Numbers of 1, 2, 4 or 8 bytes
+        protocol number {
+            header { peek form: u2  raw: uint[1 << form]  kind: u8 }
+            instance (kind)
+            timeout 1m
+            event seen on packet { value = varint(raw, form), cost = price[kind], bytes = header.length }
+        }
+        //! Of them
+        stack mine { start 147: number }";
+    let told = told(
+        text,
+        "mine",
+        "number.seen.value > 60",
+        &frames(&[
+            &[0x25, 0],
+            &[0x7b, 0xbd, 1],
+            &[0x9d, 0x7f, 0x3e, 0x7d, 3],
+            &[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c, 9],
+            // Its last byte is missing.
+            &[0x7b, 0xbd],
+        ]),
+    );
+    // The examples of RFC 9000, appendix A.1.
+    let wanted: [&[&str]; 5] = [
+        &["seen 37 10 2"],
+        &["seen 15293 20 3", "yes"],
+        &["seen 494878333 20 5", "yes"],
+        &["seen 151288809941952652 5 9", "yes"],
+        &[],
+    ];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn the_cursor_says_how_far_the_header_was_read() {
+    let text = "
+        //! A header of a length that stands in it
+        protocol sized {
+            header {
+                length: u8
+                if length > 4 { extra: u16 }
+                rest_of_header: bytes[length - cursor]
+            }
+            payload = rest
+            instance (length)
+            timeout 1m
+            event seen on packet { header = header.length, payload = payload.length }
+        }
+        //! Of them
+        stack mine { start 147: sized }";
+    let told = told(text, "mine", "", &frames(&[&[1, 9, 9], &[4, 1, 2, 3, 9], &[6, 1, 2, 3, 4, 5, 9, 9]]));
+    assert_eq!(told, [["seen 1 2", "yes"], ["seen 4 1", "yes"], ["seen 6 2", "yes"]]);
+}
+
+const ORDER: &str = "
+    //! Steps of a conversation
+    protocol step {
+        header { who: u8  kind: u8 }
+        instance (who)
+        packet { doubled: u8  seen: u8 = 7 }
+        vars { total: u16 }
+        prepare {
+            doubled = kind * 2
+            if state.begun { total += doubled } else { seen += 1 }
+        }
+        states { idle: start  begun  over: accept }
+        on begin: idle -> begun   when kind == 1
+        on end:   begun -> over   when kind == 200
+        timeout 1m
+        event summary on packet after started, ended { doubled, seen, total, over = state.over }
+        event started on begin { who }
+        event ended on end
+        event noted with started when who == 5 { kind }
+    }
+    //! Of them
+    stack steps { start 147: step }";
+
+#[test]
+fn events_happen_with_others_and_after_others() {
+    let told = told(ORDER, "steps", "", &frames(&[&[5, 1], &[5, 3], &[5, 200], &[6, 1]]));
+    let wanted: [&[&str]; 4] = [
+        &["started 5", "noted 1", "summary 2 8 0 0", "yes"],
+        &["summary 6 7 6 0", "yes"],
+        // 400 is 144 in eight bits; what is told after shows its columns as they were when it happened.
+        &["ended", "summary 144 7 150 1", "yes"],
+        &["started 6", "summary 2 8 0 0", "yes"],
+    ];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn filters_ask_what_happens() {
+    let told = told(ORDER, "steps", "step.ended or step.noted.kind == 1", &frames(&[&[5, 1], &[5, 3], &[5, 200], &[6, 1]]));
+    let yes: Vec<bool> = told.iter().map(|told| told.iter().any(|word| word == "yes")).collect();
+    assert_eq!(yes, [true, false, true, false]);
+}
+
+const CHUNKS: &str = "
+    //! A packet of chunks
+    protocol pack {
+        header { from: u8  to: u8 }
+        payload = rest
+    }
+    //! A numbered chunk; others may follow it
+    protocol chunk {
+        header { number: u8  flags { _: u7  last: u1 }  length: u8  data: bytes[length] }
+        payload = rest
+        instance (below.from) <-> (below.to)
+        sequence at number of data spanning 1 from first SEQUENCE
+        timeout 1m
+        event part on ordered { ASSEMBLE number = ordered.number }
+        event message on ordered when ordered.flags.last == 1
+        event again on retransmission { number }
+    }
+    //! Of them
+    stack chunks {
+        start 147: pack
+        repeat chunk 8
+        pack, chunk -> chunk  when payload.length > 0
+    }";
+
+#[test]
+fn a_field_is_put_in_order_and_its_sibling_follows() {
+    let text = CHUNKS.replace("SEQUENCE", "").replace("ASSEMBLE", "assemble,");
+    let told = told(
+        &text,
+        "chunks",
+        "",
+        &frames(&[
+            // Two chunks in one packet, then one too early, then the missing one with a repeated one.
+            &[1, 2, 10, 0, 2, b'a', b'b', 11, 1, 1, b'c'],
+            &[1, 2, 13, 1, 1, b'e'],
+            &[1, 2, 12, 0, 1, b'd', 10, 0, 2, b'a', b'b'],
+        ]),
+    );
+    let wanted: [&[&str]; 3] = [
+        &["part 10", "gap 0 [61,62]of2", "part 11", "message", "gap 0 [63]of1", "yes"],
+        &["yes"],
+        &["part 12", "gap 0 [64]of1", "part 13", "message", "gap 0 [65]of1", "again 10", "yes"],
+    ];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn headers_only_keep_the_order_without_the_bytes() {
+    let text = CHUNKS.replace("SEQUENCE", "headers only").replace("ASSEMBLE", "");
+    let told = told(&text, "chunks", "", &frames(&[&[1, 2, 10, 0, 1, b'a'], &[1, 2, 12, 0, 1, b'c'], &[1, 2, 11, 0, 1, b'b']]));
+    let wanted: [&[&str]; 3] = [&["part 10", "yes"], &["yes"], &["part 11", "part 12", "yes"]];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn one_protocol_stands_at_several_places() {
+    let text = "
+        //! An address
+        protocol place {
+            header { from: u8  to: u8  next: u8 }
+            payload = rest
+            instance (from, to)
+            timeout 1m
+            event seen on packet { from, to }
+        }
+        //! One in another
+        stack nested {
+            layer outer: place
+            layer inner: place
+            start 147: outer
+            outer -> inner when next == 1
+        }";
+    let packets = frames(&[&[1, 2, 1, 3, 4, 0], &[3, 4, 0]]);
+    let both = told(text, "nested", "outer.from == 1 and inner.to == 4", &packets);
+    assert_eq!(both, [vec!["seen 1 2", "seen 3 4", "yes"], vec!["seen 3 4"]]);
+    let inner = told(text, "nested", "inner.seen.from == 3", &packets);
+    assert_eq!(inner, [vec!["seen 1 2", "seen 3 4", "yes"], vec!["seen 3 4"]]);
+}

@@ -1,0 +1,237 @@
+//! Functions and tables: what they say is put where they are named.
+//!
+//! A function is an expression over its parameters, a table a choice between numbers. Neither remembers
+//! anything or knows a packet, so putting them in place is all that there is to do; what is computed
+//! twice because of it the passes compute once.
+
+use super::codes;
+use super::scope::duplicate;
+use crate::diag::{Diagnostic, Span};
+use crate::syntax::ast::{Expr, ExprKind, File, Function, Name, Table};
+use std::collections::HashMap;
+
+/// Operators and names of one expression once its functions are in place, at most: functions of functions
+/// that name a parameter twice double with each level.
+const NODES_MAX: usize = 4_096;
+
+/// Rows of a table at most.
+const ROWS_MAX: usize = 256;
+
+/// The functions and tables of all files.
+#[derive(Debug, Default)]
+pub(super) struct Constants {
+    functions: HashMap<String, Function>,
+    tables: HashMap<String, Table>,
+}
+
+impl Constants {
+    /// Those of `files`, with what is wrong in them said. A wrong one is there all the same, so that who names
+    /// it is not wrong too.
+    pub(super) fn of(files: &[File], diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let mut constants = Constants::default();
+        for function in files.iter().flat_map(|file| &file.functions) {
+            if let Some(first) = constants.functions.get(&function.name.text) {
+                diagnostics.push(duplicate(&function.name.text, first.name.span, function.name.span));
+                continue;
+            }
+            constants.functions.insert(function.name.text.clone(), function.clone());
+        }
+        for table in files.iter().flat_map(|file| &file.tables) {
+            check_rows(table, diagnostics);
+            if let Some(first) = constants.tables.get(&table.name.text) {
+                diagnostics.push(duplicate(&table.name.text, first.name.span, table.name.span));
+                continue;
+            }
+            constants.tables.insert(table.name.text.clone(), table.clone());
+        }
+        for function in files.iter().flat_map(|file| &file.functions) {
+            constants.check_body(function, diagnostics);
+        }
+        let names: Vec<&Name> =
+            files.iter().flat_map(|file| &file.functions).map(|function| &function.name).collect();
+        let circles: Vec<&Name> =
+            names.into_iter().filter(|name| constants.calls(&name.text, &name.text)).collect();
+        for name in circles {
+            let message = format!("`{}` calls itself", name.text);
+            let help = "functions are put where they are named: this would never end";
+            diagnostics.push(Diagnostic::error(codes::CYCLE, message).at(name.span).help(help));
+            // A body without calls, so that what names it can be checked.
+            if let Some(known) = constants.functions.get_mut(&name.text) {
+                known.body.kind = ExprKind::Number(0);
+            }
+        }
+        constants
+    }
+
+    /// The table of that name, or why there is none.
+    pub(super) fn table(&self, name: &Name) -> Result<&Table, Diagnostic> {
+        self.tables.get(&name.text).ok_or_else(|| unknown("table", name, self.tables.keys()))
+    }
+
+    /// The body of a function, with `args` in place of its parameters.
+    pub(super) fn call(&self, name: &Name, args: &[Expr], span: Span) -> Result<Expr, Diagnostic> {
+        let Some(function) = self.functions.get(&name.text) else {
+            return Err(unknown("function", name, self.functions.keys()));
+        };
+        let (given, wanted) = (args.len(), function.params.len());
+        if given != wanted {
+            let plural = if wanted == 1 { "value" } else { "values" };
+            let message = format!("`{}` is a function of {wanted} {plural}, {given} given", name.text);
+            return Err(Diagnostic::error(codes::BAD_EXPRESSION, message)
+                .at(span)
+                .label(function.name.span, "declared here"));
+        }
+        let mut nodes = 0;
+        self.put(function, args, span, &mut nodes).ok_or_else(|| {
+            let message = format!("more than {NODES_MAX} operators once `{}` is in place", name.text);
+            Diagnostic::error(codes::TOO_MUCH, message)
+                .at(span)
+                .help("name what is used several times: `let part = …`")
+        })
+    }
+
+    /// `None` where it grows beyond the bound. Every part of the body stands where the function was called.
+    fn put(&self, function: &Function, args: &[Expr], span: Span, nodes: &mut usize) -> Option<Expr> {
+        self.substitute(&function.body, &function.params, args, span, nodes)
+    }
+
+    fn substitute(
+        &self,
+        body: &Expr,
+        params: &[Name],
+        args: &[Expr],
+        span: Span,
+        nodes: &mut usize,
+    ) -> Option<Expr> {
+        *nodes += 1;
+        if *nodes > NODES_MAX {
+            return None;
+        }
+        let mut inner =
+            |expr: &Expr| self.substitute(expr, params, args, span, nodes).map(Box::new);
+        let kind = match &body.kind {
+            ExprKind::Number(number) => ExprKind::Number(*number),
+            ExprKind::Name(name) => {
+                let param = params.iter().position(|param| param.text == *name);
+                let arg = param.and_then(|param| args.get(param))?;
+                *nodes += size_of(arg, NODES_MAX);
+                return Some(arg.clone());
+            }
+            ExprKind::Not(a) => ExprKind::Not(inner(a)?),
+            ExprKind::Binary(op, a, b) => ExprKind::Binary(*op, inner(a)?, inner(b)?),
+            ExprKind::In(a, ranges) => ExprKind::In(inner(a)?, ranges.clone()),
+            ExprKind::Choose(a, b, c) => ExprKind::Choose(inner(a)?, inner(b)?, inner(c)?),
+            ExprKind::Lookup(table, a) => ExprKind::Lookup(table.clone(), inner(a)?),
+            ExprKind::Call(name, given) => {
+                let given: Option<Vec<Expr>> = given.iter().map(|arg| inner(arg).map(|arg| *arg)).collect();
+                // The body was checked: the function is there, and takes as many.
+                let function = self.functions.get(&name.text)?;
+                return self.put(function, &given?, span, nodes);
+            }
+        };
+        Some(Expr { kind, span })
+    }
+
+    /// A body knows its parameters, other functions, and tables.
+    fn check_body(&self, function: &Function, diagnostics: &mut Vec<Diagnostic>) {
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for param in &function.params {
+            if let Some(first) = seen.insert(&param.text, param.span) {
+                diagnostics.push(duplicate(&param.text, first, param.span));
+            }
+        }
+        each(&function.body, &mut |expr| match &expr.kind {
+            ExprKind::Name(name) if !seen.contains_key(name.as_str()) => {
+                let message = format!("`{}` knows no `{name}`", function.name.text);
+                let params = function.params.iter().map(|param| param.text.as_str());
+                diagnostics.push(
+                    Diagnostic::error(codes::UNKNOWN_NAME, message)
+                        .at(expr.span)
+                        .help("a function knows its parameters alone: hand it over")
+                        .did_you_mean(name, params),
+                );
+            }
+            ExprKind::Lookup(name, _) => diagnostics.extend(self.table(name).err()),
+            ExprKind::Call(name, args) => {
+                // What it is called with stands for itself: no call is made here.
+                let zeros: Vec<Expr> =
+                    args.iter().map(|arg| Expr { kind: ExprKind::Number(0), span: arg.span }).collect();
+                let is_known = self.functions.get(&name.text);
+                if is_known.is_none_or(|known| known.params.len() != args.len()) {
+                    diagnostics.extend(self.call(name, &zeros, expr.span).err());
+                }
+            }
+            _ => {}
+        });
+    }
+
+    /// Whether `from` comes to call `wanted`.
+    fn calls(&self, from: &str, wanted: &str) -> bool {
+        let mut open = vec![from.to_string()];
+        let mut seen: Vec<String> = vec![];
+        while let Some(name) = open.pop() {
+            let Some(function) = self.functions.get(&name) else { continue };
+            let mut found = false;
+            each(&function.body, &mut |expr| {
+                if let ExprKind::Call(called, _) = &expr.kind {
+                    found |= called.text == wanted;
+                    if !seen.contains(&called.text) {
+                        seen.push(called.text.clone());
+                        open.push(called.text.clone());
+                    }
+                }
+            });
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn unknown<'a>(what: &str, name: &Name, known: impl Iterator<Item = &'a String>) -> Diagnostic {
+    // Of two that are equally near the first is suggested: let that not depend on hashing.
+    let mut known: Vec<&str> = known.map(String::as_str).collect();
+    known.sort_unstable();
+    let declare = if what == "table" { "table NAME { 0: 6  1: 14 }" } else { "fn NAME(a, b) = a + b" };
+    Diagnostic::error(codes::UNKNOWN_NAME, format!("there is no {what} `{}`", name.text))
+        .at(name.span)
+        .help(format!("one is declared beside protocols: `{declare}`"))
+        .did_you_mean(&name.text, known)
+}
+
+fn check_rows(table: &Table, diagnostics: &mut Vec<Diagnostic>) {
+    let rows = table.rows.iter().flat_map(|(numbers, _)| numbers);
+    let mut sorted: Vec<_> = rows.collect();
+    if sorted.len() > ROWS_MAX {
+        let message = format!("a table has at most {ROWS_MAX} rows");
+        diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(table.name.span));
+    }
+    sorted.sort_unstable_by_key(|(low, high, _)| (*low, *high));
+    for pair in sorted.windows(2) {
+        let ((_, high, first), (low, _, second)) = (pair[0], pair[1]);
+        if low <= high {
+            let message = "two rows of a table have the same number";
+            let diagnostic = Diagnostic::error(codes::DUPLICATE, message);
+            diagnostics.push(diagnostic.label(*second, "again here").label(*first, "first here"));
+        }
+    }
+}
+
+/// Calls `visit` for an expression and all in it.
+fn each(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
+    visit(expr);
+    match &expr.kind {
+        ExprKind::Number(_) | ExprKind::Name(_) => {}
+        ExprKind::Not(a) | ExprKind::In(a, _) | ExprKind::Lookup(_, a) => each(a, visit),
+        ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|inner| each(inner, visit)),
+        ExprKind::Choose(a, b, c) => [a, b, c].into_iter().for_each(|inner| each(inner, visit)),
+        ExprKind::Call(_, args) => args.iter().for_each(|arg| each(arg, visit)),
+    }
+}
+
+fn size_of(expr: &Expr, at_most: usize) -> usize {
+    let mut nodes = 0;
+    each(expr, &mut |_| nodes += 1);
+    nodes.min(at_most)
+}

@@ -1,0 +1,110 @@
+//! Which events happen with others, and which are told before others (Rubik, section 4.3: happen-with and
+//! happen-before).
+
+use super::codes;
+use crate::diag::Diagnostic;
+use crate::model::{Protocol, Trigger};
+use crate::syntax::ast;
+
+/// Resolves the names behind `with` and `after`; `trees` are the events of `protocol`, in the same order.
+pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics: &mut Vec<Diagnostic>) {
+    for (at, tree) in trees.iter().enumerate() {
+        let with = tree.with.iter().filter_map(|name| find(name, trees, diagnostics)).collect();
+        let after = tree.after.iter().filter_map(|name| find(name, trees, diagnostics)).collect();
+        (protocol.events[at].with, protocol.events[at].after) = (with, after);
+    }
+    let with = |at: usize| protocol.events[at].with.as_slice();
+    let mut circles = find_circle(trees, with, "happens with itself", diagnostics);
+    let after = |at: usize| protocol.events[at].after.as_slice();
+    circles |= find_circle(trees, after, "is told before itself", diagnostics);
+    if circles {
+        for event in &mut protocol.events {
+            (event.with, event.after) = (Vec::new(), Vec::new());
+        }
+        return;
+    }
+    find_ambiguous(trees, protocol, diagnostics);
+    // What happens with another one happens on the same occasions, and knows what is known then.
+    for at in 0..protocol.events.len() {
+        if protocol.events[at].assemble && !protocol.events[at].with.is_empty() {
+            let span = trees[at].assemble.unwrap_or(trees[at].name.span);
+            diagnostics.push(
+                Diagnostic::error(codes::ASSEMBLE, "an event that happens with another one can't assemble")
+                    .at(span)
+                    .help("let the other one assemble, or say `on` what this one happens"),
+            );
+        }
+    }
+}
+
+fn find(name: &ast::Name, trees: &[&ast::Event], diagnostics: &mut Vec<Diagnostic>) -> Option<usize> {
+    let found = trees.iter().position(|tree| tree.name.text == name.text);
+    if found.is_none() {
+        let names = trees.iter().map(|tree| tree.name.text.as_str());
+        let message = format!("there is no event `{}`", name.text);
+        let diagnostic = Diagnostic::error(codes::UNKNOWN_TRIGGER, message).at(name.span);
+        diagnostics.push(diagnostic.did_you_mean(&name.text, names));
+    }
+    found
+}
+
+/// Whether some event comes to itself along `next`; said of the first.
+fn find_circle<'a>(
+    trees: &[&ast::Event],
+    next: impl Fn(usize) -> &'a [usize],
+    what: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> bool {
+    for start in 0..trees.len() {
+        let mut seen = vec![false; trees.len()];
+        let mut open = next(start).to_vec();
+        while let Some(at) = open.pop() {
+            if at == start {
+                let message = format!("`{}` {what}", trees[start].name.text);
+                diagnostics.push(Diagnostic::error(codes::CYCLE, message).at(trees[start].name.span));
+                return true;
+            }
+            if !std::mem::replace(&mut seen[at], true) {
+                open.extend(next(at));
+            }
+        }
+    }
+    false
+}
+
+/// Two events that are told after the same one, and neither after the other: which comes first, the text does
+/// not say.
+fn find_ambiguous(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut Vec<Diagnostic>) {
+    let is_before = |first: usize, second: usize| {
+        let mut open = vec![second];
+        let mut seen = vec![false; trees.len()];
+        while let Some(at) = open.pop() {
+            if at == first {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[at], true) {
+                open.extend(&protocol.events[at].after);
+            }
+        }
+        false
+    };
+    let events = &protocol.events;
+    let meets = |a: &[Trigger], b: &[Trigger]| a.iter().any(|trigger| b.contains(trigger));
+    for first in 0..events.len() {
+        for second in first + 1..events.len() {
+            let (one, two) = (&events[first], &events[second]);
+            let both_wait = !one.after.is_empty() && !two.after.is_empty();
+            let meet = meets(&one.triggers, &two.triggers);
+            if both_wait && meet && !is_before(first, second) && !is_before(second, first) {
+                let (name, other) = (&trees[first].name, &trees[second].name);
+                let message = format!("which of `{}` and `{}` is told first is not said", name.text, other.text);
+                diagnostics.push(
+                    Diagnostic::warning(codes::EVENT_ORDER, message)
+                        .label(other.span, "as it stands, this one is second")
+                        .label(name.span, "")
+                        .help(format!("add `after {}` to `{}`", name.text, other.text)),
+                );
+            }
+        }
+    }
+}
