@@ -42,7 +42,8 @@ impl Args {
             | Command::Stacks(_)
             | Command::Explain(_)
             | Command::Docs(_)
-            | Command::Check(_) => {}
+            | Command::Check(_)
+            | Command::Fmt(_) => {}
         }
         args
     }
@@ -74,6 +75,8 @@ pub enum Command {
     Docs(Docs),
     /// Checks .weir files: everything that is wrong with them at once
     Check(Check),
+    /// Lays .weir files out anew, in place: indentation and spaces; lines, columns and comments stay
+    Fmt(Fmt),
 }
 
 /// What most questions have in common.
@@ -243,4 +246,15 @@ pub struct Check {
     /// Files to check
     #[arg(required = true, value_name = "FILE.weir")]
     pub files: Vec<PathBuf>,
+}
+
+/// Arguments of `fmt`.
+#[derive(ClapArgs)]
+pub struct Fmt {
+    /// Files to lay out; standard input to standard output without any, and for `-`
+    #[arg(value_name = "FILE.weir")]
+    pub files: Vec<PathBuf>,
+    /// Write nothing; print what would change, with status 1 where something would
+    #[arg(long)]
+    pub check: bool,
 }

@@ -5,6 +5,7 @@
 
 use crate::check::{self, CheckedProtocol};
 use crate::diag::{Diagnostic, Diagnostics, Sources};
+use crate::format;
 use crate::model::{Protocol, Stack};
 use crate::syntax::{self, ast};
 use std::path::{Component, Path, PathBuf};
@@ -132,9 +133,8 @@ impl Library {
             texts.iter().rev().map(|&(name, text)| (name.to_string(), text.to_string())).collect();
         let mut known: Vec<PathBuf> = texts.iter().map(|(name, _)| plain(Path::new(name))).collect();
         while let Some((name, text)) = open.pop() {
-            if text.len() > TEXT_BYTES_MAX {
-                let message = format!("{name} has more than {TEXT_BYTES_MAX} bytes");
-                list.push(Diagnostic::error(check::codes::TOO_MUCH, message));
+            if let Some(too_long) = too_long(&name, &text) {
+                list.push(too_long);
                 continue;
             }
             let source = sources.add(name.as_str(), text.as_str());
@@ -200,6 +200,12 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
+/// What is said of a text that has more bytes than are read.
+pub(crate) fn too_long(name: &str, text: &str) -> Option<Diagnostic> {
+    let message = || format!("{name} has more than {TEXT_BYTES_MAX} bytes");
+    (text.len() > TEXT_BYTES_MAX).then(|| Diagnostic::error(check::codes::TOO_MUCH, message()))
+}
+
 /// Takes out of a file what the files that are added declare anew.
 fn replace(file: &mut ast::File, added: &[ast::File]) {
     let again =
@@ -220,7 +226,7 @@ fn replace(file: &mut ast::File, added: &[ast::File]) {
 
 /// What is about the texts from `first` on; about others only where those make them wrong and are not wrong
 /// themselves. No more than anybody reads, as a reader goes through the text.
-fn worth_saying(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnostic> {
+pub(crate) fn worth_saying(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnostic> {
     let is_own =
         |one: &Diagnostic| one.spans.is_empty() || one.spans.iter().any(|(span, _)| span.source >= first);
     let has_errors = list.iter().any(Diagnostic::is_error);
@@ -253,6 +259,10 @@ pub fn fuzz_lang(bytes: &[u8]) {
     if let Err(wrong) = load(&[("fuzz.weir", &text)]) {
         assert!(wrong.has_errors(), "refused without saying why");
         let _ = wrong.render(true);
+    }
+    match format("fuzz.weir", &text) {
+        Ok(laid_out) => assert_eq!(format("fuzz.weir", &laid_out).ok(), Some(laid_out)),
+        Err(wrong) => assert!(wrong.has_errors(), "refused without saying why"),
     }
 }
 

@@ -7,6 +7,7 @@ mod events;
 mod explain;
 mod fields;
 mod flows;
+mod fmt;
 mod packets;
 mod stacks;
 mod stats;
@@ -33,5 +34,6 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Explain(args) => explain::run(args),
         Command::Docs(args) => docs::run(args),
         Command::Check(args) => check::run(args),
+        Command::Fmt(args) => fmt::run(args),
     }
 }

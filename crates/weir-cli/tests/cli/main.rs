@@ -2,6 +2,7 @@
 
 mod check;
 mod files;
+mod fmt;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

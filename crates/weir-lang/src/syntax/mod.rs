@@ -13,4 +13,4 @@ mod expr;
 mod header;
 mod stack;
 
-pub use parser::parse;
+pub use parser::{Outline, outline, parse};

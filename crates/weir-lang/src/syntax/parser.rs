@@ -58,6 +58,23 @@ pub fn parse(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> ast:
     parser.file()
 }
 
+/// A text without its meaning: what laying it out anew has to know.
+pub struct Outline {
+    /// All tokens; the last is [`TokenKind::End`].
+    pub tokens: Vec<Token>,
+    /// Indices of the tokens that begin an item: of the file or of a block (clauses, fields, statements …).
+    pub item_starts: Vec<usize>,
+}
+
+/// Reads a file as [`parse`] does, for where its items begin.
+pub fn outline(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> Outline {
+    let span = Span { source, start: 0, end: u32::try_from(text.len()).unwrap_or(u32::MAX) };
+    let tokens = lex(text, span, diagnostics);
+    let mut parser = Parser::new(text, tokens, diagnostics);
+    parser.file();
+    Outline { tokens: parser.tokens.list, item_starts: parser.item_starts }
+}
+
 /// The place in the tokens, and what was wrong so far.
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
@@ -66,18 +83,21 @@ pub(super) struct Parser<'a> {
     pub(super) depth: usize,
     /// The token before which a brace was missing last.
     unclosed_at: Option<usize>,
+    /// The tokens before which an item was read, for [`outline`].
+    item_starts: Vec<usize>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, tokens: Tokens, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
-        Self { text, tokens, at: 0, depth: 0, unclosed_at: None, diagnostics }
+        Self { text, tokens, at: 0, depth: 0, unclosed_at: None, item_starts: Vec::new(), diagnostics }
     }
 
     fn file(&mut self) -> ast::File {
         let mut file = ast::File::default();
         while self.peek() != TokenKind::End {
             let start = self.at;
+            self.item_starts.push(start);
             let doc = self.doc();
             let read = match self.word() {
                 "protocol" => self.protocol(doc).map(|protocol| file.protocols.push(protocol)),
@@ -141,6 +161,7 @@ impl<'a> Parser<'a> {
                 return Some(());
             }
             let start = self.at;
+            self.item_starts.push(start);
             if item(self).is_none() {
                 self.skip_until(start, &is_start);
             }
