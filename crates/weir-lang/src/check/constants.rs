@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// Operators and names of one expression once its functions are in place, at most: functions of functions
 /// that name a parameter twice double with each level.
-const NODES_MAX: usize = 4_096;
+const NODES_MAX: usize = 512;
 
 /// Rows of a table at most.
 const ROWS_MAX: usize = 256;
@@ -82,7 +82,13 @@ impl Constants {
                 .label(function.name.span, "declared here"));
         }
         let mut nodes = 0;
-        self.put(function, args, span, &mut nodes).ok_or_else(|| {
+        // What it is given first: otherwise a call within a call would be put in place once for each use.
+        let args: Option<Vec<Expr>> =
+            args.iter().map(|arg| self.substitute(arg, &[], &[], None, &mut nodes)).collect();
+        let put = args.and_then(|args| {
+            self.substitute(&function.body, &function.params, &args, Some(span), &mut nodes)
+        });
+        put.ok_or_else(|| {
             let message = format!("more than {NODES_MAX} operators once `{}` is in place", name.text);
             Diagnostic::error(codes::TOO_MUCH, message)
                 .at(span)
@@ -90,17 +96,14 @@ impl Constants {
         })
     }
 
-    /// `None` where it grows beyond the bound. Every part of the body stands where the function was called.
-    fn put(&self, function: &Function, args: &[Expr], span: Span, nodes: &mut usize) -> Option<Expr> {
-        self.substitute(&function.body, &function.params, args, span, nodes)
-    }
-
+    /// `body` with `args` in place of `params` and without calls; every part of it stands at `span`, where there is
+    /// one. `None` where it grows beyond the bound.
     fn substitute(
         &self,
         body: &Expr,
         params: &[Name],
         args: &[Expr],
-        span: Span,
+        span: Option<Span>,
         nodes: &mut usize,
     ) -> Option<Expr> {
         *nodes += 1;
@@ -113,9 +116,9 @@ impl Constants {
             ExprKind::Number(number) => ExprKind::Number(*number),
             ExprKind::Name(name) => {
                 let param = params.iter().position(|param| param.text == *name);
-                let arg = param.and_then(|param| args.get(param))?;
-                *nodes += size_of(arg, NODES_MAX);
-                return Some(arg.clone());
+                let Some(arg) = param.and_then(|param| args.get(param)) else { return Some(body.clone()) };
+                *nodes += size_of(arg);
+                return (*nodes <= NODES_MAX).then(|| arg.clone());
             }
             ExprKind::Not(a) => ExprKind::Not(inner(a)?),
             ExprKind::Binary(op, a, b) => ExprKind::Binary(*op, inner(a)?, inner(b)?),
@@ -124,12 +127,17 @@ impl Constants {
             ExprKind::Lookup(table, a) => ExprKind::Lookup(table.clone(), inner(a)?),
             ExprKind::Call(name, given) => {
                 let given: Option<Vec<Expr>> = given.iter().map(|arg| inner(arg).map(|arg| *arg)).collect();
-                // The body was checked: the function is there, and takes as many.
-                let function = self.functions.get(&name.text)?;
-                return self.put(function, &given?, span, nodes);
+                // What is wrong with a call is said where it stands, or was when its function was checked.
+                let given = given?;
+                let Some(function) = self.functions.get(&name.text) else { return Some(body.clone()) };
+                if function.params.len() != given.len() {
+                    return Some(Expr { kind: ExprKind::Call(name.clone(), given), span: body.span });
+                }
+                let span = span.or(Some(body.span));
+                return self.substitute(&function.body, &function.params, &given, span, nodes);
             }
         };
-        Some(Expr { kind, span })
+        Some(Expr { kind, span: span.unwrap_or(body.span) })
     }
 
     /// A body knows its parameters, other functions, and tables.
@@ -230,8 +238,8 @@ fn each(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
     }
 }
 
-fn size_of(expr: &Expr, at_most: usize) -> usize {
+fn size_of(expr: &Expr) -> usize {
     let mut nodes = 0;
     each(expr, &mut |_| nodes += 1);
-    nodes.min(at_most)
+    nodes
 }

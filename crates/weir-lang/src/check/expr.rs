@@ -339,7 +339,7 @@ impl Resolver<'_> {
 
     fn cursor(&mut self, span: Span) -> Value {
         if self.place.is_header() {
-            return Value::number(Expr::Cursor, Range::of_bits(32));
+            return Value::number(Expr::Cursor, self.scope.cursor.map_or(Range::of_bits(16), Range::one));
         }
         self.not_here("cursor", "a place in the header", "behind the header it is `header.length`", span)
     }

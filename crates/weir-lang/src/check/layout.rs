@@ -546,6 +546,7 @@ impl Checker<'_> {
     }
 
     fn resolve<T>(&mut self, place: Place, with: impl FnOnce(&mut Resolver<'_>) -> T) -> T {
+        self.scope.cursor = self.fixed_bits.map(|bits| bits / 8);
         with(&mut Resolver { scope: self.scope, place, diagnostics: self.diagnostics })
     }
 }

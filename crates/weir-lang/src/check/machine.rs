@@ -6,7 +6,7 @@ use super::expr::{Place, Resolver};
 use super::protocol::Clauses;
 use super::scope::{Scope, duplicate};
 use crate::diag::{Diagnostic, Span};
-use crate::model::{Event, Expr, Protocol, State, Target, Timeout, Transition, Trigger};
+use crate::model::{Event, Expr, FieldId, Protocol, State, Target, Timeout, Transition, Trigger};
 use crate::syntax::ast;
 use std::collections::HashMap;
 
@@ -17,6 +17,9 @@ const TRIGGERS: [(&str, Trigger); 4] = [
     ("retransmission", Trigger::Retransmission),
     ("out_of_window", Trigger::OutOfWindow),
 ];
+
+/// Fields that are kept with what waits in a sequence.
+const ORDERED_FIELDS_MAX: usize = 4;
 
 /// States of one protocol at most.
 const STATES_MAX: usize = 256;
@@ -49,6 +52,7 @@ pub(super) fn check(
         }
         checker.event(event);
     }
+    checker.find_too_many_ordered();
     order::check(&clauses.events, checker.protocol, checker.diagnostics);
 }
 
@@ -257,6 +261,23 @@ impl Checker<'_> {
         }
     }
 
+    /// What waits for its turn keeps a few fields, no more.
+    fn find_too_many_ordered(&mut self) {
+        let transitions = self.protocol.transitions.iter().map(|transition| &transition.condition);
+        let columns = self.protocol.events.iter().flat_map(|event| event.columns.iter().map(|(_, value)| value));
+        let conditions = self.protocol.events.iter().filter_map(|event| event.condition.as_ref());
+        let mut fields = vec![];
+        for expr in transitions.chain(columns).chain(conditions) {
+            ordered_fields(expr, &mut fields);
+        }
+        if fields.len() > ORDERED_FIELDS_MAX {
+            let message = format!("{} fields are kept until a packet is in order", fields.len());
+            let help = format!("at most {ORDERED_FIELDS_MAX} different ones may stand behind `ordered.`");
+            let span = self.protocol.span;
+            self.error(codes::TOO_MUCH, message, span, &help);
+        }
+    }
+
     fn timeouts(&mut self, clauses: &Clauses<'_>) {
         let mut covered = vec![false; self.protocol.states.len()];
         let mut otherwise: Option<Timeout> = None;
@@ -387,11 +408,18 @@ impl Checker<'_> {
 
 /// Whether a condition waits for its packet to be in order.
 fn uses_ordered(expr: &Expr) -> bool {
+    let mut fields = vec![];
+    ordered_fields(expr, &mut fields);
+    !fields.is_empty()
+}
+
+/// Adds the fields that `expr` reads of a packet in order.
+fn ordered_fields(expr: &Expr, fields: &mut Vec<FieldId>) {
     match expr {
-        Expr::Ordered(_) => true,
-        Expr::Not(inner) | Expr::In(inner, _) => uses_ordered(inner),
-        Expr::Binary(_, a, b) => uses_ordered(a) || uses_ordered(b),
-        Expr::Choose(a, b, c) => uses_ordered(a) || uses_ordered(b) || uses_ordered(c),
-        _ => false,
+        Expr::Ordered(field) if !fields.contains(field) => fields.push(*field),
+        Expr::Not(inner) | Expr::In(inner, _) => ordered_fields(inner, fields),
+        Expr::Binary(_, a, b) => [a, b].into_iter().for_each(|inner| ordered_fields(inner, fields)),
+        Expr::Choose(a, b, c) => [a, b, c].into_iter().for_each(|inner| ordered_fields(inner, fields)),
+        _ => {}
     }
 }

@@ -13,6 +13,16 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
         let after = tree.after.iter().filter_map(|name| find(name, trees, diagnostics)).collect();
         (protocol.events[at].with, protocol.events[at].after) = (with, after);
     }
+    // What happens with another one happens on the same occasions, and hands up nothing of its own.
+    for (tree, event) in trees.iter().zip(&protocol.events) {
+        if event.assemble && !event.with.is_empty() {
+            diagnostics.push(
+                Diagnostic::error(codes::ASSEMBLE, "an event that happens with another one can't assemble")
+                    .at(tree.assemble.unwrap_or(tree.name.span))
+                    .help("let the other one assemble, or say `on` what this one happens"),
+            );
+        }
+    }
     let with = |at: usize| protocol.events[at].with.as_slice();
     let mut circles = find_circle(trees, with, "happens with itself", diagnostics);
     let after = |at: usize| protocol.events[at].after.as_slice();
@@ -24,17 +34,6 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
         return;
     }
     find_ambiguous(trees, protocol, diagnostics);
-    // What happens with another one happens on the same occasions, and knows what is known then.
-    for at in 0..protocol.events.len() {
-        if protocol.events[at].assemble && !protocol.events[at].with.is_empty() {
-            let span = trees[at].assemble.unwrap_or(trees[at].name.span);
-            diagnostics.push(
-                Diagnostic::error(codes::ASSEMBLE, "an event that happens with another one can't assemble")
-                    .at(span)
-                    .help("let the other one assemble, or say `on` what this one happens"),
-            );
-        }
-    }
 }
 
 fn find(name: &ast::Name, trees: &[&ast::Event], diagnostics: &mut Vec<Diagnostic>) -> Option<usize> {

@@ -88,6 +88,8 @@ pub(super) struct Scope {
     pub(super) prefix: String,
     /// Fields and derived values that the text declares further down.
     pub(super) later: HashMap<String, Span>,
+    /// Bytes of the header so far, where their number is fixed.
+    pub(super) cursor: Option<u64>,
     /// Names of states, by index.
     pub(super) states: Vec<String>,
     pub(super) has_payload: bool,

@@ -11,7 +11,7 @@ impl Parser<'_> {
         self.bump();
         let span = self.span();
         if self.peek() != TokenKind::Text {
-            self.expected("the name of a file, in quotes,");
+            self.expected("the name of a file in quotes");
             return None;
         }
         Some((self.text_line(), span))
