@@ -138,13 +138,7 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    fn run_tail(
-        &mut self,
-        burst: &Burst,
-        index: usize,
-        order: Order,
-        found: Found,
-    ) -> Step {
+    fn run_tail(&mut self, burst: &Burst, index: usize, order: Order, found: Found) -> Step {
         let (packet, frame) = (&burst.packets[index], burst.data(index));
         let (mut tail, data) = self.flows.open(found);
         let mut host = TailHost {

@@ -1,8 +1,6 @@
 //! Reference pages of protocols and stacks, in Markdown: what their texts say, for whoever asks about them.
 
-use crate::model::{
-    BinaryOp, Expr, Field, FieldType, HeaderItem, Held, Protocol, Stack, Target, Trigger,
-};
+use crate::model::{BinaryOp, Expr, Field, FieldType, HeaderItem, Held, Protocol, Stack, Target, Trigger};
 use std::fmt::Write;
 
 /// The page of one protocol.

@@ -167,11 +167,12 @@ fn variables_know_what_they_hold_at_first() {
 #[test]
 fn the_start_comes_first_wherever_it_is_written() {
     let x = protocol(
-        "header { a: u8 } instance (a) states { end: accept  begin: start } on go: begin -> end timeout 500ms",
+        "header { a: u8 } instance (a) states { end: accept  begin: start } on go: begin -> end idle 2s timeout 500ms",
     );
     assert_eq!(x.states[0].name, "begin");
     assert_eq!(x.transitions[0].from, [0]);
     assert_eq!(x.timeouts[0].after, Duration::from_millis(500));
+    assert_eq!(x.transitions[0].timeout, Some(Duration::from_secs(2)));
 }
 
 #[test]

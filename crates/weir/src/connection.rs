@@ -70,7 +70,11 @@ pub const COLUMNS: &[Column] = &[
     Column::new("orig_ip_bytes", ValueType::Unsigned, "IP bytes that the originator sent"),
     Column::new("resp_pkts", ValueType::Unsigned, "packets that the responder sent"),
     Column::new("resp_ip_bytes", ValueType::Unsigned, "IP bytes that the responder sent"),
-    Column::new("tunnel_parents", ValueType::Text, "identifiers of the connections that it runs in, outermost first"),
+    Column::new(
+        "tunnel_parents",
+        ValueType::Text,
+        "identifiers of the connections that it runs in, outermost first",
+    ),
     Column::new("community_id", ValueType::Text, "Community ID, version 1"),
     Column::new("vlan", ValueType::Unsigned, "VLAN identifier, the outer one, of the first packet"),
     Column::new("inner_vlan", ValueType::Unsigned, "VLAN identifier of the inner tag (802.1ad)"),

@@ -22,7 +22,9 @@ impl Lower<'_> {
     /// Some filter asks whether an event of this layer happened, or for its columns.
     pub(super) fn is_asked_for_events(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
-        keys.any(|key| key.layer() == Some(id) && matches!(key, FieldKey::Event(..) | FieldKey::EventColumn(..)))
+        keys.any(|key| {
+            key.layer() == Some(id) && matches!(key, FieldKey::Event(..) | FieldKey::EventColumn(..))
+        })
     }
 
     /// The events that `trigger` makes happen, in the order of the text.
@@ -86,7 +88,9 @@ impl Lower<'_> {
         // The checker has seen to it that they do not wait for each other.
         while let Some(next) = (0..events.len()).find(|&at| {
             let waits = events[at].after.iter().filter(|&&other| !events[other].after.is_empty());
-            !events[at].after.is_empty() && !order.contains(&at) && waits.clone().all(|other| order.contains(other))
+            !events[at].after.is_empty()
+                && !order.contains(&at)
+                && waits.clone().all(|other| order.contains(other))
         }) {
             order.push(next);
         }

@@ -2,6 +2,7 @@
 
 use super::Lower;
 use crate::events::EVENTS_MAX;
+use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
 use weir_ir::graph::{
@@ -9,7 +10,6 @@ use weir_ir::graph::{
     VarKind,
 };
 use weir_ir::sequence;
-use std::time::Duration;
 use weir_lang::model::{self, Expr, FieldType, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
@@ -220,8 +220,9 @@ impl Lower<'_> {
         while let Some(at) = open.pop() {
             for below in self.stack.edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from) {
                 let protocol = &self.layer(below).protocol;
-                let has_name = protocol.fields.iter().any(|f| f.path == name || f.alias.as_deref() == Some(name))
-                    || protocol.lets.iter().any(|value| value.name == name);
+                let has_name =
+                    protocol.fields.iter().any(|f| f.path == name || f.alias.as_deref() == Some(name))
+                        || protocol.lets.iter().any(|value| value.name == name);
                 let is_kept = protocol.instance.as_ref().is_some_and(|i| !i.destination.is_empty());
                 match (has_name, is_kept) {
                     (true, _) => return false,
@@ -482,7 +483,10 @@ impl Lower<'_> {
             let to = self.b.int(to as u64);
             self.b.write(context.state, to);
             if self.transitions_have_timeouts(id) {
-                let (yes, own) = (self.b.bool(true), transition.timeout.map_or(0, |after| u64::from(duration_ms(after)) + 1));
+                let (yes, own) = (
+                    self.b.bool(true),
+                    transition.timeout.map_or(0, |after| u64::from(duration_ms(after)) + 1),
+                );
                 let own = self.b.int(own);
                 self.b.write(context.taken, yes);
                 self.b.write(context.own_timeout, own);

@@ -105,7 +105,12 @@ fn events_happen_with_others_and_after_others() {
 
 #[test]
 fn filters_ask_what_happens() {
-    let told = told(ORDER, "steps", "step.ended or step.noted.kind == 1", &frames(&[&[5, 1], &[5, 3], &[5, 200], &[6, 1]]));
+    let told = told(
+        ORDER,
+        "steps",
+        "step.ended or step.noted.kind == 1",
+        &frames(&[&[5, 1], &[5, 3], &[5, 200], &[6, 1]]),
+    );
     let yes: Vec<bool> = told.iter().map(|told| told.iter().any(|word| word == "yes")).collect();
     assert_eq!(yes, [true, false, true, false]);
 }
@@ -159,7 +164,12 @@ fn a_field_is_put_in_order_and_its_sibling_follows() {
 #[test]
 fn headers_only_keep_the_order_without_the_bytes() {
     let text = CHUNKS.replace("SEQUENCE", "headers only").replace("ASSEMBLE", "");
-    let told = told(&text, "chunks", "", &frames(&[&[1, 2, 10, 0, 1, b'a'], &[1, 2, 12, 0, 1, b'c'], &[1, 2, 11, 0, 1, b'b']]));
+    let told = told(
+        &text,
+        "chunks",
+        "",
+        &frames(&[&[1, 2, 10, 0, 1, b'a'], &[1, 2, 12, 0, 1, b'c'], &[1, 2, 11, 0, 1, b'b']]),
+    );
     let wanted: [&[&str]; 3] = [&["part 10", "yes"], &["yes"], &["part 11", "part 12", "yes"]];
     assert_eq!(told, wanted);
 }

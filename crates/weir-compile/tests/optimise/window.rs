@@ -42,7 +42,8 @@ fn what_lies_outside_is_not_delivered() {
         (1, 2, 3, 0, 9, b"x"),
         (1, 2, 3, 0, 9, b""),
     ];
-    let frame = |&(from, to, seq, ack, window, bytes): &Segment<'_>| [&[from, to, seq, ack, window], bytes].concat();
+    let frame =
+        |&(from, to, seq, ack, window, bytes): &Segment<'_>| [&[from, to, seq, ack, window], bytes].concat();
     let frames: Vec<Vec<u8>> = segments.iter().map(frame).collect();
     let told = told(TEXT, "segs", "seg.late", &frames);
     let data = |seq: u8, bytes: &str| vec![format!("data {seq}"), format!("gap 0 {bytes}")];

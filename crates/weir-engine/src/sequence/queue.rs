@@ -38,7 +38,8 @@ impl Piece {
         let captured = u64::from(self.bytes.length);
         let last = self.last && end == self.end();
         if self.span < self.claimed_bytes {
-            (from, to) = if from == 0 { (0, self.claimed_bytes) } else { (self.claimed_bytes, self.claimed_bytes) };
+            (from, to) =
+                if from == 0 { (0, self.claimed_bytes) } else { (self.claimed_bytes, self.claimed_bytes) };
         }
         let (first, after) = (from.min(captured), to.min(captured));
         Piece {

@@ -125,7 +125,9 @@ impl Size {
 
     /// Blocks, instructions and checks more or less.
     fn differs_by(&self, other: Self) -> i64 {
-        (self.blocks - other.blocks).abs() + (self.insts - other.insts).abs() + (self.checks - other.checks).abs()
+        (self.blocks - other.blocks).abs()
+            + (self.insts - other.insts).abs()
+            + (self.checks - other.checks).abs()
     }
 
     fn add(&mut self, before: Size, after: Size) {

@@ -157,7 +157,11 @@ impl Parser {
                     table.timeout_ms = Some(line.number()?);
                     continue;
                 }
-                _ => return Err(line.expected("`two_sided`, `observed`, `delivers`, `asked`, `part` or `timeout_ms`")),
+                _ => {
+                    return Err(
+                        line.expected("`two_sided`, `observed`, `delivers`, `asked`, `part` or `timeout_ms`")
+                    );
+                }
             };
             *flag = true;
             line.advance();

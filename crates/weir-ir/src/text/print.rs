@@ -201,7 +201,11 @@ fn print_sequence(at: usize, sequence: &SequenceDecl, f: &mut Formatter<'_>) -> 
     let headers_only = flag(sequence.headers_only, "headers_only");
     let overwrite = flag(sequence.overwrite, "overwrite");
     write!(f, "sequence{at} {} {}", sequence.table, Name(&sequence.name))?;
-    writeln!(f, " bits {} from {from} metas {}{retain}{headers_only}{overwrite}", sequence.bits, sequence.metas)
+    writeln!(
+        f,
+        " bits {} from {from} metas {}{retain}{headers_only}{overwrite}",
+        sequence.bits, sequence.metas
+    )
 }
 
 fn print_set(at: usize, set: &[(u128, u128)], f: &mut Formatter<'_>) -> fmt::Result {

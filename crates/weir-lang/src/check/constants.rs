@@ -110,8 +110,7 @@ impl Constants {
         if *nodes > NODES_MAX {
             return None;
         }
-        let mut inner =
-            |expr: &Expr| self.substitute(expr, params, args, span, nodes).map(Box::new);
+        let mut inner = |expr: &Expr| self.substitute(expr, params, args, span, nodes).map(Box::new);
         let kind = match &body.kind {
             ExprKind::Number(number) => ExprKind::Number(*number),
             ExprKind::Name(name) => {

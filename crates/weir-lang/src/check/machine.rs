@@ -1,8 +1,8 @@
 //! States, transitions, timeouts and events.
 
 use super::codes;
-use super::order;
 use super::expr::{Place, Resolver};
+use super::order;
 use super::protocol::Clauses;
 use super::scope::{Scope, duplicate};
 use crate::diag::{Diagnostic, Span};
@@ -264,7 +264,8 @@ impl Checker<'_> {
     /// What waits for its turn keeps a few fields, no more.
     fn find_too_many_ordered(&mut self) {
         let transitions = self.protocol.transitions.iter().map(|transition| &transition.condition);
-        let columns = self.protocol.events.iter().flat_map(|event| event.columns.iter().map(|(_, value)| value));
+        let columns =
+            self.protocol.events.iter().flat_map(|event| event.columns.iter().map(|(_, value)| value));
         let conditions = self.protocol.events.iter().filter_map(|event| event.condition.as_ref());
         let mut fields = vec![];
         for expr in transitions.chain(columns).chain(conditions) {
@@ -342,7 +343,9 @@ impl Checker<'_> {
                 );
             }
         }
-        if let Some(span) = tree.assemble.filter(|_| self.protocol.sequence.as_ref().is_some_and(|s| s.headers_only)) {
+        if let Some(span) =
+            tree.assemble.filter(|_| self.protocol.sequence.as_ref().is_some_and(|s| s.headers_only))
+        {
             let help = "leave `headers only` out of the sequence, or `assemble` out of the event";
             self.error(codes::ASSEMBLE, "a sequence of headers keeps no bytes", span, help);
         }

@@ -96,7 +96,8 @@ fn find_ambiguous(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut 
             let meet = meets(&one.triggers, &two.triggers);
             if both_wait && meet && !is_before(first, second) && !is_before(second, first) {
                 let (name, other) = (&trees[first].name, &trees[second].name);
-                let message = format!("which of `{}` and `{}` is told first is not said", name.text, other.text);
+                let message =
+                    format!("which of `{}` and `{}` is told first is not said", name.text, other.text);
                 diagnostics.push(
                     Diagnostic::warning(codes::EVENT_ORDER, message)
                         .label(other.span, "as it stands, this one is second")

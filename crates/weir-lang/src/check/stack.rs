@@ -1,8 +1,8 @@
 //! One stack: its layers, starts, edges and dispatch keys.
 
+use super::constants::Constants;
 use super::expr::{Place, Resolver};
 use super::scope::{Kind, Scope, Symbol, duplicate};
-use super::constants::Constants;
 use super::{CheckedProtocol, codes, reach};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Edge, Expr, FieldId, Layer, LayerId, Protocol, Stack};

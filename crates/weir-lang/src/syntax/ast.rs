@@ -293,7 +293,7 @@ pub struct State {
     pub accept: bool,
 }
 
-/// `on NAME: NAME, NAME -> NAME when EXPR timeout DURATION`
+/// `on NAME: NAME, NAME -> NAME when EXPR idle DURATION`
 #[derive(Debug, Clone)]
 pub struct Transition {
     /// Its name.

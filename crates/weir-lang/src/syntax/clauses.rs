@@ -12,8 +12,8 @@ use crate::model::Held;
 
 /// The words that start a clause.
 const CLAUSES: &[&str] = &[
-    "header", "alias", "let", "payload", "instance", "each", "vars", "packet", "prepare", "sequence", "states",
-    "on", "timeout", "event", "show",
+    "header", "alias", "let", "payload", "instance", "each", "vars", "packet", "prepare", "sequence",
+    "states", "on", "timeout", "event", "show",
 ];
 
 impl Parser<'_> {
@@ -254,12 +254,11 @@ impl Parser<'_> {
         let to = self.name()?;
         let condition = self.when()?;
         let mut timeout = None;
-        // `timeout 5s in …` is the next clause: it names states.
-        if self.word() == "timeout"
-            && !self.token().first_of_line
-            && let TokenKind::Duration(after) = self.peek_at(1)
-        {
-            self.bump();
+        if self.eat_word("idle") {
+            let TokenKind::Duration(after) = self.peek() else {
+                self.expected("a duration such as `30s`");
+                return None;
+            };
             timeout = Some((after, self.span()));
             self.bump();
         }

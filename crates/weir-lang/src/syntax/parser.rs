@@ -15,7 +15,7 @@
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "headers" "only" }
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
-//!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["timeout" DURATION]
+//!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]
 //!                                                             from `any`, to `restart`
 //!           | "timeout" { DURATION ["in" NAME { "," NAME } | "otherwise"] }
 //!           | "event" NAME { order } ["{" column { "," column } "}"] { order } [TEXT]
