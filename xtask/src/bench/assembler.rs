@@ -35,12 +35,14 @@ struct Way {
 }
 
 impl Way {
-    fn wall_s(&self) -> f64 {
-        table::median(self.runs.iter().map(|run| run.wall_s))
+    /// Whole runs, in order.
+    fn wall_s(&self) -> Vec<f64> {
+        self.runs.iter().map(|run| run.wall_s).collect()
     }
 
-    fn packets_s(&self) -> f64 {
-        self.wall_s() - table::median(self.compiling_s.iter().copied())
+    /// What the packets alone took of each.
+    fn packets_s(&self) -> Vec<f64> {
+        self.runs.iter().zip(&self.compiling_s).map(|(run, compiling_s)| run.wall_s - compiling_s).collect()
     }
 
     fn answer(&self) -> Option<u64> {
@@ -48,11 +50,17 @@ impl Way {
     }
 }
 
+/// How much longer `off` took, round by round: the two of a round meet with the same minute of the machine.
+fn ratio(on_s: &[f64], off_s: &[f64]) -> f64 {
+    table::median(on_s.iter().zip(off_s).map(|(on_s, off_s)| off_s / on_s))
+}
+
 /// The table; cases of other traces than the one wanted are left out.
 pub(super) fn table(options: &Options, programs: &Programs) -> Result<String> {
     let mut text = format!(
         "\n### {TITLE}\n\n`weir streams`: all payload in order, both directions, counted; `off` is with `--without \
-         all`. Gbit/s of whole runs, and of packets alone, without what compiling took.\n\n\
+         all`. Gbit/s of whole runs, and of packets alone, without what compiling took; \
+         `on / off` is the median over rounds.\n\n\
          | stack, trace | MB | M packets | floor | on | off | on / off | packets alone: on | off | on / off | MB in order |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
@@ -77,9 +85,12 @@ pub(super) fn table(options: &Options, programs: &Programs) -> Result<String> {
             table::packets(&file)? as f64 / 1e6,
             gbits(table::median(floor.iter().map(|run| run.wall_s)))
         );
-        for (on_s, off_s) in [(on.wall_s(), off.wall_s()), (on.packets_s(), off.packets_s())] {
-            let _ = write!(text, " {:.1} | {:.1} | {:.2} |", gbits(on_s), gbits(off_s), off_s / on_s);
-        }
+        let mut add = |on_s: Vec<f64>, off_s: Vec<f64>| {
+            let rate = |s: &[f64]| gbits(table::median(s.iter().copied()));
+            let _ = write!(text, " {:.1} | {:.1} | {:.2} |", rate(&on_s), rate(&off_s), ratio(&on_s, &off_s));
+        };
+        add(on.wall_s(), off.wall_s());
+        add(on.packets_s(), off.packets_s());
         let in_order = on.answer().map_or("–".into(), |bytes| format!("{:.1}", bytes as f64 / 1e6));
         let _ = writeln!(text, " {in_order} |");
         if on.answer().is_none() || on.answer() != off.answer() {

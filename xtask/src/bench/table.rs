@@ -174,7 +174,8 @@ const SECTION: &str = "### ";
 
 /// Each from its title to the next.
 fn sections(tables: &str) -> impl Iterator<Item = &str> {
-    let starts = tables.match_indices(SECTION).map(|(at, _)| at).filter(|at| tables[..*at].ends_with('\n'));
+    let begins_line = |at: &usize| *at == 0 || tables[..*at].ends_with('\n');
+    let starts = tables.match_indices(SECTION).map(|(at, _)| at).filter(begins_line);
     let starts: Vec<usize> = starts.chain([tables.len()]).collect();
     (1..starts.len()).map(move |end| &tables[starts[end - 1]..starts[end]])
 }
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn tables_are_replaced_by_title_and_the_others_stay() {
         let old = "\n\nMeasured.\n\n### One: x, 5 MB\n\nold\n\n### Two\n\nstays\n\n";
-        let new = "\n### One: x, 6 MB\n\nnew\n\n### Three\n\nadded\n";
+        let new = "### One: x, 6 MB\n\nnew\n\n### Three\n\nadded\n";
         let want = "\n\nMeasured.\n\n### One: x, 6 MB\n\nnew\n\n### Two\n\nstays\n\n### Three\n\nadded\n\n";
         assert_eq!(replace(old, new), want);
     }
