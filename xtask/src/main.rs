@@ -32,7 +32,11 @@ const CHORES: &[Chore] = &[
         run: layers::run,
     },
     Chore { name: "traces", about: "make the benchmark's traces in bench/data (root)", run: traces::run },
-    Chore { name: "bench", about: "measure, and write the tables of docs/benchmarks.md", run: bench::run },
+    Chore {
+        name: "bench",
+        about: "measure, and write the tables of docs/benchmarks.md [TITLE…]",
+        run: bench::run,
+    },
 ];
 
 fn main() -> std::process::ExitCode {

@@ -1,8 +1,10 @@
 //! What it takes to compile a question: medians of what `--stats` says, over many runs.
 
-use crate::shell::{Result, output, root, said};
+use super::table::median;
+use crate::shell::{Result, output, root, said, write};
+use crate::traces::frame::ETHERNET_BYTES;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Runs of each question.
@@ -35,18 +37,34 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("packets, Retina's filter for Netflix", "packets", NETFLIX),
 ];
 
-/// The steps that `--stats` names.
-const STEPS: [&str; 4] = ["parse", "lower", "passes", "code"];
+/// The stack whose packets begin with IP: it is given the same ones without Ethernet.
+const BARE: &str = "raw";
 
-/// The table.
-pub fn table(weir: &Path, scratch: &Path) -> Result<String> {
-    let whole = root().join("examples/first-light.pcap");
+/// The steps that `--stats` names.
+pub const STEPS: [&str; 4] = ["parse", "lower", "passes", "code"];
+
+pub const TITLE: &str = "Compiling a question";
+pub const STACKS_TITLE: &str = "Compiling each stack";
+
+/// The shipped capture, which has something of all layers and a flow of every table of `internet`.
+fn whole() -> PathBuf {
+    root().join("examples/first-light.pcap")
+}
+
+/// What of it takes the usual way.
+fn usual(weir: &Path, scratch: &Path) -> Result<PathBuf> {
     let usual = scratch.join("usual.pcap");
     let mut cut = Command::new(weir);
-    cut.args(["packets", USUAL, "-r"]).arg(&whole).arg("-w").arg(&usual);
+    cut.args(["packets", USUAL, "-r"]).arg(whole()).arg("-w").arg(&usual);
     output(&mut cut)?;
-    let mut text = String::from(
-        "\n### Compiling a question\n\nMilliseconds, medians of whole runs. Code is compiled when a packet first needs it: \
+    Ok(usual)
+}
+
+/// Questions over the usual stack.
+pub fn table(weir: &Path, scratch: &Path) -> Result<String> {
+    let (whole, usual) = (whole(), usual(weir, scratch)?);
+    let mut text = format!(
+        "\n### {TITLE}\n\nMilliseconds, medians of whole runs. Code is compiled when a packet first needs it: \
          here for HTTPS over Ethernet and IPv4, and, last, for the whole shipped capture, which has something of \
          all layers.\n\n\
          | | parse | lower | passes | code | all four | code, all layers |\n|---|--:|--:|--:|--:|--:|--:|\n",
@@ -54,14 +72,10 @@ pub fn table(weir: &Path, scratch: &Path) -> Result<String> {
     for (name, command, filter) in QUESTIONS {
         let mut runs: Vec<[f64; 5]> = vec![];
         for _ in 0..RUNS {
-            let [parse, lower, passes, code] = steps(weir, command, filter, &usual)?;
-            runs.push([parse, lower, passes, code, steps(weir, command, filter, &whole)?[3]]);
+            let [parse, lower, passes, code] = steps(weir, &[command], filter, &[&usual])?;
+            runs.push([parse, lower, passes, code, steps(weir, &[command], filter, &[&whole])?[3]]);
         }
-        let median = |of: &dyn Fn(&[f64; 5]) -> f64| {
-            let mut all: Vec<f64> = runs.iter().map(of).collect();
-            all.sort_by(f64::total_cmp);
-            all[RUNS / 2] / 1000.0
-        };
+        let median = |of: &dyn Fn(&[f64; 5]) -> f64| median(runs.iter().map(of)) / 1000.0;
         let _ = write!(text, "| {name} |");
         for step in 0..STEPS.len() {
             let _ = write!(text, " {:.2} |", median(&|run| run[step]));
@@ -72,10 +86,82 @@ pub fn table(weir: &Path, scratch: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// The data assembler over each stack, all of its code.
+pub fn stacks_table(weir: &Path, scratch: &Path) -> Result<String> {
+    let (whole, usual) = (whole(), usual(weir, scratch)?);
+    let bare = [&whole, &usual].map(|capture| -> Result<PathBuf> {
+        let bare = scratch.join(format!("bare-{}", capture.file_name().unwrap_or_default().display()));
+        without_ethernet(capture, &bare)?;
+        Ok(bare)
+    });
+    let [bare_whole, bare_usual] = [bare[0].clone()?, bare[1].clone()?];
+    let stacks = stacks(weir)?;
+    let mut runs: Vec<Vec<[f64; 5]>> = vec![vec![]; stacks.len()];
+    for _ in 0..RUNS {
+        for (stack, runs) in stacks.iter().zip(&mut runs) {
+            let is_bare = stack == BARE;
+            let args = ["streams", "--stack", stack];
+            let own = root().join(format!("protocols/{stack}.pcap"));
+            let (usual, whole) = if is_bare { (&bare_usual, &bare_whole) } else { (&usual, &whole) };
+            let captures = [whole.as_path(), &own];
+            let captures = if own.is_file() && !is_bare { &captures[..] } else { &captures[..1] };
+            let [parse, lower, passes, code] = steps(weir, &args, "", captures)?;
+            runs.push([parse, lower, passes, code, steps(weir, &args, "", &[usual])?[3]]);
+        }
+    }
+    let mut text = format!(
+        "\n### {STACKS_TITLE}\n\nMilliseconds, medians of whole runs of `weir streams`, the data assembler. `code` is \
+         all of it: the shipped capture and the stack's own one have a packet for every part. Last, what a link needs \
+         that carries HTTPS over Ethernet (of `raw`: over nothing) and IPv4.\n\n\
+         | stack | parse | lower | passes | code | all four | code, usual | all four, usual |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for (stack, runs) in stacks.iter().zip(&runs) {
+        let median = |of: &dyn Fn(&[f64; 5]) -> f64| median(runs.iter().map(of)) / 1000.0;
+        let _ = write!(text, "| `{stack}` |");
+        for step in 0..STEPS.len() {
+            let _ = write!(text, " {:.2} |", median(&|run| run[step]));
+        }
+        let (all, usual) = (median(&|run| run[..4].iter().sum()), median(&|run| run[4]));
+        let all_usual = median(&|run| run[..3].iter().sum::<f64>() + run[4]);
+        let _ = writeln!(text, " {all:.2} | {usual:.2} | {all_usual:.2} |");
+    }
+    Ok(text)
+}
+
+/// Names of the stacks that weir knows.
+fn stacks(weir: &Path) -> Result<Vec<String>> {
+    let rows = output(Command::new(weir).args(["stacks", "--format", "json"]))?;
+    let name = |row: &str| row.split_once("\"stack\":\"")?.1.split('"').next().map(str::to_string);
+    let names: Option<Vec<String>> = rows.lines().map(name).collect();
+    names.filter(|names| !names.is_empty()).ok_or("weir stacks: rows without the name of a stack".into())
+}
+
+/// Copies what is IP right over Ethernet, from its IP header on.
+fn without_ethernet(from: &Path, to: &Path) -> Result {
+    let bytes = std::fs::read(from).map_err(said(from.display()))?;
+    let (head, mut records) = bytes.split_at_checked(24).ok_or(format!("{} is no pcap", from.display()))?;
+    let mut bare = head.to_vec();
+    while let Some((head, rest)) = records.split_at_checked(16) {
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (captured, sent) = (word(8), word(12));
+        let Some((frame, rest)) = rest.split_at_checked(captured as usize) else { break };
+        records = rest;
+        if frame.len() > ETHERNET_BYTES && matches!(frame[12..14], [0x08, 0x00] | [0x86, 0xdd]) {
+            bare.extend(&head[..8]);
+            bare.extend(
+                [captured, sent].map(|bytes| bytes - ETHERNET_BYTES as u32).map(u32::to_le_bytes).concat(),
+            );
+            bare.extend(&frame[ETHERNET_BYTES..]);
+        }
+    }
+    write(to, bare)
+}
+
 /// Microseconds of each step in one run.
-fn steps(weir: &Path, command: &str, filter: &str, capture: &Path) -> Result<[f64; 4]> {
+pub fn steps(weir: &Path, args: &[&str], filter: &str, captures: &[&Path]) -> Result<[f64; STEPS.len()]> {
     let mut run = Command::new(weir);
-    run.args([command, "--count", "--stats", "-r"]).arg(capture).arg(filter);
+    run.args(args).args(["--count", "--stats", "-r"]).args(captures).args(["--", filter]);
     let ran = run.output().map_err(said(weir.display()))?;
     let report = String::from_utf8_lossy(&ran.stderr);
     let words: Vec<&str> = report.split_whitespace().collect();
@@ -83,9 +169,9 @@ fn steps(weir: &Path, command: &str, filter: &str, capture: &Path) -> Result<[f6
         let at = words.iter().position(|word| *word == step)?;
         words.get(at + 1)?.parse().ok()
     };
-    let mut steps = [0.0; 4];
+    let mut steps = [0.0; STEPS.len()];
     for (time, step) in steps.iter_mut().zip(STEPS) {
-        *time = of(step).ok_or(format!("{command} {filter}: --stats does not say `{step}`"))?;
+        *time = of(step).ok_or(format!("{} {filter}: --stats does not say `{step}`", args.join(" ")))?;
     }
     Ok(steps)
 }

@@ -4,15 +4,19 @@
 //! are interleaved, so that a slow minute of the machine hits all alike; medians are shown. What is
 //! measured stands in `cases.rs`; `child.rs` measures, `table.rs` prints.
 //!
-//! Options: `--runs N` (5), `--trace NAME` and `--only WORDS` (of a title or a program's name) to choose,
-//! `--weir FILE` for a binary built elsewhere, `--dry` to leave `docs/benchmarks.md` as it is.
+//! `cargo xtask bench "Compiling each"` measures the tables alone whose titles have these words, and writes only
+//! these.
+//!
+//! Options: `--runs N` (5), `--trace NAME` and `--only WORDS` (of a title or a program's name) to choose and look
+//! without writing, `--weir FILE` for a binary built elsewhere, `--dry` to leave `docs/benchmarks.md` as it is.
 
+mod assembler;
 mod cases;
 mod child;
 mod compile;
 mod table;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,6 +28,8 @@ use child::Run;
 const SLOW_S: f64 = 10.0;
 
 struct Options {
+    /// Words of titles; all tables where there are none.
+    titles: Vec<String>,
     runs: usize,
     trace: Option<String>,
     only: Option<String>,
@@ -31,41 +37,70 @@ struct Options {
     dry: bool,
 }
 
+const WARM_BLOCK_BYTES: usize = 4 << 20;
+
 /// One program's runs over one trace.
 pub struct Measured<'a> {
     row: &'a Row,
     runs: Vec<Run>,
 }
 
+impl Options {
+    fn wants(&self, title: &str) -> bool {
+        self.titles.is_empty() || self.titles.iter().any(|words| title.contains(words))
+    }
+
+    /// For tables of a fixed shape: wanted as a whole.
+    fn wants_whole(&self, title: &str) -> bool {
+        self.wants(title) && self.only.as_ref().is_none_or(|words| title.contains(words))
+    }
+}
+
 pub fn run(args: &[String]) -> Result {
     let options = parse(args)?;
     let programs = Programs::build(options.weir.clone())?;
-    let mut tables = table::machine()?;
-    for question in QUESTIONS {
+    let mut tables = String::new();
+    let mut add = |text: String| {
+        println!("{text}");
+        tables += &text;
+    };
+    for question in QUESTIONS.iter().filter(|question| options.wants(question.title)) {
         for trace in question.traces {
             if options.trace.as_ref().is_some_and(|wanted| wanted != trace) {
                 continue;
             }
-            if let Some(text) = ask(question, trace, &options, &programs)? {
-                println!("{text}");
-                tables += &text;
+            ask(question, trace, &options, &programs)?.into_iter().for_each(&mut add);
+        }
+    }
+    if options.trace.is_none() {
+        for (title, table) in [
+            (compile::TITLE, compile::table as fn(&Path, &Path) -> Result<String>),
+            (compile::STACKS_TITLE, compile::stacks_table),
+        ] {
+            if options.wants_whole(title) {
+                add(table(&programs.weir, &programs.scratch)?);
             }
         }
     }
-    if options.trace.is_none() && options.only.is_none() {
-        let text = compile::table(&programs.weir, &programs.scratch)?;
-        println!("{text}");
-        tables += &text;
+    if options.wants_whole(assembler::TITLE) {
+        add(assembler::table(&options, &programs)?);
     }
-    for missing in &programs.missing {
+    if tables.is_empty() {
+        return Err("no table has this title, trace or program".into());
+    }
+    for missing in programs.missing.iter().filter(|_| options.titles.is_empty()) {
         let line = format!("not measured: {missing}\n");
         print!("{line}");
         tables += &line;
     }
+    let page = root().join("docs/benchmarks.md");
     if options.dry || options.trace.is_some() || options.only.is_some() {
         return Ok(());
     }
-    table::publish(&root().join("docs/benchmarks.md"), &tables)
+    if !options.titles.is_empty() {
+        return table::publish_some(&page, &tables);
+    }
+    table::publish(&page, &(table::machine()? + &tables))
 }
 
 /// Runs every program of a question over one trace, interleaved.
@@ -107,10 +142,14 @@ fn progress(line: &str) {
     }
 }
 
-/// Reads the file once, so that no run pays for the disk.
+/// Reads the file once, so that no run pays for the disk. Anew and in large blocks: of what lay in the cache the
+/// kernel reclaims pages one by one, and reading a file in such small pieces takes twice as long (2026-11-22).
 fn warm(file: &Path) -> Result {
+    let forget = format!("if={}", file.display());
+    output(Command::new("dd").args([forget.as_str(), "iflag=nocache", "count=0", "status=none"]))?;
     let mut file_in = std::fs::File::open(file).map_err(said(file.display()))?;
-    std::io::copy(&mut file_in, &mut std::io::sink()).map_err(said(file.display()))?;
+    let mut block = vec![0; WARM_BLOCK_BYTES];
+    while file_in.read(&mut block).map_err(said(file.display()))? > 0 {}
     Ok(())
 }
 
@@ -184,7 +223,7 @@ impl Drop for Programs {
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { runs: 5, trace: None, only: None, weir: None, dry: false };
+    let mut options = Options { titles: vec![], runs: 5, trace: None, only: None, weir: None, dry: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().cloned().ok_or(format!("{arg} wants a value"));
@@ -194,6 +233,7 @@ fn parse(args: &[String]) -> Result<Options> {
             "--only" => options.only = Some(value()?),
             "--weir" => options.weir = Some(value()?.into()),
             "--dry" => options.dry = true,
+            words if !words.starts_with('-') => options.titles.push(words.into()),
             _ => return Err(format!("{arg}: there are --runs, --trace, --only, --weir and --dry")),
         }
     }

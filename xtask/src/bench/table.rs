@@ -15,7 +15,7 @@ pub fn print(question: &Question, trace: &str, file: &Path, results: &[Measured]
     let bytes = std::fs::metadata(file).map_err(said(file.display()))?.len();
     let wall = |name: &str| {
         let first = results.iter().find(|r| r.row.name.starts_with(name) && r.row.name != BASE)?;
-        Some(median(first, |m| m.wall_s))
+        Some(median_of(first, |m| m.wall_s))
     };
     let (floor, weir) = (wall("floor"), wall("weir"));
     let packets = packets(file)?;
@@ -31,10 +31,10 @@ pub fn print(question: &Question, trace: &str, file: &Path, results: &[Measured]
         if with_flows { "--:|" } else { "" },
     );
     let ratio = |s: f64, of: Option<f64>| of.map_or("–".into(), |of| format!("{:.2}", s / of));
-    let base = results.iter().find(|r| r.row.name == BASE).map(|r| median(r, |m| m.peak_bytes as f64));
+    let base = results.iter().find(|r| r.row.name == BASE).map(|r| median_of(r, |m| m.peak_bytes as f64));
     for result in results {
-        let s = median(result, |m| m.wall_s);
-        let peak = median(result, |m| m.peak_bytes as f64);
+        let s = median_of(result, |m| m.wall_s);
+        let peak = median_of(result, |m| m.peak_bytes as f64);
         text += &format!(
             "| {}{} | {s:.3} | {} | {} | {:.1} | {:.1} | {:.0} |",
             result.row.name,
@@ -68,7 +68,7 @@ fn remarks(result: &Measured) -> String {
     if result.runs.len() == 1 {
         remarks += " (one run)";
     }
-    let (wall, busy) = (median(result, |m| m.wall_s), median(result, |m| m.busy_s));
+    let (wall, busy) = (median_of(result, |m| m.wall_s), median_of(result, |m| m.busy_s));
     if busy > 1.2 * wall {
         remarks += &format!(" ({:.1} cores)", busy / wall);
     }
@@ -92,14 +92,18 @@ fn disagreement(results: &[Measured]) -> String {
     }
 }
 
-fn median(result: &Measured, value: impl Fn(&Run) -> f64) -> f64 {
-    let mut values: Vec<f64> = result.runs.iter().map(value).collect();
+fn median_of(result: &Measured, value: impl Fn(&Run) -> f64) -> f64 {
+    median(result.runs.iter().map(value))
+}
+
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Walks the records of a little-endian pcap file, as our own traces are.
-fn packets(file: &Path) -> Result<u64> {
+pub fn packets(file: &Path) -> Result<u64> {
     use std::io::{BufReader, Read};
     let open = std::fs::File::open(file).map_err(said(file.display()))?;
     let mut records = BufReader::with_capacity(1 << 20, open);
@@ -115,6 +119,15 @@ fn packets(file: &Path) -> Result<u64> {
 
 /// What the numbers depend on.
 pub fn machine() -> Result<String> {
+    Ok(format!(
+        "{}\n`× floor` is against reading the file in 1 MiB blocks and walking its records (`bench/floor.c`), \
+         `× weir` against\nthe first line of weir's.\n",
+        measured()?
+    ))
+}
+
+/// When, and on what.
+pub fn measured() -> Result<String> {
     let cpu = read("/proc/cpuinfo")?
         .lines()
         .find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1.to_string()))
@@ -124,8 +137,7 @@ pub fn machine() -> Result<String> {
     let (date, kernel) = (shell("date -u +%F")?, shell("uname -sr")?);
     Ok(format!(
         "Measured on {} on {cores} cores of {cpu}, {}, page cache warm, medians of interleaved runs of whole \
-         processes.\n`× floor` is against reading the file in 1 MiB blocks and walking its records (`bench/floor.c`), \
-         `× weir` against\nthe first line of weir's.\n",
+         processes.",
         date.trim(),
         kernel.trim()
     ))
@@ -133,8 +145,67 @@ pub fn machine() -> Result<String> {
 
 /// Puts the tables between the two marks of the page.
 pub fn publish(page: &Path, tables: &str) -> Result {
-    let old = read(page)?;
-    let (head, rest) = old.split_once(BEGIN).ok_or(format!("{} has no line {BEGIN}", page.display()))?;
-    let (_, tail) = rest.split_once(END).ok_or(format!("{} has no line {END}", page.display()))?;
+    let (head, _, tail) = parts(page)?;
     write(page, format!("{head}{BEGIN}\n\n{tables}\n{END}{tail}"))
+}
+
+/// Puts these tables in place of those of the same titles, or behind all others; each says by itself when it was
+/// measured, for the line above all is about the others.
+pub fn publish_some(page: &Path, tables: &str) -> Result {
+    let (head, old, tail) = parts(page)?;
+    let measured = measured()?;
+    let dated = |section: &str| match section.split_once("\n\n") {
+        Some((title, rest)) if title.starts_with(SECTION) => format!("{title}\n\n{measured}\n\n{rest}"),
+        _ => section.to_string(),
+    };
+    let new: String = sections(tables).map(dated).collect();
+    write(page, format!("{head}{BEGIN}{}{END}{tail}", replace(&old, &new)))
+}
+
+/// A page before the marks, between them, and behind.
+fn parts(page: &Path) -> Result<(String, String, String)> {
+    let text = read(page)?;
+    let (head, rest) = text.split_once(BEGIN).ok_or(format!("{} has no line {BEGIN}", page.display()))?;
+    let (tables, tail) = rest.split_once(END).ok_or(format!("{} has no line {END}", page.display()))?;
+    Ok((head.into(), tables.into(), tail.into()))
+}
+
+const SECTION: &str = "### ";
+
+/// Each from its title to the next.
+fn sections(tables: &str) -> impl Iterator<Item = &str> {
+    let begins_line = |at: &usize| *at == 0 || tables[..*at].ends_with('\n');
+    let starts = tables.match_indices(SECTION).map(|(at, _)| at).filter(begins_line);
+    let starts: Vec<usize> = starts.chain([tables.len()]).collect();
+    (1..starts.len()).map(move |end| &tables[starts[end - 1]..starts[end]])
+}
+
+/// Sizes of traces stand behind the comma.
+fn title(section: &str) -> &str {
+    section.split([',', '\n']).next().unwrap_or(section)
+}
+
+fn replace(old: &str, new: &str) -> String {
+    let mut text = old.trim_end().to_string();
+    for section in sections(new) {
+        let before = sections(&text).find(|at| title(at) == title(section)).map(str::to_string);
+        text = match before {
+            Some(before) => text.replace(before.trim_end(), section.trim_end()),
+            None => format!("{text}\n\n{}", section.trim_end()),
+        };
+    }
+    text + "\n\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replace;
+
+    #[test]
+    fn tables_are_replaced_by_title_and_the_others_stay() {
+        let old = "\n\nMeasured.\n\n### One: x, 5 MB\n\nold\n\n### Two\n\nstays\n\n";
+        let new = "### One: x, 6 MB\n\nnew\n\n### Three\n\nadded\n";
+        let want = "\n\nMeasured.\n\n### One: x, 6 MB\n\nnew\n\n### Two\n\nstays\n\n### Three\n\nadded\n\n";
+        assert_eq!(replace(old, new), want);
+    }
 }

@@ -4,7 +4,7 @@ use super::{INNER, OUTER, datagram, join, outer_udp, ping, ping6};
 use crate::traces::frame::{Ends, ethernet, ipv4, tcp, udp};
 
 /// Flags beside version 1 and protocol type 1, message, and what follows the first eight bytes.
-fn gtp_of(flags: u8, message: u8, teid: u32, rest: &[u8]) -> Vec<u8> {
+pub fn gtp_of(flags: u8, message: u8, teid: u32, rest: &[u8]) -> Vec<u8> {
     let length = (rest.len() as u16).to_be_bytes();
     join(&[&[0x30 | flags, message], &length, &teid.to_be_bytes(), rest])
 }

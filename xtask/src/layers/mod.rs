@@ -6,9 +6,9 @@
 //! tshark the same.
 
 mod check;
-mod mobile;
-mod transport;
-mod tunnels;
+pub mod mobile;
+pub mod transport;
+pub mod tunnels;
 
 use crate::shell::{Result, output, root, said};
 use crate::traces::frame::{Ends, Trace, ethernet, ipv4, udp};

@@ -2,32 +2,42 @@
 
 use super::{OUTER, join, outer_udp};
 use crate::traces::frame::{Ends, ethernet, ipv4};
+use crate::traces::sums::crc32c;
 
 /// A chunk, padded to four bytes.
-fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
+pub fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     let length = (4 + value.len() as u16).to_be_bytes();
     let mut bytes = join(&[&[kind, flags], &length, value]);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
 }
 
-/// User data: number, stream, number in it, protocol 46 (Diameter over SCTP).
-fn data(flags: u8, tsn: u32, stream: u16, ssn: u16, text: &[u8]) -> Vec<u8> {
+/// User data: number, stream, number in it, protocol (IANA).
+pub fn data_of(flags: u8, tsn: u32, stream: u16, ssn: u16, protocol: u32, text: &[u8]) -> Vec<u8> {
     let head =
-        [&tsn.to_be_bytes()[..], &stream.to_be_bytes(), &ssn.to_be_bytes(), &46u32.to_be_bytes()].concat();
+        [&tsn.to_be_bytes()[..], &stream.to_be_bytes(), &ssn.to_be_bytes(), &protocol.to_be_bytes()].concat();
     chunk(0, flags, &join(&[&head, text]))
 }
 
-/// CRC32c (RFC 9260, appendix A).
-fn crc32c(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
-        }
-    }
-    !crc
+/// Protocol 46: Diameter over SCTP.
+fn data(flags: u8, tsn: u32, stream: u16, ssn: u16, text: &[u8]) -> Vec<u8> {
+    data_of(flags, tsn, stream, ssn, 46, text)
+}
+
+/// A packet of chunks with its sum, in IPv4 in Ethernet.
+pub fn sctp_packet(ends: Ends, id: u16, tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = [ends.src_port, ends.dst_port].map(u16::to_be_bytes).concat();
+    bytes.extend(tag.to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(chunks.concat());
+    let sum = crc32c(&bytes).to_le_bytes();
+    bytes[8..12].copy_from_slice(&sum);
+    ethernet(0x0800, &ipv4(ends, 132, id, 0, &bytes))
+}
+
+/// What INIT and INIT ACK say: the sender's tag, window, streams both ways, first number.
+pub fn init(tag: u32, streams: u16, tsn: u32) -> Vec<u8> {
+    [tag, 65_536, u32::from(streams) << 16 | u32::from(streams), tsn].map(u32::to_be_bytes).concat()
 }
 
 /// An association: four ways to open it, data of two streams in and out of one packet, one message in three
@@ -36,18 +46,9 @@ pub fn sctp() -> Vec<Vec<u8>> {
     let there = Ends { src_port: 5000, dst_port: 3868, ..OUTER };
     let packet = |forward: bool, tag: u32, chunks: &[Vec<u8>]| {
         let ends = if forward { there } else { there.reversed() };
-        let mut bytes = [ends.src_port, ends.dst_port].map(u16::to_be_bytes).concat();
-        bytes.extend(tag.to_be_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend(chunks.concat());
-        let sum = crc32c(&bytes).to_le_bytes();
-        bytes[8..12].copy_from_slice(&sum);
-        ethernet(0x0800, &ipv4(ends, 132, 1, 0, &bytes))
+        sctp_packet(ends, 1, tag, chunks)
     };
-    let init = |tag: u32, tsn: u32| {
-        let words = [tag, 65_536, 2 << 16 | 2, tsn];
-        words.map(u32::to_be_bytes).concat()
-    };
+    let init = |tag: u32, tsn: u32| init(tag, 2, tsn);
     let sack = |tsn: u32| chunk(3, 0, &[tsn, 65_536, 0].map(u32::to_be_bytes).concat());
     let cookie = join(&[&init(2, 200), &[0, 7, 0, 8, 1, 2, 3, 4]]);
     vec![
@@ -73,15 +74,23 @@ fn two_bytes(number: usize) -> [u8; 2] {
     (0x4000 | number as u16).to_be_bytes()
 }
 
+/// A long header up to what its kind decides (section 17.2).
+pub fn quic_long(kind: u8, version: u32, dcid: &[u8], scid: &[u8], rest: &[u8]) -> Vec<u8> {
+    let ids = join(&[&[dcid.len() as u8], dcid, &[scid.len() as u8], scid]);
+    join(&[&[0xc0 | kind << 4], &version.to_be_bytes(), &ids, rest])
+}
+
+/// What is encrypted, behind its length.
+pub fn sealed(content: &[u8]) -> Vec<u8> {
+    join(&[&two_bytes(content.len()), content])
+}
+
 /// What is seen of connections: opening in both versions, Retry, negotiation, several packets in a datagram,
 /// short headers. What would be encrypted is bytes of no meaning.
 pub fn quic() -> Vec<Vec<u8>> {
     let (client, server) = ([0xc1, 0xc2, 0xc3, 0xc4], [0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58]);
-    let long = |kind: u8, version: u32, rest: &[u8]| {
-        let ids = join(&[&[8], &server, &[4], &client]);
-        join(&[&[0xc0 | kind << 4], &version.to_be_bytes(), &ids, rest])
-    };
-    let sealed = |bytes: usize| join(&[&two_bytes(bytes), &vec![0xee; bytes]]);
+    let long = |kind: u8, version: u32, rest: &[u8]| quic_long(kind, version, &server, &client, rest);
+    let sealed = |bytes: usize| sealed(&vec![0xee; bytes]);
     let initial = |token: &[u8], bytes| join(&[&[token.len() as u8], token, &sealed(bytes)]);
     let v2 = 0x6b33_43cf;
     let coalesced =

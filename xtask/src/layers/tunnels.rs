@@ -35,7 +35,7 @@ fn fragments_in_fragments() -> Vec<Vec<u8>> {
 }
 
 /// GRE with flags and version, EtherType, and the optional words.
-fn gre_of(flags: u16, ethertype: u16, words: &[u32], payload: &[u8]) -> Vec<u8> {
+pub fn gre_of(flags: u16, ethertype: u16, words: &[u32], payload: &[u8]) -> Vec<u8> {
     let mut bytes = join(&[&flags.to_be_bytes(), &ethertype.to_be_bytes()]);
     words.iter().for_each(|word| bytes.extend(word.to_be_bytes()));
     bytes.extend(payload);
@@ -44,9 +44,9 @@ fn gre_of(flags: u16, ethertype: u16, words: &[u32], payload: &[u8]) -> Vec<u8> 
 
 const CHECKSUM: u16 = 0x8000;
 const ROUTING: u16 = 0x4000;
-const KEY: u16 = 0x2000;
-const NUMBER: u16 = 0x1000;
-const ACK: u16 = 0x0080;
+pub const KEY: u16 = 0x2000;
+pub const NUMBER: u16 = 0x1000;
+pub const ACK: u16 = 0x0080;
 
 /// RFC 2784, 2890; RFC 2637 section 4.1.
 pub fn gre() -> Vec<Vec<u8>> {

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::shell::{Result, said};
+use crate::traces::sums;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// 2026-01-01T00:00:00Z, the first packet's time in generated traces.
@@ -17,6 +18,8 @@ pub struct Trace {
     step_us: u64,
     /// How many frames were written.
     pub frames: u64,
+    /// The bytes of the file so far.
+    pub bytes: u64,
 }
 
 impl Trace {
@@ -28,7 +31,7 @@ impl Trace {
         for word in head {
             out.write_all(&word.to_le_bytes()).map_err(said("trace"))?;
         }
-        Ok(Self { out, now_us: EPOCH_SECONDS * MICROS_PER_SECOND, step_us, frames: 0 })
+        Ok(Self { out, now_us: EPOCH_SECONDS * MICROS_PER_SECOND, step_us, frames: 0, bytes: 24 })
     }
 
     /// Writes a frame; `cut` is how many of its bytes the snapshot holds.
@@ -46,6 +49,7 @@ impl Trace {
         self.out.write_all(&frame[..kept]).map_err(said("trace"))?;
         self.now_us += self.step_us;
         self.frames += 1;
+        self.bytes += (16 + kept) as u64;
         Ok(())
     }
 
@@ -70,6 +74,11 @@ pub struct Ends {
 impl Ends {
     pub fn reversed(self) -> Self {
         Self { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port }
+    }
+
+    /// What checksums of transport layers cover of IPv4 (RFC 9293, section 3.1).
+    pub fn pseudo_header(self, protocol: u8, bytes: usize) -> Vec<u8> {
+        [self.src, self.dst, u32::from(protocol) << 16 | bytes as u32].map(u32::to_be_bytes).concat()
     }
 }
 
@@ -107,6 +116,17 @@ pub fn udp(ends: Ends, payload: &[u8]) -> Vec<u8> {
         datagram.extend(word.to_be_bytes());
     }
     datagram.extend(payload);
+    datagram
+}
+
+/// RFC 768, with its checksum.
+pub fn summed_udp(ends: Ends, payload: &[u8]) -> Vec<u8> {
+    let mut datagram = udp(ends, payload);
+    let sum = match sums::internet(&[&ends.pseudo_header(17, datagram.len()), &datagram]) {
+        0 => 0xffff,
+        sum => sum,
+    };
+    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
     datagram
 }
 

@@ -6,11 +6,17 @@
 //! | http    | nginx and a client in the lab (root)   | 870 MB, 147 k objects of 1 to 8 KiB, 128 k connections |
 //! | udp64   | seeded generator                       | 10 M frames of 64 bytes over 1 M random flows         |
 //! | hostile | seeded generator                       | 2.3 M frames nobody should send                       |
+//! | gtp     | seeded generator                       | 250 MB of TCP in a mobile network's tunnels           |
+//! | pptp    | seeded generator                       | 250 MB of TCP in PPP in GRE                           |
+//! | sctp    | seeded generator                       | 250 MB of SCTP associations                           |
+//! | quic    | seeded generator                       | 250 MB of QUIC connections                            |
 //!
 //! Generated traces are the same bytes everywhere; recorded ones have the same connections.
 
 pub mod frame;
 mod hostile;
+mod stacks;
+pub mod sums;
 mod udp64;
 mod web;
 
@@ -25,6 +31,10 @@ const TRACES: &[(&str, bool, Maker)] = &[
     ("http", true, web::http),
     ("udp64", false, udp64::make),
     ("hostile", false, hostile::make),
+    ("gtp", false, stacks::tunnelled::gtp),
+    ("pptp", false, stacks::tunnelled::pptp),
+    ("sctp", false, stacks::sctp::make),
+    ("quic", false, stacks::quic::make),
 ];
 
 /// Writes a trace to a file, at a scale.
