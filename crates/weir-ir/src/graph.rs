@@ -88,6 +88,8 @@
 
 mod operands;
 
+pub use operands::{Touch, Touches};
+
 use std::fmt;
 use weir_packet::DropReason;
 

@@ -220,7 +220,8 @@ impl Compiler {
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
         let mut straight = None;
-        if options.engine != Engine::Interpreter {
+        let is_left_out = |pass: &str| options.without_passes.iter().any(|out| out == pass || out == "all");
+        if options.engine != Engine::Interpreter && !is_left_out(STRAIGHT) {
             straight = weir_ir::straight::straighten(&graph);
             straight.iter_mut().for_each(|graph| drop(weir_ir::passes::optimize(graph, &passes)));
         }
@@ -273,6 +274,9 @@ fn connection_value(program: &dyn Program) -> Arc<ConnectionValue> {
         Connection::read(flow, &places[flow.table.index()]).value(column).into_owned()
     })
 }
+
+/// What leaves out the straight graph, as passes are left out.
+pub(crate) const STRAIGHT: &str = "straight";
 
 /// Questions of one program.
 const QUESTIONS_MAX: usize = 62;

@@ -51,7 +51,7 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
 
 /// The names of the optimiser's passes, in their order.
 pub fn pass_names() -> impl Iterator<Item = &'static str> {
-    weir_ir::passes::PASSES.iter().map(|pass| pass.name)
+    weir_ir::passes::PASSES.iter().map(|pass| pass.name).chain([crate::compile::STRAIGHT])
 }
 
 /// One stage.

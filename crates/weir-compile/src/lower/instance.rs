@@ -150,7 +150,7 @@ impl Lower<'_> {
             two_sided,
             part: two_sided && self.is_part(id),
             asked: two_sided && self.is_asked_for_events(id),
-            observed: two_sided && self.need.flows(),
+            observed: two_sided && (self.need.connections || delivers),
             delivers,
             timeout_ms: self.same_timeout(id),
         });

@@ -1,6 +1,6 @@
 //! What instructions and terminators read, and where terminators lead.
 
-use super::{Block, Op, Target, Terminator, Value};
+use super::{Block, Op, Target, Terminator, Value, Var};
 
 /// Calls `$each` on a reference to every value that `$op` reads: shared or not, as `$op` itself is.
 macro_rules! each_operand {
@@ -60,6 +60,46 @@ impl Op {
                 | Op::Emit { .. }
                 | Op::Store { .. }
         )
+    }
+}
+
+/// What of a flow's record an instruction reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing.
+    Nothing,
+    /// One variable.
+    Var(Var),
+    /// The state of sequences ([`crate::sequence`]).
+    Sequence,
+    /// What the engine keeps of a flow: the variables whose names begin with `$`.
+    Engine,
+}
+
+/// The read and the write set of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touches {
+    /// Read.
+    pub reads: Touch,
+    /// Written.
+    pub writes: Touch,
+}
+
+impl Op {
+    /// What of the flow's record it reads and writes.
+    pub fn touches(&self) -> Touches {
+        let (reads, writes) = match self {
+            Op::Get { var, .. } => (Touch::Var(*var), Touch::Nothing),
+            Op::Set { var, .. } => (Touch::Nothing, Touch::Var(*var)),
+            Op::Append { var, .. } => (Touch::Var(*var), Touch::Var(*var)),
+            Op::SeqInsert { .. } | Op::SeqNext { .. } | Op::SeqAssemble { .. } => {
+                (Touch::Sequence, Touch::Sequence)
+            }
+            // Sessions and subscribers learn of bytes, and may want no more of them.
+            Op::Deliver { .. } => (Touch::Engine, Touch::Engine),
+            _ => (Touch::Nothing, Touch::Nothing),
+        };
+        Touches { reads, writes }
     }
 }
 

@@ -168,18 +168,27 @@ impl Lines<'_> {
         self.binary(BinaryOp::And, number, mask)
     }
 
-    /// Whether the segment is next in order, nothing is queued, and there is room to count it.
+    /// Whether the segment is next in order, nothing is queued, and there is room to count it. The first one of
+    /// a direction is next, whatever its number, where numbers count from there; else where it is 0.
     fn is_next(&mut self, offer: &Offer, vars: Vars) -> (Value, State) {
+        let from_first = self.graph.sequences[offer.sequence.index()].from_first;
         let flags = self.get(offer, vars.flags);
-        let mask = self.int(u64::from(PASSED_MANY | ((1 << PASSED_SHIFT) - 1)));
+        let started = u64::from(STARTED);
+        let idle = u64::from(PASSED_MANY | ((1 << PASSED_SHIFT) - 1));
+        let mask = self.int(if from_first { idle } else { idle & !started });
         let state = self.binary(BinaryOp::And, flags, mask);
-        let started = self.int(u64::from(STARTED));
-        let is_idle = self.push(Type::Bool, Op::Compare(CompareOp::Eq, state, started));
         let next = self.get(offer, vars.next);
         let number = self.wrap(offer, offer.at);
         let fits = self.push(Type::Bool, Op::Compare(CompareOp::Eq, number, next));
-        let is_next = self.push(Type::Bool, Op::Binary(BinaryOp::And, is_idle, fits));
-        (is_next, State { next, flags })
+        let wanted = self.int(if from_first { started } else { 0 });
+        let is_idle = self.push(Type::Bool, Op::Compare(CompareOp::Eq, state, wanted));
+        let mut is_next = self.push(Type::Bool, Op::Binary(BinaryOp::And, is_idle, fits));
+        if from_first {
+            let zero = self.int(0);
+            let is_first = self.push(Type::Bool, Op::Compare(CompareOp::Eq, state, zero));
+            is_next = self.push(Type::Bool, Op::Binary(BinaryOp::Or, is_next, is_first));
+        }
+        (is_next, State { next: number, flags })
     }
 
     /// Instead of the insertion: moves the state on, as `Reassembler::insert` of `weir-engine` does.
@@ -196,7 +205,9 @@ impl Lines<'_> {
         let count = self.binary(BinaryOp::Min, span, one);
         let shift = self.int(u64::from(PASSED_SHIFT));
         let count = self.binary(BinaryOp::Shl, count, shift);
-        let flags = self.binary(BinaryOp::Add, state.flags, count);
+        let started = self.int(u64::from(STARTED));
+        let flags = self.binary(BinaryOp::Or, state.flags, started);
+        let flags = self.binary(BinaryOp::Add, flags, count);
         self.set(offer, vars.flags, flags);
         self.insts.push(Inst { results: vec![results[0]], op: Op::Const(SEQ_ORDERED) });
         self.insts.push(Inst { results: vec![results[1]], op: Op::Const(0) });

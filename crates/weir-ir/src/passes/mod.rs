@@ -15,6 +15,7 @@ mod edit;
 mod evaluate;
 mod fast_forward;
 mod fold;
+mod forward;
 mod lift_branches;
 mod merge;
 mod region;
@@ -73,6 +74,12 @@ pub const PASSES: &[Pass] = &[
         name: "fast_forward",
         doc: "passes on what is next in order",
         run: fast_forward::run,
+        when: When::Once,
+    },
+    Pass {
+        name: "forward",
+        doc: "reads flows' variables once",
+        run: forward::run,
         when: When::Once,
     },
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
