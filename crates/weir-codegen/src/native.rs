@@ -223,14 +223,15 @@ impl NativeProgram {
         }
     }
 
-    fn run_head(&self, env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
-        if self.straight.is_some() {
-            let status = self.run(Part::Straight, env, packet, frame);
+    fn run_head(&self, k: &mut Continuation, packet: &PacketMeta, frame: &[u8]) -> u64 {
+        if self.straight.is_some() && k.tries_straight() {
+            let status = self.run(Part::Straight, &mut self.env(k), packet, frame);
+            k.note_straight(status == REJOIN);
             if status != REJOIN {
                 return status;
             }
         }
-        self.run(Part::Head, env, packet, frame)
+        self.run(Part::Head, &mut self.env(k), packet, frame)
     }
 
     #[inline]
@@ -280,7 +281,7 @@ impl Program for NativeProgram {
         assert_eq!(self.plan.inputs, (0, 0), "a residual filter is asked, it runs on no packet");
         let frame = bounded(frame);
         k.release();
-        let status = self.run_head(&mut self.env(k), packet, frame);
+        let status = self.run_head(k, packet, frame);
         self.step(status, frame, k)
     }
 
@@ -327,7 +328,8 @@ impl Program for NativeProgram {
         let bytes = Inputs::of(bytes.iter().map(as_native), bytes_max, none);
         k.release();
         let mut env = Env { numbers: numbers.as_ptr(), bytes: bytes.as_ptr(), ..self.env(k) };
-        let status = self.run_head(&mut env, &PacketMeta::default(), &[]);
+        // What is asked has no stack, and so no straight way.
+        let status = self.run(Part::Head, &mut env, &PacketMeta::default(), &[]);
         // There are no flows to look up.
         if status >= LOOKUP { 0 } else { k.terms }
     }

@@ -401,7 +401,7 @@ fn table(b: &mut Builder) -> Table {
         two_sided: true,
         observed: true,
         asked: false,
-        part: false,
+        part: None,
         delivers: true,
         timeout_ms: None,
     });

@@ -109,6 +109,11 @@ impl StackCatalog {
         self.keys[index]
     }
 
+    /// Whether field `index` is an address of either version.
+    pub fn is_address(&self, index: usize) -> bool {
+        self.fields[index].value_type == ValueType::Address
+    }
+
     fn last(&mut self) -> &mut FieldInfo {
         self.fields.last_mut().expect("called after add")
     }

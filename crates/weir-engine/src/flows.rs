@@ -204,7 +204,7 @@ impl Flows {
                     initial_wants,
                     delivers: declared.delivers,
                     observed: declared.observed,
-                    part: declared.part,
+                    part: declared.part.is_some(),
                     sequence: graph
                         .sequences
                         .iter()

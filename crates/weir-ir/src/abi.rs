@@ -37,6 +37,10 @@ pub const SEQ_OUT_OF_WINDOW: u64 = 3;
 /// Kept for later, and a bound was reached: the next bytes come with a gap (`seq.next` has them).
 pub const SEQ_FORCED: u64 = 4;
 
+/// Packets in a row after which the straight way is not tried for [`PAUSE_PACKETS`]; then one decides.
+const DETOURS_MAX: u16 = 4;
+const PAUSE_PACKETS: u16 = 60;
+
 /// A range of a block that somebody keeps a reference to.
 #[derive(Debug, Clone, Default)]
 pub struct Slice {
@@ -142,7 +146,9 @@ pub struct Continuation {
     pub(crate) resume: u32,
     /// 1 where the sender stands second in the key.
     pub swap: u32,
-    reserved: u32,
+    /// Packets in a row that left the straight way, and packets that do not try it.
+    detours: u16,
+    pause: u16,
     /// The engine's hash of the key.
     pub hash: u64,
     /// A bit for every term whose packet part the packet fulfils. Valid when done.
@@ -174,7 +180,8 @@ impl Default for Continuation {
             table: 0,
             resume: 0,
             swap: 0,
-            reserved: 0,
+            detours: 0,
+            pause: 0,
             hash: 0,
             terms: 0,
             bound: [0; 3],
@@ -195,6 +202,24 @@ impl Continuation {
     /// The place in [`crate::liveness::lookups`] at which the program goes on.
     pub fn resume(&self) -> usize {
         self.resume as usize
+    }
+
+    /// Whether a packet should try the straight way ([`crate::straight`]): not for a while where packet after
+    /// packet left it, for what runs there is run once more then. It changes speed, never meaning.
+    #[inline]
+    pub fn tries_straight(&mut self) -> bool {
+        let tries = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        tries
+    }
+
+    /// A packet tried the straight way, and left it or not.
+    #[inline]
+    pub fn note_straight(&mut self, left: bool) {
+        self.detours = if left { (self.detours + 1).min(DETOURS_MAX) } else { 0 };
+        if self.detours == DETOURS_MAX {
+            self.pause = PAUSE_PACKETS;
+        }
     }
 
     /// Binds it to the program with this secret and to a frame: what it holds was saved by that program's

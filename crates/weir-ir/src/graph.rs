@@ -34,7 +34,7 @@
 //! repeated, `x,*` with commas between; `v`, `table`, `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part]
+//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME]
 //!             | varN table NAME (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
 //!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only] [overwrite]
 //!             | eventN NAME [wanted]
@@ -522,9 +522,9 @@ pub struct TableDecl {
     pub delivers: bool,
     /// What becomes of its flows decides about packets: they live on, even where nobody is given them.
     pub asked: bool,
-    /// A flow is part of the connection that was found before it: it has no record of its own, and packets are those
-    /// of the connection.
-    pub part: bool,
+    /// A flow is part of a connection of that name, with the same key: it has no record of its own, and packets are
+    /// those of the connection, where that is looked up before it.
+    pub part: Option<String>,
     /// Instances end when idle for so long, milliseconds; where that hangs on their state it stands in their
     /// variable `$timeout_ms` instead.
     pub timeout_ms: Option<u32>,

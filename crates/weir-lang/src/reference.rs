@@ -141,7 +141,12 @@ fn states(page: &mut String, protocol: &Protocol) {
     let accepted = protocol.states.iter().filter(|state| state.accept);
     let accepted: Vec<&str> = accepted.map(|state| state.name.as_str()).collect();
     let first = state(0);
-    let _ = writeln!(page, "\nStarts {first}; ends well when {}.", accepted.join(" or "));
+    let ends = if accepted.is_empty() {
+        String::new()
+    } else {
+        format!("; ends well when {}", accepted.join(" or "))
+    };
+    let _ = writeln!(page, "\nStarts {first}{ends}.");
 }
 
 fn events(page: &mut String, protocol: &Protocol) {

@@ -145,7 +145,7 @@ impl Connection {
         };
         Self {
             ts: flow.first_time(),
-            uid: flow_id::uid(flow.table, flow.header),
+            uid: flow_id::uid(flow.graph, flow.table, flow.header),
             orig_h: orig.address,
             orig_p,
             resp_h: resp.address,
@@ -159,7 +159,11 @@ impl Connection {
             history,
             packets: both(places.packets),
             ip_bytes: both(places.ip_bytes),
-            tunnel_parents: flow.outer.iter().map(|(table, header)| flow_id::uid(*table, header)).collect(),
+            tunnel_parents: flow
+                .outer
+                .iter()
+                .map(|(table, header)| flow_id::uid(flow.graph, *table, header))
+                .collect(),
             vlan: Some(both(places.vlan)[0]).filter(|&v| v != 0),
             inner_vlan: Some(both(places.inner_vlan)[0]).filter(|&v| v != 0),
         }

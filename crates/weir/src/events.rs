@@ -43,7 +43,7 @@ impl EventRows {
         let events = events(stack);
         let mut mask = 0;
         for name in names {
-            match events.iter().position(|event| event.name == *name) {
+            match events.iter().position(|event| event.name == *name || event.filter_name == *name) {
                 Some(index) if index < EVENTS_MAX => mask |= 1 << index,
                 _ => return Err(name.clone()),
             }
@@ -94,7 +94,7 @@ impl EventRows {
         let (table, header) = view.flow;
         if graph.tables[table.index()].two_sided {
             let (originator, responder) = endpoints(header);
-            values[3] = Value::Text(flow_id::uid(table, header).into());
+            values[3] = Value::Text(flow_id::uid(graph, table, header).into());
             values[4] = Value::Address(originator.address);
             values[5] = Value::Unsigned(u64::from(originator.port));
             values[6] = Value::Address(responder.address);

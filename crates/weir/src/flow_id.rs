@@ -4,14 +4,20 @@ use base64::Engine as _;
 use sha1::{Digest, Sha1};
 use std::net::IpAddr;
 use weir_engine::table::Header;
-use weir_ir::graph::Table;
+use weir_ir::graph::{Graph, Table};
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// An identifier in the form of Zeek's: `C` and 17 digits to base 62. Made from the key and the first
-/// packet, so the same capture always gives the same ids.
-pub fn uid(table: Table, header: &Header) -> String {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(table.0);
+/// An identifier in the form of Zeek's: `C` and 17 digits to base 62. Made from protocol, key and first
+/// packet, so the same capture always gives the same ids. What is part of a connection has that one's.
+pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
+    let declared = &graph.tables[table.index()];
+    let protocol = declared.part.as_ref().unwrap_or(&declared.name);
+    // FNV-1a: short names, and the same in every run.
+    let name = protocol.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ name;
     let mut mix = |word: u64| {
         let product = u128::from(state ^ word) * 0xa076_1d64_78bd_642f_u128;
         state = (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(29);

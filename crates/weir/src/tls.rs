@@ -44,7 +44,7 @@ pub fn values(flow: &FlowView<'_>, tls: &TlsHandshake) -> Vec<Value<'static>> {
     let client = tls.client_certificate();
     vec![
         Value::Time(flow.first_time()),
-        Value::Text(flow_id::uid(flow.table, flow.header).into()),
+        Value::Text(flow_id::uid(flow.graph, flow.table, flow.header).into()),
         Value::Address(orig.address),
         Value::Unsigned(u64::from(orig.port)),
         Value::Address(resp.address),

@@ -44,10 +44,18 @@ pub fn one(args: &Ask, need: Need, want: Want) -> [weir::Ask; 1] {
 
 /// Compiles questions into one program.
 pub fn compile<const N: usize>(args: &Ask, asks: [weir::Ask; N]) -> Result<Question, Failure> {
+    compile_over(input::compiler(&args.input.program.stack)?, args, asks)
+}
+
+/// As [`compile`], over stacks that were read before.
+pub fn compile_over<const N: usize>(
+    compiler: Compiler,
+    args: &Ask,
+    asks: [weir::Ask; N],
+) -> Result<Question, Failure> {
     if let Some(path) = &args.output.output {
         output::refuse_input(path, &args.input)?;
     }
-    let compiler = input::compiler(&args.input.program.stack)?;
     let mut options = input::options(&args.input.program, Some(&args.input))?;
     options.timed = args.output.stats;
     let compiled = compiler.compile(&asks, &options)?;

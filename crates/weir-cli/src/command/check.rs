@@ -26,7 +26,12 @@ pub fn run(args: &Check) -> Result<ExitCode, Failure> {
                 if !warnings.list.is_empty() {
                     say!("{}", warnings.render(output::stderr_color()));
                 }
-                writeln!(std::io::stdout(), "{}: no mistakes", path.display())?;
+                let besides = match warnings.list.len() {
+                    0 => String::new(),
+                    1 => ", 1 warning".to_string(),
+                    count => format!(", {count} warnings"),
+                };
+                writeln!(std::io::stdout(), "{}: no mistakes{besides}", path.display())?;
             }
             Err(mistakes) => {
                 say!("{}", mistakes.render(output::stderr_color()));

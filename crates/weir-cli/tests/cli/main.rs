@@ -1,6 +1,7 @@
 //! The command as people use it: arguments, output, exit status.
 
 mod check;
+mod fifteen;
 mod files;
 mod fmt;
 

@@ -3,9 +3,10 @@
 use super::Lower;
 use super::instance::FlowContext;
 use crate::catalog::FieldKey;
+use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
 use weir_ir::graph::{Event, Op, Type, Value};
-use weir_lang::filter::Op as FilterOp;
+use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{LayerId, Trigger};
 
 /// An event that is told late: whether it happened, and its columns as they were then.
@@ -139,6 +140,9 @@ impl Lower<'_> {
                     let (high, low) = columns[usize::from(column)];
                     match predicate.op {
                         FilterOp::Exists => self.b.bool(true),
+                        _ if self.catalog.is_address(predicate.field) => {
+                            self.compare_words(&as_key(predicate), high, low)
+                        }
                         _ => self.compare_words(predicate, high, low),
                     }
                 }
@@ -148,4 +152,19 @@ impl Lower<'_> {
             self.record(p, yes, holds, holds);
         }
     }
+}
+
+/// With IPv4 addresses as keys have them: mapped into IPv6 (RFC 4291, 2.5.5.2). What may be of either has them so.
+fn as_key(predicate: &Predicate) -> Predicate {
+    let mapped = |word: u32| Ipv6Addr::from(0xffff_0000_0000 | u128::from(word));
+    let literals = predicate.literals.iter().map(|literal| match *literal {
+        Literal::Ipv4(address, bits) => {
+            let host = u32::MAX.checked_shr(u32::from(bits)).unwrap_or(0);
+            let address = u32::from(address);
+            Literal::Ipv6Range(mapped(address & !host), mapped(address | host))
+        }
+        Literal::Ipv4Range(from, to) => Literal::Ipv6Range(mapped(from.into()), mapped(to.into())),
+        ref other => other.clone(),
+    });
+    Predicate { literals: literals.collect(), ..predicate.clone() }
 }

@@ -148,7 +148,7 @@ impl Lower<'_> {
         self.b.graph.tables.push(TableDecl {
             name: protocol.declared.clone(),
             two_sided,
-            part: two_sided && self.is_part(id),
+            part: self.whole_of(id).filter(|_| two_sided),
             asked: two_sided && self.is_asked_for_events(id),
             observed: two_sided && (self.need.connections || delivers),
             delivers,
@@ -199,10 +199,10 @@ impl Lower<'_> {
         table
     }
 
-    /// The instance is part of another one's: it is kept for the same ends, which are those of a layer below both.
-    /// So chunks of an association are no connections beside it.
-    fn is_part(&self, id: LayerId) -> bool {
-        let Some(instance) = &self.layer(id).protocol.instance else { return false };
+    /// The protocol whose connections the instances are part of: those are kept for the same ends, which are those
+    /// of a layer below both. So chunks of an association are no connections beside it.
+    fn whole_of(&self, id: LayerId) -> Option<String> {
+        let instance = self.layer(id).protocol.instance.as_ref()?;
         let mut names = vec![];
         for part in instance.source.iter().chain(&instance.destination) {
             super::expr::walk_through_lets(&self.layer(id).protocol, part, &mut |e| {
@@ -211,22 +211,25 @@ impl Lower<'_> {
                 }
             });
         }
-        names.iter().any(|name| self.lies_beyond_an_instance(id, name))
+        names.iter().find_map(|name| self.instance_before(id, name, instance.source.len()))
     }
 
-    /// Whether on every way down from a layer to what has `name`, another layer with a two-sided instance comes first.
-    fn lies_beyond_an_instance(&self, id: LayerId, name: &str) -> bool {
-        let (mut open, mut seen, mut found) = (vec![id], vec![id], false);
+    /// The layer with a two-sided instance, with as many parts in its key, that comes on every way down from a layer
+    /// before what has `name`: the first found.
+    fn instance_before(&self, id: LayerId, name: &str, parts: usize) -> Option<String> {
+        let (mut open, mut seen, mut found) = (vec![id], vec![id], None);
         while let Some(at) = open.pop() {
             for below in self.stack.edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from) {
                 let protocol = &self.layer(below).protocol;
                 let has_name =
                     protocol.fields.iter().any(|f| f.path == name || f.alias.as_deref() == Some(name))
                         || protocol.lets.iter().any(|value| value.name == name);
-                let is_kept = protocol.instance.as_ref().is_some_and(|i| !i.destination.is_empty());
+                let is_kept = protocol.instance.as_ref().is_some_and(|i| i.destination.len() == parts);
                 match (has_name, is_kept) {
-                    (true, _) => return false,
-                    (false, true) if below != id => found = true,
+                    (true, _) => return None,
+                    (false, true) if below != id => {
+                        found.get_or_insert_with(|| protocol.declared.clone());
+                    }
                     _ if !seen.contains(&below) => {
                         seen.push(below);
                         open.push(below);

@@ -22,7 +22,7 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             observed: true,
             delivers: true,
             asked: false,
-            part: false,
+            part: None,
             timeout_ms: None,
         }],
         vars: vec![

@@ -76,12 +76,7 @@ pub const PASSES: &[Pass] = &[
         run: fast_forward::run,
         when: When::Once,
     },
-    Pass {
-        name: "forward",
-        doc: "reads flows' variables once",
-        run: forward::run,
-        when: When::Once,
-    },
+    Pass { name: "forward", doc: "reads flows' variables once", run: forward::run, when: When::Once },
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
 ];
 

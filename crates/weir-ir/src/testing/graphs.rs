@@ -449,7 +449,7 @@ fn declarations(random: &mut Random) -> Graph {
         observed: true,
         delivers: two_sided,
         asked: false,
-        part: false,
+        part: None,
         timeout_ms: (!two_sided).then_some(60_000),
     };
     let var = |table, name: &str, kind, each_side| VarDecl {

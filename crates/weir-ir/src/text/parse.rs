@@ -142,7 +142,7 @@ impl Parser {
             observed: false,
             delivers: false,
             asked: false,
-            part: false,
+            part: None,
             timeout_ms: None,
         };
         while !line.is_at_end() {
@@ -151,7 +151,11 @@ impl Parser {
                 Some("observed") => &mut table.observed,
                 Some("delivers") => &mut table.delivers,
                 Some("asked") => &mut table.asked,
-                Some("part") => &mut table.part,
+                Some("part") => {
+                    line.advance();
+                    table.part = Some(line.name()?);
+                    continue;
+                }
                 Some("timeout_ms") => {
                     line.advance();
                     table.timeout_ms = Some(line.number()?);

@@ -178,8 +178,10 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     let observed = flag(table.observed, "observed");
     let delivers = flag(table.delivers, "delivers");
     let asked = flag(table.asked, "asked");
-    let part = flag(table.part, "part");
-    write!(f, "table{at} {}{two_sided}{observed}{delivers}{asked}{part}", Name(&table.name))?;
+    write!(f, "table{at} {}{two_sided}{observed}{delivers}{asked}", Name(&table.name))?;
+    if let Some(whole) = &table.part {
+        write!(f, " part {}", Name(whole))?;
+    }
     match table.timeout_ms {
         Some(millis) => writeln!(f, " timeout_ms {millis}"),
         None => writeln!(f),

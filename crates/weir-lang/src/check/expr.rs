@@ -178,11 +178,13 @@ impl Resolver<'_> {
                 let least = at_most.div_ceil(factor);
                 let high = self.scope.ranges[usize::from(id.0)].high;
                 if least <= high {
+                    let name = self.scope.name_of(id);
                     return format!(
-                        "malformed packets are refused by a constraint on the field: `where >= {least}`"
+                        "malformed packets are refused by a constraint on `{name}`: `where >= {least}`; \
+                         an `if` around it does, too"
                     );
                 }
-                "the field is never that large".to_string()
+                format!("`{}` is never that large", self.scope.name_of(id))
             }
             None => "a constraint such as `where >= 5` on a field, or an `if`, makes it safe".to_string(),
         }

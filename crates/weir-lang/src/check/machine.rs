@@ -4,7 +4,7 @@ use super::codes;
 use super::expr::{Place, Resolver};
 use super::order;
 use super::protocol::Clauses;
-use super::scope::{Scope, duplicate};
+use super::scope::{Kind, Scope, duplicate};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Event, Expr, FieldId, Protocol, State, Target, Timeout, Transition, Trigger};
 use crate::syntax::ast;
@@ -327,6 +327,19 @@ impl Checker<'_> {
     }
 
     fn event(&mut self, tree: &ast::Event) {
+        if let Some((_, first)) = self.scope.symbols.get(&tree.name.text) {
+            let message =
+                format!("`{}` is there already: filters would not know which is meant", tree.name.text);
+            self.diagnostics.push(
+                Diagnostic::error(codes::DUPLICATE, message)
+                    .label(tree.name.span, "again here")
+                    .label(*first, "first here")
+                    .help("give the event another name"),
+            );
+        } else if tree.name.text == "payload" || tree.name.text.contains('.') {
+            let message = format!("no event can be called `{}`", tree.name.text);
+            self.error(codes::RESERVED_NAME, message, tree.name.span, "give it another name");
+        }
         let triggers: Vec<Trigger> = tree.triggers.iter().filter_map(|name| self.trigger(name)).collect();
         if let Some(span) = tree.assemble {
             if self.protocol.payload.is_none() {
@@ -359,8 +372,12 @@ impl Checker<'_> {
             if let Some(first) = seen.insert(&name.text, name.span) {
                 self.diagnostics.push(duplicate(&name.text, first, name.span));
             }
-            let value = self.resolver(place).value(value).expr;
-            columns.push((name.text.clone(), value));
+            let found = self.resolver(place).value(value);
+            if found.kind == Kind::Bytes {
+                let help = "numbers and addresses can be columns";
+                self.error(codes::TYPE, "bytes can't be a column", value.span, help);
+            }
+            columns.push((name.text.clone(), found.expr));
         }
         self.protocol.events.push(Event {
             name: tree.name.text.clone(),

@@ -368,7 +368,8 @@ impl Checker<'_> {
         let (too_long, help) = match destination {
             Some(_) => (
                 !is_side(&bits) || !is_side(&other_bits),
-                "a side's key is one address or number of up to 128 bits, and one number of up to 32",
+                "a side's key is one address or number of up to 128 bits, and one number of up to 32; \
+                 what is `below` counts 128: `let port = below.src_port` makes a number of it",
             ),
             None => (
                 2 * wide(&bits, 64) + (bits.len() - wide(&bits, 64)) > KEY_WORDS_MAX,

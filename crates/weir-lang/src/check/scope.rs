@@ -144,6 +144,15 @@ impl Scope {
         self.ranges.push(field_range(ty));
     }
 
+    /// The shortest name of a field.
+    pub(super) fn name_of(&self, field: FieldId) -> &str {
+        let names = self
+            .symbols
+            .iter()
+            .filter(|(_, (symbol, _))| matches!(symbol, Symbol::Field(id) if *id == field));
+        names.map(|(name, _)| name.as_str()).min_by_key(|name| (name.len(), *name)).unwrap_or("the field")
+    }
+
     /// What a name stands for: first inside the group or item that it is used in, then around it.
     pub(super) fn find(&self, name: &str) -> Option<Symbol> {
         let mut prefix = self.prefix.as_str();

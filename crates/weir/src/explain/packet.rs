@@ -112,6 +112,9 @@ impl Asked<'_> {
         if self.catalog.fields()[predicate.field].stage != Stage::Packet {
             return format!("? {shown}   (known only from the connection or its sessions)");
         }
+        if matches!(self.catalog.key(predicate.field), FieldKey::Event(..) | FieldKey::EventColumn(..)) {
+            return format!("? {shown}   (known only from the packets before it)");
+        }
         match self.run(self.stack, &shown, Need::default()) {
             Some(ran) if ran.terms != 0 => format!("✓ {shown}"),
             Some(Ran { reason: Some(DropReason::FragmentWaiting), .. }) | None => {
