@@ -252,7 +252,9 @@ fn align(lines: &mut [Line<'_>]) {
             let piece = &line.pieces[at];
             // Comments stand in one column however deep what they are about is.
             let indent = if piece.kind.is_none() { 0 } else { line.pieces[0].column };
-            Cell { column_read: piece.column_read, indent, line: number, at }
+            // Where it stands once its line is indented: a line that is not must not share columns by chance.
+            let column_read = piece.column_read - line.pieces[0].column_read + line.pieces[0].column;
+            Cell { column_read, indent, line: number, at }
         })
     });
     let mut cells: Vec<Cell> = cells.collect();

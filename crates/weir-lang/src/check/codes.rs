@@ -59,6 +59,8 @@ codes! {
     RUN_TAG = "W0025";
     /// Warning: always or never true.
     CONSTANT_CONDITION = "W0026";
+    /// Warning: a value, a variable or a sequence that nobody reads.
+    UNREAD = "W0027";
     // Instances, states, events.
     /// A clause that needs another one.
     MISSING_CLAUSE = "W0030";
@@ -91,4 +93,6 @@ codes! {
     DEAD_EDGE = "W0044";
     /// Keys to spread packets by that are no two fields of one type and layer.
     DISPATCH = "W0045";
+    /// Warning: two edges whose conditions both hold for some values.
+    OVERLAP = "W0046";
 }

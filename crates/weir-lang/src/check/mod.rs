@@ -2,7 +2,8 @@
 //!
 //! `protocol` goes through a protocol's clauses (`layout` its header, `lets` its derived values,
 //! `machine` its states and events, `order` which event is told before which), `expr` resolves expressions against a `scope`, `range` knows
-//! which values they can have; `constants` puts functions and tables in place. `stack` joins protocols, `reach` looks at the paths through a stack.
+//! which values they can have; `constants` puts functions and tables in place. `stack` joins protocols, `reach` looks at the paths through a stack,
+//! `unread` at what nobody reads.
 
 pub mod codes;
 
@@ -17,6 +18,7 @@ mod range;
 mod reach;
 mod scope;
 mod stack;
+mod unread;
 
 pub(crate) use scope::BelowUse;
 
@@ -65,5 +67,10 @@ pub(crate) fn check(
             Some(checked) => stacks.push(checked),
             None => refused.push(tree.name.text.clone()),
         }
+    }
+    // Where a text is wrong, what it would read is not known.
+    if !diagnostics.iter().any(Diagnostic::is_error) {
+        let checked: Vec<&Protocol> = protocols.iter().map(|one| &one.protocol).collect();
+        unread::check(files, &checked, diagnostics);
     }
 }

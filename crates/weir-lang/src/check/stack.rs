@@ -5,7 +5,7 @@ use super::expr::{Place, Resolver};
 use super::scope::{Kind, Scope, Symbol, duplicate};
 use super::{CheckedProtocol, codes, reach};
 use crate::diag::{Diagnostic, Span};
-use crate::model::{Edge, Expr, FieldId, Layer, LayerId, Protocol, Stack};
+use crate::model::{BinaryOp, Edge, Expr, FieldId, Layer, LayerId, LetId, Protocol, Stack};
 use crate::syntax::ast;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -131,6 +131,41 @@ fn extended(
     };
     diagnostics.push(diagnostic);
     None
+}
+
+/// What a condition asks about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Asked {
+    Field(FieldId),
+    Let(LetId),
+    Below(String),
+}
+
+/// The values for which a condition on one number holds; `None` where it asks for more than that.
+fn asked_values(condition: &Expr) -> Option<Vec<(Asked, (u64, u64))>> {
+    let asked = |expr: &Expr| match expr {
+        Expr::Field(field) => Some(Asked::Field(*field)),
+        Expr::Let(value) => Some(Asked::Let(*value)),
+        Expr::Below(name) => Some(Asked::Below(name.clone())),
+        _ => None,
+    };
+    match condition {
+        Expr::Binary(BinaryOp::Eq, value, number) => match &**number {
+            Expr::Number(number) => Some(vec![(asked(value)?, (*number, *number))]),
+            _ => None,
+        },
+        Expr::In(value, ranges) => {
+            let what = asked(value)?;
+            Some(ranges.iter().map(|&range| (what.clone(), range)).collect())
+        }
+        Expr::Binary(BinaryOp::LogicalOr, a, b) => {
+            let (mut a, b) = (asked_values(a)?, asked_values(b)?);
+            let is_one = a.iter().chain(&b).all(|(what, _)| *what == a[0].0);
+            a.extend(b);
+            is_one.then_some(a)
+        }
+        _ => None,
+    }
 }
 
 struct Checker<'a> {
@@ -275,6 +310,7 @@ impl Checker<'_> {
     /// The stack's own edges, which come before those of the stack that it extends.
     fn edges(&mut self, tree: &ast::Stack) {
         let inherited = std::mem::take(&mut self.stack.edges);
+        let mut asked: Vec<(LayerId, Asked, Span, (u64, u64))> = Vec::new();
         let mut always: HashMap<LayerId, Span> = HashMap::new();
         for edge in &tree.edges {
             let to = self.layer(&edge.to);
@@ -299,10 +335,36 @@ impl Checker<'_> {
                 let condition =
                     edge.condition.as_ref().map_or(Expr::Number(1), |expr| self.condition(from, expr));
                 let span = edge.to.span;
+                for (what, range) in asked_values(&condition).into_iter().flatten() {
+                    self.find_overlap(&asked, &(from, &what, span, range));
+                    asked.push((from, what, span, range));
+                }
                 self.stack.edges.push(Edge { from, to, condition, quoted: edge.quoted, span });
             }
         }
         self.stack.edges.extend(inherited);
+    }
+
+    /// A warning where an earlier edge of the same text is taken for some of these values.
+    fn find_overlap(
+        &mut self,
+        asked: &[(LayerId, Asked, Span, (u64, u64))],
+        &(from, what, span, (low, high)): &(LayerId, &Asked, Span, (u64, u64)),
+    ) {
+        let meets = |other: &&(LayerId, Asked, Span, (u64, u64))| {
+            let (least, most) = other.3;
+            other.0 == from && other.1 == *what && other.2 != span && least <= high && low <= most
+        };
+        let Some(earlier) = asked.iter().find(meets) else { return };
+        if self.said.insert((codes::OVERLAP, span)) {
+            let value = low.max(earlier.3.0);
+            self.diagnostics.push(
+                Diagnostic::warning(codes::OVERLAP, format!("{value} leads elsewhere already"))
+                    .at(span)
+                    .label(earlier.2, "taken first")
+                    .help("the first edge whose condition holds is taken"),
+            );
+        }
     }
 
     /// The condition in terms of `from`.

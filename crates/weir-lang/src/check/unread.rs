@@ -1,0 +1,142 @@
+//! What nobody reads: derived values that are no filter fields, variables that records do not have, sequences
+//! that nothing comes of.
+
+use super::codes;
+use crate::diag::Diagnostic;
+use crate::model::{Held, Protocol, Trigger};
+use crate::syntax::ast::{Clause, ClauseKind, Expr, File, HeaderItem, ShowPart, Stmt};
+use std::collections::HashSet;
+
+/// Warns about what the protocols of `files` declare and nobody reads. What other texts read of a layer below
+/// them (`below.x`), or where edges ask for it, counts.
+pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut Vec<Diagnostic>) {
+    let mut elsewhere: HashSet<&str> = HashSet::new();
+    for file in files {
+        for edge in file.stacks.iter().flat_map(|stack| &stack.edges) {
+            edge.condition
+                .iter()
+                .for_each(|condition| condition.names(&mut |name| drop(elsewhere.insert(name))));
+        }
+        for clause in file.protocols.iter().flat_map(|protocol| &protocol.clauses) {
+            each_expr(clause, &mut |expr| {
+                expr.names(&mut |name| {
+                    elsewhere.extend(name.strip_prefix("below."));
+                });
+            });
+        }
+    }
+    for tree in files.iter().flat_map(|file| &file.protocols) {
+        let Some(protocol) = protocols.iter().find(|one| one.span == tree.name.span) else { continue };
+        let mut here: HashSet<&str> = HashSet::new();
+        for clause in &tree.clauses {
+            each_expr(clause, &mut |expr| expr.names(&mut |name| drop(here.insert(name))));
+        }
+        for clause in &tree.clauses {
+            match &clause.kind {
+                ClauseKind::Let(one) if one.doc.is_empty() => {
+                    let name = one.name.text.as_str();
+                    if !here.contains(name) && !elsewhere.contains(name) {
+                        diagnostics.push(
+                            Diagnostic::warning(codes::UNREAD, format!("nobody reads `{name}`"))
+                                .at(one.name.span)
+                                .help("with a text behind it, it is a field that filters know"),
+                        );
+                    }
+                }
+                // Records of connections have some of the variables, by their names.
+                ClauseKind::Vars { held, vars } if *held == Held::Packet || is_one_sided(protocol) => {
+                    for var in vars.iter().filter(|var| !here.contains(var.name.text.as_str())) {
+                        let message = format!("nobody reads `{}`", var.name.text);
+                        diagnostics.push(Diagnostic::warning(codes::UNREAD, message).at(var.name.span));
+                    }
+                }
+                ClauseKind::Sequence(_) if !has_use_for_order(protocol) => {
+                    diagnostics.push(
+                        Diagnostic::warning(codes::UNREAD, "nothing comes of this sequence")
+                            .at(clause.span)
+                            .help(
+                                "let an event `assemble` its bytes, or happen `on ordered`, or a condition ask for \
+                                 `ordered.` fields",
+                            ),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_one_sided(protocol: &Protocol) -> bool {
+    protocol.instance.as_ref().is_some_and(|instance| instance.destination.is_empty())
+}
+
+fn has_use_for_order(protocol: &Protocol) -> bool {
+    let is_of_order = |trigger: &Trigger| {
+        matches!(trigger, Trigger::Ordered | Trigger::Retransmission | Trigger::OutOfWindow)
+    };
+    protocol.transitions.iter().any(|transition| transition.ordered)
+        || protocol.events.iter().any(|event| event.assemble || event.triggers.iter().any(is_of_order))
+}
+
+/// Calls `visit` for every expression of a clause.
+fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
+    match &clause.kind {
+        ClauseKind::Header(list) => items(list, visit),
+        ClauseKind::Let(one) => visit(&one.value),
+        ClauseKind::Payload(length) => length.iter().for_each(visit),
+        ClauseKind::Instance { source, destination, condition } => {
+            source.iter().chain(destination.iter().flatten()).chain(condition).for_each(visit);
+        }
+        ClauseKind::Vars { vars, .. } => vars.iter().filter_map(|var| var.first.as_ref()).for_each(visit),
+        ClauseKind::Prepare(list) => stmts(list, visit),
+        ClauseKind::Sequence(one) => {
+            let window = one.window.iter().flat_map(|(low, high)| [low, high]);
+            [&one.at].into_iter().chain(&one.span).chain(window).for_each(visit);
+        }
+        ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
+        ClauseKind::Event(one) => {
+            one.columns.iter().map(|(_, value)| value).chain(&one.condition).for_each(visit);
+        }
+        ClauseKind::Show(parts) => {
+            for part in parts {
+                if let ShowPart::Value(value) = part {
+                    visit(value);
+                }
+            }
+        }
+        ClauseKind::Alias { .. } | ClauseKind::States(_) | ClauseKind::Timeout(_) => {}
+    }
+}
+
+fn items<'a>(list: &'a [HeaderItem], visit: &mut dyn FnMut(&'a Expr)) {
+    for item in list {
+        match item {
+            HeaderItem::Field(field) => field.ty.length.iter().for_each(|length| visit(length)),
+            HeaderItem::Skip { ty, .. } => ty.length.iter().for_each(|length| visit(length)),
+            HeaderItem::Group { items: inner, .. } => items(inner, visit),
+            HeaderItem::If { condition, then, otherwise, .. } => {
+                visit(condition);
+                items(then, visit);
+                items(otherwise, visit);
+            }
+            HeaderItem::Run { items: tagged, until, .. } => {
+                tagged.iter().for_each(|item| items(&item.items, visit));
+                visit(until);
+            }
+        }
+    }
+}
+
+fn stmts<'a>(list: &'a [Stmt], visit: &mut dyn FnMut(&'a Expr)) {
+    for stmt in list {
+        match stmt {
+            Stmt::Assign { value, .. } => visit(value),
+            Stmt::History { condition, .. } => condition.iter().for_each(&mut *visit),
+            Stmt::If { condition, then, otherwise } => {
+                visit(condition);
+                stmts(then, visit);
+                stmts(otherwise, visit);
+            }
+        }
+    }
+}
