@@ -192,14 +192,15 @@ impl Checker<'_> {
         if let Some(id) = self.layers.get(&name.text) {
             return Some(*id);
         }
-        let place = self.tree.places.iter().find(|(place, _)| place.text == name.text);
-        let declared = place.map_or(&name.text, |(_, protocol)| &protocol.text);
+        let place = self.tree.places.iter().find(|place| place.name.text == name.text);
+        let declared = place.map_or(&name.text, |place| &place.protocol.text);
         if let Some(known) = self.protocols.iter().find(|one| one.protocol.name == *declared) {
             let id = LayerId(self.stack.layers.len() as u16);
             self.layers.insert(name.text.clone(), id);
             let mut protocol = known.protocol.clone();
-            if place.is_some() {
-                (protocol.name, protocol.filter_name) = (name.text.clone(), name.text.clone());
+            if let Some(place) = place {
+                protocol.name = name.text.clone();
+                protocol.filter_name = place.filter_name.as_ref().unwrap_or(name).text.clone();
             }
             self.stack.layers.push(Layer { protocol, repeat_max: 1 });
             self.repeated.push(false);
@@ -220,7 +221,7 @@ impl Checker<'_> {
     /// Places have names of their own, and protocols that exist.
     fn places(&mut self) {
         let mut seen: HashMap<&str, Span> = HashMap::new();
-        for (place, protocol) in &self.tree.places {
+        for ast::Place { name: place, protocol, .. } in &self.tree.places {
             if let Some(first) = seen.insert(&place.text, place.span) {
                 self.diagnostics.push(duplicate(&place.text, first, place.span));
             }

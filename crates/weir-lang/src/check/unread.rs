@@ -15,7 +15,7 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
         for edge in file.stacks.iter().flat_map(|stack| &stack.edges) {
             edge.condition
                 .iter()
-                .for_each(|condition| condition.names(&mut |name| drop(elsewhere.insert(name))));
+                .for_each(|condition| condition.names(&mut |name| elsewhere.extend([name])));
         }
         for clause in file.protocols.iter().flat_map(|protocol| &protocol.clauses) {
             each_expr(clause, &mut |expr| {
@@ -29,7 +29,7 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
         let Some(protocol) = protocols.iter().find(|one| one.span == tree.name.span) else { continue };
         let mut here: HashSet<&str> = HashSet::new();
         for clause in &tree.clauses {
-            each_expr(clause, &mut |expr| expr.names(&mut |name| drop(here.insert(name))));
+            each_expr(clause, &mut |expr| expr.names(&mut |name| here.extend([name])));
         }
         for clause in &tree.clauses {
             match &clause.kind {

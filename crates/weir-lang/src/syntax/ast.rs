@@ -424,8 +424,8 @@ pub struct Stack {
     pub doc: String,
     /// `start LINK, LINK: NAME`
     pub starts: Vec<(Vec<Link>, Name)>,
-    /// `layer NAME: NAME`: a place in the stack, and its protocol.
-    pub places: Vec<(Name, Name)>,
+    /// `layer NAME as NAME: NAME`: places in the stack.
+    pub places: Vec<Place>,
     /// `repeat NAME N`
     pub repeats: Vec<(Name, u64, Span)>,
     /// `usual NAME, NAME -> NAME, NAME`
@@ -434,6 +434,17 @@ pub struct Stack {
     pub edges: Vec<Edge>,
     /// `dispatch NAME <-> NAME, …`
     pub dispatch: Vec<(Name, Name)>,
+}
+
+/// A place in a stack.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Its name.
+    pub name: Name,
+    /// Its name in filters.
+    pub filter_name: Option<Name>,
+    /// Its protocol.
+    pub protocol: Name,
 }
 
 /// A link type: a LINKTYPE_ name or number.

@@ -32,7 +32,7 @@
 //!           | ("bytes" | "uint") "[" expr "]"
 //! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["when" expr]
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
-//! part      = "layer" NAME ":" NAME                           one protocol at several places
+//! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
 //!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted"] NAME ["when" expr]
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }

@@ -1,6 +1,6 @@
 //! Stacks: starts, edges, repetitions, dispatch.
 
-use super::ast::{Edge, Link, Name, Stack};
+use super::ast::{Edge, Link, Name, Place, Stack};
 use super::lexer::TokenKind;
 use super::parser::Parser;
 
@@ -42,8 +42,9 @@ impl Parser<'_> {
             "layer" if operand => {
                 self.bump();
                 let name = self.name()?;
+                let filter_name = if self.eat_word("as") { Some(self.name()?) } else { None };
                 self.expect(TokenKind::Colon)?;
-                stack.places.push((name, self.name()?));
+                stack.places.push(Place { name, filter_name, protocol: self.name()? });
             }
             "repeat" if operand => {
                 self.bump();
