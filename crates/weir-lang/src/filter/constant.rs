@@ -172,11 +172,10 @@ fn pattern(site: &Site, constant: &Constant, report: &mut Report) -> Option<Lite
         }
         ConstantText::Quoted(text) => String::from_utf8_lossy(text).into_owned(),
     };
-    match super::compile_regex(&text) {
+    match super::check_regex(&text) {
         Ok(_) => Some(Literal::Text(text)),
         Err(error) => {
             // The last line says what is wrong; those before draw the pattern, which we underline anyway.
-            let error = error.to_string();
             let reason = error.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
             report
                 .error(report::REGEX, constant.span, format!("this regular expression is wrong: {reason}"))

@@ -137,7 +137,7 @@ fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
     let all = unite(parts, negated, true);
     let compiles = |part: &Expr| match part {
         Expr::Predicate(Predicate { op: Op::Matches, literals, .. }) => match literals.first() {
-            Some(Literal::Text(text)) => super::compile_regex(text).is_ok(),
+            Some(Literal::Text(text)) => super::check_regex(text).is_ok(),
             _ => true,
         },
         _ => true,

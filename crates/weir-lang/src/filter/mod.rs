@@ -141,20 +141,28 @@ fn compile_with(
 /// The most memory that a regular expression may take, compiled.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
-/// How the pattern of [`Op::Matches`] is compiled: case does not count, as in Wireshark, and what it is
-/// matched against need not be UTF-8. As `weir-ir` compiles it in `patterns`, so that both agree.
+/// Whether the pattern of [`Op::Matches`] compiles: case does not count, as in Wireshark, and what it is matched
+/// against need not be UTF-8. `weir-ir` compiles it in `patterns`, with the same limits; here it is only seen that
+/// this will do, for of several patterns that are joined each would be compiled for nothing.
 ///
 /// # Errors
 ///
 /// The pattern is wrong, or its automaton larger than 4 MiB.
-pub fn compile_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
-    let mut builder = regex::bytes::RegexBuilder::new(pattern);
-    builder
-        .case_insensitive(true)
-        .unicode(false)
-        .size_limit(REGEX_BYTES_MAX)
-        .dfa_size_limit(REGEX_BYTES_MAX)
-        .build()
+pub fn check_regex(pattern: &str) -> Result<(), String> {
+    use regex_automata::nfa::thompson::{Config, NFA, WhichCaptures};
+    let syntax = regex_automata::util::syntax::Config::new().case_insensitive(true).unicode(false).utf8(false);
+    // Both ways, as searches go backwards, too.
+    for reverse in [false, true] {
+        let captures = if reverse { WhichCaptures::None } else { WhichCaptures::All };
+        let config = Config::new().utf8(false).nfa_size_limit(Some(REGEX_BYTES_MAX));
+        let config = config.reverse(reverse).which_captures(captures);
+        let built = NFA::compiler().syntax(syntax).configure(config).build(pattern);
+        built.map_err(|error| match std::error::Error::source(&error) {
+            Some(syntax) => syntax.to_string(),
+            None => error.to_string(),
+        })?;
+    }
+    Ok(())
 }
 
 /// Any text compiles or is refused with diagnostics; what compiles prints to text that compiles to the same.
