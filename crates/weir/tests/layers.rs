@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use weir::io::CaptureReader;
+use weir::packet::Value;
 use weir::{Ask, Compiler, Item, Limits, Need, Options, Outcome, Shape, Stats, Want, path_need};
 
 fn folder() -> PathBuf {
@@ -222,4 +223,75 @@ fn captures_beside_the_protocols_hold_what_is_expected() {
     }
     assert!(checked > 0, "there are captures");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The captures beside the protocols, each with its stack, and the shipped one.
+fn captures() -> Vec<(PathBuf, String)> {
+    let paths = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let expects = paths.filter(|path| path.extension().is_some_and(|e| e == "expect"));
+    let mut captures: Vec<(PathBuf, String)> =
+        expects.map(|path| Expectation::read(&path)).map(|e| (e.pcap, e.stack)).collect();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/first-light.pcap");
+    captures.push((shipped, "internet".into()));
+    captures.sort();
+    captures
+}
+
+#[test]
+fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
+    let mut told = 0;
+    for (pcap, stack) in captures() {
+        let mut compiler = Compiler::default();
+        compiler.use_stack(&stack).unwrap();
+        let rows = weir::EventRows::with_mask(compiler.stack(), u64::MAX);
+        let mut packets: BTreeMap<String, std::collections::BTreeSet<u64>> = BTreeMap::new();
+        let need = Need { events: rows.mask, ..Need::default() };
+        let all = Ask { filter: String::new(), need, want: Want::Events };
+        ask(&compiler, &pcap, all, |item| {
+            let Item::Event(values) = item else { panic!("{item:?} instead of an event") };
+            let (Value::Text(name), Value::Unsigned(number)) = (&values[1], &values[2]) else {
+                panic!("{values:?}")
+            };
+            packets.entry(name.to_string()).or_default().insert(*number);
+        });
+        for (name, numbers) in packets {
+            let event = rows.events.iter().find(|event| event.name == name).unwrap();
+            // An event of this name may be hidden by a field.
+            let mut found = std::collections::BTreeSet::new();
+            let filter = event.filter_name.clone();
+            let asked = Ask { filter: filter.clone(), need: Need::default(), want: Want::Packets };
+            ask(&compiler, &pcap, asked, |item| {
+                let Item::Packet { meta, .. } = item else { panic!("{item:?} instead of a packet") };
+                found.insert(meta.number);
+            });
+            assert_eq!(found, numbers, "{}: {filter}", pcap.display());
+            told += 1;
+        }
+    }
+    assert!(told > 12, "events happen: {told}");
+}
+
+#[test]
+fn connections_in_tunnels_know_those_that_they_run_in() {
+    let connections = || Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+    for (name, stack, outer_port) in
+        [("vxlan", "tunnels", 4789), ("gtp", "gtp", 2152), ("geneve", "tunnels", 6081)]
+    {
+        let mut compiler = Compiler::default();
+        compiler.use_stack(stack).unwrap();
+        let (mut outer, mut inner) = (vec![], vec![]);
+        ask(&compiler, &folder().join(format!("{name}.pcap")), connections(), |item| {
+            let Item::Connection(c) = item else { panic!("{item:?} instead of a connection") };
+            match c.resp_p == outer_port {
+                true => outer.push(c),
+                false => inner.push(c),
+            }
+        });
+        assert!(!inner.is_empty() && outer.iter().all(|c| c.tunnel_parents.is_empty()), "{name}");
+        for c in &inner {
+            let parents: Vec<_> = outer.iter().filter(|o| c.tunnel_parents.contains(&o.uid)).collect();
+            assert_eq!((parents.len(), c.tunnel_parents.len()), (1, 1), "{name}: {c:?}");
+            assert!(parents[0].ts <= c.ts, "{name}: {c:?}");
+        }
+    }
 }

@@ -29,6 +29,30 @@ fn a_protocol_of_ones_own_is_a_file() {
 }
 
 #[test]
+fn what_a_file_imports_is_named_as_seen_from_it() {
+    let folder = scratch("imports");
+    std::fs::create_dir_all(folder.join("common")).expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file");
+    write("common/numbers.weir", "import \"../hello.weir\"\nfn half(a) = a >> 1\ntable names { 1: 10 }\n");
+    write(
+        "hello.weir",
+        "import \"common/numbers.weir\"\n\
+         protocol hello { header { kind: u8 \"kind\" } let less = half(kind) \"half of it\" payload = rest }\n\
+         stack mine extends internet { udp -> hello when dst_port == 53 or src_port == 53 }\n",
+    );
+    write("lost.weir", "import \"common/numbres.weir\"\nprotocol x { header { a: u8 } }\n");
+    let stack = folder.join("hello.weir");
+    let stack = stack.to_str().unwrap();
+    answer(&["check", stack], 0);
+    let file = example();
+    let asked = &["packets", "-r", file.to_str().unwrap(), "--count", "--stack", stack, "hello.less >= 0"];
+    assert_eq!(answer(asked, 0).trim().parse(), Ok(count("udp.port == 53")));
+    let lost = weir(&["check", folder.join("lost.weir").to_str().unwrap()]);
+    let message = text(&lost.stderr);
+    assert!(lost.status.code() == Some(2) && message.contains("numbres.weir` can't be read"), "{message}");
+}
+
+#[test]
 fn a_wrong_protocol_shows_every_mistake_at_once() {
     let path = scratch("wrong.weir");
     std::fs::write(&path, "protocol p { header { a: u4 b: u12 c: bytes[lenght] } payload = rest[.. q] }\n")

@@ -13,9 +13,7 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
     let mut elsewhere: HashSet<&str> = HashSet::new();
     for file in files {
         for edge in file.stacks.iter().flat_map(|stack| &stack.edges) {
-            edge.condition
-                .iter()
-                .for_each(|condition| condition.names(&mut |name| elsewhere.extend([name])));
+            edge.condition.iter().for_each(|condition| condition.names(&mut |name| elsewhere.extend([name])));
         }
         for clause in file.protocols.iter().flat_map(|protocol| &protocol.clauses) {
             each_expr(clause, &mut |expr| {

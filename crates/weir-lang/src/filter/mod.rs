@@ -150,7 +150,8 @@ const REGEX_BYTES_MAX: usize = 4 << 20;
 /// The pattern is wrong, or its automaton larger than 4 MiB.
 pub fn check_regex(pattern: &str) -> Result<(), String> {
     use regex_automata::nfa::thompson::{Config, NFA, WhichCaptures};
-    let syntax = regex_automata::util::syntax::Config::new().case_insensitive(true).unicode(false).utf8(false);
+    let syntax =
+        regex_automata::util::syntax::Config::new().case_insensitive(true).unicode(false).utf8(false);
     // Both ways, as searches go backwards, too.
     for reverse in [false, true] {
         let captures = if reverse { WhichCaptures::None } else { WhichCaptures::All };
