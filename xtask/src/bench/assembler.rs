@@ -16,6 +16,8 @@ pub const TITLE: &str = "Data assembler over each stack";
 
 /// Stack and trace.
 const CASES: &[(&str, &str)] = &[
+    ("tcpip", "https"),
+    ("tcpip", "http"),
     ("internet", "https"),
     ("internet", "http"),
     ("gtp", "gtp"),
