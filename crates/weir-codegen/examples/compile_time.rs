@@ -78,7 +78,7 @@ fn main() {
         let graph = filter(terms);
         let (verified, _) = fastest(|| verify(&graph));
         let verified = verified.as_nanos() as f64 / 1e3;
-        for effort in [Effort::Quick, Effort::Thorough] {
+        for effort in [Effort::Least, Effort::Quick, Effort::Thorough] {
             let (time, program) = fastest(|| compile_with(graph.clone(), effort).expect("it compiles"));
             let (micros, bytes) = (time.as_nanos() as f64 / 1e3, program.code_bytes());
             let effort = format!("{effort:?}");

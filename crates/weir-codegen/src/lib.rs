@@ -32,6 +32,8 @@ use weir_ir::graph::{Block, Graph, Value};
 /// How to compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
+    /// With the register allocator that goes through the code once: half the time, for what few packets need.
+    Least,
     /// As fast as possible: the graph has been through its passes.
     #[default]
     Quick,

@@ -54,6 +54,8 @@ pub struct NativeProgram {
     /// By lookup.
     tails: Vec<OnceLock<Code>>,
     memory: Memory,
+    /// Of the parts that lie off the straight way, where there is one.
+    aside: Option<Memory>,
     /// Nanoseconds that compiling took so far.
     compiling: AtomicU64,
 }
@@ -85,6 +87,10 @@ impl NativeProgram {
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
         let program = Self {
+            aside: straight
+                .as_ref()
+                .map(|_| Memory::reserve(&graph, parts, isa(Effort::Least)?))
+                .transpose()?,
             memory: Memory::reserve(&graph, parts, isa(effort)?)?,
             layout: Layout::of(&graph),
             // Never 0, which binds to nothing.
@@ -114,6 +120,21 @@ impl NativeProgram {
         Ok(program)
     }
 
+    /// Whether the straight way leads past a part: few packets need it, so that it is compiled soon matters more
+    /// than that it is fast.
+    fn is_aside(&self, part: Part) -> bool {
+        match (part, &self.straight) {
+            (Part::Head, Some(_)) => true,
+            (Part::Tail(number), Some(straight)) => !straight.leads_to(number),
+            _ => false,
+        }
+    }
+
+    /// The effort that a part is compiled with.
+    fn effort(&self, part: Part) -> Effort {
+        if self.aside.is_some() && self.is_aside(part) { Effort::Least } else { self.effort }
+    }
+
     /// Where the code of a part is kept.
     fn place(&self, part: Part) -> &OnceLock<Code> {
         match (part, &self.straight) {
@@ -132,7 +153,10 @@ impl NativeProgram {
     }
 
     fn compile(&self, part: Part) -> Result<Code, CompileError> {
-        self.memory.compile(part, self.source(part))
+        match (&self.aside, self.is_aside(part)) {
+            (Some(aside), true) => aside.compile(part, self.source(part)),
+            _ => self.memory.compile(part, self.source(part)),
+        }
     }
 
     /// The code of a part, made where nobody needed it before.
@@ -190,7 +214,7 @@ impl NativeProgram {
     }
 
     fn write_code(&self, text: &mut String, part: Part) -> Result<(), CompileError> {
-        let isa = isa(self.effort)?;
+        let isa = isa(self.effort(part))?;
         let mut context = Context::new();
         context.set_disasm(true);
         let name = part.name();
@@ -336,6 +360,14 @@ impl Program for NativeProgram {
 }
 
 impl Straight {
+    /// Whether packets on it go on in the tail behind this lookup.
+    fn leads_to(&self, lookup: usize) -> bool {
+        self.graph.blocks.iter().any(|block| match block.terminator {
+            Terminator::Rejoin { lookup: Some(number), .. } => number as usize == lookup,
+            _ => false,
+        })
+    }
+
     /// Verified, and held against the whole graph: what tails load must be what was saved.
     fn new(graph: Graph, whole: &Graph, plan: &Plan) -> Result<Self, CompileError> {
         verify(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
@@ -378,13 +410,14 @@ impl<T: Copy> Inputs<T> {
 
 /// The target, once per process and effort.
 fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
-    static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+    static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 3] = [const { OnceLock::new() }; 3];
     let make = || {
         let mut flags = settings::builder();
         let set = [
             ("opt_level", if effort == Effort::Thorough { "speed" } else { "none" }),
             ("use_colocated_libcalls", "false"),
             ("is_pic", "false"),
+            ("regalloc_algorithm", if effort == Effort::Least { "single_pass" } else { "backtracking" }),
             ("probestack_strategy", "inline"),
             ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ];

@@ -22,7 +22,7 @@ fn native_code_does_what_the_interpreter_does() {
         let packets = random_packets(&mut random, PACKETS);
         let interpreter = Interpreter::new(graph.clone()).expect("the patterns compile");
         let want = drive(&interpreter, &packets);
-        for effort in [Effort::Quick, Effort::Thorough] {
+        for effort in [Effort::Least, Effort::Quick, Effort::Thorough] {
             let program = compile_with(graph.clone(), effort)
                 .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{graph}"));
             let got = drive(&program, &packets);
