@@ -445,6 +445,9 @@ impl Lower<'_> {
             }
             let (take, next) = (self.b.block(), self.b.block());
             let fires = self.fires(id, context, transition);
+            // What this packet began it does not end: it would begin again and again.
+            let old = self.b.one(Op::Not(context.new));
+            let fires = self.b.binary(BinaryOp::And, old, fires);
             self.b.branch(fires, take, next);
             self.b.seal(take);
             self.b.seal(next);
