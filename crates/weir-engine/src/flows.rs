@@ -94,6 +94,7 @@ struct TableState {
     delivers: bool,
     observed: bool,
     part: bool,
+    two_sided: bool,
     sequence: Option<Sequence>,
 }
 
@@ -204,7 +205,8 @@ impl Flows {
                     initial_wants,
                     delivers: declared.delivers,
                     observed: declared.observed,
-                    part: declared.part.is_some(),
+part: declared.part.is_some(),
+                    two_sided: declared.two_sided,
                     sequence: graph
                         .sequences
                         .iter()
@@ -223,9 +225,19 @@ impl Flows {
         self.tables[table.index()].part
     }
 
+    /// Whether the flows of a table are connections, or parts of some; others are none: a datagram's fragments.
+    #[inline]
+    pub fn is_two_sided(&self, table: Table) -> bool {
+        self.tables[table.index()].two_sided
+    }
+
     /// A new connection was found in a packet of another one: it runs in a tunnel.
     pub fn note_outer(&mut self, inner: Found, outer: Found) {
         if !self.tables[inner.table.index()].observed || !self.tables[outer.table.index()].observed {
+            return;
+        }
+        // A time-out of 0 may have ended the other one on this packet; the new one may even have its place.
+        if !self.tables[outer.table.index()].flows.is_live(outer.id) || inner.key() == outer.key() {
             return;
         }
         let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
