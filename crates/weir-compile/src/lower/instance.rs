@@ -144,7 +144,7 @@ impl Lower<'_> {
         let delivers = two_sided
             && !hands_up
             && self.bytes_wanted(&protocol.declared)
-            && protocol.events.iter().any(|e| e.assemble);
+            && delivered_on(protocol);
         self.b.graph.tables.push(TableDecl {
             name: protocol.declared.clone(),
             two_sided,
@@ -696,4 +696,10 @@ fn history_letters(statements: &[Stmt]) -> u8 {
     let mut letters = vec![];
     collect(statements, &mut letters);
     letters.len() as u8
+}
+
+/// Whether some event hands on bytes as they come: those in order of a sequence, else those of each packet.
+pub(super) fn delivered_on(protocol: &model::Protocol) -> bool {
+    let trigger = if protocol.sequence.is_some() { Trigger::Ordered } else { Trigger::Packet };
+    protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&trigger))
 }
