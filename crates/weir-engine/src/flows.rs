@@ -10,6 +10,7 @@ use crate::sessions::FlowSessions;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_ir::abi::{
@@ -94,7 +95,6 @@ struct TableState {
     delivers: bool,
     observed: bool,
     part: bool,
-    two_sided: bool,
     sequence: Option<Sequence>,
 }
 
@@ -205,8 +205,7 @@ impl Flows {
                     initial_wants,
                     delivers: declared.delivers,
                     observed: declared.observed,
-part: declared.part.is_some(),
-                    two_sided: declared.two_sided,
+                    part: declared.part.is_some(),
                     sequence: graph
                         .sequences
                         .iter()
@@ -225,10 +224,11 @@ part: declared.part.is_some(),
         self.tables[table.index()].part
     }
 
-    /// Whether the flows of a table are connections, or parts of some; others are none: a datagram's fragments.
+    /// Whether somebody sees the flows of a table. Others are not what a packet belongs to, be they there or not: the
+    /// passes drop those that nothing else needs.
     #[inline]
-    pub fn is_two_sided(&self, table: Table) -> bool {
-        self.tables[table.index()].two_sided
+    pub fn is_observed(&self, table: Table) -> bool {
+        self.tables[table.index()].observed
     }
 
     /// A new connection was found in a packet of another one: it runs in a tunnel.
@@ -392,6 +392,14 @@ part: declared.part.is_some(),
         self.tables[table.index()].flows.entry(id).0.first_packet
     }
 
+    /// Flows by their first packets; those of one packet by their tables and keys, for its order is the run's
+    /// whatever other flows there are.
+    fn in_order(&self, a: (Table, FlowId), b: (Table, FlowId)) -> Ordering {
+        let header = |(table, id): (Table, FlowId)| self.tables[table.index()].flows.entry(id).0;
+        let (one, two) = (header(a), header(b));
+        one.first_packet.cmp(&two.first_packet).then_with(|| (a.0.0, one.key()).cmp(&(b.0.0, two.key())))
+    }
+
     /// Flows that are due at `now`, in the order of their deadlines.
     #[inline]
     pub fn expire(&mut self, now: i64) -> Vec<(i64, Table, FlowId)> {
@@ -413,7 +421,7 @@ part: declared.part.is_some(),
             due.extend(self.expired.drain(..).map(|(at, id)| (at, Table(index as u32), id)));
         }
         if due.len() > 1 {
-            due.sort_unstable_by_key(|&(at, table, id)| (at, self.first_packet(table, id)));
+            due.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| self.in_order((a.1, a.2), (b.1, b.2))));
         }
         due
     }
@@ -424,7 +432,7 @@ part: declared.part.is_some(),
         for (index, state) in self.tables.iter().enumerate() {
             all.extend(state.flows.in_order().into_iter().map(|id| (Table(index as u32), id)));
         }
-        all.sort_unstable_by_key(|&(table, id)| self.first_packet(table, id));
+        all.sort_unstable_by(|&a, &b| self.in_order(a, b));
         all
     }
 

@@ -211,7 +211,8 @@ fn stacks(choices: &mut Choices<'_>, layers: &mut [Layer], known: &[Names]) -> S
     let is_there = |at: usize| layers[at].starts || edges.iter().any(|&(from, to)| from == at || to == at);
     let mut text = "//! Of them\nstack s0 {\n".to_string();
     for layer in layers.iter().filter(|layer| layer.name.starts_with('x')) {
-        text += &format!("    layer {}: p{}\n", layer.name, layer.protocol);
+        let other = if choices.chance(30) { format!(" as {}.q", layer.name) } else { String::new() };
+        text += &format!("    layer {}{other}: p{}\n", layer.name, layer.protocol);
     }
     for (link, layer) in (147..).zip(layers.iter().filter(|layer| layer.starts)) {
         text += &format!("    start {link}: {}\n", layer.name);

@@ -45,7 +45,7 @@ impl Author<'_, '_> {
                 clause += &format!(" when {}", self.condition(Place::Ordered));
             }
             if !restarts && self.choices.chance(20) {
-                clause += &format!(" timeout {}", self.choices.pick(&DURATIONS));
+                clause += &format!(" idle {}", self.choices.pick(&DURATIONS));
             }
             clauses.push(clause);
             names.push(name);
