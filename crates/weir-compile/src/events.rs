@@ -56,7 +56,7 @@ fn type_of(stack: &Stack, layer: LayerId, value: &Expr) -> ValueType {
         _ => ValueType::Unsigned,
     };
     match value {
-        Expr::Field(field) => {
+        Expr::Field(field) | Expr::Ordered(field) => {
             of_field(&stack.layers[usize::from(layer.0)].protocol.fields[usize::from(field.0)].ty)
         }
         // Whatever lies below: an address where it is one in every layer that has it.

@@ -10,6 +10,7 @@ use crate::sessions::FlowSessions;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_ir::abi::{
@@ -223,9 +224,20 @@ impl Flows {
         self.tables[table.index()].part
     }
 
+    /// Whether somebody sees the flows of a table. Others are not what a packet belongs to, be they there or not: the
+    /// passes drop those that nothing else needs.
+    #[inline]
+    pub fn is_observed(&self, table: Table) -> bool {
+        self.tables[table.index()].observed
+    }
+
     /// A new connection was found in a packet of another one: it runs in a tunnel.
     pub fn note_outer(&mut self, inner: Found, outer: Found) {
         if !self.tables[inner.table.index()].observed || !self.tables[outer.table.index()].observed {
+            return;
+        }
+        // A time-out of 0 may have ended the other one on this packet; the new one may even have its place.
+        if !self.tables[outer.table.index()].flows.is_live(outer.id) || inner.key() == outer.key() {
             return;
         }
         let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
@@ -380,6 +392,14 @@ impl Flows {
         self.tables[table.index()].flows.entry(id).0.first_packet
     }
 
+    /// Flows by their first packets; those of one packet by their tables and keys, for its order is the run's
+    /// whatever other flows there are.
+    fn in_order(&self, a: (Table, FlowId), b: (Table, FlowId)) -> Ordering {
+        let header = |(table, id): (Table, FlowId)| self.tables[table.index()].flows.entry(id).0;
+        let (one, two) = (header(a), header(b));
+        one.first_packet.cmp(&two.first_packet).then_with(|| (a.0.0, one.key()).cmp(&(b.0.0, two.key())))
+    }
+
     /// Flows that are due at `now`, in the order of their deadlines.
     #[inline]
     pub fn expire(&mut self, now: i64) -> Vec<(i64, Table, FlowId)> {
@@ -401,7 +421,7 @@ impl Flows {
             due.extend(self.expired.drain(..).map(|(at, id)| (at, Table(index as u32), id)));
         }
         if due.len() > 1 {
-            due.sort_unstable_by_key(|&(at, table, id)| (at, self.first_packet(table, id)));
+            due.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| self.in_order((a.1, a.2), (b.1, b.2))));
         }
         due
     }
@@ -412,7 +432,7 @@ impl Flows {
         for (index, state) in self.tables.iter().enumerate() {
             all.extend(state.flows.in_order().into_iter().map(|id| (Table(index as u32), id)));
         }
-        all.sort_unstable_by_key(|&(table, id)| self.first_packet(table, id));
+        all.sort_unstable_by(|&a, &b| self.in_order(a, b));
         all
     }
 

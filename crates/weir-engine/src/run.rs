@@ -62,7 +62,7 @@ impl<S: Subscriber> Worker<S> {
         let (packet, frame) = (&burst.packets[index], burst.data(index));
         let mut step = self.steps[index];
         let mut found;
-        // What the packet belongs to: the innermost flow that is no part of another one.
+        // What the packet belongs to: the innermost flow that somebody sees and that is no part of another one.
         let (mut connection, mut outer) = (None, None);
         let mut lookups = 0;
         let (reason, terms) = loop {
@@ -79,7 +79,9 @@ impl<S: Subscriber> Worker<S> {
                     found = self.flows.find(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
-                    if connection.is_none() || !self.flows.is_part(flow.table) {
+                    if self.flows.is_observed(flow.table)
+                        && (connection.is_none() || !self.flows.is_part(flow.table))
+                    {
                         outer = connection.replace(flow);
                         self.note_outer(flow, outer);
                     }
@@ -93,8 +95,11 @@ impl<S: Subscriber> Worker<S> {
                     found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
-                    connection = Some(flow);
-                    self.note_outer(flow, outer);
+                    // What is a part, or seen by nobody, restarts inside the one that the packet belongs to.
+                    if connection.is_some_and(|connection: Found| connection.table == flow.table) {
+                        connection = Some(flow);
+                        self.note_outer(flow, outer);
+                    }
                     self.run_tail(burst, index, order, flow)
                 }
             };

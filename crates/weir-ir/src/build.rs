@@ -162,11 +162,12 @@ impl Builder {
                 break param;
             }
             match state.predecessors[..] {
-                [] => break self.undefined(variable, at),
-                [only] => {
+                [only] if chain.len() < self.states.len() => {
                     chain.push(at);
                     at = only;
                 }
+                // The start, or a circle that nothing leads into.
+                [] | [_] => break self.undefined(variable, at),
                 _ => {
                     let param = self.param(at, self.types[variable.0 as usize]);
                     self.definitions.insert((variable, at), param);

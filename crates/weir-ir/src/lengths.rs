@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 /// Sums of smaller numbers than this cannot wrap.
 const EXACT: u64 = 1 << 48;
 
-/// Visits to a block after which a fact that still shrinks is given up.
+/// Visits to a block where edges meet after which a fact that still shrinks is given up. Every loop has one; what
+/// a check says of the block behind it alone stays, however often it is visited.
 const VISITS_MAX: u32 = 8;
 
 /// A buffer, the same however often the program asks for it.
@@ -87,7 +88,8 @@ impl<'a> Lengths<'a> {
                 }
                 visits[block.index()] += 1;
                 for (successor, arriving) in self.leaving(block, &facts) {
-                    let give_up = visits[successor.index()] > VISITS_MAX;
+                    let meets = flow.predecessors(successor).len() > 1;
+                    let give_up = meets && visits[successor.index()] > VISITS_MAX;
                     if meet(&mut self.facts[successor.index()], arriving, give_up) {
                         stale[successor.index()] = true;
                     }

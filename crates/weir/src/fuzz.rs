@@ -1,4 +1,10 @@
-//! For fuzzers: any filter over any packets, native code with the passes against the interpreter without.
+//! For fuzzers: any filter over any packets, native code with the passes against the interpreter without; in `texts`
+//! over protocols that nobody wrote.
+
+mod choices;
+mod texts;
+
+pub use texts::{Tried, fuzz_text, shrink_text, try_text};
 
 use crate::{Ask, Compiled, Compiler, Engine, Item, Options, Shape, Want, run};
 use std::convert::Infallible;

@@ -31,7 +31,7 @@ pub use connection::Connection;
 pub use drive::{Outcome, run};
 pub use events::EventRows;
 #[doc(hidden)]
-pub use fuzz::fuzz_program;
+pub use fuzz::{Tried, fuzz_program, fuzz_text, shrink_text, try_text};
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
 pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;

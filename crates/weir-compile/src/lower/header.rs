@@ -323,7 +323,7 @@ impl Lower<'_> {
     /// A field that may lie beyond the packet's end: then it is 0.
     fn lower_peek(&mut self, id: LayerId, field: FieldId, cursor: &mut Cursor) {
         let vars = self.vars(id);
-        let low = vars.fields[field.0 as usize].0;
+        let (low, high) = vars.fields[field.0 as usize];
         let bits = static_field_bits(&self.field(id, field).ty).unwrap_or(0);
         let bytes = (cursor.bits + bits).div_ceil(8);
         if bytes <= cursor.checked {
@@ -337,7 +337,7 @@ impl Lower<'_> {
         self.b.seal(missing);
         self.b.switch_to(missing);
         let zero = self.b.int(0);
-        self.b.write(low, zero);
+        [Some(low), high].into_iter().flatten().for_each(|word| self.b.write(word, zero));
         self.b.jump(join);
         self.b.switch_to(there);
         let mut peeked = Cursor { checked: bytes, ..*cursor };

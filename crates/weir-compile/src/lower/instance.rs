@@ -144,7 +144,7 @@ impl Lower<'_> {
         let delivers = two_sided
             && !hands_up
             && self.bytes_wanted(&protocol.declared)
-            && protocol.events.iter().any(|e| e.assemble);
+            && delivered_on(protocol);
         self.b.graph.tables.push(TableDecl {
             name: protocol.declared.clone(),
             two_sided,
@@ -445,6 +445,9 @@ impl Lower<'_> {
             }
             let (take, next) = (self.b.block(), self.b.block());
             let fires = self.fires(id, context, transition);
+            // What this packet began it does not end: it would begin again and again.
+            let old = self.b.one(Op::Not(context.new));
+            let fires = self.b.binary(BinaryOp::And, old, fires);
             self.b.branch(fires, take, next);
             self.b.seal(take);
             self.b.seal(next);
@@ -693,4 +696,10 @@ fn history_letters(statements: &[Stmt]) -> u8 {
     let mut letters = vec![];
     collect(statements, &mut letters);
     letters.len() as u8
+}
+
+/// Whether some event hands on bytes as they come: those in order of a sequence, else those of each packet.
+pub(super) fn delivered_on(protocol: &model::Protocol) -> bool {
+    let trigger = if protocol.sequence.is_some() { Trigger::Ordered } else { Trigger::Packet };
+    protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&trigger))
 }

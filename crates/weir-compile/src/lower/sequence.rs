@@ -2,17 +2,21 @@
 //! the present packet first (with its own values), then those that waited for it (with remembered ones).
 
 use super::Lower;
-use super::instance::FlowContext;
+use super::header::static_field_bits;
+use super::instance::{FlowContext, delivered_on};
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED, WANTS_BYTES};
 use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
 };
 use weir_ir::sequence::{FLAGS, QUEUED};
-use weir_lang::model::{Expr, FieldId, LayerId, Trigger};
+use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
 const ORDERED_MAX: u32 = 4096;
+
+/// Numbers that one packet may use up: far more than there are bytes in one, and few enough to count for ever.
+const SPAN_MAX: u64 = 1 << 34;
 
 /// What became of the packet's payload, and the payload.
 struct Inserted {
@@ -80,8 +84,7 @@ impl Lower<'_> {
 
     /// A layer without sequence hands up each packet's payload.
     pub(super) fn lower_datagram(&mut self, id: LayerId, context: &FlowContext) {
-        let protocol = &self.layer(id).protocol;
-        if !protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&Trigger::Packet)) {
+        if !delivered_on(&self.layer(id).protocol) {
             return;
         }
         let vars = self.vars(id);
@@ -179,7 +182,15 @@ impl Lower<'_> {
         let (offset, length) = (self.b.read(offset), self.b.read(length));
         let at = self.int(id, &declared.at);
         let span = match &declared.span {
-            Some(span) => self.int(id, span),
+            Some(span) => {
+                let value = self.int(id, span);
+                if bound(self.layer(id), span) > SPAN_MAX {
+                    let most = self.b.int(SPAN_MAX);
+                    self.b.binary(BinaryOp::Min, value, most)
+                } else {
+                    value
+                }
+            }
             None => length,
         };
         let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
@@ -245,7 +256,7 @@ impl Lower<'_> {
             self.lower_transitions(id, context, true);
         }
         self.lower_events(id, context, Trigger::Ordered);
-        if protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&Trigger::Ordered)) {
+        if delivered_on(protocol) {
             let [gap, offset, length] = [piece.gap, piece.offset, piece.length].map(|v| self.b.read(v));
             let buf = self.b.read(piece.buf);
             self.lower_deliver(context, gap, buf, offset, length);
@@ -266,5 +277,24 @@ impl Lower<'_> {
         let code = self.b.int(code);
         let is = self.b.compare(CompareOp::Eq, status, code);
         self.lower_either(is, |l| l.lower_events(id, context, trigger), |_| {});
+    }
+}
+
+/// A number that `expr` is never above, as far as that is easily seen.
+fn bound(layer: &Layer, expr: &Expr) -> u64 {
+    match expr {
+        Expr::Number(number) => *number,
+        Expr::Field(field) | Expr::Ordered(field) => match static_field_bits(&layer.protocol.fields[usize::from(field.0)].ty) {
+            Some(bits @ 1..64) => (1 << bits) - 1,
+            _ => u64::MAX,
+        },
+        Expr::Let(value) => bound(layer, &layer.protocol.lets[usize::from(value.0)].value),
+        Expr::Var(var, _) => u64::MAX >> (64 - layer.protocol.vars[usize::from(var.0)].bits),
+        Expr::PayloadLength | Expr::RestLength | Expr::HeaderLength => u64::from(u32::MAX),
+        Expr::Binary(model::BinaryOp::Add, a, b) => bound(layer, a).saturating_add(bound(layer, b)),
+        Expr::Binary(model::BinaryOp::And, a, b) => bound(layer, a).min(bound(layer, b)),
+        Expr::Choose(_, a, b) => bound(layer, a).max(bound(layer, b)),
+        Expr::Present(_) | Expr::InState(_) | Expr::Originator | Expr::Not(_) | Expr::In(..) => 1,
+        Expr::Binary(..) | Expr::Below(_) | Expr::Cursor => u64::MAX,
     }
 }

@@ -198,3 +198,91 @@ fn one_protocol_stands_at_several_places() {
     let inner = told(text, "nested", "inner.seen.from == 3", &packets);
     assert_eq!(inner, [vec!["seen 1 2", "seen 3 4", "yes"], vec!["seen 3 4"]]);
 }
+
+#[test]
+fn what_a_packet_began_it_does_not_restart() {
+    let text = "
+        //! Each packet but the first starts anew
+        protocol one {
+            header { who: u8 }
+            instance (who)
+            vars { seen: u8 }
+            prepare { seen += 1 }
+            states { idle: start  begun }
+            on again: any -> restart
+            on begin: idle -> begun
+            timeout 1m
+            event noted on begin { seen }
+        }
+        //! Of them
+        stack ones { start 147: one }";
+    let told = told(text, "ones", "", &frames(&[&[5], &[5], &[6]]));
+    assert_eq!(told, [["noted 1", "yes"], ["noted 1", "yes"], ["noted 1", "yes"]]);
+}
+
+#[test]
+fn loads_of_runs_in_runs_are_proven() {
+    // `told` asks the verifier: what it knows of the loops around a load shrinks more often than it waits for.
+    let text = "
+        //! A run
+        protocol around {
+            header {
+                src: macaddr  mark: u8
+                few: run {
+                    none = 0
+                    some = 1 { bytes: u8  more: bytes[bytes & 3] }
+                    last = 2
+                } until cursor + (src & 15)
+            }
+            let kept = if mark then if few.last then src else header.length in { 1, 0..4 } else few.some.bytes
+        }
+        //! Runs in a run
+        protocol deep {
+            header {
+                src: u64  dst: u64  a: u1  peek b: u7  c: u4 where <= 7  d: u1  e: u1  _: u1  f: u12  g: u19  h: u1
+                outer: run u32 {
+                    first = 0 { i: u13  j: u2  k: u1 }
+                    second = 1 {
+                        inner: run u16 { } until 9
+                        other: run { item = 1 } until cursor + (outer.first & 15)
+                    }
+                } until cursor + 7
+            }
+        }
+        //! Both
+        stack both { layer top: deep  start 147: around  around -> top when few.none < 3 and kept < 4 }";
+    assert_eq!(told(text, "both", "", &frames(&[&[0; 40]])), [["yes"]]);
+}
+
+#[test]
+fn what_is_looked_ahead_at_is_nothing_where_nothing_is_left() {
+    let text = "
+        //! An address ahead
+        protocol ahead {
+            header { who: u8  peek address: ipv6addr }
+            payload = rest
+            instance (who)
+            timeout 1m
+            event seen on packet { who, address }
+        }
+        //! Two of them
+        stack aheads { start 147: ahead  repeat ahead 2  ahead -> ahead }";
+    let packet = [&[1][..], &[7; 16]].concat();
+    let filter = |address: &str| format!("ahead.seen.address == {address}");
+    let is_seen = |address| told(text, "aheads", &filter(address), &[packet.clone()])[0].contains(&"yes".to_string());
+    assert!(is_seen("707:707:707:707:707:707:707:707"), "of the first");
+    assert!(is_seen("::"), "of the second");
+    assert!(!is_seen("707:707:707:707::"), "nothing is left of the first");
+}
+
+#[test]
+fn a_circle_that_nothing_leads_into_is_compiled() {
+    let text = "
+        //! Met
+        protocol met { header { who: u8 } payload = rest }
+        //! Never met
+        protocol lost { header { who: u8 } payload = rest }
+        //! Both
+        stack both { start 147: met  lost -> lost  repeat lost 2 }";
+    assert_eq!(told(text, "both", "met.who == 1 or lost.who == 1", &frames(&[&[1, 1]])), [["yes"]]);
+}

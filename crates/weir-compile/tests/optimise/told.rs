@@ -24,6 +24,7 @@ pub fn told(text: &str, stack: &str, filter: &str, frames: &[Vec<u8>]) -> Vec<Ve
     let names: Vec<String> = events::events(stack).into_iter().map(|event| event.name).collect();
     let need = Need { packets: true, streams: true, events: u64::MAX, ..Need::default() };
     let lowered = lower(stack, &catalog, &[Question { filter, need }]).expect("few terms").graph;
+    assert_valid(&lowered, "lowered");
     let mut optimised = lowered.clone();
     optimize(&mut optimised, &Options::default());
     assert_valid(&optimised, "optimised");

@@ -386,7 +386,12 @@ impl Resolver<'_> {
         match self.scope.find(inner) {
             Some(Symbol::Field(id)) => {
                 let at = usize::from(id.0);
-                Value { expr: Expr::Ordered(id), kind: self.scope.kinds[at], range: self.scope.ranges[at] }
+                let kind = self.scope.kinds[at];
+                if !kind.is_operand() {
+                    let help = "numbers and addresses of up to 64 bits are kept until a packet is in order";
+                    return self.not_here(&name, kind.describe(), help, span);
+                }
+                Value { expr: Expr::Ordered(id), kind, range: self.scope.ranges[at] }
             }
             Some(_) => {
                 self.not_here(&name, "no field", "only fields are kept until a packet is in order", span)

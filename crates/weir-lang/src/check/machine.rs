@@ -362,8 +362,8 @@ impl Checker<'_> {
             let help = "leave `headers only` out of the sequence, or `assemble` out of the event";
             self.error(codes::ASSEMBLE, "a sequence of headers keeps no bytes", span, help);
         }
-        // What is told once it is a packet's turn knows that packet.
-        let is_ordered = !triggers.is_empty() && triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
+        // What is told once it is a packet's turn, and never else, knows that packet.
+        let is_ordered = tree.with.is_empty() && !triggers.is_empty() && triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
         let place = if is_ordered { Place::Transition } else { Place::Instance };
         let condition = tree.condition.as_ref().map(|c| self.resolver(place).condition(c).expr);
         let mut columns: Vec<(String, Expr)> = Vec::new();

@@ -379,6 +379,14 @@ impl Checker<'_> {
         let mut found = Vec::new();
         let condition =
             Resolver { scope, place: Place::Packet, diagnostics: &mut found }.condition(expr).expr;
+        for below in std::mem::take(&mut scope.below) {
+            let name = &below.name;
+            found.push(
+                Diagnostic::error(codes::NOT_HERE, format!("`below.{name}` can't be used here: it is of another layer"))
+                    .at(below.span)
+                    .help(format!("an edge knows the layer that it leaves: `let {name} = below.{name}` in its protocol")),
+            );
+        }
         for diagnostic in found {
             let span = diagnostic.spans.first().map_or(expr.span, |(span, _)| *span);
             if self.said.insert((diagnostic.code, span)) {

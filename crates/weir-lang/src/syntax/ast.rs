@@ -389,6 +389,16 @@ impl Expr {
             (ExprKind::Binary(op, a, b), ExprKind::Binary(other_op, c, d)) => {
                 op == other_op && a.same(c) && b.same(d)
             }
+            (ExprKind::In(a, one), ExprKind::In(b, two)) => {
+                let bounds = |ranges: &[Range]| ranges.iter().map(|&(low, high, _)| (low, high)).collect::<Vec<_>>();
+                a.same(b) && bounds(one) == bounds(two)
+            }
+            (ExprKind::Choose(a, b, c), ExprKind::Choose(d, e, f)) => a.same(d) && b.same(e) && c.same(f),
+            (ExprKind::Call(a, some), ExprKind::Call(b, others)) => {
+                let mut pairs = some.iter().zip(others);
+                a.text == b.text && some.len() == others.len() && pairs.all(|(one, other)| one.same(other))
+            }
+            (ExprKind::Lookup(a, one), ExprKind::Lookup(b, other)) => a.text == b.text && one.same(other),
             _ => false,
         }
     }

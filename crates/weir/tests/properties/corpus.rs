@@ -53,6 +53,11 @@ fn programs_agree_on_any_packets() {
 }
 
 #[test]
+fn engines_agree_on_any_text() {
+    replay("text", weir::fuzz_text);
+}
+
+#[test]
 fn tls_takes_any_bytes() {
     replay("tls", weir_sessions::tls::fuzz_tls);
 }
@@ -81,6 +86,7 @@ fn beginnings(target: &str) -> Vec<Named> {
             list
         }
         "program" => programs(&mut random),
+        "text" => choices(&mut random),
         _ => handshakes(),
     }
 }
@@ -164,6 +170,13 @@ fn programs(random: &mut Random) -> Vec<Named> {
             (format!("program-{n:02}"), bytes)
         })
         .collect()
+}
+
+/// As many choices as small texts take, and larger ones.
+fn choices(random: &mut Random) -> Vec<Named> {
+    let lengths = [200, 200, 400, 400, 800, 800, 1_600, 1_600, 2_400, 2_400, 3_200, 3_200];
+    let one = |(n, length)| (format!("text-{n:02}"), (0..length).map(|_| random.bits() as u8).collect());
+    lengths.into_iter().enumerate().map(one).collect()
 }
 
 /// The first bytes of connections of the shipped capture, in the commands that the target takes.

@@ -11,6 +11,7 @@
 //! * `clock`: wrong times of packets.
 //! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
+//! * `texts`: protocols that nobody wrote mean the same to every engine.
 //! * `corpus`: what fuzzers start from, replayed.  `shipped`: what we know of the capture that we ship.
 //!
 //! What they share: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs.
@@ -28,6 +29,7 @@ mod libpcap;
 mod probing;
 mod shipped;
 mod streams;
+mod texts;
 mod traffic;
 mod unions;
 mod workers;

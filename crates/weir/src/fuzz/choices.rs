@@ -1,0 +1,76 @@
+//! A fuzzer's bytes as a row of choices: what a generator asks for comes from them, and nothing else.
+
+/// Choices read from the front of the bytes, or from their end. Where they run out every choice is the first
+/// one, so generators put what ends soonest first.
+#[derive(Debug)]
+pub(super) struct Choices<'a> {
+    bytes: &'a [u8],
+    from_end: bool,
+}
+
+impl<'a> Choices<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, from_end: false }
+    }
+
+    /// From the last byte on: two generators at the two ends do not shift each other's choices.
+    pub(super) fn from_end(bytes: &'a [u8]) -> Self {
+        Self { bytes, from_end: true }
+    }
+
+    fn byte(&mut self) -> u64 {
+        let taken = if self.from_end { self.bytes.split_off_last() } else { self.bytes.split_off_first() };
+        taken.map_or(0, |&byte| u64::from(byte))
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        let mut word = self.byte();
+        if bound > 256 {
+            word = word << 8 | self.byte();
+        }
+        word as usize % bound
+    }
+
+    /// True in so many of a hundred cases; never once the bytes have run out.
+    pub(super) fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) >= 100 - percent
+    }
+
+    /// One of them, of which there is one at least.
+    pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+
+    /// Eight bytes.
+    pub(super) fn word(&mut self) -> u64 {
+        (0..8).fold(0, |word, _| word << 8 | self.byte())
+    }
+
+    /// A number as they stand in protocols: mostly a small one, seldom one at an edge.
+    pub(super) fn number(&mut self) -> u64 {
+        const EDGES: [u64; 16] = [
+            8,
+            15,
+            16,
+            63,
+            64,
+            127,
+            128,
+            200,
+            255,
+            256,
+            0xffff,
+            0x1_0000,
+            0x7fff_ffff,
+            0x1_0000_0000,
+            1 << 63,
+            u64::MAX,
+        ];
+        match self.below(8) {
+            0..6 => self.below(8) as u64,
+            6 => self.pick(&EDGES),
+            _ => self.below(300) as u64,
+        }
+    }
+}

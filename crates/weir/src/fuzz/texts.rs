@@ -1,0 +1,221 @@
+//! Texts of the protocol language, made of choices: what compiles must mean the same to every engine.
+//!
+//! A text is made from the front of a fuzzer's bytes, the filter and the packets from their end. It is valid by
+//! construction, but for what only the checker knows (`file` puts it together from `header`, `instance`,
+//! `machine`; `names` knows what is in scope, `expr` writes expressions). `packets` builds frames from the
+//! checked text, `runs` collects all that a program says of them.
+
+mod expr;
+mod file;
+mod filter;
+mod header;
+mod instance;
+mod machine;
+mod names;
+mod packets;
+mod runs;
+mod shrink;
+
+use super::choices::Choices;
+use crate::{Ask, Compiled, Compiler, Engine, Need, Options, Want};
+use names::Names;
+use packets::Packet;
+pub use shrink::shrink_text;
+use std::fmt;
+use weir_ir::verify::assert_valid;
+use weir_lang::diag::Diagnostics;
+
+/// Packets of one text at most.
+const PACKETS_MAX: usize = 60;
+
+/// What became of a generated text.
+#[doc(hidden)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tried {
+    /// The checker, or the compiler, refused it, and says why.
+    Refused(String),
+    /// All engines said the same of the packets: so many rows.
+    Agreed(usize),
+}
+
+/// Makes a text, a filter and packets of `bytes`.
+///
+/// # Panics
+/// Where engines differ, the verifier refuses a graph, or packets are not accounted for.
+#[doc(hidden)]
+pub fn fuzz_text(bytes: &[u8]) {
+    try_text(bytes);
+}
+
+/// As [`fuzz_text`], and says what became of it.
+///
+/// # Panics
+/// As [`fuzz_text`].
+#[doc(hidden)]
+pub fn try_text(bytes: &[u8]) -> Tried {
+    let case = match Case::of(bytes) {
+        Ok(case) => case,
+        Err(refused) => return refused,
+    };
+    weir_lang::fuzz_lang(case.text.as_bytes());
+    let shown = Shown(&case);
+    let tried = case.try_engines();
+    drop(shown);
+    tried
+}
+
+/// A text, questions about it, packets.
+#[derive(Debug, Clone)]
+struct Case {
+    text: String,
+    asks: Vec<Ask>,
+    packets: Vec<Packet>,
+}
+
+impl Case {
+    fn of(bytes: &[u8]) -> Result<Self, Tried> {
+        let text = file::write(&mut Choices::new(bytes));
+        let mut compiler = Compiler::default();
+        compiler.add("made-up.weir", &text).map_err(|wrong| refused(&wrong))?;
+        let choices = &mut Choices::from_end(bytes);
+        let asks = asks(choices, &compiler);
+        let count = 20 + choices.below(PACKETS_MAX - 20);
+        let packets = packets::build(choices, compiler.stack(), &numbers(&text), count);
+        Ok(Self { text, asks, packets })
+    }
+
+    fn try_engines(&self) -> Tried {
+        let Self { text, asks, packets } = self;
+        let mut compiler = Compiler::default();
+        if let Err(wrong) = compiler.add("made-up.weir", text) {
+            return refused(&wrong);
+        }
+        let reference = match compiler.compile(asks, &options(Engine::Interpreter, &["all"])) {
+            Ok(compiled) => compiled,
+            Err(wrong) => return refused(&wrong),
+        };
+        assert_valid(&reference.lowered.graph, "lowering");
+        let expected = runs::told(&compiler, &reference, packets);
+        for engine in [Engine::Interpreter, Engine::Native] {
+            let compiled = match compiler.compile(asks, &options(engine, &[])) {
+                Ok(compiled) => compiled,
+                Err(wrong) => return refused(&wrong),
+            };
+            assert_valid(compiled.graph(), "all passes");
+            let got = runs::told(&compiler, &compiled, packets);
+            if got != expected {
+                let guilty = guilty(&compiler, asks, packets, &expected);
+                let at = (0..got.len().max(expected.len())).find(|&at| got.get(at) != expected.get(at));
+                let at = at.unwrap_or_default();
+                panic!(
+                    "{engine:?}: row {at} is\n  {:?}\nshould be\n  {:?}\nright without one of {guilty:?}",
+                    got.get(at),
+                    expected.get(at)
+                );
+            }
+        }
+        Tried::Agreed(expected.len())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.text)?;
+        for Ask { filter, want, .. } in &self.asks {
+            writeln!(f, "{want:?} of {filter:?}")?;
+        }
+        for Packet { time_ns, link, missing, bytes } in &self.packets {
+            writeln!(f, "{time_ns} link {link} missing {missing} {bytes:02x?}")?;
+        }
+        Ok(())
+    }
+}
+
+fn options(engine: Engine, without: &[&str]) -> Options {
+    let without_passes = without.iter().map(ToString::to_string).collect();
+    Options { engine, without_passes, ..Options::default() }
+}
+
+/// One question of each kind, or some of them: the less is asked, the more the passes may drop.
+fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
+    let catalog = compiler.catalog();
+    let wants = [Want::Packets, Want::Connections, Want::Events, Want::Streams];
+    let kept = choices.below(16) | 1 << choices.below(4);
+    let kept = if choices.chance(50) { 15 } else { kept };
+    let chosen = wants.into_iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1);
+    chosen
+        .map(|(_, want)| {
+            // What is only known later cannot choose streams and events.
+            let is_late = matches!(want, Want::Events | Want::Streams);
+            let filter = match is_late || choices.chance(20) {
+                true => String::new(),
+                false => filter::write(choices, &catalog, 2),
+            };
+            let events = if want == Want::Events { u64::MAX } else { 0 };
+            let lines = want == Want::Packets;
+            Ask { filter, need: Need { events, lines, ..Need::default() }, want }
+        })
+        .collect()
+}
+
+/// Passes without any one of which the rows are as expected.
+fn guilty(compiler: &Compiler, asks: &[Ask], packets: &[Packet], expected: &[String]) -> Vec<&'static str> {
+    let says = |compiled: &Compiled| runs::told(compiler, compiled, packets);
+    let is_right = |name: &&str| {
+        let options = options(Engine::Interpreter, &[name]);
+        compiler.compile(asks, &options).is_ok_and(|compiled| says(&compiled) == expected)
+    };
+    weir_ir::passes::PASSES.iter().map(|pass| pass.name).filter(is_right).collect()
+}
+
+fn refused(wrong: &Diagnostics) -> Tried {
+    let error = wrong.list.iter().find(|one| one.is_error()).expect("it was refused");
+    let place = error.spans.first().map(|(span, _)| wrong.sources.slice(*span));
+    Tried::Refused(format!("{} {} {}", error.code, error.message, place.unwrap_or_default()))
+}
+
+/// The numbers that stand in a text: what its conditions ask for.
+fn numbers(text: &str) -> Vec<u64> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let number = |word: &str| match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    };
+    words.filter_map(number).collect()
+}
+
+/// The author of one protocol: choices, and what was declared so far.
+struct Author<'c, 'b> {
+    choices: &'c mut Choices<'b>,
+    names: Names,
+    /// Names made so far.
+    count: usize,
+    has_window: bool,
+}
+
+impl<'c, 'b> Author<'c, 'b> {
+    fn new(choices: &'c mut Choices<'b>, names: Names) -> Self {
+        Self { choices, names, count: 0, has_window: false }
+    }
+
+    fn fresh(&mut self, letter: &str) -> String {
+        self.count += 1;
+        format!("{letter}{}", self.count)
+    }
+
+    /// A line of meaning, now and then.
+    fn doc(&mut self) -> String {
+        if self.choices.chance(20) { " \"made up\"".into() } else { String::new() }
+    }
+}
+
+/// A case that is printed where something goes wrong.
+struct Shown<'a>(&'a Case);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! States, transitions, time-outs, events.
+
+use super::Author;
+use super::names::{Kind, Place};
+
+const DURATIONS: [&str; 7] = ["0s", "1ms", "1s", "5s", "1m", "5m", "1h"];
+
+impl Author<'_, '_> {
+    pub(super) fn name_states(&mut self) {
+        let count = 2 + self.choices.below(3);
+        self.names.states = (0..count).map(|_| self.fresh("s")).collect();
+    }
+
+    pub(super) fn states(&mut self) -> String {
+        let start = self.choices.below(self.names.states.len());
+        let states = self.names.states.clone();
+        let list: Vec<String> = states
+            .iter()
+            .enumerate()
+            .map(|(at, name)| match (at == start && start > 0, self.choices.chance(30)) {
+                (true, true) => format!("{name}: start accept"),
+                (true, false) => format!("{name}: start"),
+                (false, true) => format!("{name}: accept"),
+                (false, false) => name.clone(),
+            })
+            .collect();
+        format!("states {{ {} }}", list.join("  "))
+    }
+
+    /// The transitions; their names are what events happen on.
+    pub(super) fn transitions(&mut self) -> (Vec<String>, Vec<String>) {
+        let (mut clauses, mut names) = (vec![], vec![]);
+        let states = self.names.states.clone();
+        for _ in 0..1 + self.choices.below(5) {
+            let name = self.fresh("t");
+            let from = match self.choices.below(4) {
+                0 => "any".to_string(),
+                1 => format!("{}, {}", self.choices.pick(&states), self.choices.pick(&states)),
+                _ => self.choices.pick(&states),
+            };
+            let restarts = self.choices.chance(12);
+            let to = if restarts { "restart".to_string() } else { self.choices.pick(&states) };
+            let mut clause = format!("on {name}: {from} -> {to}");
+            if restarts || self.choices.chance(80) {
+                clause += &format!(" when {}", self.condition(Place::Ordered));
+            }
+            if !restarts && self.choices.chance(20) {
+                clause += &format!(" idle {}", self.choices.pick(&DURATIONS));
+            }
+            clauses.push(clause);
+            names.push(name);
+        }
+        (clauses, names)
+    }
+
+    pub(super) fn timeout(&mut self) -> String {
+        let mut text = "timeout".to_string();
+        let states = self.names.states.clone();
+        for state in &states {
+            if self.choices.chance(25) {
+                text += &format!(" {} in {state}", self.choices.pick(&DURATIONS));
+            }
+        }
+        text + &format!(" {} otherwise", self.choices.pick(&DURATIONS))
+    }
+
+    /// Events on all there is to happen.
+    pub(super) fn events(
+        &mut self,
+        transitions: &[String],
+        has_sequence: bool,
+        keeps_bytes: bool,
+    ) -> Vec<String> {
+        let mut triggers = transitions.to_vec();
+        triggers.extend(["packet".into(), "packet".into()]);
+        if has_sequence {
+            triggers.extend(["ordered", "ordered", "retransmission"].map(String::from));
+            triggers.extend(self.has_window.then(|| "out_of_window".to_string()));
+        }
+        let (mut clauses, mut known) = (vec![], vec![]);
+        for _ in 0..1 + self.choices.below(4) {
+            clauses.push(self.event(&triggers, transitions, &known, has_sequence, keeps_bytes));
+            known.push(format!("e{}", self.count));
+            self.count += 1;
+        }
+        clauses
+    }
+
+    fn event(
+        &mut self,
+        triggers: &[String],
+        transitions: &[String],
+        known: &[String],
+        has_sequence: bool,
+        keeps_bytes: bool,
+    ) -> String {
+        let mut on: Vec<String> =
+            (0..1 + self.choices.below(2)).map(|_| self.choices.pick(triggers)).collect();
+        on.dedup();
+        let with = !known.is_empty() && self.choices.chance(25);
+        let has_on = !with || self.choices.chance(30);
+        let mut text = String::new();
+        if has_on {
+            text += &format!(" on {}", on.join(self.choices.pick(&[", ", " or "])));
+        }
+        if with {
+            text += &format!(" with {}", self.choices.pick(known));
+        }
+        let after = if !known.is_empty() && self.choices.chance(30) {
+            format!(" after {}", self.choices.pick(known))
+        } else {
+            String::new()
+        };
+        let is_ordered = has_on && !with && on.iter().all(|trigger| trigger == "ordered");
+        let place = if is_ordered { Place::Ordered } else { Place::Instance };
+        if self.choices.chance(35) {
+            text += &format!(" when {}", self.condition(place));
+        }
+        let on_transition = on.iter().any(|trigger| transitions.contains(trigger));
+        let may_assemble =
+            self.names.has_payload && keeps_bytes && has_on && !with && (has_sequence || !on_transition);
+        let mut columns = vec![];
+        if may_assemble && self.choices.chance(60) {
+            columns.push("assemble".to_string());
+        }
+        for at in 0..self.choices.below(4) {
+            let wide: Vec<String> =
+                self.names.fields_that(|kind| matches!(kind, Kind::Ipv6 | Kind::Mac | Kind::Ipv4));
+            let value = match self.choices.below(4) {
+                0 if !wide.is_empty() => self.choices.pick(&wide),
+                1 if !self.names.below.is_empty() => {
+                    let names = self.names.below.clone();
+                    format!("below.{}", self.choices.pick(&names).0)
+                }
+                _ => self.number(place, 2),
+            };
+            columns.push(format!("c{at} = {value}"));
+        }
+        if !columns.is_empty() {
+            text += &format!(" {{ {} }}", columns.join(", "));
+        }
+        let doc = self.doc();
+        format!("event e{}{text}{after}{doc}", self.count)
+    }
+}

@@ -1,0 +1,89 @@
+//! A compiled program over packets, and everything that it says.
+
+use super::packets::{Bursts, Packet};
+use crate::{Compiled, Compiler, Item, Shape, run};
+use std::convert::Infallible;
+use std::sync::Arc;
+use weir_engine::flow::{EndReason, FlowView};
+use weir_engine::subscriber::{EventView, Order, Subscriber};
+use weir_engine::worker::Worker;
+use weir_ir::graph::{Var, VarKind};
+use weir_packet::{Burst, Source};
+use weir_sessions::Direction;
+
+/// What questions are given, in the order in which they are given it, and then what the engine's subscriber is told.
+///
+/// # Panics
+/// If packets or flows are not accounted for.
+pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
+    let mut rows = vec![];
+    let mut each = |question: usize, item: Item| {
+        rows.push(format!("{question} {item:?}"));
+        Ok::<(), Infallible>(())
+    };
+    let shape = Shape { lines: true, ..Shape::default() };
+    let shapes = vec![shape; compiled.filters.len()];
+    let mut source = Bursts::of(packets);
+    let Ok(outcome) = run(compiler, compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
+    assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet is counted");
+    assert_eq!(outcome.counters.adds_up(0), Ok(()), "{:?}", outcome.counters);
+    rows.push(format!("matched {:?}", outcome.matched));
+    rows.push(format!("{:?} {:?}", outcome.counters.packet, outcome.counters.drops));
+    rows.extend(heard(compiled, packets));
+    rows
+}
+
+/// Bytes of streams, words of events and variables of connections: what rows show only in part.
+fn heard(compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
+    let mut worker = Worker::new(Arc::clone(&compiled.plan), Witness::default());
+    let (mut source, mut burst, mut number) = (Bursts::of(packets), Burst::default(), 0);
+    while source.next_burst(&mut burst).expect("from memory") {
+        worker.pass_time(number, burst.packets[0].time.0);
+        worker.take(&burst, number);
+        number += 1;
+    }
+    while worker.finish(number) {}
+    worker.into_subscriber().0
+}
+
+#[derive(Default)]
+struct Witness(Vec<String>);
+
+impl Subscriber for Witness {
+    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, reason: EndReason) {
+        let mut text = format!("{order:?} {question} {flow:?} {reason:?}");
+        for (at, var) in flow.graph.vars.iter().enumerate() {
+            if var.table != flow.table || !var.observed {
+                continue;
+            }
+            let bytes = match var.kind {
+                VarKind::Bits(bits) => usize::from(bits) / 8,
+                VarKind::Letters(most) => usize::from(most) + 1,
+            };
+            let start = flow.layout.offset(Var(at as u32));
+            let sides = if var.each_side { 2 } else { 1 };
+            let held = (0..sides).map(|side| {
+                let start = start + side * flow.layout.stride(flow.table);
+                format!("{:02x?}", &flow.data[start..start + bytes])
+            });
+            text += &format!(" {}={}", var.name, held.collect::<Vec<_>>().join("/"));
+        }
+        self.0.push(text);
+    }
+
+    fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
+        self.0.push(format!("{order:?} {question} {} {:?}", event.event, event.values));
+    }
+
+    fn stream(
+        &mut self,
+        order: Order,
+        question: usize,
+        flow: &FlowView<'_>,
+        from: Direction,
+        gap_bytes: u64,
+        bytes: &[u8],
+    ) {
+        self.0.push(format!("{order:?} {question} {flow:?} {from:?} {gap_bytes} {bytes:02x?}"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Protocols that nobody wrote: whatever a text means, it means the same to every engine.
+//!
+//! Texts, filters and packets come from a row of random bytes, as those of the fuzz target `text` do. What fails is
+//! made small before it is printed; what was found so is below as a case of its own.
+
+use crate::drive::{Packet, ask, compile, rows, seeds};
+use std::collections::BTreeMap;
+use std::panic;
+use weir::packet::LinkType;
+use weir::{Compiler, Engine, Options, Tried, Want};
+use weir_ir::testing::Random;
+
+const SEEDS: u64 = 150;
+/// More choices than any text, filter and packets take.
+const BYTES: usize = 6_000;
+
+pub fn choices(seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..BYTES).map(|_| random.bits() as u8).collect()
+}
+
+#[test]
+fn engines_agree_on_generated_protocols() {
+    let (mut taken, mut refused, mut rows) = (0, BTreeMap::<String, u32>::new(), 0);
+    for seed in seeds(0..SEEDS) {
+        let bytes = choices(seed);
+        match panic::catch_unwind(|| weir::try_text(&bytes)) {
+            Ok(Tried::Agreed(said)) => (taken, rows) = (taken + 1, rows + said),
+            Ok(Tried::Refused(why)) => {
+                println!("seed {seed} refused: {why}");
+                *refused.entry(why[..5].to_string()).or_default() += 1;
+            }
+            Err(_) => panic!("seed {seed}, made small:\n{}", weir::shrink_text(&bytes).unwrap_or_default()),
+        }
+    }
+    let count: u32 = refused.values().sum();
+    println!("{taken} taken, {rows} rows; {count} refused: {refused:?}");
+    assert!(taken >= count * 19, "most texts are taken: {taken}");
+    assert!(rows > taken as usize * 40, "most say something: {rows} rows");
+}
+
+fn packets(frames: &[&[u8]]) -> Vec<Packet> {
+    let packet = |frame: &&[u8]| {
+        let wire_bytes = frame.len() as u32;
+        Packet { time_ns: 0, link: LinkType(147), wire_bytes, bytes: frame.to_vec() }
+    };
+    frames.iter().map(packet).collect()
+}
+
+/// Rows of connections that packets of one stack belong to, without the passes and with them.
+fn connections(text: &str, filter: &str, frames: &[&[u8]]) -> [Vec<String>; 2] {
+    let mut compiler = Compiler::default();
+    compiler.add("mine.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let packets = packets(frames);
+    [vec!["all".to_string()], vec![]].map(|without_passes| {
+        let options = Options { engine: Engine::Interpreter, without_passes, ..Options::default() };
+        let compiled = compile(&compiler, &[ask(filter, Want::Connections)], &options);
+        rows(&compiler, &compiled, &packets, 1).0
+    })
+}
+
+#[test]
+fn a_one_sided_instance_is_no_connection() {
+    let text = "
+        //! Who talks to whom
+        protocol talk {
+            header { from: u8  to: u8 }
+            payload = rest
+            instance (from) <-> (to)
+            timeout 1m
+        }
+        //! Counted by its kind
+        protocol kind {
+            header { kind: u8 }
+            instance (kind)
+            timeout 1m
+        }
+        //! Both
+        stack both { start 147: talk  talk -> kind }";
+    // The packet is the connection's, whether somebody wants the other instance or it has been dropped.
+    for rows in connections(text, "kind.kind == 3", &[&[1, 2, 3], &[2, 3, 4]]) {
+        assert_eq!(rows.len(), 1, "{rows:?}");
+    }
+}
+
+#[test]
+fn what_ends_on_a_packet_holds_no_other_connection() {
+    let text = "
+        //! Over at once
+        protocol brief {
+            header { from: u8  to: u8 }
+            payload = rest
+            instance (from) <-> (to)
+            timeout 0s
+        }
+        //! Not over
+        protocol lasting {
+            header { from: u8  to: u8 }
+            instance (from) <-> (to)
+            timeout 1m
+        }
+        //! In it
+        stack both {
+            start 147: brief
+            repeat brief 2
+            brief -> brief     when from == 1
+            brief -> lasting
+        }";
+    // The third has the place of the first in its table, or its own.
+    for rows in connections(text, "", &[&[1, 2, 3, 4, 5, 6], &[3, 4, 5, 6]]) {
+        assert_eq!(rows.len(), 4, "{rows:#?}");
+        assert!(rows.iter().all(|row| row.contains("tunnel_parents: []")), "{rows:#?}");
+    }
+}
+
+#[test]
+fn what_ends_at_once_ends_in_one_order() {
+    let text = "
+        //! Outside
+        protocol outer {
+            header { from: u8  to: u8 }
+            payload = rest
+            instance (from) <-> (to)
+            timeout 1s
+        }
+        //! Inside
+        protocol inner {
+            header { from: u8  to: u8 }
+            payload = rest
+            instance (from) <-> (to)
+            timeout 1s
+        }
+        //! In no one's sight
+        protocol hidden {
+            header { who: u8 }
+            instance (who)
+            timeout 1s
+        }
+        //! All
+        stack all { start 147: outer  outer -> inner  inner -> hidden }";
+    // More than a handful: few are sorted without changing the order of equal ones.
+    let frames: Vec<[u8; 5]> = (0..40).map(|n| [n, n, n, n, n]).collect();
+    let frames: Vec<&[u8]> = frames.iter().map(|frame| &frame[..]).collect();
+    let [plain, optimised] = connections(text, "", &frames);
+    assert_eq!(plain.len(), 80);
+    assert_eq!(plain, optimised);
+}
+
+/// Bytes of streams handed over, without the passes and with them.
+fn stream_bytes(sequence: &str, event: &str, frames: &[&[u8]]) -> [u64; 2] {
+    let text = format!(
+        "
+        //! A sequence
+        protocol numbered {{
+            header {{ from: u8  to: u8  number: u8  span: u64 }}
+            payload = rest
+            instance (from) <-> (to)
+            sequence at number of payload {sequence}
+            timeout 1m
+            event seen on {event} {{ assemble }}
+        }}
+        //! Of them
+        stack all {{ start 147: numbered }}"
+    );
+    let mut compiler = Compiler::default();
+    compiler.add("mine.weir", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let packets = packets(frames);
+    [vec!["all".to_string()], vec![]].map(|without_passes| {
+        let options = Options { without_passes, ..Options::default() };
+        let compiled = compile(&compiler, &[ask("", Want::Streams)], &options);
+        rows(&compiler, &compiled, &packets, 1).1.matched[0]
+    })
+}
+
+#[test]
+fn a_sequence_without_events_in_order_hands_on_nothing() {
+    // It waits for number 0, which never comes.
+    let early = [&[1, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0][..], b"abc"].concat();
+    assert_eq!(stream_bytes("from 0", "packet", &[&early]), [0, 0]);
+    assert_eq!(stream_bytes("from 0", "ordered", &[&early]), [4, 4], "the gap, too");
+}
+
+#[test]
+fn packets_use_up_any_number_of_numbers() {
+    let all = [&[1, 2, 0][..], &[255; 8], b"abc"].concat();
+    let [plain, optimised] = stream_bytes("spanning span from first", "ordered", &[&all, &all, &all]);
+    assert_eq!(plain, optimised);
+}
