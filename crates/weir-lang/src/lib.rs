@@ -16,4 +16,4 @@ mod library;
 pub mod reference;
 
 pub use format::format;
-pub use library::{Library, fuzz_lang, load};
+pub use library::{Library, fuzz_lang, load, read_text};

@@ -29,6 +29,7 @@ pub struct Library {
     files: Vec<ast::File>,
     /// How many of these were there before the last addition.
     files_before: usize,
+    additions: usize,
 }
 
 impl Library {
@@ -139,7 +140,8 @@ impl Library {
             }
             let source = sources.add(name.as_str(), text.as_str());
             first.get_or_insert(source);
-            let file = syntax::parse(&text, source, &mut list);
+            let mut file = syntax::parse(&text, source, &mut list);
+            file.addition = self.additions;
             for (import, span) in &file.imports {
                 let path = plain(&Path::new(&name).parent().unwrap_or(Path::new("")).join(import));
                 if known.contains(&path) {
@@ -180,9 +182,21 @@ impl Library {
         if has_errors {
             return Err(diagnostics);
         }
-        *self = Library { protocols, stacks, sources, files, files_before };
+        let additions = self.additions + 1;
+        *self = Library { protocols, stacks, sources, files, files_before, additions };
         Ok(diagnostics)
     }
+}
+
+/// The text of a file; of one that is too long as much as shows that.
+///
+/// # Errors
+/// Where it can't be read, or is no UTF-8.
+pub fn read_text(path: &Path) -> std::io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// A path without `.` and, where that says the same, `..`.
@@ -215,12 +229,6 @@ fn replace(file: &mut ast::File, added: &[ast::File]) {
     });
     file.stacks.retain(|tree| {
         !again(&tree.name.text, |file, name| file.stacks.iter().any(|tree| tree.name.text == name))
-    });
-    file.functions.retain(|tree| {
-        !again(&tree.name.text, |file, name| file.functions.iter().any(|tree| tree.name.text == name))
-    });
-    file.tables.retain(|tree| {
-        !again(&tree.name.text, |file, name| file.tables.iter().any(|tree| tree.name.text == name))
     });
 }
 

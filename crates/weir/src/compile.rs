@@ -144,7 +144,7 @@ impl Compiler {
     /// # Errors
     /// Everything that is wrong with the texts, and files that can't be read.
     pub fn add_file(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
-        let read = &mut |path: &std::path::Path| std::fs::read_to_string(path);
+        let read = &mut |path: &std::path::Path| weir_lang::read_text(path);
         let warnings = self.library.extend_with_imports(file_name, text, read)?;
         self.use_latest();
         Ok(warnings)

@@ -9,7 +9,8 @@ use weir_ir::graph::{Graph, Table};
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// An identifier in the form of Zeek's: `C` and 17 digits to base 62. Made from protocol, key and first
-/// packet, so the same capture always gives the same ids. What is part of a connection has that one's.
+/// packet, so the same capture always gives the same ids. What is part of a connection
+/// has that one's, where both began with the same packet.
 pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
     let declared = &graph.tables[table.index()];
     let protocol = declared.part.as_ref().unwrap_or(&declared.name);

@@ -20,7 +20,7 @@ pub fn run(args: &Check) -> Result<ExitCode, Failure> {
             }
         };
         // As `--stack` takes it: beside what is shipped, in place of what has the same name.
-        let read = &mut |path: &Path| std::fs::read_to_string(path);
+        let read = &mut |path: &Path| weir::lang::read_text(path);
         match Library::builtin().extend_with_imports(&path.display().to_string(), &text, read) {
             Ok(warnings) => {
                 if !warnings.list.is_empty() {

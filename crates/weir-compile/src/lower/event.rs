@@ -32,27 +32,28 @@ impl Lower<'_> {
     pub(super) fn lower_events(&mut self, id: LayerId, context: &FlowContext, trigger: Trigger) {
         let events = &self.layer(id).protocol.events;
         for (index, event) in events.iter().enumerate().filter(|(_, e)| e.triggers.contains(&trigger)) {
-            self.lower_event(id, context, index);
-            if event.assemble && matches!(trigger, Trigger::Transition(_)) {
-                let yes = self.b.bool(true);
-                self.b.write(context.assembled, yes);
-            }
+            let assembles = event.assemble && matches!(trigger, Trigger::Transition(_));
+            self.lower_event(id, context, index, assembles);
         }
     }
 
     /// An event happens, if its condition holds, and with it others do.
-    fn lower_event(&mut self, id: LayerId, context: &FlowContext, index: usize) {
+    fn lower_event(&mut self, id: LayerId, context: &FlowContext, index: usize, assembles: bool) {
         let event = &self.layer(id).protocol.events[index];
         match &event.condition {
             Some(condition) => {
                 let holds = self.truth(id, condition);
-                self.lower_either(holds, |l| l.lower_happening(id, context, index), |_| {});
+                self.lower_either(holds, |l| l.lower_happening(id, context, index, assembles), |_| {});
             }
-            None => self.lower_happening(id, context, index),
+            None => self.lower_happening(id, context, index, assembles),
         }
     }
 
-    fn lower_happening(&mut self, id: LayerId, context: &FlowContext, index: usize) {
+    fn lower_happening(&mut self, id: LayerId, context: &FlowContext, index: usize, assembles: bool) {
+        if assembles {
+            let yes = self.b.bool(true);
+            self.b.write(context.assembled, yes);
+        }
         let events = &self.layer(id).protocol.events;
         let columns: Vec<super::Pair> =
             events[index].columns.iter().map(|(_, column)| self.pair(id, column)).collect();
@@ -68,9 +69,9 @@ impl Lower<'_> {
             }
             None => self.tell(id, context, index, columns),
         }
-        // The checker has seen to it that this ends.
+        // The checker has seen to it that this ends, and soon.
         for (other, _) in events.iter().enumerate().filter(|(_, other)| other.with.contains(&index)) {
-            self.lower_event(id, context, other);
+            self.lower_event(id, context, other, false);
         }
     }
 

@@ -141,10 +141,8 @@ impl Lower<'_> {
         let two_sided = !instance.destination.is_empty();
         let table = Table(self.b.graph.tables.len() as u32);
         let hands_up = self.hands_up(id);
-        let delivers = two_sided
-            && !hands_up
-            && self.bytes_wanted(&protocol.declared)
-            && delivered_on(protocol);
+        let delivers =
+            two_sided && !hands_up && self.bytes_wanted(&protocol.declared) && delivered_on(protocol);
         self.b.graph.tables.push(TableDecl {
             name: protocol.declared.clone(),
             two_sided,
@@ -224,7 +222,10 @@ impl Lower<'_> {
                 let has_name =
                     protocol.fields.iter().any(|f| f.path == name || f.alias.as_deref() == Some(name))
                         || protocol.lets.iter().any(|value| value.name == name);
-                let is_kept = protocol.instance.as_ref().is_some_and(|i| i.destination.len() == parts);
+                let is_kept = protocol
+                    .instance
+                    .as_ref()
+                    .is_some_and(|i| i.destination.len() == parts && i.condition.is_none());
                 match (has_name, is_kept) {
                     (true, _) => return None,
                     (false, true) if below != id => {

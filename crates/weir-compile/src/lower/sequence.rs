@@ -284,10 +284,12 @@ impl Lower<'_> {
 fn bound(layer: &Layer, expr: &Expr) -> u64 {
     match expr {
         Expr::Number(number) => *number,
-        Expr::Field(field) | Expr::Ordered(field) => match static_field_bits(&layer.protocol.fields[usize::from(field.0)].ty) {
-            Some(bits @ 1..64) => (1 << bits) - 1,
-            _ => u64::MAX,
-        },
+        Expr::Field(field) | Expr::Ordered(field) => {
+            match static_field_bits(&layer.protocol.fields[usize::from(field.0)].ty) {
+                Some(bits @ 1..64) => (1 << bits) - 1,
+                _ => u64::MAX,
+            }
+        }
         Expr::Let(value) => bound(layer, &layer.protocol.lets[usize::from(value.0)].value),
         Expr::Var(var, _) => u64::MAX >> (64 - layer.protocol.vars[usize::from(var.0)].bits),
         Expr::PayloadLength | Expr::RestLength | Expr::HeaderLength => u64::from(u32::MAX),

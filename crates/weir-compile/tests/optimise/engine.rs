@@ -226,7 +226,14 @@ impl Host for PlainHost<'_> {
                 let piece = Ordered { bytes: slice(bytes), claimed_bytes, ..Ordered::default() };
                 self.kept.entry(key).or_default().push(Piece { at: u64::MAX, span, bytes: piece });
             }
-            return (SEQ_ORDERED, if span < claimed_bytes { 0 } else { old.min(claimed_bytes) });
+            return (
+                SEQ_ORDERED,
+                if span < claimed_bytes && old == 0 {
+                    0
+                } else {
+                    old.max(claimed_bytes * u64::from(span < claimed_bytes)).min(claimed_bytes)
+                },
+            );
         }
         hot.set_flags(hot.flags() | QUEUED);
         let mut words = [0; 4];

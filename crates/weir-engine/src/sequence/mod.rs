@@ -82,7 +82,7 @@ pub struct Segment<'a> {
     /// Its bytes, as the headers claim them.
     pub claimed_bytes: u64,
     /// Numbers that it uses up: the bytes, then a FIN. Fewer than its bytes where numbers count something else,
-    /// such as chunks: then it is one piece that is never cut.
+    /// such as chunks: then all of them go with its first number.
     pub span: u64,
     /// At most four values to remember with it.
     pub metas: &'a [u64],
@@ -91,7 +91,11 @@ pub struct Segment<'a> {
 impl Segment<'_> {
     /// Bytes at its front that passed before, where so many of its numbers did.
     fn skipped(&self, old: u64) -> u64 {
-        if self.span < self.claimed_bytes { 0 } else { old.min(self.claimed_bytes) }
+        match self.span < self.claimed_bytes {
+            true if old > 0 => self.claimed_bytes,
+            true => 0,
+            false => old.min(self.claimed_bytes),
+        }
     }
 }
 
@@ -236,7 +240,7 @@ impl Reassembler {
         if place.ahead == 0 && !state.retain && hot.flags & QUEUED == 0 {
             let new = place.span - place.old;
             hot.next = hot.next.wrapping_add(new) & state.mask;
-            hot.high += new;
+            hot.high = hot.high.wrapping_add(new);
             state.vars.write(flow.data, side, hot);
             self.counters.ordered += 1;
             return (SEQ_ORDERED, segment.skipped(place.old));

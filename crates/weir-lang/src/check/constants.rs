@@ -8,16 +8,19 @@ use super::codes;
 use super::scope::duplicate;
 use crate::diag::{Diagnostic, Span};
 use crate::syntax::ast::{Expr, ExprKind, File, Function, Name, Table};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Operators and names of one expression once its functions are in place, at most: functions of functions
 /// that name a parameter twice double with each level.
 const NODES_MAX: usize = 512;
 
+/// Functions that know each other at most: who calls whom is found by trying all.
+const FUNCTIONS_MAX: usize = 512;
+
 /// Rows of a table at most.
 const ROWS_MAX: usize = 256;
 
-/// The functions and tables of all files.
+/// The functions and tables of files that were added together: a text, and what it imports.
 #[derive(Debug, Default)]
 pub(super) struct Constants {
     functions: HashMap<String, Function>,
@@ -25,11 +28,16 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// Those of `files`, with what is wrong in them said. A wrong one is there all the same, so that who names
+    /// Those of `files`, which know each other, with what is wrong in them said. A wrong one is there all the same, so that who names
     /// it is not wrong too.
-    pub(super) fn of(files: &[File], diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(super) fn of(files: &[&File], diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut constants = Constants::default();
         for function in files.iter().flat_map(|file| &file.functions) {
+            if constants.functions.len() >= FUNCTIONS_MAX {
+                let message = format!("at most {FUNCTIONS_MAX} functions are known together");
+                diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(function.name.span));
+                break;
+            }
             if let Some(first) = constants.functions.get(&function.name.text) {
                 diagnostics.push(duplicate(&function.name.text, first.name.span, function.name.span));
                 continue;
@@ -42,7 +50,10 @@ impl Constants {
                 diagnostics.push(duplicate(&table.name.text, first.name.span, table.name.span));
                 continue;
             }
-            constants.tables.insert(table.name.text.clone(), table.clone());
+            let mut table = table.clone();
+            // What was said to be too much is not gone through: each row is a choice within the one before.
+            table.rows.truncate(ROWS_MAX);
+            constants.tables.insert(table.name.text.clone(), table);
         }
         for function in files.iter().flat_map(|file| &file.functions) {
             constants.check_body(function, diagnostics);
@@ -175,15 +186,14 @@ impl Constants {
     /// Whether `from` comes to call `wanted`.
     fn calls(&self, from: &str, wanted: &str) -> bool {
         let mut open = vec![from.to_string()];
-        let mut seen: Vec<String> = vec![];
+        let mut seen: HashSet<String> = HashSet::new();
         while let Some(name) = open.pop() {
             let Some(function) = self.functions.get(&name) else { continue };
             let mut found = false;
             each(&function.body, &mut |expr| {
                 if let ExprKind::Call(called, _) = &expr.kind {
                     found |= called.text == wanted;
-                    if !seen.contains(&called.text) {
-                        seen.push(called.text.clone());
+                    if seen.insert(called.text.clone()) {
                         open.push(called.text.clone());
                     }
                 }

@@ -133,6 +133,16 @@ impl Resolver<'_> {
                 return Value::unknown();
             }
         };
+        let rows = table.rows.len().max(1);
+        if size_of(&inner.expr) * rows > LOOKUP_NODES_MAX {
+            let message = format!("more than {LOOKUP_NODES_MAX} operators once `{}` is in place", name.text);
+            self.diagnostics.push(
+                Diagnostic::error(codes::TOO_MUCH, message)
+                    .at(name.span)
+                    .help("name what it is asked with: `let part = …`"),
+            );
+            return Value::unknown();
+        }
         let last = table.otherwise.unwrap_or(0);
         let all = Value::number(Expr::Number(last), Range::one(last));
         table.rows.iter().rev().fold(all, |others, (numbers, value)| {
@@ -461,6 +471,19 @@ impl Resolver<'_> {
                 .help(format!("add `{clause}`")),
         );
         Value::unknown()
+    }
+}
+
+/// Operators of a table's rows, each of which asks with the same value.
+const LOOKUP_NODES_MAX: usize = 4_096;
+
+/// Operators and names of an expression.
+fn size_of(expr: &Expr) -> usize {
+    1 + match expr {
+        Expr::Not(a) | Expr::In(a, _) => size_of(a),
+        Expr::Binary(_, a, b) => size_of(a) + size_of(b),
+        Expr::Choose(a, b, c) => size_of(a) + size_of(b) + size_of(c),
+        _ => 0,
     }
 }
 

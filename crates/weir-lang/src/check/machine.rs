@@ -21,6 +21,9 @@ const TRIGGERS: [(&str, Trigger); 4] = [
 /// Fields that are kept with what waits in a sequence.
 const ORDERED_FIELDS_MAX: usize = 4;
 
+/// Events of one protocol at most: which is told before which is found by trying all.
+const EVENTS_MAX: usize = 128;
+
 /// States of one protocol at most.
 const STATES_MAX: usize = 256;
 
@@ -46,6 +49,11 @@ pub(super) fn check(
     checker.find_unreachable();
     checker.timeouts(clauses);
     let mut events: HashMap<&str, Span> = HashMap::new();
+    if let Some(excess) = clauses.events.get(EVENTS_MAX) {
+        let message = format!("a protocol has at most {EVENTS_MAX} events");
+        checker.diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(excess.name.span));
+        return;
+    }
     for event in &clauses.events {
         if let Some(first) = events.insert(&event.name.text, event.name.span) {
             checker.diagnostics.push(duplicate(&event.name.text, first, event.name.span));
@@ -362,8 +370,21 @@ impl Checker<'_> {
             let help = "leave `headers only` out of the sequence, or `assemble` out of the event";
             self.error(codes::ASSEMBLE, "a sequence of headers keeps no bytes", span, help);
         }
+        let is_transition = |trigger: &Trigger| matches!(trigger, Trigger::Transition(_));
+        if let (Some(span), Some(_)) = (tree.assemble, &tree.condition)
+            && !triggers.iter().all(is_transition)
+        {
+            let help = "hand the bytes up in an event of its own, without `when`";
+            self.error(codes::ASSEMBLE, "what comes as it comes is handed up whatever holds", span, help);
+        }
+        if let Some(after) = tree.after.first().filter(|_| triggers.contains(&Trigger::Ordered)) {
+            let message =
+                "an event `on ordered` may happen several times on a packet: it can't wait for others";
+            self.error(codes::BAD_CLAUSE, message, after.span, "let it happen `with` the other one");
+        }
         // What is told once it is a packet's turn, and never else, knows that packet.
-        let is_ordered = tree.with.is_empty() && !triggers.is_empty() && triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
+        let on_ordered = triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
+        let is_ordered = tree.with.is_empty() && !triggers.is_empty() && on_ordered;
         let place = if is_ordered { Place::Transition } else { Place::Instance };
         let condition = tree.condition.as_ref().map(|c| self.resolver(place).condition(c).expr);
         let mut columns: Vec<(String, Expr)> = Vec::new();

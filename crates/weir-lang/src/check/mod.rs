@@ -22,10 +22,11 @@ mod unread;
 
 pub(crate) use scope::BelowUse;
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Span};
 use crate::model::{Protocol, Stack};
 use crate::syntax::ast;
 use constants::Constants;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A protocol, and what it needs of the layers below it.
@@ -43,9 +44,20 @@ pub(crate) fn check(
     stacks: &mut Vec<Stack>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let constants = Rc::new(Constants::of(files, diagnostics));
-    for tree in files.iter().flat_map(|file| &file.protocols) {
-        let (protocol, below) = protocol::check(tree, &constants, diagnostics);
+    let mut additions: Vec<usize> = files.iter().map(|file| file.addition).collect();
+    additions.dedup();
+    let constants: HashMap<usize, Rc<Constants>> = additions
+        .into_iter()
+        .map(|addition| {
+            let together: Vec<&ast::File> = files.iter().filter(|file| file.addition == addition).collect();
+            (addition, Rc::new(Constants::of(&together, diagnostics)))
+        })
+        .collect();
+    let of_file = |file: &ast::File| &constants[&file.addition];
+    for (tree, constants) in
+        files.iter().flat_map(|file| file.protocols.iter().map(move |t| (t, of_file(file))))
+    {
+        let (protocol, below) = protocol::check(tree, constants, diagnostics);
         if let Some(first) = protocols.iter().find(|one| one.protocol.name == protocol.name) {
             let diagnostic = scope::duplicate(&protocol.name, first.protocol.span, protocol.span);
             diagnostics.push(diagnostic.help("give it another name; `as` names it for filters"));
@@ -53,6 +65,8 @@ pub(crate) fn check(
         }
         protocols.push(CheckedProtocol { protocol, below });
     }
+    let known: HashMap<Span, &Rc<Constants>> =
+        files.iter().flat_map(|file| file.stacks.iter().map(move |t| (t.name.span, of_file(file)))).collect();
     let mut trees: Vec<&ast::Stack> = files.iter().flat_map(|file| &file.stacks).collect();
     // A stack comes after the one that it extends, in whichever order they are written.
     let mut refused: Vec<String> = Vec::new();
@@ -63,7 +77,7 @@ pub(crate) fn check(
         };
         let next = trees.iter().position(is_ready).unwrap_or(0);
         let tree = trees.remove(next);
-        match stack::check(tree, protocols, stacks, &refused, &trees, &constants, diagnostics) {
+        match stack::check(tree, protocols, stacks, &refused, &trees, known[&tree.name.span], diagnostics) {
             Some(checked) => stacks.push(checked),
             None => refused.push(tree.name.text.clone()),
         }

@@ -34,7 +34,26 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
         return;
     }
     find_ambiguous(trees, protocol, diagnostics);
+    // Each happens once for each event that it happens with, and so on: they must not double at every step.
+    let mut times = vec![0usize; trees.len()];
+    for start in 0..trees.len() {
+        let mut open = vec![start];
+        while let Some(at) = open.pop() {
+            times[at] += 1;
+            if times[at] > WITH_MAX {
+                let message =
+                    format!("`{}` happens with others in more than {WITH_MAX} ways", trees[at].name.text);
+                diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(trees[at].name.span));
+                return;
+            }
+            let others = protocol.events.iter().enumerate().filter(|(_, other)| other.with.contains(&at));
+            open.extend(others.map(|(other, _)| other));
+        }
+    }
 }
+
+/// Ways along `with` that lead to one event, from all others.
+const WITH_MAX: usize = 256;
 
 fn find(name: &ast::Name, trees: &[&ast::Event], diagnostics: &mut Vec<Diagnostic>) -> Option<usize> {
     let found = trees.iter().position(|tree| tree.name.text == name.text);

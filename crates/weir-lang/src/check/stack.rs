@@ -133,6 +133,9 @@ fn extended(
     None
 }
 
+/// Values of conditions that are held against each other: beyond these nobody is warned.
+const ASKED_MAX: usize = 1_000;
+
 /// What a condition asks about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Asked {
@@ -201,6 +204,17 @@ impl Checker<'_> {
             if let Some(place) = place {
                 protocol.name = name.text.clone();
                 protocol.filter_name = place.filter_name.as_ref().unwrap_or(name).text.clone();
+            }
+            if let Some(other) =
+                self.stack.layers.iter().find(|l| l.protocol.filter_name == protocol.filter_name)
+            {
+                let (own, other) = (&protocol.filter_name, &other.protocol.name);
+                let message = format!("filters know `{other}` as `{own}` already");
+                self.diagnostics.push(
+                    Diagnostic::error(codes::DUPLICATE, message)
+                        .at(place.map_or(name.span, |place| place.name.span))
+                        .help("`layer NAME as FILTER_NAME: PROTOCOL` gives it another name"),
+                );
             }
             self.stack.layers.push(Layer { protocol, repeat_max: 1 });
             self.repeated.push(false);
@@ -337,8 +351,10 @@ impl Checker<'_> {
                     edge.condition.as_ref().map_or(Expr::Number(1), |expr| self.condition(from, expr));
                 let span = edge.to.span;
                 for (what, range) in asked_values(&condition).into_iter().flatten() {
-                    self.find_overlap(&asked, &(from, &what, span, range));
-                    asked.push((from, what, span, range));
+                    if asked.len() < ASKED_MAX {
+                        self.find_overlap(&asked, &(from, &what, span, range));
+                        asked.push((from, what, span, range));
+                    }
                 }
                 self.stack.edges.push(Edge { from, to, condition, quoted: edge.quoted, span });
             }
@@ -382,9 +398,14 @@ impl Checker<'_> {
         for below in std::mem::take(&mut scope.below) {
             let name = &below.name;
             found.push(
-                Diagnostic::error(codes::NOT_HERE, format!("`below.{name}` can't be used here: it is of another layer"))
-                    .at(below.span)
-                    .help(format!("an edge knows the layer that it leaves: `let {name} = below.{name}` in its protocol")),
+                Diagnostic::error(
+                    codes::NOT_HERE,
+                    format!("`below.{name}` can't be used here: it is of another layer"),
+                )
+                .at(below.span)
+                .help(format!(
+                    "an edge knows the layer that it leaves: `let {name} = below.{name}` in its protocol"
+                )),
             );
         }
         for diagnostic in found {

@@ -16,6 +16,8 @@ pub struct Name {
 /// A file.
 #[derive(Debug, Clone, Default)]
 pub struct File {
+    /// Which addition to a library it came with: functions and tables are known to what came with them.
+    pub addition: usize,
     /// `import "FILE"`: the text between the quotes, and where it stands.
     pub imports: Vec<(String, Span)>,
     /// In the order of the text.
@@ -390,7 +392,8 @@ impl Expr {
                 op == other_op && a.same(c) && b.same(d)
             }
             (ExprKind::In(a, one), ExprKind::In(b, two)) => {
-                let bounds = |ranges: &[Range]| ranges.iter().map(|&(low, high, _)| (low, high)).collect::<Vec<_>>();
+                let bounds =
+                    |ranges: &[Range]| ranges.iter().map(|&(low, high, _)| (low, high)).collect::<Vec<_>>();
                 a.same(b) && bounds(one) == bounds(two)
             }
             (ExprKind::Choose(a, b, c), ExprKind::Choose(d, e, f)) => a.same(d) && b.same(e) && c.same(f),
