@@ -219,12 +219,7 @@ impl Compiler {
         let mut graph = lowered.graph.clone();
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
-        let mut straight = None;
-        let is_left_out = |pass: &str| options.without_passes.iter().any(|out| out == pass || out == "all");
-        if options.engine != Engine::Interpreter && !is_left_out(STRAIGHT) {
-            straight = weir_ir::straight::straighten(&graph);
-            straight.iter_mut().for_each(|graph| drop(weir_ir::passes::optimize(graph, &passes)));
-        }
+        let straight = straight_of(&graph, options, &passes);
         let optimized = Instant::now();
         let (program, native, engine) = make_program(graph, straight, options.engine).map_err(|message| {
             let list = vec![Diagnostic::error("W0199", message)];
@@ -263,6 +258,17 @@ impl Compiler {
             native,
         })
     }
+}
+
+/// The usual way, where there is one and somebody wants it.
+fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Options) -> Option<Graph> {
+    let is_left_out = |pass: &String| pass == STRAIGHT || pass == "all";
+    if options.engine == Engine::Interpreter || options.without_passes.iter().any(is_left_out) {
+        return None;
+    }
+    let mut straight = weir_ir::straight::straighten(graph)?;
+    weir_ir::passes::optimize(&mut straight, passes);
+    Some(straight)
 }
 
 /// Reads columns of connections' records for residual filters, variables' places looked up before.

@@ -13,6 +13,7 @@ mod expr;
 mod finish;
 mod header;
 mod instance;
+mod key;
 mod predicate;
 mod sequence;
 mod show;

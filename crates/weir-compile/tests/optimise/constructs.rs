@@ -269,8 +269,9 @@ fn what_is_looked_ahead_at_is_nothing_where_nothing_is_left() {
         stack aheads { start 147: ahead  repeat ahead 2  ahead -> ahead }";
     let packet = [&[1][..], &[7; 16]].concat();
     let filter = |address: &str| format!("ahead.seen.address == {address}");
-    let is_seen =
-        |address| told(text, "aheads", &filter(address), &[packet.clone()])[0].contains(&"yes".to_string());
+    let is_seen = |address| {
+        told(text, "aheads", &filter(address), std::slice::from_ref(&packet))[0].contains(&"yes".to_string())
+    };
     assert!(is_seen("707:707:707:707:707:707:707:707"), "of the first");
     assert!(is_seen("::"), "of the second");
     assert!(!is_seen("707:707:707:707::"), "nothing is left of the first");

@@ -334,21 +334,8 @@ impl Checker<'_> {
         self.protocol.timeouts.extend(otherwise);
     }
 
-    fn event(&mut self, tree: &ast::Event) {
-        if let Some((_, first)) = self.scope.symbols.get(&tree.name.text) {
-            let message =
-                format!("`{}` is there already: filters would not know which is meant", tree.name.text);
-            self.diagnostics.push(
-                Diagnostic::error(codes::DUPLICATE, message)
-                    .label(tree.name.span, "again here")
-                    .label(*first, "first here")
-                    .help("give the event another name"),
-            );
-        } else if tree.name.text == "payload" || tree.name.text.contains('.') {
-            let message = format!("no event can be called `{}`", tree.name.text);
-            self.error(codes::RESERVED_NAME, message, tree.name.span, "give it another name");
-        }
-        let triggers: Vec<Trigger> = tree.triggers.iter().filter_map(|name| self.trigger(name)).collect();
+    /// Whether an event can assemble, and wait, on what makes it happen.
+    fn occasions(&mut self, tree: &ast::Event, triggers: &[Trigger]) {
         if let Some(span) = tree.assemble {
             if self.protocol.payload.is_none() {
                 self.error(codes::ASSEMBLE, "there is no payload to assemble", span, "add `payload = rest`");
@@ -382,6 +369,24 @@ impl Checker<'_> {
                 "an event `on ordered` may happen several times on a packet: it can't wait for others";
             self.error(codes::BAD_CLAUSE, message, after.span, "let it happen `with` the other one");
         }
+    }
+
+    fn event(&mut self, tree: &ast::Event) {
+        if let Some((_, first)) = self.scope.symbols.get(&tree.name.text) {
+            let message =
+                format!("`{}` is there already: filters would not know which is meant", tree.name.text);
+            self.diagnostics.push(
+                Diagnostic::error(codes::DUPLICATE, message)
+                    .label(tree.name.span, "again here")
+                    .label(*first, "first here")
+                    .help("give the event another name"),
+            );
+        } else if tree.name.text == "payload" || tree.name.text.contains('.') {
+            let message = format!("no event can be called `{}`", tree.name.text);
+            self.error(codes::RESERVED_NAME, message, tree.name.span, "give it another name");
+        }
+        let triggers: Vec<Trigger> = tree.triggers.iter().filter_map(|name| self.trigger(name)).collect();
+        self.occasions(tree, &triggers);
         // What is told once it is a packet's turn, and never else, knows that packet.
         let on_ordered = triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
         let is_ordered = tree.with.is_empty() && !triggers.is_empty() && on_ordered;
