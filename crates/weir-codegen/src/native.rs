@@ -54,8 +54,8 @@ pub struct NativeProgram {
     /// By lookup.
     tails: Vec<OnceLock<Code>>,
     memory: Memory,
-    /// Of the parts that lie off the straight way, where there is one.
-    aside: Option<Memory>,
+    /// Of the parts that lie off the straight way, once a packet needs one; `None` where there was no more memory.
+    aside: OnceLock<Option<Memory>>,
     /// Nanoseconds that compiling took so far.
     compiling: AtomicU64,
 }
@@ -87,10 +87,7 @@ impl NativeProgram {
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
         let program = Self {
-            aside: straight
-                .as_ref()
-                .map(|_| Memory::reserve(&graph, parts, isa(Effort::Least)?))
-                .transpose()?,
+            aside: OnceLock::new(),
             memory: Memory::reserve(&graph, parts, isa(effort)?)?,
             layout: Layout::of(&graph),
             // Never 0, which binds to nothing.
@@ -132,7 +129,7 @@ impl NativeProgram {
 
     /// The effort that a part is compiled with.
     fn effort(&self, part: Part) -> Effort {
-        if self.aside.is_some() && self.is_aside(part) { Effort::Least } else { self.effort }
+        if self.is_aside(part) { Effort::Least } else { self.effort }
     }
 
     /// Where the code of a part is kept.
@@ -153,10 +150,12 @@ impl NativeProgram {
     }
 
     fn compile(&self, part: Part) -> Result<Code, CompileError> {
-        match (&self.aside, self.is_aside(part)) {
-            (Some(aside), true) => aside.compile(part, self.source(part)),
-            _ => self.memory.compile(part, self.source(part)),
-        }
+        let reserve = || {
+            let parts = 1 + self.tails.len();
+            isa(Effort::Least).and_then(|isa| Memory::reserve(&self.graph, parts, isa)).ok()
+        };
+        let aside = self.is_aside(part).then(|| self.aside.get_or_init(reserve).as_ref()).flatten();
+        aside.unwrap_or(&self.memory).compile(part, self.source(part))
     }
 
     /// The code of a part, made where nobody needed it before.
