@@ -364,11 +364,6 @@ impl Checker<'_> {
             let help = "hand the bytes up in an event of its own, without `when`";
             self.error(codes::ASSEMBLE, "what comes as it comes is handed up whatever holds", span, help);
         }
-        if let Some(after) = tree.after.first().filter(|_| triggers.contains(&Trigger::Ordered)) {
-            let message =
-                "an event `on ordered` may happen several times on a packet: it can't wait for others";
-            self.error(codes::BAD_CLAUSE, message, after.span, "let it happen `with` the other one");
-        }
     }
 
     fn event(&mut self, tree: &ast::Event) {

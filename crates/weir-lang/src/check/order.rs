@@ -34,6 +34,7 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
         return;
     }
     find_ambiguous(trees, protocol, diagnostics);
+    find_repeated(trees, protocol, diagnostics);
     // Each happens once for each event that it happens with, and so on: they must not double at every step.
     let mut times = vec![0usize; trees.len()];
     for start in 0..trees.len() {
@@ -54,6 +55,33 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
 
 /// Ways along `with` that lead to one event, from all others.
 const WITH_MAX: usize = 256;
+
+/// What happens `on ordered`, or with what does, may happen several times on a packet: it can't wait for its end.
+fn find_repeated(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut Vec<Diagnostic>) {
+    for (at, tree) in trees.iter().enumerate() {
+        let Some(after) = tree.after.first() else { continue };
+        let mut seen = vec![false; trees.len()];
+        let mut open = vec![at];
+        while let Some(cause) = open.pop() {
+            if std::mem::replace(&mut seen[cause], true) {
+                continue;
+            }
+            if protocol.events[cause].triggers.contains(&Trigger::Ordered) {
+                let message = format!(
+                    "`{}` may happen several times on a packet, as its packets come in order: it can't wait for others",
+                    tree.name.text
+                );
+                diagnostics.push(
+                    Diagnostic::error(codes::BAD_CLAUSE, message)
+                        .at(after.span)
+                        .help("let it happen `with` the other one"),
+                );
+                break;
+            }
+            open.extend(&protocol.events[cause].with);
+        }
+    }
+}
 
 fn find(name: &ast::Name, trees: &[&ast::Event], diagnostics: &mut Vec<Diagnostic>) -> Option<usize> {
     let found = trees.iter().position(|tree| tree.name.text == name.text);

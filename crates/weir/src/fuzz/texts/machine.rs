@@ -79,8 +79,9 @@ impl Author<'_, '_> {
         }
         let (mut clauses, mut known) = (vec![], vec![]);
         for _ in 0..1 + self.choices.below(4) {
-            clauses.push(self.event(&triggers, transitions, &known, has_sequence, keeps_bytes));
-            known.push(format!("e{}", self.count));
+            let (clause, name) = self.event(&triggers, transitions, &known, has_sequence, keeps_bytes);
+            clauses.push(clause);
+            known.push(name);
             self.count += 1;
         }
         clauses
@@ -93,7 +94,7 @@ impl Author<'_, '_> {
         known: &[String],
         has_sequence: bool,
         keeps_bytes: bool,
-    ) -> String {
+    ) -> (String, String) {
         let mut on: Vec<String> =
             (0..1 + self.choices.below(2)).map(|_| self.choices.pick(triggers)).collect();
         on.dedup();
@@ -106,19 +107,24 @@ impl Author<'_, '_> {
         if with {
             text += &format!(" with {}", self.choices.pick(known));
         }
-        let after = if !known.is_empty() && self.choices.chance(30) {
+        // What may happen several times on a packet waits for nothing: such are marked by an `o` in their names.
+        let repeats = has_on && on.iter().any(|trigger| trigger == "ordered") || text.contains(" with o");
+        let after = if !repeats && !known.is_empty() && self.choices.chance(30) {
             format!(" after {}", self.choices.pick(known))
         } else {
             String::new()
         };
         let is_ordered = has_on && !with && on.iter().all(|trigger| trigger == "ordered");
         let place = if is_ordered { Place::Ordered } else { Place::Instance };
-        if self.choices.chance(35) {
+        let has_when = self.choices.chance(35);
+        if has_when {
             text += &format!(" when {}", self.condition(place));
         }
+        let only_transitions = on.iter().all(|trigger| transitions.contains(trigger));
         let on_transition = on.iter().any(|trigger| transitions.contains(trigger));
         let may_assemble =
             self.names.has_payload && keeps_bytes && has_on && !with && (has_sequence || !on_transition);
+        let may_assemble = may_assemble && (!has_when || only_transitions);
         let mut columns = vec![];
         if may_assemble && self.choices.chance(60) {
             columns.push("assemble".to_string());
@@ -140,6 +146,7 @@ impl Author<'_, '_> {
             text += &format!(" {{ {} }}", columns.join(", "));
         }
         let doc = self.doc();
-        format!("event e{}{text}{after}{doc}", self.count)
+        let name = format!("{}{}", if repeats { "o" } else { "e" }, self.count);
+        (format!("event {name}{text}{after}{doc}"), name)
     }
 }
