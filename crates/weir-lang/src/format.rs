@@ -526,4 +526,24 @@ stack x {
 ",
         );
     }
+
+    #[test]
+    fn a_line_that_is_not_indented_shares_no_column_by_chance() {
+        check(
+            "\
+protocol x {
+    each side { state: u8   mult: u8   min_tx: u32   min_rx: u32 }
+    states { down: start   init   up   off }
+event down on fail, stop { said_by = below.src, diag } \"one side says Down or AdminDown\"
+}
+",
+            "\
+protocol x {
+    each side { state: u8   mult: u8   min_tx: u32   min_rx: u32 }
+    states { down: start   init   up   off }
+    event down on fail, stop { said_by = below.src, diag } \"one side says Down or AdminDown\"
+}
+",
+        );
+    }
 }
