@@ -195,9 +195,7 @@ impl StackCatalog {
             self.add(FieldKey::Payload(id), name, ValueType::Bytes, 0, "the bytes after the header", packet);
         }
     }
-}
 
-impl StackCatalog {
     /// An event, and its columns. What a header has of that name comes first.
     fn add_event(&mut self, event: &StackEvent) {
         let is_taken = |catalog: &Self, name: &str| {

@@ -1,9 +1,9 @@
 //! The tree's meaning: names resolved, types checked, every mistake said at once.
 //!
 //! `protocol` goes through a protocol's clauses (`layout` its header, `lets` its derived values,
-//! `machine` its states and events, `order` which event is told before which), `expr` resolves expressions against a `scope`, `range` knows
-//! which values they can have; `constants` puts functions and tables in place. `stack` joins protocols, `reach` looks at the paths through a stack,
-//! `unread` at what nobody reads.
+//! `machine` its states and events, `order` which event is told before which), `expr` resolves expressions
+//! against a `scope`, `range` knows which values they can have; `constants` puts functions and tables in place.
+//! `stack` joins protocols, `reach` looks at the paths through a stack, `unread` at what nobody reads.
 
 pub mod codes;
 
