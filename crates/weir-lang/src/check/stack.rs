@@ -137,11 +137,10 @@ fn extended(
 const ASKED_MAX: usize = 1_000;
 
 /// What a condition asks about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Field(FieldId),
     Let(LetId),
-    Below(String),
 }
 
 /// The values for which a condition on one number holds; `None` where it asks for more than that.
@@ -149,7 +148,6 @@ fn asked_values(condition: &Expr) -> Option<Vec<(Asked, (u64, u64))>> {
     let asked = |expr: &Expr| match expr {
         Expr::Field(field) => Some(Asked::Field(*field)),
         Expr::Let(value) => Some(Asked::Let(*value)),
-        Expr::Below(name) => Some(Asked::Below(name.clone())),
         _ => None,
     };
     match condition {
@@ -159,12 +157,13 @@ fn asked_values(condition: &Expr) -> Option<Vec<(Asked, (u64, u64))>> {
         },
         Expr::In(value, ranges) => {
             let what = asked(value)?;
-            Some(ranges.iter().map(|&range| (what.clone(), range)).collect())
+            Some(ranges.iter().map(|&range| (what, range)).collect())
         }
         Expr::Binary(BinaryOp::LogicalOr, a, b) => {
             let (mut a, b) = (asked_values(a)?, asked_values(b)?);
-            let is_one = a.iter().chain(&b).all(|(what, _)| *what == a[0].0);
             a.extend(b);
+            // An empty set, which was said to be one, leaves nothing.
+            let is_one = a.windows(2).all(|pair| pair[0].0 == pair[1].0);
             is_one.then_some(a)
         }
         _ => None,
