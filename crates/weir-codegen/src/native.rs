@@ -34,6 +34,9 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
+/// Blocks beyond which a tail is large. TCP's has some tens; UDP's with tunnels in it some hundreds.
+const LARGE_TAIL_BLOCKS: usize = 200;
+
 /// Inputs of a residual filter that are handed over without allocation.
 const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
@@ -117,12 +120,15 @@ impl NativeProgram {
         Ok(program)
     }
 
-    /// Whether the straight way leads past a part: few packets need it, so that it is compiled soon matters more
-    /// than that it is fast.
+    /// Whether that a part is compiled soon matters more than that it is fast: the straight way leads past it, so
+    /// that few packets need it, or it is large, where a packet uses little of it and time is lost to none but
+    /// the allocator of registers.
     fn is_aside(&self, part: Part) -> bool {
         match (part, &self.straight) {
             (Part::Head, Some(_)) => true,
-            (Part::Tail(number), Some(straight)) => !straight.leads_to(number),
+            (Part::Tail(number), Some(straight)) => {
+                !straight.leads_to(number) || self.plan.tail(&self.graph, number).len() > LARGE_TAIL_BLOCKS
+            }
             _ => false,
         }
     }
