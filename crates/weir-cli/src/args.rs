@@ -33,9 +33,8 @@ impl Args {
     pub fn read() -> Self {
         let mut args = Self::parse();
         match &mut args.command {
-            Command::Flows(ask) | Command::Tls(ask) | Command::Stats(ask) | Command::Streams(ask) => {
-                ask.settle()
-            }
+            Command::Flows(ask) | Command::Tls(ask) | Command::Stats(ask) => ask.settle(),
+            Command::Streams(streams) => settle(&mut streams.filter, &mut streams.input),
             Command::Packets(packets) => packets.ask.settle(),
             Command::Events(events) => events.ask.settle(),
             Command::Fields(_)
@@ -62,9 +61,8 @@ pub enum Command {
     Events(Events),
     /// Packets and bytes per layer, sizes, top talkers, timing, why packets could not be followed, what the reader skipped
     Stats(Ask),
-    /// Bytes in order of every stream: how many there are (no output yet but the number)
-    #[command(hide = true)]
-    Streams(Ask),
+    /// Streams: each direction's bytes in order, a row each when it is over; their digests; files of them
+    Streams(Streams),
     /// The fields that filters can name, with type and meaning
     Fields(Fields),
     /// The stacks that --stack takes, with their layers
@@ -94,19 +92,83 @@ pub struct Ask {
 const CAPTURE_ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
 
 impl Ask {
-    /// `-r` takes as many words as follow, so `-r a.pcap b.pcap 'tcp'` gives it the filter, too: the last of
-    /// several words is the filter where none stands elsewhere, unless a file has that name or it looks like
-    /// a capture's.
     fn settle(&mut self) {
-        let files = &mut self.input.read;
-        let Some(last) = files.last().map(Path::new) else { return };
-        let ending = last.extension().and_then(|e| e.to_str()).unwrap_or_default();
-        let is_file = last.as_os_str() == "-" || last.exists() || CAPTURE_ENDINGS.contains(&ending);
-        if self.filter.is_some() || files.len() < 2 || is_file {
-            return;
-        }
-        self.filter = files.pop().map(|word| word.to_string_lossy().into_owned());
+        settle(&mut self.filter, &mut self.input);
     }
+}
+
+/// `-r` takes as many words as follow, so `-r a.pcap b.pcap 'tcp'` gives it the filter, too: the last of
+/// several words is the filter where none stands elsewhere, unless a file has that name or it looks like
+/// a capture's.
+fn settle(filter: &mut Option<String>, input: &mut Input) {
+    let files = &mut input.read;
+    let Some(last) = files.last().map(Path::new) else { return };
+    let ending = last.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let is_file = last.as_os_str() == "-" || last.exists() || CAPTURE_ENDINGS.contains(&ending);
+    if filter.is_some() || files.len() < 2 || is_file {
+        return;
+    }
+    *filter = files.pop().map(|word| word.to_string_lossy().into_owned());
+}
+
+/// What `weir streams` is asked.
+#[derive(ClapArgs, Clone)]
+pub struct Streams {
+    /// Which traffic; everything without
+    pub filter: Option<String>,
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub bounds: StreamBounds,
+    /// Add a digest of each stream's bytes, missing ones left out
+    #[arg(long, value_name = "DIGEST", value_parser = ["sha256"])]
+    pub digest: Option<String>,
+    /// Write each stream's bytes to a file in this directory, named as tcpflow names them
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: Rows,
+}
+
+/// How rows are printed that can't go to a file of their own.
+#[derive(ClapArgs, Clone)]
+pub struct Rows {
+    /// table, json or csv; a table on a terminal, JSON lines otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    pub format: Option<String>,
+    /// Print the number of answers alone
+    #[arg(long)]
+    pub count: bool,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// How much of streams is wanted, and how they are put together.
+#[derive(ClapArgs, Clone)]
+pub struct StreamBounds {
+    /// The first bytes of each stream alone (10k); or of those that fulfil a filter ('tcp.port == 443:1k'), the
+    /// first that fits; may be given several times
+    #[arg(long, value_name = "[FILTER:]BYTES")]
+    pub cutoff: Vec<String>,
+    /// Hand bytes on in contiguous chunks of this size
+    #[arg(long, value_name = "BYTES")]
+    pub chunk: Option<String>,
+    /// Bytes that a chunk repeats of the one before
+    #[arg(long, value_name = "BYTES", requires = "chunk")]
+    pub overlap: Option<String>,
+    /// Hand a chunk on after this many seconds, full or not
+    #[arg(long, value_name = "SECONDS", requires = "chunk")]
+    pub flush: Option<f64>,
+    /// Priority of streams that fulfil a filter, 0 (lowest) to 15: where memory is short the lower lose first
+    #[arg(long, value_name = "FILTER:PRIORITY")]
+    pub priority: Vec<String>,
+    /// Memory for streams, of each worker: chunks, and segments that wait for those before them
+    #[arg(long, value_name = "BYTES", default_value = "512M")]
+    pub memory: String,
+    /// Bytes of each stream that are kept the longest where memory is short
+    #[arg(long, value_name = "BYTES")]
+    pub overload_cutoff: Option<String>,
 }
 
 /// What `weir docs` is asked.

@@ -17,7 +17,10 @@ mod command;
 mod failure;
 mod input;
 mod output;
+mod quantity;
 mod report;
+mod stream_files;
+mod stream_questions;
 
 use std::process::ExitCode;
 

@@ -19,6 +19,8 @@ pub struct Need {
     pub service: bool,
     /// The bytes of streams in order.
     pub streams: bool,
+    /// Bytes of the originator's and the responder's stream beyond which none is needed.
+    pub cutoff: Option<[u64; 2]>,
     /// Sessions; of these protocols (a bit by index into the registry).
     pub sessions: u64,
     /// Events; a bit by index into [`events`](crate::events::events) of the stack.

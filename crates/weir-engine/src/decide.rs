@@ -5,6 +5,7 @@ use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
 use crate::plan::{Plan, Residual, ResidualField, SESSIONS_OVER, Want};
 use crate::stage::Stages;
+use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, StreamBudget};
 use crate::subscriber::{EventView, Order, Settled, Subscriber, Undecided};
 use crate::table::Header;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use weir_ir::abi::{Continuation, OUTS_MAX};
 use weir_ir::graph::{Event, Table};
 use weir_packet::{PacketMeta, Value};
-use weir_sessions::{Direction, Session};
+use weir_sessions::Session;
 
 /// A packet and what the program made of it.
 #[derive(Clone, Copy)]
@@ -51,7 +52,11 @@ pub(crate) struct Decider<S> {
     /// Bits that hold for want of any session and record.
     absence_bits: u64,
     stream_bits: u64,
+    /// Questions about streams, a bit each.
+    stream_questions: u64,
     event_bits: u64,
+    /// What the streams share.
+    pub streams: StreamBudget,
     /// What the program emitted on the packet at hand.
     pub emitted: Emitted,
     /// Slots of the packet's record in use.
@@ -71,7 +76,9 @@ impl<S: Subscriber> Decider<S> {
             plain_bits: plan.plain_bits(),
             session_bits,
             absence_bits: plan.absence_bits(),
-            stream_bits: plan.bits_of(|w| w == Want::Streams),
+            stream_bits: plan.bits_of(|w| matches!(w, Want::Streams(_))),
+            stream_questions: plan.questions_of(plan.bits_of(|w| matches!(w, Want::Streams(_)))),
+            streams: StreamBudget::new(plan.overload),
             event_bits: plan.bits_of(|w| w == Want::Events),
             emitted: Emitted::default(),
             outs: plan.program.graph().outs.len().min(OUTS_MAX),
@@ -162,22 +169,76 @@ impl<S: Subscriber> Decider<S> {
         self.stream_bits != 0
     }
 
-    /// Bytes in order, for questions about streams. What depends on a session or the record is not known
-    /// yet; such filters are refused when the question is compiled.
+    /// Bytes in order, for questions about streams; `cut` more that the capture lacks. What depends on a session
+    /// or the record is not known yet; such filters are refused when the question is compiled. Whether nobody wants
+    /// any more of either direction.
     pub fn stream(
         &mut self,
-        order: Order,
+        (order, queued_bytes): (Order, usize),
         flow: &FlowView<'_>,
-        from: Direction,
-        gap: u64,
-        bytes: &[u8],
+        key: FlowKey,
+        streams: &mut FlowStreams,
+        side: bool,
+        (gap_bytes, bytes, cut): (u64, &[u8], u64),
         terms: u64,
-    ) {
-        let mut questions = self.plan.questions_of(terms & self.stream_bits & self.plain_bits);
+    ) -> bool {
+        let plan = Arc::clone(&self.plan);
+        let mut questions = plan.questions_of(terms & self.stream_bits & self.plain_bits);
+        let mut to = self.delivery(order, flow, key, flow.header.last_time, queued_bytes);
+        let mut is_over = false;
         while questions != 0 {
-            self.subscriber.stream(order, questions.trailing_zeros() as usize, flow, from, gap, bytes);
+            let question = questions.trailing_zeros() as usize;
+            let Want::Streams(params) = plan.questions[question].want else { break };
+            is_over |= streams.take(&mut to, (question, &params), side, gap_bytes, bytes);
+            if cut > 0 {
+                is_over |= streams.take(&mut to, (question, &params), side, cut, &[]);
+            }
             questions &= questions - 1;
         }
+        is_over && streams.are_over(self.stream_questions)
+    }
+
+    fn delivery<'a>(
+        &'a mut self,
+        order: Order,
+        flow: &'a FlowView<'a>,
+        key: FlowKey,
+        now: i64,
+        queued_bytes: usize,
+    ) -> Delivery<'a, S> {
+        let (subscriber, budget) = (&mut self.subscriber, &mut self.streams);
+        let (side, sequence) = (0, DirectionCounts::default());
+        Delivery { order, flow, key, now, subscriber, budget, queued_bytes, side, sequence }
+    }
+
+    /// Whether no question about streams wants any more of these.
+    pub fn are_over(&self, streams: &FlowStreams) -> bool {
+        streams.are_over(self.stream_questions)
+    }
+
+    /// A chunk has waited long enough.
+    pub fn flush_chunk(&mut self, order: Order, flow: &FlowView<'_>, streams: &mut FlowStreams, due: &Due) {
+        streams.flush_due(&mut self.delivery(order, flow, due.flow, due.at, 0), due);
+    }
+
+    /// A flow has ended, and its streams with it.
+    pub fn streams_over(
+        &mut self,
+        (order, now): (Order, i64),
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        streams: FlowStreams,
+        terms: u64,
+        reason: EndReason,
+    ) {
+        let plan = Arc::clone(&self.plan);
+        let given = plan.questions_of(terms & self.stream_bits & self.plain_bits);
+        let questions = plan.questions.iter().enumerate().filter(|(q, _)| given >> q & 1 == 1);
+        let questions = questions.filter_map(|(q, question)| match &question.want {
+            Want::Streams(params) => Some((q, params)),
+            _ => None,
+        });
+        streams.end(&mut self.delivery(order, flow, key, now, 0), questions, reason);
     }
 
     /// A session is complete. Its flow's verdict word learns which residues it fulfils.

@@ -7,6 +7,7 @@ use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
 use crate::plan::{Plan, Want};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
+use crate::stream::{Due, FlowStreams};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
@@ -87,6 +88,8 @@ struct TableState {
     wheel: TimerWheel,
     /// By flow; empty where the table's bytes are not wanted.
     sessions: Vec<FlowSessions>,
+    /// As `sessions`, and empty where no question is about streams.
+    streams: Vec<FlowStreams>,
     timeouts: Timeouts,
     wants_at: Option<usize>,
     terms_at: Option<usize>,
@@ -114,6 +117,7 @@ pub(crate) struct TailFlow<'a> {
     pub table: Table,
     pub header: &'a mut Header,
     pub sessions: Option<&'a mut FlowSessions>,
+    pub streams: Option<&'a mut FlowStreams>,
     pub sequences: &'a mut Reassembler,
     pub wants_at: Option<usize>,
     pub terms_at: Option<usize>,
@@ -152,6 +156,7 @@ impl TableState {
             table,
             header,
             sessions,
+            streams: self.streams.get_mut(id.0 as usize),
             sequences,
             wants_at: self.wants_at,
             terms_at: self.terms_at,
@@ -190,6 +195,7 @@ impl Flows {
                     flows: FlowTable::new(layout.size(table), plan.limits.flows_max, plan.limits.seed),
                     wheel: TimerWheel::default(),
                     sessions: vec![],
+                    streams: vec![],
                     timeouts: Timeouts {
                         declared_ms: match declared.timeout_ms {
                             // Of these nobody wants anything: each ends with its packet.
@@ -327,6 +333,9 @@ impl Flows {
             if state.sessions.len() <= id.0 as usize {
                 state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
             }
+            if decider.wants_streams() && state.streams.len() <= id.0 as usize {
+                state.streams.resize_with(id.0 as usize + 1, FlowStreams::default);
+            }
         } else if let Some(at) = state.verdict_at {
             // No bytes, no sessions.
             let mut verdict = 0;
@@ -458,6 +467,7 @@ impl Flows {
         }
         if self.tables[table.index()].observed {
             self.flush(table, id, order, decider);
+            let streams = self.tables[table.index()].streams.get_mut(id.0 as usize).map(std::mem::take);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
             let service =
@@ -474,6 +484,16 @@ impl Flows {
             let unconditional = self.plan.unconditional;
             let terms = unconditional | state.terms_at.map_or(0, |at| read_number(data, at, 64));
             let verdict = state.verdict_at.map_or(0, |at| read_number(data, at, 64));
+            if let Some(streams) = streams {
+                decider.streams_over(
+                    (order, header.last_time),
+                    &view,
+                    (table.0, id.0),
+                    streams,
+                    terms,
+                    reason,
+                );
+            }
             if !state.part {
                 decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
             }
@@ -522,6 +542,28 @@ impl Flows {
         let (mut tail, data) =
             state.tail((table, id), &mut self.sequences, self.program.layout(), &self.plan);
         crate::host::finish_sessions(&mut tail, data, decider, &*self.program, order);
+    }
+
+    /// A chunk that has waited long enough is handed over.
+    pub fn flush_chunk<S: Subscriber>(&mut self, due: &Due, order: Order, decider: &mut Decider<S>) {
+        let (table, id) = (Table(due.flow.0), FlowId(due.flow.1));
+        let state = &mut self.tables[table.index()];
+        if !state.flows.is_live(id) {
+            return;
+        }
+        let (header, data) = state.flows.entry(id);
+        let view = FlowView {
+            graph: self.program.graph(),
+            layout: self.program.layout(),
+            table,
+            header,
+            data,
+            service: None,
+            outer: &[],
+        };
+        if let Some(streams) = state.streams.get_mut(id.0 as usize) {
+            decider.flush_chunk(order, &view, streams, due);
+        }
     }
 
     /// Adds what the tables and sequences counted.

@@ -8,7 +8,7 @@ use crate::sessions::Yielded;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use std::sync::Arc;
-use weir_ir::abi::{FlowRecord, Host, Ordered, Program, Slice};
+use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_QUEUED, Slice};
 use weir_ir::graph::{Event, Sequence, Table};
 use weir_packet::Block;
 use weir_sessions::Direction;
@@ -35,7 +35,12 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         metas: &[u64],
     ) -> (u64, u64) {
         let segment = Segment { at, bytes, claimed_bytes, span, metas };
-        self.flow.sequences.insert(sequence, flow, side, segment, self.block)
+        let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.block);
+        if let Some(streams) = &mut self.flow.streams {
+            let counts = &mut streams.counts[usize::from(side)];
+            counts.out_of_order += u64::from(inserted.0 == SEQ_QUEUED);
+        }
+        inserted
     }
 
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
@@ -89,12 +94,15 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let from = if side { Direction::Responder } else { Direction::Originator };
     // What the capture cut off a packet is missing from the stream.
     let cut = claimed_bytes.saturating_sub(bytes.len() as u64);
-    if decider.wants_streams() {
+    if let Some(streams) = flow.streams.take() {
         let terms = terms_of(flow, data, decider);
         let view = view(flow, data, program, None);
-        decider.stream(order, &view, from, gap_bytes, bytes, terms);
-        if cut > 0 {
-            decider.stream(order, &view, from, cut, &[], terms);
+        let queued_bytes = flow.sequences.held_bytes().0;
+        let given = (gap_bytes, bytes, cut);
+        let over = decider.stream((order, queued_bytes), &view, flow.key, streams, side, given, terms);
+        flow.streams = Some(streams);
+        if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
+            stop_bytes(data, flow.wants_at);
         }
     }
     let plan = flow.plan;
@@ -160,7 +168,7 @@ fn after_sessions<S: Subscriber>(
     }
     if over {
         decider.sessions_over(order, flow.key, &mut verdict);
-        if !decider.wants_streams() {
+        if flow.streams.as_ref().is_none_or(|streams| decider.are_over(streams)) {
             stop_bytes(data, flow.wants_at);
         }
     }

@@ -7,6 +7,7 @@
 //! * [`table`]: flows by key; entries that never move, buckets of one cache line.
 //! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
+//! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
 //! * [`counters`]: what became of every packet; they add up.
 //!
 //! No input or output, no clock of the machine (time is that of packets, an argument), and no protocol is named here.
@@ -24,6 +25,7 @@ pub mod run;
 pub mod sequence;
 mod sessions;
 pub mod stage;
+pub mod stream;
 pub mod subscriber;
 pub mod table;
 pub mod timer;

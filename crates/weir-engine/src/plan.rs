@@ -2,6 +2,7 @@
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
 use crate::flow::FlowView;
+use crate::stream::{OverloadParams, StreamParams};
 use crate::subscriber::Settled;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, Program};
@@ -23,8 +24,8 @@ pub enum Want {
     Connections,
     /// Every session that matches, of the protocols whose bits are set.
     Sessions(u64),
-    /// Bytes in order of every stream that matches.
-    Streams,
+    /// Every stream that matches: that it begins, its bytes in order, that it is over.
+    Streams(StreamParams),
     /// The events that the program emits on packets that match.
     Events,
 }
@@ -94,6 +95,8 @@ pub struct Plan {
     pub unconditional: u64,
     /// Bounds.
     pub limits: Limits,
+    /// Bounds on the memory of streams, of each worker.
+    pub overload: OverloadParams,
     /// The cycles that each stage takes are counted.
     pub timed: bool,
 }

@@ -2,10 +2,11 @@
 
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
+use crate::stream::{Chunk, StreamHandle};
 use crate::table::Header;
 use weir_ir::graph::{Event, Table};
 use weir_packet::PacketMeta;
-use weir_sessions::{Direction, Session};
+use weir_sessions::Session;
 
 /// Where in the run something happened: the same whatever the number of workers, so that their
 /// rows can be merged into one order. Compares as it came about.
@@ -110,16 +111,30 @@ pub trait Subscriber: Send {
         let _ = (order, question, event);
     }
 
-    /// Bytes in order, `gap_bytes` missing before them.
-    fn stream(
+    /// A stream of which there is something to tell: its first bytes, or its end.
+    fn stream_created(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
+        let _ = (order, question, stream);
+    }
+
+    /// Bytes of a stream, in order.
+    fn stream_data(
         &mut self,
         order: Order,
         question: usize,
-        flow: &FlowView<'_>,
-        from: Direction,
-        gap_bytes: u64,
-        bytes: &[u8],
+        stream: &mut StreamHandle<'_>,
+        chunk: &Chunk<'_>,
     ) {
-        let _ = (order, question, flow, from, gap_bytes, bytes);
+        let _ = (order, question, stream, chunk);
+    }
+
+    /// A stream's flow is over.
+    fn stream_terminated(
+        &mut self,
+        order: Order,
+        question: usize,
+        stream: &mut StreamHandle<'_>,
+        reason: EndReason,
+    ) {
+        let _ = (order, question, stream, reason);
     }
 }

@@ -57,6 +57,12 @@ impl<S: Subscriber> Worker<S> {
             let order = Order { burst, phase: 0, at: deadline, flow };
             self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
         }
+        while let Some(due) = self.decider.streams.next_due(now) {
+            let (table, id) = (Table(due.flow.0), FlowId(due.flow.1));
+            let flow = self.flows.first_packet(table, id);
+            let order = Order { burst, phase: 0, at: due.at, flow };
+            self.flows.flush_chunk(&due, order, &mut self.decider);
+        }
         self.decider.stages.end(Stage::Expire, ended, began);
     }
 

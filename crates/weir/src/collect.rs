@@ -2,18 +2,20 @@
 
 use crate::connection::{Connection, Places};
 use crate::events::EventRows;
+use crate::stream::{Stream, StreamSink};
 use crate::{line, tls};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
+use weir_engine::stream::{Chunk, StreamHandle};
 use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, Undecided};
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Value};
+use weir_sessions::Session;
 use weir_sessions::tls::TlsHandshake;
-use weir_sessions::{Direction, Session};
 
 /// Something that a question was given.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub enum Item {
     Session(Vec<Value<'static>>),
     /// A row of an event.
     Event(Vec<Value<'static>>),
+    /// A row that a handler of streams emitted.
+    Stream(Vec<Value<'static>>),
 }
 
 /// What rows hold, per question: settled before the run.
@@ -136,6 +140,10 @@ pub struct Collector {
     pub yielded: VecDeque<(Order, Yielded)>,
     /// Things given to each question, packets that wait not counted.
     pub matched: Vec<u64>,
+    /// Handlers of streams, by question.
+    pub sinks: Vec<Box<dyn StreamSink>>,
+    /// Rows of the handler that is called, until they are handed on.
+    pub rows: Vec<Vec<Value<'static>>>,
 }
 
 impl Collector {
@@ -198,15 +206,46 @@ impl Subscriber for Collector {
         }
     }
 
-    fn stream(
+    fn stream_created(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
+        self.tell(order, question, stream, |sink, stream| sink.created(stream));
+    }
+
+    fn stream_data(
         &mut self,
-        _: Order,
+        order: Order,
         question: usize,
-        _: &FlowView<'_>,
-        _: Direction,
-        gap_bytes: u64,
-        bytes: &[u8],
+        stream: &mut StreamHandle<'_>,
+        chunk: &Chunk<'_>,
     ) {
-        self.matched[question] += bytes.len() as u64 + gap_bytes;
+        self.tell(order, question, stream, |sink, stream| sink.data(stream, chunk));
+    }
+
+    fn stream_terminated(
+        &mut self,
+        order: Order,
+        question: usize,
+        stream: &mut StreamHandle<'_>,
+        reason: EndReason,
+    ) {
+        self.matched[question] += 1;
+        self.tell(order, question, stream, |sink, stream| sink.terminated(stream, reason));
+    }
+}
+
+impl Collector {
+    /// Tells the handler of a question's streams of one, and hands on the rows that it emits.
+    fn tell(
+        &mut self,
+        order: Order,
+        question: usize,
+        handle: &mut StreamHandle<'_>,
+        what: impl FnOnce(&mut dyn StreamSink, &mut Stream<'_, '_>),
+    ) {
+        let Some(sink) = self.sinks.get_mut(question) else { return };
+        let places = &self.places[handle.flow.table.index()];
+        what(&mut **sink, &mut Stream { handle, places, rows: &mut self.rows });
+        for row in self.rows.drain(..) {
+            self.yielded.push_back((order, Yielded::Item(question, Item::Stream(row))));
+        }
     }
 }

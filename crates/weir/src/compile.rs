@@ -1,6 +1,7 @@
 //! From questions to a program: filters checked, one graph lowered, passes run, code made.
 
 use crate::connection::{self, Connection, Places};
+use crate::stream::MakeSink;
 use crate::words;
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lo
 use weir_engine::plan::{
     BitPlan, ConnectionValue, Limits, Plan, QuestionPlan, Residual, ResidualField, Want,
 };
+use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
 use weir_ir::interpret::Interpreter;
@@ -42,6 +44,8 @@ pub struct Options {
     pub bpf: bool,
     /// Bounds of the run.
     pub limits: Limits,
+    /// Bounds on the memory of streams, of each worker.
+    pub overload: OverloadParams,
     /// The cycles that each stage takes are counted.
     pub timed: bool,
 }
@@ -94,6 +98,8 @@ pub struct Compiled {
     pub engine: Result<(), String>,
     /// Machine code and its intermediate form as text, made when asked.
     pub native: Option<Arc<weir_codegen::NativeProgram>>,
+    /// What makes the handlers of streams, by question.
+    pub(crate) sinks: Vec<MakeSink>,
 }
 
 impl fmt::Debug for Compiled {
@@ -188,6 +194,14 @@ impl Compiler {
         StackCatalog::new(self.stack(), connection::COLUMNS, PROTOCOLS)
     }
 
+    /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn check_filter(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
+        check_filter(filter, &self.catalog(), self.stack(), bpf).map(drop)
+    }
+
     /// Compiles.
     ///
     /// # Errors
@@ -242,6 +256,7 @@ impl Compiler {
             program,
             unconditional: lowered.unconditional,
             limits: options.limits,
+            overload: options.overload,
             timed: options.timed,
         };
         Ok(Compiled {
@@ -256,6 +271,7 @@ impl Compiler {
             timing,
             engine,
             native,
+            sinks: vec![],
         })
     }
 }
@@ -301,7 +317,7 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
 fn refuse_late_streams(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
     let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet;
     let Some(predicate) =
-        filter.predicates.iter().find(late).filter(|_| matches!(ask.want, Want::Streams | Want::Events))
+        filter.predicates.iter().find(late).filter(|_| matches!(ask.want, Want::Streams(_) | Want::Events))
     else {
         return Ok(());
     };
@@ -332,7 +348,10 @@ fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCat
     }
     need.packets |= want == Want::Packets;
     need.connections |= want == Want::Connections;
-    need.streams |= want == Want::Streams;
+    if let Want::Streams(params) = want {
+        need.streams = true;
+        need.cutoff = Some(params.cutoff).filter(|&cutoff| cutoff != [u64::MAX; 2]);
+    }
     for predicate in &filter.predicates {
         match catalog.key(predicate.field) {
             FieldKey::Connection(column) => {

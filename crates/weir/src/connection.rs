@@ -116,6 +116,18 @@ impl Places {
     }
 }
 
+impl Places {
+    /// Packets of a direction, and bytes of its payload up to the last that was seen.
+    pub fn volume(&self, flow: &FlowView<'_>, responder: bool) -> (u64, u64) {
+        let number = |place: Option<NumberPlace>| place.map_or(0, |p| flow.number_at(p, responder));
+        let bytes = match self.high {
+            Some(_) => number(self.high).saturating_sub(number(self.has_fin).min(1)),
+            None => number(self.bytes),
+        };
+        (number(self.packets), bytes)
+    }
+}
+
 impl Connection {
     /// Reads the record out of a flow's variables.
     pub fn of(flow: &FlowView<'_>) -> Self {
@@ -132,13 +144,7 @@ impl Connection {
         let duration = flow.last_time().since_ns(flow.first_time());
         let proto = proto_name(flow.table_name());
         let history = String::from_utf8_lossy(flow.letters("$history").unwrap_or(b"")).into_owned();
-        let bytes = match places.high {
-            Some(_) => {
-                let (high, fin) = (both(places.high), both(places.has_fin));
-                [0, 1].map(|s| high[s].saturating_sub(fin[s].min(1)))
-            }
-            None => both(places.bytes),
-        };
+        let bytes = [false, true].map(|responder| places.volume(flow, responder).1);
         let (orig_p, resp_p) = match &*proto {
             "icmp" => (both(places.icmp_type)[0] as u32, icmp_code(flow, both(places.icmp_code)[0])),
             _ => (orig.port, resp.port),

@@ -7,6 +7,7 @@ use crate::connection::Places;
 use crate::events::EventRows;
 use crate::merge::Merger;
 use crate::spread::{Dispatcher, run_many};
+use crate::stream::Handlers;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_engine::clock::Clock;
@@ -17,7 +18,7 @@ use weir_ir::graph::Table;
 use weir_packet::{Burst, Source, SourceError};
 
 /// How a run went.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// What became of the packets.
     pub counters: Counters,
@@ -31,6 +32,8 @@ pub struct Outcome {
     pub table_bytes: u64,
     /// Why one worker ran where several were asked for.
     pub one_worker: Option<String>,
+    /// The handlers of streams, of all workers.
+    pub handlers: Handlers,
 }
 
 impl Outcome {
@@ -54,11 +57,13 @@ pub fn run<E>(
     each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
+    let mut shapes = shapes.to_vec();
+    shapes.resize(compiled.filters.len(), Shape::default());
     let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
     let tables = (0..graph.tables.len() as u32).map(Table);
     let places = Arc::new(tables.map(|t| Places::of(graph, layout, t)).collect::<Vec<_>>());
     let presenter = Arc::new(Presenter {
-        shapes: shapes.to_vec(),
+        shapes: shapes.clone(),
         stack: compiled.stack.clone(),
         outs: compiled.outs().to_vec(),
         events: compiled.events.iter().map(|&mask| EventRows::with_mask(&compiled.stack, mask)).collect(),
@@ -69,6 +74,8 @@ pub fn run<E>(
         program: Arc::clone(&compiled.plan.program),
         yielded: VecDeque::new(),
         matched: vec![0; shapes.len()],
+        sinks: compiled.sinks.iter().map(|make| make()).collect(),
+        rows: vec![],
     };
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&presenter), each);
     let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, compiled)).transpose();
@@ -140,5 +147,7 @@ pub(crate) fn gather(outcome: &mut Outcome, worker: Worker<Collector>) {
     outcome.counters.merge(&counters);
     outcome.stages.merge(worker.stages());
     outcome.table_bytes += bytes;
-    outcome.add_matched(&worker.into_subscriber().matched);
+    let collector = worker.into_subscriber();
+    outcome.add_matched(&collector.matched);
+    outcome.handlers.add(collector.sinks);
 }

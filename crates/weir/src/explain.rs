@@ -119,7 +119,7 @@ fn wants(compiled: &Compiled) -> String {
             };
             compiled.plan.protocols.iter().enumerate().filter_map(of).collect::<Vec<_>>().join(", ")
         }
-        Want::Streams => "streams".into(),
+        Want::Streams(_) => "streams".into(),
         Want::Events => "events".into(),
     };
     compiled.plan.questions.iter().map(|q| of(q.want)).collect::<Vec<_>>().join("; ")

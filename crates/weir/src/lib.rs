@@ -19,6 +19,7 @@ mod line;
 mod merge;
 mod spread;
 mod stats;
+pub mod stream;
 mod tls;
 mod words;
 

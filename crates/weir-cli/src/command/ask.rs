@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use weir::io::CaptureReader;
 use weir::packet::{Column, Source, Value};
+use weir::stream::{OverloadParams, Streams};
 use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
 
 /// Bytes of input from which on a progress bar is worth its space.
@@ -62,6 +63,19 @@ pub fn compile_over<const N: usize>(
     if !compiled.warnings.list.is_empty() {
         say!("{}", compiled.warnings.render(output::stderr_color()));
     }
+    Ok(Question { compiler, compiled, args: args.clone() })
+}
+
+/// Compiles subscriptions to streams into one program.
+pub fn compile_streams(
+    compiler: Compiler,
+    args: &Ask,
+    streams: &Streams,
+    overload: OverloadParams,
+) -> Result<Question, Failure> {
+    let mut options = input::options(&args.input.program, Some(&args.input))?;
+    (options.timed, options.overload) = (args.output.stats, overload);
+    let compiled = streams.compile(&compiler, &options)?;
     Ok(Question { compiler, compiled, args: args.clone() })
 }
 

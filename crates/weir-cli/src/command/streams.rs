@@ -1,12 +1,161 @@
-//! `weir streams`: all bytes in order, counted.
+//! `weir streams`: each direction's bytes in order, a row each; digests and files of them.
 
 use super::ask;
-use crate::args::Ask;
+use crate::args::{Ask, Output, Streams as Args};
 use crate::failure::Failure;
+use crate::stream_files::{Files, StreamFile};
+use crate::{input, output, stream_questions};
+use sha2::{Digest, Sha256};
+use std::io::Write;
 use std::process::ExitCode;
-use weir::{Need, Want};
+use std::sync::Arc;
+use weir::Item;
+use weir::packet::{Column, Value, ValueType};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
 
-pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
-    let question = ask::compile(args, ask::one(args, Need::default(), Want::Streams))?;
-    ask::count(&question, &args.output)
+const COLUMNS: &[Column] = &[
+    Column::new("ts", ValueType::Time, "time of the connection's first packet"),
+    Column::new("uid", ValueType::Text, "identifier of the connection"),
+    Column::new("is_orig", ValueType::Bool, "it is the originator's"),
+    Column::new("src_h", ValueType::Address, "address of who sends"),
+    Column::new("src_p", ValueType::Unsigned, "port of who sends"),
+    Column::new("dst_h", ValueType::Address, "address of who receives"),
+    Column::new("dst_p", ValueType::Unsigned, "port of who receives"),
+    Column::new("proto", ValueType::Text, "transport protocol"),
+    Column::new("packets", ValueType::Unsigned, "packets"),
+    Column::new(
+        "payload_bytes",
+        ValueType::Unsigned,
+        "bytes of the stream up to the last seen: delivered, missing, cut off, dropped",
+    ),
+    Column::new("delivered_bytes", ValueType::Unsigned, "bytes delivered in order"),
+    Column::new("gap_bytes", ValueType::Unsigned, "bytes missing, where reassembly went on over a hole"),
+    Column::new("cut_bytes", ValueType::Unsigned, "bytes beyond the cutoff"),
+    Column::new("dropped_bytes", ValueType::Unsigned, "bytes given up for want of memory"),
+    Column::new("retransmitted_bytes", ValueType::Unsigned, "bytes that came again after they had passed"),
+    Column::new("overlap_bytes", ValueType::Unsigned, "bytes that came again while the first ones waited"),
+    Column::new("inconsistent_bytes", ValueType::Unsigned, "of these, those that differed"),
+    Column::new("out_of_order", ValueType::Unsigned, "segments that came before their turn"),
+    Column::new("state", ValueType::Text, "how the connection went, as Zeek sums it up"),
+];
+
+const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the bytes delivered");
+
+/// Makes rows, and what else is wanted of each stream.
+struct Rows {
+    digest: bool,
+    files: Option<Arc<Files>>,
+}
+
+/// What is kept of a stream.
+#[derive(Default)]
+struct State {
+    digest: Option<Sha256>,
+    file: Option<StreamFile>,
+}
+
+impl StreamHandler for Rows {
+    type State = State;
+    const RECORD: bool = true;
+
+    fn created(&mut self, state: &mut State, stream: &mut Stream<'_, '_>) {
+        state.digest = self.digest.then(Sha256::new);
+        state.file = self.files.as_ref().map(|files| files.of(stream));
+    }
+
+    fn data(&mut self, state: &mut State, _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        let new = &chunk.bytes[chunk.overlap..];
+        if let Some(digest) = &mut state.digest {
+            digest.update(new);
+        }
+        if let Some(file) = &mut state.file {
+            file.write(chunk.offset + chunk.overlap as u64, new);
+        }
+    }
+
+    fn terminated(&mut self, state: State, stream: &mut Stream<'_, '_>, _: EndReason) {
+        let (packets, payload_bytes) = stream.volume();
+        if packets == 0 {
+            return;
+        }
+        let (counts, sequence) = (stream.counts(), stream.sequence());
+        let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
+        let connection = stream.connection();
+        let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
+        let mut row = vec![
+            Value::Time(connection.ts),
+            Value::Text(connection.uid.into()),
+            Value::Bool(stream.is_orig()),
+            Value::Address(src_h),
+            Value::Unsigned(src_p.into()),
+            Value::Address(dst_h),
+            Value::Unsigned(dst_p.into()),
+            Value::Text(connection.proto),
+            Value::Unsigned(packets),
+            Value::Unsigned(payload_bytes),
+            Value::Unsigned(counts.delivered_bytes),
+            Value::Unsigned(counts.gap_bytes),
+            Value::Unsigned(payload_bytes.saturating_sub(known)),
+            Value::Unsigned(counts.dropped_bytes),
+            Value::Unsigned(sequence.retransmitted_bytes),
+            Value::Unsigned(sequence.overlap_bytes),
+            Value::Unsigned(sequence.inconsistent_bytes),
+            Value::Unsigned(sequence.out_of_order),
+            Value::Text(connection.conn_state.into()),
+        ];
+        if let Some(digest) = state.digest {
+            row.push(Value::Text(hex(&digest.finalize()).into()));
+        }
+        stream.emit(row);
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let compiler = input::compiler(&args.input.program.stack)?;
+    let files = args.output.as_deref().map(Files::create).transpose()?.map(Arc::new);
+    let digest = args.digest.is_some();
+    let mut streams = Streams::new();
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
+    for (filter, params) in classes.questions {
+        let files = files.clone();
+        streams.subscribe(&filter, params, move || Rows { digest, files: files.clone() });
+    }
+    let columns: Vec<Column> = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
+    let rows = Output {
+        format: args.rows.format.clone(),
+        output: None,
+        count: args.rows.count,
+        stats: args.rows.stats,
+    };
+    let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output: rows.clone() };
+    let question = ask::compile_streams(compiler, &ask, &streams, classes.overload)?;
+    let ran = if rows.count {
+        let mut count = 0u64;
+        let ran = question.run(Default::default(), &mut |item| {
+            count += u64::from(matches!(item, Item::Stream(_)));
+            Ok(())
+        })?;
+        let mut out = output::writer(&rows)?;
+        writeln!(out, "{count}")?;
+        out.flush()?;
+        ran
+    } else {
+        let mut sink = output::sink(&rows)?;
+        sink.begin(&columns)?;
+        let ran = question.run(Default::default(), &mut |item| match item {
+            Item::Stream(row) => Ok(sink.row(&row)?),
+            _ => Ok(()),
+        })?;
+        sink.end()?;
+        ran
+    };
+    match files.and_then(|files| files.fault()) {
+        Some(fault) => Err(fault),
+        None => Ok(ran.status),
+    }
 }

@@ -128,6 +128,15 @@ struct Lower<'a> {
     tables: Vec<LayerId>,
 }
 
+/// Bytes of streams beyond which nobody needs any; `None` where somebody needs all.
+fn cutoff_of(questions: &[Question]) -> Option<[u64; 2]> {
+    let cutoffs = questions.iter().map(|q| q.need).filter(Need::bytes).map(|need| match need.sessions {
+        0 => need.cutoff,
+        _ => None,
+    });
+    cutoffs.reduce(|a, b| a.zip(b).map(|([a, b], [c, d])| [a.max(c), b.max(d)])).flatten()
+}
+
 impl<'a> Lower<'a> {
     fn new(stack: &'a Stack, catalog: &'a StackCatalog, questions: &'a [Question], trie: &'a Trie) -> Self {
         let names: Vec<&str> = questions.iter().map(|q| q.filter.text.as_str()).collect();
@@ -140,10 +149,12 @@ impl<'a> Lower<'a> {
             connections: n.connections | q.need.connections,
             service: n.service | q.need.service,
             streams: n.streams | q.need.streams,
+            cutoff: None,
             sessions: n.sessions | q.need.sessions,
             events: n.events | q.need.events,
             dispatch: n.dispatch | q.need.dispatch,
         });
+        let need = Need { cutoff: cutoff_of(questions), ..need };
         let [buf, offset, end] = [Type::Buf, Type::Int, Type::Int].map(|ty| b.variable(ty));
         let path = [Type::Int; 2].map(|ty| b.variable(ty));
         let quoted = b.variable(Type::Bool);

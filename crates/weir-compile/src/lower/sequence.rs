@@ -9,7 +9,7 @@ use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
 };
-use weir_ir::sequence::{FLAGS, QUEUED};
+use weir_ir::sequence::{FLAGS, HIGH, QUEUED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
@@ -92,15 +92,23 @@ impl Lower<'_> {
         let offset = self.b.read(vars.payload_at.expect("declared"));
         let length = self.b.read(vars.payload_bytes.expect("declared"));
         let gap = self.b.int(0);
-        self.lower_deliver(context, gap, buf, offset, length);
+        let always = self.b.bool(true);
+        self.lower_deliver(context, always, [gap, buf, offset, length]);
     }
 
-    fn lower_deliver(&mut self, context: &FlowContext, gap: Value, buf: Value, offset: Value, length: Value) {
+    /// Hands over bytes in order, where the flow's are wanted and these lie before the cutoff.
+    fn lower_deliver(
+        &mut self,
+        context: &FlowContext,
+        is_before_cutoff: Value,
+        [gap, buf, offset, length]: [Value; 4],
+    ) {
         let var = self.var(context.table, "$wants");
         let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
         let bit = self.b.int(WANTS_BYTES);
         let wanted = self.b.binary(BinaryOp::And, wants, bit);
         let wanted = self.b.truth(wanted);
+        let wanted = self.b.binary(BinaryOp::And, wanted, is_before_cutoff);
         let (flow, side) = (context.flow, context.responder);
         self.lower_either(
             wanted,
@@ -259,8 +267,33 @@ impl Lower<'_> {
         if delivered_on(protocol) {
             let [gap, offset, length] = [piece.gap, piece.offset, piece.length].map(|v| self.b.read(v));
             let buf = self.b.read(piece.buf);
-            self.lower_deliver(context, gap, buf, offset, length);
+            let before = self.lower_cutoff(context, length);
+            self.lower_deliver(context, before, [gap, buf, offset, length]);
         }
+    }
+
+    /// Whether some of the `length` bytes whose turn it is may lie before the cutoff of their stream. It is not
+    /// exact: a FIN is taken for one more byte, and while something waits, where the present bytes end is not known
+    /// here. Who is given them is.
+    fn lower_cutoff(&mut self, context: &FlowContext, length: Value) -> Value {
+        let Some([originator, responder]) = self.need.cutoff else { return self.b.bool(true) };
+        let (flow, side) = (context.flow, Some(context.responder));
+        let get = |l: &mut Self, name| {
+            let var = l.var(context.table, name);
+            l.b.one(Op::Get { flow, var, side })
+        };
+        let (high, flags) = (get(self, HIGH), get(self, FLAGS));
+        let [originator, responder] = [originator, responder].map(|bytes| self.b.int(bytes));
+        let cutoff = self.b.one(Op::Select(context.responder, responder, originator));
+        // Where they end, at the latest: sums of cutoffs that are no bound don't wrap.
+        let start = self.b.binary(BinaryOp::SubSat, high, length);
+        let is_beyond = self.b.compare(CompareOp::Lt, cutoff, start);
+        let queued = self.b.int(u64::from(QUEUED));
+        let waits = self.b.binary(BinaryOp::And, flags, queued);
+        let zero = self.b.int(0);
+        let nothing_waits = self.b.compare(CompareOp::Eq, waits, zero);
+        let skip = self.b.binary(BinaryOp::And, is_beyond, nothing_waits);
+        self.b.one(Op::Not(skip))
     }
 
     fn lower_status(

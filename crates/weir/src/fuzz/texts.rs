@@ -22,6 +22,7 @@ use names::Names;
 use packets::Packet;
 pub use shrink::shrink_text;
 use std::fmt;
+use weir_engine::stream::StreamParams;
 use weir_ir::verify::assert_valid;
 use weir_lang::diag::Diagnostics;
 
@@ -139,14 +140,14 @@ fn options(engine: Engine, without: &[&str]) -> Options {
 /// One question of each kind, or some of them: the less is asked, the more the passes may drop.
 fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
     let catalog = compiler.catalog();
-    let wants = [Want::Packets, Want::Connections, Want::Events, Want::Streams];
+    let wants = [Want::Packets, Want::Connections, Want::Events, Want::Streams(StreamParams::default())];
     let kept = choices.below(16) | 1 << choices.below(4);
     let kept = if choices.chance(50) { 15 } else { kept };
     let chosen = wants.into_iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1);
     chosen
         .map(|(_, want)| {
             // What is only known later cannot choose streams and events.
-            let is_late = matches!(want, Want::Events | Want::Streams);
+            let is_late = matches!(want, Want::Events | Want::Streams(_));
             let filter = match is_late || choices.chance(20) {
                 true => String::new(),
                 false => filter::write(choices, &catalog, 2),

@@ -6,6 +6,7 @@ use crate::hostile::{FLOWS_MAX, attack};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use weir::io::CaptureReader;
+use weir::stream::StreamParams;
 use weir::{Ask, Compiled, Compiler, Counters, Item, Limits, Need, Options, Outcome, Shape, Want};
 
 /// Questions whose packets are decided in every way: at once, by their connection, by their session, by
@@ -18,7 +19,7 @@ fn questions() -> Vec<Vec<Ask>> {
         vec![ask("conn.proto == \"udp\"", Want::Packets), ask("tcp.port == 443", Want::Connections)],
         vec![ask("", Want::Connections)],
         vec![ask("tls.sni contains \"a\"", ALL_SESSIONS)],
-        vec![ask("tcp.port == 80", Want::Streams), ask("arp", Want::Packets)],
+        vec![ask("tcp.port == 80", Want::Streams(StreamParams::default())), ask("arp", Want::Packets)],
     ]
 }
 

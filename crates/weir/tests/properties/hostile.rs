@@ -2,6 +2,7 @@
 
 use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
 use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
+use weir::stream::StreamParams;
 use weir::{Compiler, Counters, Engine, Limits, Options, Want};
 use weir_ir::testing::Random;
 
@@ -126,7 +127,7 @@ fn hold(engine: Engine, usual: std::ops::Range<u64>, packets: usize) {
     let questions = [
         vec![ask("", Want::Connections), ask("", ALL_SESSIONS)],
         vec![ask("tls.sni contains \"a\" or conn.orig_pkts > 3", Want::Packets)],
-        vec![ask("", Want::Streams), ask("tcp.port == 443", Want::Packets)],
+        vec![ask("", Want::Streams(StreamParams::default())), ask("tcp.port == 443", Want::Packets)],
     ];
     for seed in seeds(usual) {
         let mut random = Random::new(seed);

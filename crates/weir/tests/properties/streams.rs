@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weir::packet::{Burst, Source};
 use weir::{Compiler, Engine, Options, Want};
-use weir_engine::flow::FlowView;
+use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_ir::testing::Random;
@@ -17,21 +17,13 @@ use weir_sessions::Direction;
 struct Streams(HashMap<(u16, u16), Vec<Option<u8>>>);
 
 impl Subscriber for Streams {
-    fn stream(
-        &mut self,
-        _: Order,
-        _: usize,
-        flow: &FlowView<'_>,
-        from: Direction,
-        gap_bytes: u64,
-        bytes: &[u8],
-    ) {
-        let (originator, responder) = flow.endpoints();
+    fn stream_data(&mut self, _: Order, _: usize, stream: &mut StreamHandle<'_>, chunk: &Chunk<'_>) {
+        let (originator, responder) = stream.flow.endpoints();
         let ports = (originator.port as u16, responder.port as u16);
-        let key = if from == Direction::Originator { ports } else { (ports.1, ports.0) };
-        let stream = self.0.entry(key).or_default();
-        stream.resize(stream.len() + usize::try_from(gap_bytes).unwrap(), None);
-        stream.extend(bytes.iter().copied().map(Some));
+        let is_originator = stream.from == Direction::Originator;
+        let got = self.0.entry(if is_originator { ports } else { (ports.1, ports.0) }).or_default();
+        got.resize(got.len() + usize::try_from(chunk.gap_bytes).unwrap(), None);
+        got.extend(chunk.bytes[chunk.overlap..].iter().copied().map(Some));
     }
 }
 
@@ -83,7 +75,12 @@ fn check(conversations: &[Conversation], streams: &Streams, seed: u64) {
 fn hold(count: u64, network: Network) {
     let compiler = Compiler::default();
     let plans = [Engine::Native, Engine::Interpreter].map(|engine| {
-        compile(&compiler, &[ask("", Want::Streams)], &Options { engine, ..Options::default() }).plan
+        compile(
+            &compiler,
+            &[ask("", Want::Streams(StreamParams::default()))],
+            &Options { engine, ..Options::default() },
+        )
+        .plan
     });
     for seed in seeds(0..count) {
         let mut random = Random::new(seed);

@@ -7,6 +7,7 @@ use crate::drive::{Packet, ask, compile, rows, seeds};
 use std::collections::BTreeMap;
 use std::panic;
 use weir::packet::LinkType;
+use weir::stream::StreamParams;
 use weir::{Compiler, Engine, Options, Tried, Want};
 use weir_ir::testing::Random;
 
@@ -167,7 +168,7 @@ fn stream_bytes(sequence: &str, event: &str, frames: &[&[u8]]) -> [u64; 2] {
     let packets = packets(frames);
     [vec!["all".to_string()], vec![]].map(|without_passes| {
         let options = Options { without_passes, ..Options::default() };
-        let compiled = compile(&compiler, &[ask("", Want::Streams)], &options);
+        let compiled = compile(&compiler, &[ask("", Want::Streams(StreamParams::default()))], &options);
         rows(&compiler, &compiled, &packets, 1).1.matched[0]
     })
 }

@@ -5,11 +5,11 @@ use crate::{Compiled, Compiler, Item, Shape, run};
 use std::convert::Infallible;
 use std::sync::Arc;
 use weir_engine::flow::{EndReason, FlowView};
+use weir_engine::stream::{Chunk, StreamHandle};
 use weir_engine::subscriber::{EventView, Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_ir::graph::{Var, VarKind};
 use weir_packet::{Burst, Source};
-use weir_sessions::Direction;
 
 /// What questions are given, in the order in which they are given it, and then what the engine's subscriber is told.
 ///
@@ -75,15 +75,25 @@ impl Subscriber for Witness {
         self.0.push(format!("{order:?} {question} {} {:?}", event.event, event.values));
     }
 
-    fn stream(
+    fn stream_data(
         &mut self,
         order: Order,
         question: usize,
-        flow: &FlowView<'_>,
-        from: Direction,
-        gap_bytes: u64,
-        bytes: &[u8],
+        stream: &mut StreamHandle<'_>,
+        chunk: &Chunk<'_>,
     ) {
-        self.0.push(format!("{order:?} {question} {flow:?} {from:?} {gap_bytes} {bytes:02x?}"));
+        self.0.push(format!("{order:?} {question} {:?} {:?} {chunk:02x?}", stream.flow, stream.from));
+    }
+
+    fn stream_terminated(
+        &mut self,
+        order: Order,
+        question: usize,
+        stream: &mut StreamHandle<'_>,
+        reason: EndReason,
+    ) {
+        let counts = (stream.state.counts(), stream.sequence);
+        self.0
+            .push(format!("{order:?} {question} {:?} {:?} {counts:?} {reason:?}", stream.flow, stream.from));
     }
 }

@@ -1,0 +1,127 @@
+//! A file per stream in a directory, named as tcpflow names them.
+
+use crate::failure::Failure;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use weir::stream::Stream;
+
+/// Bytes kept until they are worth a write.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The directory.
+#[derive(Debug)]
+pub struct Files {
+    directory: PathBuf,
+    /// Streams so far by name: ports are used again.
+    names: Mutex<HashMap<String, (String, u32)>>,
+    /// The first thing that went wrong.
+    fault: Mutex<Option<String>>,
+}
+
+/// A stream's file. It is open only while it is written, as there may be more streams than files may be open.
+#[derive(Debug)]
+pub struct StreamFile {
+    path: PathBuf,
+    created: bool,
+    /// Bytes to write, and where they go.
+    buffer: Vec<u8>,
+    at: u64,
+    files: std::sync::Arc<Files>,
+}
+
+impl Files {
+    /// Makes the directory where there is none.
+    pub fn create(directory: &Path) -> Result<Self, Failure> {
+        let failed = |error| Failure::writing(directory.display(), &error);
+        fs::create_dir_all(directory).map_err(failed)?;
+        Ok(Self { directory: directory.to_owned(), names: Mutex::default(), fault: Mutex::default() })
+    }
+
+    /// The file of a stream, which is made once there are bytes.
+    pub fn of(self: &std::sync::Arc<Self>, stream: &Stream<'_, '_>) -> StreamFile {
+        let [(src, src_port), (dst, dst_port)] = stream.endpoints();
+        let mut name = format!("{}.{src_port:05}-{}.{dst_port:05}", digits(src), digits(dst));
+        if stream.proto() != "tcp" {
+            name = format!("{name}.{}", stream.proto());
+        }
+        let uid = stream.uid();
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        // All streams between the same ends come to the same worker, so that their numbers do not depend on how many
+        // there are.
+        let (last, number) = names.entry(name.clone()).or_insert((uid.clone(), 0));
+        if *last != uid {
+            (*last, *number) = (uid, *number + 1);
+        }
+        if *number > 0 {
+            name = format!("{name}c{number}");
+        }
+        let path = self.directory.join(name);
+        StreamFile { path, created: false, buffer: vec![], at: 0, files: std::sync::Arc::clone(self) }
+    }
+
+    /// What went wrong, if something did.
+    pub fn fault(&self) -> Option<Failure> {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        fault.map(Failure::new)
+    }
+}
+
+impl StreamFile {
+    /// Writes bytes that lie at `offset` of the stream; what is missing between stays a hole.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if offset != self.at + self.buffer.len() as u64 {
+            self.flush();
+            self.at = offset;
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        let open = || match self.created {
+            true => File::options().write(true).open(&self.path),
+            false => File::create(&self.path),
+        };
+        if let Err(error) = open().and_then(|file| file.write_all_at(&self.buffer, self.at)) {
+            let mut fault = self.files.fault.lock().unwrap_or_else(PoisonError::into_inner);
+            fault.get_or_insert_with(|| format!("{}: {error}", self.path.display()));
+        }
+        self.created = true;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+    }
+}
+
+impl Drop for StreamFile {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// An address with as many digits as it may have, so that names sort as addresses do.
+fn digits(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(v4) => v4.octets().map(|byte| format!("{byte:03}")).join("."),
+        IpAddr::V6(v6) => v6.segments().map(|word| format!("{word:04x}")).join(":"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_as_addresses_do() {
+        assert_eq!(digits("10.0.7.200".parse().unwrap()), "010.000.007.200");
+        assert_eq!(digits("2001:db8::1".parse().unwrap()), "2001:0db8:0000:0000:0000:0000:0000:0001");
+    }
+}

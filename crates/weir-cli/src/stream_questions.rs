@@ -1,0 +1,140 @@
+//! How much of which streams: the options about cutoffs, priorities, chunks and memory, as questions. Each class of
+//! streams that an option names by a filter is a question of its own; together they are those that were asked for.
+
+use crate::args::{Program, StreamBounds};
+use crate::failure::Failure;
+use crate::quantity::{bytes, classified};
+use weir::Compiler;
+use weir::stream::{ChunkParams, OverloadParams, PRIORITIES_MAX, StreamParams};
+
+/// Questions, and what bounds their memory.
+#[derive(Debug)]
+pub struct Classes {
+    /// Filters and what is wanted of what they let through. No stream fulfils two, as long as what the options'
+    /// filters ask is the same for all packets of a stream.
+    pub questions: Vec<(String, StreamParams)>,
+    /// Bounds.
+    pub overload: OverloadParams,
+}
+
+/// The classes of streams that fulfil `filter`.
+pub fn classes(
+    compiler: &Compiler,
+    program: &Program,
+    bounds: &StreamBounds,
+    filter: &str,
+) -> Result<Classes, Failure> {
+    let read_cutoff = |text: &str| bytes("--cutoff", text);
+    let cutoffs = read_classes(compiler, program, &bounds.cutoff, &read_cutoff)?;
+    let priorities = read_classes(compiler, program, &bounds.priority, &read_priority)?;
+    let chunk = read_chunk(bounds)?;
+    compiler.check_filter(filter, program.bpf)?;
+    let mut questions = vec![];
+    for (cut, cutoff) in alternatives(&cutoffs, u64::MAX) {
+        for (level, priority) in alternatives(&priorities, 0) {
+            let whole = Some(filter).filter(|text| !text.trim().is_empty()).map(|text| format!("({text})"));
+            let parts: Vec<String> = whole.into_iter().chain(cut.clone()).chain(level).collect();
+            let params = StreamParams { cutoff: [cutoff; 2], chunk, priority };
+            questions.push((parts.join(" and "), params));
+        }
+    }
+    let highest = priorities.iter().map(|(_, priority)| *priority).max().unwrap_or(0);
+    let overload = OverloadParams {
+        memory_max: usize::try_from(bytes("--memory", &bounds.memory)?).unwrap_or(usize::MAX),
+        cutoff: bounds
+            .overload_cutoff
+            .as_deref()
+            .map_or(Ok(u64::MAX), |text| bytes("--overload-cutoff", text))?,
+        priorities: highest + 1,
+        ..OverloadParams::default()
+    };
+    Ok(Classes { questions, overload })
+}
+
+type Class<T> = (Option<String>, T);
+
+/// The values of an option, those for all streams last.
+fn read_classes<T>(
+    compiler: &Compiler,
+    program: &Program,
+    texts: &[String],
+    read: &dyn Fn(&str) -> Result<T, Failure>,
+) -> Result<Vec<Class<T>>, Failure> {
+    let mut classes = vec![];
+    for text in texts {
+        let (filter, value) = classified(text);
+        if let Some(filter) = filter {
+            compiler.check_filter(filter, program.bpf)?;
+        }
+        classes.push((filter.map(str::to_owned), read(value)?));
+    }
+    classes.sort_by_key(|(filter, _)| filter.is_none());
+    Ok(classes)
+}
+
+/// Each class as a filter that no other one's streams fulfil, with its value; the last is of all other streams.
+fn alternatives<T: Copy>(classes: &[Class<T>], otherwise: T) -> Vec<(Option<String>, T)> {
+    let mut before: Vec<String> = vec![];
+    let mut all = vec![];
+    for (filter, value) in classes {
+        let Some(filter) = filter else {
+            all.push((joined(&before), *value));
+            return all;
+        };
+        let mine = before.iter().cloned().chain([format!("({filter})")]).collect::<Vec<_>>();
+        all.push((joined(&mine), *value));
+        before.push(format!("not ({filter})"));
+    }
+    all.push((joined(&before), otherwise));
+    all
+}
+
+fn joined(parts: &[String]) -> Option<String> {
+    (!parts.is_empty()).then(|| parts.join(" and "))
+}
+
+fn read_priority(text: &str) -> Result<u8, Failure> {
+    let priority = text.parse().ok().filter(|&priority: &u8| priority < PRIORITIES_MAX);
+    priority.ok_or_else(|| {
+        Failure::new(format!("--priority {text}: give FILTER:N with N from 0 to {}", PRIORITIES_MAX - 1))
+    })
+}
+
+fn read_chunk(bounds: &StreamBounds) -> Result<Option<ChunkParams>, Failure> {
+    let Some(size) = &bounds.chunk else { return Ok(None) };
+    let read = |option: &str, text: &str| {
+        let number = bytes(option, text)?;
+        u32::try_from(number).map_err(|_| Failure::new(format!("{option} {text}: give less than 4G")))
+    };
+    let size = read("--chunk", size)?;
+    let overlap = bounds.overlap.as_deref().map_or(Ok(0), |text| read("--overlap", text))?;
+    if size == 0 || overlap >= size {
+        return Err(Failure::new(format!(
+            "--chunk {size} --overlap {overlap}: a chunk is longer than what it repeats"
+        )));
+    }
+    let flush_ns = match bounds.flush {
+        Some(seconds) if seconds.is_finite() && seconds > 0.0 => (seconds * 1e9) as i64,
+        Some(seconds) => return Err(Failure::new(format!("--flush {seconds}: give seconds, more than 0"))),
+        None => 0,
+    };
+    Ok(Some(ChunkParams { bytes: size, overlap, flush_ns }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_exclude_those_before_them() {
+        let classes = [(Some("a".to_string()), 1), (Some("b".to_string()), 2), (None, 3)];
+        let filters = |classes: &[Class<i32>]| {
+            let all = alternatives(classes, 9).into_iter();
+            all.map(|(filter, value)| (filter.unwrap_or_default(), value)).collect::<Vec<_>>()
+        };
+        let whole = [("(a)", 1), ("not (a) and (b)", 2), ("not (a) and not (b)", 3)];
+        assert_eq!(filters(&classes), whole.map(|(filter, value)| (filter.to_string(), value)));
+        assert_eq!(filters(&classes[..1]), [("(a)".to_string(), 1), ("not (a)".to_string(), 9)]);
+        assert_eq!(filters(&[]), [(String::new(), 9)]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Contiguous chunks of a stream: of a size, with an overlap, or as soon as a time has passed.
+
+/// How chunks are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkParams {
+    /// Bytes of a chunk, the overlap included. At least 1.
+    pub bytes: u32,
+    /// Bytes that a chunk repeats of the one before. Less than `bytes`.
+    pub overlap: u32,
+    /// A chunk is handed over after so long, full or not, nanoseconds. 0: only when full, at a gap, or at the end.
+    pub flush_ns: i64,
+}
+
+impl ChunkParams {
+    /// With a chunk of at least a byte, and an overlap that is less.
+    pub fn sane(self) -> Self {
+        let bytes = self.bytes.max(1);
+        Self { bytes, overlap: self.overlap.min(bytes - 1), flush_ns: self.flush_ns.max(0) }
+    }
+}
+
+/// The most bytes that a chunk has which its subscriber keeps, to be merged with the next.
+pub(super) const KEPT_BYTES_MAX: usize = 16 << 20;
+
+/// The chunk that is being filled.
+#[derive(Debug, Default)]
+pub(super) struct Chunker {
+    bytes: Vec<u8>,
+    /// Bytes at its front that were handed over before.
+    old: usize,
+    /// Where in the stream its first byte lies.
+    offset: u64,
+    /// When its first new byte came.
+    since: i64,
+    /// The size to fill it to: the question's, or more where the subscriber kept the last one.
+    size: usize,
+}
+
+impl Chunker {
+    /// Bytes that are new, and wait.
+    pub fn waiting(&self) -> usize {
+        self.bytes.len() - self.old
+    }
+
+    /// Bytes of memory.
+    pub fn cost(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Bytes of memory that it takes more once `more` bytes, as far as there is room for them, are added.
+    pub fn growth(&self, params: &ChunkParams, more: usize) -> usize {
+        self.capacity_with(params, more).saturating_sub(self.bytes.capacity())
+    }
+
+    /// Most streams are shorter than a chunk: it grows as it fills, by doubling.
+    fn capacity_with(&self, params: &ChunkParams, more: usize) -> usize {
+        let size = if self.bytes.is_empty() { params.bytes as usize } else { self.size };
+        (self.bytes.len() + more).next_power_of_two().min(size)
+    }
+
+    /// When its first new byte came, if there is one.
+    pub fn since(&self) -> Option<i64> {
+        (self.waiting() > 0).then_some(self.since)
+    }
+
+    /// Where the chunk begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Adds as many of `bytes`, which lie at `offset` of the stream, as the chunk has room for; how many.
+    pub fn push(
+        &mut self,
+        params: &ChunkParams,
+        offset: u64,
+        bytes: &[u8],
+        now: i64,
+        spare: &mut Spare,
+    ) -> usize {
+        if self.bytes.is_empty() {
+            (self.offset, self.old) = (offset, 0);
+            self.size = params.bytes as usize;
+        }
+        if self.waiting() == 0 {
+            self.since = now;
+        }
+        let count = bytes.len().min(self.size.saturating_sub(self.bytes.len()));
+        let capacity = self.capacity_with(params, count);
+        if capacity > self.bytes.capacity() {
+            let mut larger = spare.take(capacity);
+            larger.extend_from_slice(&self.bytes);
+            spare.put(std::mem::replace(&mut self.bytes, larger));
+        }
+        self.bytes.extend_from_slice(&bytes[..count]);
+        count
+    }
+
+    /// Whether there is no room.
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= self.size
+    }
+
+    /// The chunk, and how many bytes at its front were handed over before.
+    pub fn chunk(&self) -> (&[u8], usize) {
+        (&self.bytes, self.old)
+    }
+
+    /// The chunk was handed over: its end stays as the next one's beginning, or all of it, where it is `kept`.
+    pub fn next(&mut self, params: &ChunkParams, kept: bool, spare: &mut Spare) {
+        let overlap = match kept && self.bytes.len() + params.bytes as usize <= KEPT_BYTES_MAX {
+            true => self.bytes.len(),
+            false => (params.overlap as usize).min(self.bytes.len()),
+        };
+        let gone = self.bytes.len() - overlap;
+        // A stream that waits holds no more than it needs.
+        let rest = self.bytes[gone..].to_vec();
+        spare.put(std::mem::replace(&mut self.bytes, rest));
+        self.offset += gone as u64;
+        self.old = overlap;
+        let own = if kept { self.bytes.len() } else { 0 };
+        self.size = own + params.bytes as usize;
+    }
+
+    /// Forgets everything: the next bytes do not join on.
+    pub fn clear(&mut self, spare: &mut Spare) {
+        spare.put(std::mem::take(&mut self.bytes));
+        self.old = 0;
+    }
+}
+
+/// Buffers that no chunk uses just now.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Vec<Vec<u8>>);
+
+impl Spare {
+    /// The most that are kept.
+    const BUFFERS_MAX: usize = 16;
+
+    /// An empty buffer with room for so many bytes and not many more.
+    fn take(&mut self, capacity: usize) -> Vec<u8> {
+        let fits = |buffer: &Vec<u8>| buffer.capacity() == capacity;
+        match self.0.iter().rposition(fits) {
+            Some(found) => self.0.swap_remove(found),
+            None => Vec::with_capacity(capacity),
+        }
+    }
+
+    fn put(&mut self, mut buffer: Vec<u8>) {
+        if self.0.len() < Self::BUFFERS_MAX && buffer.capacity() > 0 {
+            buffer.clear();
+            self.0.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMS: ChunkParams = ChunkParams { bytes: 4, overlap: 1, flush_ns: 0 };
+
+    #[test]
+    fn a_chunk_begins_with_the_end_of_the_one_before() {
+        let (mut chunker, mut spare) = (Chunker::default(), Spare::default());
+        assert_eq!(chunker.growth(&PARAMS, 3), 4);
+        assert_eq!(chunker.push(&PARAMS, 10, b"abcdef", 1, &mut spare), 4);
+        assert!(chunker.is_full());
+        assert_eq!((chunker.chunk(), chunker.offset()), ((&b"abcd"[..], 0), 10));
+        chunker.next(&PARAMS, false, &mut spare);
+        assert_eq!((chunker.waiting(), chunker.since(), chunker.cost()), (0, None, 1));
+        assert_eq!(chunker.push(&PARAMS, 14, b"ef", 2, &mut spare), 2);
+        assert_eq!((chunker.chunk(), chunker.offset()), ((&b"def"[..], 1), 13));
+        assert_eq!((chunker.is_full(), chunker.since()), (false, Some(2)));
+    }
+
+    #[test]
+    fn a_kept_chunk_is_merged_with_the_next() {
+        let (mut chunker, mut spare) = (Chunker::default(), Spare::default());
+        chunker.push(&PARAMS, 0, b"abcd", 0, &mut spare);
+        chunker.next(&PARAMS, true, &mut spare);
+        assert_eq!(chunker.push(&PARAMS, 4, b"efghij", 0, &mut spare), 4);
+        assert_eq!(chunker.chunk(), (&b"abcdefgh"[..], 4));
+        chunker.next(&PARAMS, false, &mut spare);
+        assert_eq!(chunker.push(&PARAMS, 8, b"ij", 0, &mut spare), 2);
+        assert_eq!(chunker.chunk(), (&b"hij"[..], 1));
+    }
+}

@@ -1,0 +1,74 @@
+//! Streams: one direction's bytes in order, as subscribers are given them: created, data, terminated.
+//!
+//! One reassembly serves all questions; each has its own state of a stream, with its cutoff, its chunks and its
+//! account. Bytes pass by reference; only who asks for contiguous chunks has them copied (`chunk`), and only
+//! copies cost memory, which a budget bounds (`overload`).
+//!
+//! Of every byte of a stream one thing becomes known: it was delivered, it is missing, it lies beyond the
+//! cutoff, or it was given up for want of memory: [`StreamCounts`]. What lies beyond a cutoff that the program
+//! knows (pass by pass it may be no call at all) is the difference to what the sequence counted.
+
+mod chunk;
+mod flow;
+mod overload;
+
+pub use chunk::ChunkParams;
+pub(crate) use flow::{Delivery, Due, FlowStreams, StreamBudget};
+pub use flow::{StreamHandle, StreamState};
+pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
+
+/// What a question about streams asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamParams {
+    /// Bytes of the originator's and the responder's stream after which nothing more is handed over.
+    pub cutoff: [u64; 2],
+    /// Bytes come in contiguous chunks; without, as they pass, by reference.
+    pub chunk: Option<ChunkParams>,
+    /// Where memory is short streams of lower priority lose first.
+    pub priority: u8,
+}
+
+impl Default for StreamParams {
+    fn default() -> Self {
+        Self { cutoff: [u64::MAX; 2], chunk: None, priority: 0 }
+    }
+}
+
+/// Bytes of a stream in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// Where in the stream the first of [`bytes`](Self::bytes) lies; what is missing counts.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Bytes at the front that were handed over before: the end of the chunk before this one.
+    pub overlap: usize,
+    /// Bytes that are missing just before it: reassembly went on over a hole.
+    pub gap_bytes: u64,
+}
+
+/// What became of a stream's bytes, as one question sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamCounts {
+    /// Handed over; what chunks overlap by counts once.
+    pub delivered_bytes: u64,
+    /// Missing: not captured, or lost on the way.
+    pub gap_bytes: u64,
+    /// Beyond the cutoff, as far as the engine was asked: the program may have left them out by itself.
+    pub cut_bytes: u64,
+    /// Given up for want of memory.
+    pub dropped_bytes: u64,
+}
+
+/// What the sequence of a direction met, whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DirectionCounts {
+    /// Segments that came before their turn.
+    pub out_of_order: u64,
+    /// Bytes that came again after they had passed.
+    pub retransmitted_bytes: u64,
+    /// Bytes that came again while the first ones waited.
+    pub overlap_bytes: u64,
+    /// Of these, those that differed.
+    pub inconsistent_bytes: u64,
+}

@@ -1,0 +1,131 @@
+//! Overload control, as Scap has it (Papadogiannakis et al., IMC 2013, section 2.2, "prioritized packet loss"):
+//! where memory is short, streams of low priority and the tails of long ones lose first.
+//!
+//! Above the base threshold the rest of the budget is divided into one region per priority in use by equally
+//! spaced watermarks. Bytes of priority `i` (0 is the lowest) are refused above watermark `i + 1`; between
+//! watermarks `i` and `i + 1` those are that lie beyond the overload cutoff of their stream.
+
+/// Priorities that there may be: 0, the lowest, to one less.
+pub const PRIORITIES_MAX: u8 = 16;
+
+/// Bounds on the memory of streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverloadParams {
+    /// Bytes that a worker may hold for streams: chunks, and segments that wait for their turn.
+    pub memory_max: usize,
+    /// The part of it, in thousandths, up to which nothing is refused.
+    pub base_permille: u16,
+    /// Bytes of a stream that are kept the longest when memory is short; `u64::MAX`: all alike.
+    pub cutoff: u64,
+    /// Priorities in use, at least 1: those from 0 to one less.
+    pub priorities: u8,
+}
+
+impl Default for OverloadParams {
+    fn default() -> Self {
+        Self { memory_max: 512 << 20, base_permille: 500, cutoff: u64::MAX, priorities: 1 }
+    }
+}
+
+/// A worker's account.
+#[derive(Debug)]
+pub struct Overload {
+    params: OverloadParams,
+    /// Bytes of chunks.
+    chunk_bytes: usize,
+    /// The most bytes that were held at a time.
+    peak_bytes: usize,
+    /// Bytes given up, by priority.
+    dropped_bytes: [u64; PRIORITIES_MAX as usize],
+}
+
+impl Overload {
+    /// An account where nothing is held.
+    pub fn new(params: OverloadParams) -> Self {
+        Self { params, chunk_bytes: 0, peak_bytes: 0, dropped_bytes: [0; PRIORITIES_MAX as usize] }
+    }
+
+    /// Whether `more` bytes that lie at `offset` of a stream may be held besides the `queued` ones that wait in
+    /// sequences.
+    pub fn admits(&self, priority: u8, offset: u64, more: usize, queued: usize) -> bool {
+        let used = self.chunk_bytes.saturating_add(queued).saturating_add(more);
+        let base = (self.params.memory_max as u128 * u128::from(self.params.base_permille) / 1000) as usize;
+        if used <= base {
+            return true;
+        }
+        let count = usize::from(self.params.priorities.max(1));
+        let region = (self.params.memory_max - base) / count;
+        let priority = usize::from(priority).min(count - 1);
+        let own = base + region * priority;
+        // The last watermark is the whole of the memory, whatever was lost by dividing.
+        let above = if priority + 1 == count { self.params.memory_max } else { own + region };
+        used <= own || used <= above && offset.saturating_add(more as u64) <= self.params.cutoff
+    }
+
+    /// The memory of a chunk has become `new` bytes, from `old`.
+    pub fn resize(&mut self, old: usize, new: usize) {
+        self.chunk_bytes = self.chunk_bytes - old + new;
+        self.peak_bytes = self.peak_bytes.max(self.chunk_bytes);
+    }
+
+    /// Bytes were given up.
+    pub fn drop_bytes(&mut self, priority: u8, bytes: u64) {
+        self.dropped_bytes[usize::from(priority.min(PRIORITIES_MAX - 1))] += bytes;
+    }
+
+    /// Bytes of chunks now, and the most there were.
+    pub fn held_bytes(&self) -> (usize, usize) {
+        (self.chunk_bytes, self.peak_bytes)
+    }
+
+    /// Bytes given up, by priority.
+    pub fn dropped_bytes(&self) -> &[u64; PRIORITIES_MAX as usize] {
+        &self.dropped_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(priorities: u8, cutoff: u64, bytes: usize) -> Overload {
+        let params = OverloadParams { memory_max: 1000, base_permille: 400, cutoff, priorities };
+        let mut overload = Overload::new(params);
+        overload.resize(0, bytes);
+        overload
+    }
+
+    #[test]
+    fn below_the_base_threshold_everything_is_kept() {
+        let overload = held(3, 0, 300);
+        assert!((0..3).all(|priority| overload.admits(priority, u64::MAX, 100, 0)));
+        assert!(!overload.admits(0, u64::MAX, 101, 0) && !overload.admits(0, u64::MAX, 1, 100));
+    }
+
+    #[test]
+    fn low_priorities_lose_first() {
+        // Watermarks at 400, 600, 800, 1000.
+        let admitted = |used, offset| {
+            let overload = held(3, 50, used);
+            [0, 1, 2].map(|priority| overload.admits(priority, offset, 1, 0))
+        };
+        assert_eq!(admitted(500, 0), [true, true, true]);
+        assert_eq!(admitted(500, 50), [false, true, true], "beyond the overload cutoff");
+        assert_eq!(admitted(700, 0), [false, true, true]);
+        assert_eq!(admitted(700, 50), [false, false, true]);
+        assert_eq!(admitted(900, 49), [false, false, true]);
+        assert_eq!(admitted(900, 50), [false, false, false]);
+        assert_eq!(admitted(1000, 0), [false, false, false]);
+    }
+
+    #[test]
+    fn without_an_overload_cutoff_all_bytes_of_a_stream_are_alike() {
+        let overload = held(1, u64::MAX, 999);
+        assert!(overload.admits(0, 1 << 40, 1, 0) && !overload.admits(0, 0, 2, 0));
+    }
+
+    #[test]
+    fn a_priority_beyond_those_in_use_counts_as_the_highest() {
+        assert!(held(2, 0, 600).admits(200, 0, 1, 0));
+    }
+}

@@ -1,0 +1,292 @@
+//! Streams for programs: a handler is told that a stream begins, given its bytes in order, told that it is over.
+//!
+//! Several handlers, each with a filter, a cutoff and chunks of its own, share one reassembly. There is one of each
+//! per worker, and all of a stream happens on one worker; so handlers share nothing and lock nothing.
+//!
+//! ```no_run
+//! use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
+//!
+//! /// Counts bytes in order.
+//! #[derive(Default)]
+//! struct Count(u64);
+//!
+//! impl StreamHandler for Count {
+//!     type State = ();
+//!     fn data(&mut self, _: &mut (), _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+//!         self.0 += chunk.bytes.len() as u64;
+//!     }
+//! }
+//!
+//! let mut streams = Streams::new();
+//! let https = streams.subscribe("tcp.port == 443", StreamParams::default(), Count::default);
+//! let mut source = weir::io::CaptureReader::open(&["capture.pcap".into()]);
+//! let outcome = streams.run(&mut source, 1).expect("the filter is right");
+//! let bytes: u64 = outcome.handlers.of(https).iter().map(|count: &&Count| count.0).sum();
+//! ```
+
+use crate::compile::{Ask, Compiled, Compiler, Options};
+use crate::connection::{Connection, Places};
+use crate::drive::Outcome;
+use crate::flow_id;
+use std::any::Any;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_compile::Need;
+use weir_engine::plan::Want;
+use weir_lang::diag::Diagnostics;
+use weir_packet::{Source, Timestamp, Value};
+use weir_sessions::Direction;
+
+pub use weir_engine::flow::EndReason;
+pub use weir_engine::stream::{
+    Chunk, ChunkParams, DirectionCounts, OverloadParams, PRIORITIES_MAX, StreamCounts, StreamHandle,
+    StreamParams,
+};
+
+/// What is done with streams. One per worker and subscription.
+pub trait StreamHandler: Send + 'static {
+    /// What it keeps of a stream while that lives.
+    type State: Default + Send;
+
+    /// Whether it asks for what stands in the record of the connection: [`Stream::connection`].
+    const RECORD: bool = false;
+
+    /// A stream begins: its first bytes follow, or, where there are none, its end.
+    fn created(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>) {
+        let _ = (state, stream);
+    }
+
+    /// Bytes in order. Without chunks each call is what one packet added.
+    fn data(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
+
+    /// The stream is over.
+    fn terminated(&mut self, state: Self::State, stream: &mut Stream<'_, '_>, reason: EndReason) {
+        let _ = (state, stream, reason);
+    }
+}
+
+/// A stream, during a call.
+#[derive(Debug)]
+pub struct Stream<'a, 'h> {
+    pub(crate) handle: &'a mut StreamHandle<'h>,
+    pub(crate) places: &'a Places,
+    pub(crate) rows: &'a mut Vec<Vec<Value<'static>>>,
+}
+
+impl Stream<'_, '_> {
+    /// The identifier of its connection: the same in every run.
+    pub fn uid(&self) -> String {
+        let flow = self.handle.flow;
+        flow_id::uid(flow.graph, flow.table, flow.header)
+    }
+
+    /// It is the originator's.
+    pub fn is_orig(&self) -> bool {
+        self.handle.from == Direction::Originator
+    }
+
+    /// Address and port of who sends it, and of who it is for.
+    pub fn endpoints(&self) -> [(IpAddr, u32); 2] {
+        let (orig, resp) = self.handle.flow.endpoints();
+        let (orig, resp) = ((orig.address, orig.port), (resp.address, resp.port));
+        if self.is_orig() { [orig, resp] } else { [resp, orig] }
+    }
+
+    /// The layer that carries it: `tcp`, `udp`.
+    pub fn proto(&self) -> &str {
+        self.handle.flow.table_name()
+    }
+
+    /// Time of its connection's first packet.
+    pub fn first_time(&self) -> Timestamp {
+        self.handle.flow.first_time()
+    }
+
+    /// Time of the packet at hand.
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.handle.now)
+    }
+
+    /// What became of its bytes so far, as this subscription sees it.
+    pub fn counts(&self) -> StreamCounts {
+        self.handle.state.counts()
+    }
+
+    /// What its sequence met so far.
+    pub fn sequence(&self) -> DirectionCounts {
+        *self.handle.sequence
+    }
+
+    /// Where in the stream the next byte lies.
+    pub fn offset(&self) -> u64 {
+        self.handle.state.offset()
+    }
+
+    /// The record of its connection so far, where the handler [asks for it](StreamHandler::RECORD).
+    pub fn connection(&self) -> Connection {
+        Connection::read(self.handle.flow, self.places)
+    }
+
+    /// Packets, and bytes of payload up to the last that was seen, missing ones included, where the handler
+    /// [asks for the record](StreamHandler::RECORD).
+    pub fn volume(&self) -> (u64, u64) {
+        self.places.volume(self.handle.flow, !self.is_orig())
+    }
+
+    /// Nothing that lies at or beyond this offset is handed over any more. It can only be lower than the
+    /// subscription's own cutoff.
+    pub fn set_cutoff(&mut self, bytes: u64) {
+        self.handle.state.set_cutoff(bytes);
+    }
+
+    /// Nothing more of it is wanted.
+    pub fn discard(&mut self) {
+        self.handle.state.discard();
+    }
+
+    /// Its priority from now on.
+    pub fn set_priority(&mut self, priority: u8) {
+        self.handle.state.set_priority(priority);
+    }
+
+    /// Size, overlap and time-out of its chunks, from the next one on, where it has chunks.
+    pub fn set_chunk(&mut self, params: ChunkParams) {
+        self.handle.state.set_chunk(params);
+    }
+
+    /// The chunk at hand is kept: the next one begins with all of it, up to 16 MiB.
+    pub fn keep_chunk(&mut self) {
+        self.handle.state.keep_chunk();
+    }
+
+    /// Hands a row to whoever started the run: rows come out in the order of the capture whatever the number of
+    /// workers.
+    pub fn emit(&mut self, row: Vec<Value<'static>>) {
+        self.rows.push(row);
+    }
+}
+
+/// A handler with the states of its streams, whatever their type.
+pub(crate) trait StreamSink: Send {
+    fn created(&mut self, stream: &mut Stream<'_, '_>);
+    fn data(&mut self, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
+    fn terminated(&mut self, stream: &mut Stream<'_, '_>, reason: EndReason);
+    fn into_handler(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
+/// States by the number that the engine keeps with each stream.
+struct Typed<H: StreamHandler> {
+    handler: H,
+    states: Vec<H::State>,
+    free: Vec<u32>,
+}
+
+impl<H: StreamHandler> StreamSink for Typed<H> {
+    fn created(&mut self, stream: &mut Stream<'_, '_>) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.states.push(H::State::default());
+            self.states.len() as u32 - 1
+        });
+        stream.handle.state.user = number;
+        self.handler.created(&mut self.states[number as usize], stream);
+    }
+
+    fn data(&mut self, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        let number = stream.handle.state.user as usize;
+        self.handler.data(&mut self.states[number], stream, chunk);
+    }
+
+    fn terminated(&mut self, stream: &mut Stream<'_, '_>, reason: EndReason) {
+        let number = stream.handle.state.user;
+        let state = std::mem::take(&mut self.states[number as usize]);
+        self.free.push(number);
+        self.handler.terminated(state, stream, reason);
+    }
+
+    fn into_handler(self: Box<Self>) -> Box<dyn Any + Send> {
+        Box::new(self.handler)
+    }
+}
+
+/// Makes a worker's handler.
+pub(crate) type MakeSink = Arc<dyn Fn() -> Box<dyn StreamSink> + Send + Sync>;
+
+/// Subscriptions to streams.
+#[derive(Default)]
+pub struct Streams {
+    asks: Vec<Ask>,
+    make: Vec<MakeSink>,
+}
+
+/// A subscription of [`Streams`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subscription(usize);
+
+impl Streams {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a subscription: streams of flows one packet of which fulfils `filter`. `make` makes a handler for each
+    /// worker.
+    pub fn subscribe<H: StreamHandler>(
+        &mut self,
+        filter: &str,
+        params: StreamParams,
+        make: impl Fn() -> H + Send + Sync + 'static,
+    ) -> Subscription {
+        let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
+        let need = Need { connections: H::RECORD, ..Need::default() };
+        self.asks.push(Ask { filter: filter.to_string(), need, want: Want::Streams(params) });
+        let typed = move || Typed { handler: make(), states: vec![], free: vec![] };
+        self.make.push(Arc::new(move || Box::new(typed())));
+        Subscription(self.asks.len() - 1)
+    }
+
+    /// Their program, to be [run](crate::run()). Rows that handlers emit come as [`Item::Stream`](crate::Item),
+    /// with the number of the subscription.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filters, or why there is no code.
+    pub fn compile(&self, compiler: &Compiler, options: &Options) -> Result<Compiled, Diagnostics> {
+        let compiled = compiler.compile(&self.asks, options)?;
+        Ok(Compiled { sinks: self.make.clone(), ..compiled })
+    }
+
+    /// Compiles and runs them over a source, with so many workers, over the stack that takes whatever comes. Rows
+    /// are dropped.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile). Faults of the source are in the outcome.
+    pub fn run(&self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
+        let compiler = Compiler::default();
+        let compiled = self.compile(&compiler, &Options::default())?;
+        let ignore = &mut |_: usize, _| Ok::<(), Infallible>(());
+        let Ok(outcome) = crate::run(&compiler, &compiled, source, &[], workers, ignore, &mut |_| ());
+        Ok(outcome)
+    }
+}
+
+/// The handlers of a run, at its end, with the question of each.
+#[derive(Default)]
+pub struct Handlers(Vec<(usize, Box<dyn Any + Send>)>);
+
+impl Handlers {
+    pub(crate) fn add(&mut self, sinks: Vec<Box<dyn StreamSink>>) {
+        self.0.extend(sinks.into_iter().map(StreamSink::into_handler).enumerate());
+    }
+
+    /// Those of a subscription, one per worker; none where they are not of type `H`.
+    pub fn of<H: StreamHandler>(&self, subscription: Subscription) -> Vec<&H> {
+        let mine = self.0.iter().filter(|(of, _)| *of == subscription.0);
+        mine.filter_map(|(_, handler)| handler.downcast_ref()).collect()
+    }
+}
+
+impl std::fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} handlers", self.0.len())
+    }
+}
