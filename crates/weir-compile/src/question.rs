@@ -15,6 +15,8 @@ pub struct Need {
     pub path: bool,
     /// The record of each connection.
     pub connections: bool,
+    /// All that layers remember of each connection, for who reads it by name.
+    pub variables: bool,
     /// The application protocol of each connection, for its record.
     pub service: bool,
     /// The bytes of streams in order.
@@ -32,7 +34,7 @@ pub struct Need {
 impl Need {
     /// A flow has to be found for every packet.
     pub fn flows(&self) -> bool {
-        self.connections || self.streams || self.sessions != 0
+        self.connections || self.variables || self.streams || self.sessions != 0
     }
 
     /// Bytes in order are needed.
@@ -40,6 +42,11 @@ impl Need {
         self.streams || self.sessions != 0
     }
 }
+
+/// Names of variables that the record of a connection is made of, where its layer has them. What else a layer
+/// remembers is kept only as far as it or a question needs it.
+pub const RECORD_VARS: &[&str] =
+    &["packets", "ip_bytes", "bytes", "endpoint", "has_fin", "type", "code", "vlan", "inner_vlan"];
 
 /// One question.
 #[derive(Debug, Clone)]

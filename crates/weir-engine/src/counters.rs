@@ -90,6 +90,15 @@ counters! {
     }
 }
 
+counters! {
+    /// Streams: what bounds on memory cost.
+    StreamCounters {
+        stream_bytes_dropped, "Bytes of chunks given up as the memory for streams was short.";
+        stream_segments_dropped, "Segments that came early and were not kept, as the memory for streams was short.";
+        stream_bytes_peak, "The most bytes that chunks held at a time; over several workers an upper bound, the sum of theirs.";
+    }
+}
+
 /// What becomes of a packet in the accounts: each one is counted once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
@@ -116,6 +125,8 @@ pub struct Counters {
     pub sequence: SequenceCounters,
     /// Of sessions.
     pub session: SessionCounters,
+    /// Of streams.
+    pub stream: StreamCounters,
     /// Of the clock.
     pub clock: ClockCounters,
 }
@@ -157,13 +168,15 @@ impl Counters {
         self.flow.merge(&other.flow);
         self.sequence.merge(&other.sequence);
         self.session.merge(&other.session);
+        self.stream.merge(&other.stream);
         self.clock.merge(&other.clock);
     }
 
     /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + '_ {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
-        let flows = self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter());
+        let flows =
+            self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter()).chain(self.stream.iter());
         self.packet.iter().chain(drops).chain(flows).chain(self.clock.iter())
     }
 

@@ -96,6 +96,7 @@ impl<S: Subscriber> Worker<S> {
         let mut counters = self.counters;
         counters.merge(&self.decider.counters);
         self.flows.count(&mut counters);
+        counters.stream.merge(&self.decider.streams.overload.counters());
         counters
     }
 

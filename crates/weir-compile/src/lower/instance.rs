@@ -2,6 +2,7 @@
 
 use super::Lower;
 use crate::events::EVENTS_MAX;
+use crate::question::RECORD_VARS;
 use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
@@ -168,7 +169,8 @@ impl Lower<'_> {
             self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
         };
         for var in protocol.vars.iter().filter(|var| var.held != Held::Packet) {
-            declare(&var.name, VarKind::Bits(var.bits as u8), var.held == Held::Side, connections);
+            let observed = self.need.variables || connections && RECORD_VARS.contains(&var.name.as_str());
+            declare(&var.name, VarKind::Bits(var.bits as u8), var.held == Held::Side, observed);
         }
         if has_timeouts {
             declare("$timeout_ms", VarKind::Bits(32), false, true);

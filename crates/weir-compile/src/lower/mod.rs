@@ -147,6 +147,7 @@ impl<'a> Lower<'a> {
             places: n.places | q.need.places,
             path: n.path | q.need.path,
             connections: n.connections | q.need.connections,
+            variables: n.variables | q.need.variables,
             service: n.service | q.need.service,
             streams: n.streams | q.need.streams,
             cutoff: None,

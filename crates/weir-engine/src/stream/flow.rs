@@ -313,7 +313,7 @@ impl<S: Subscriber> Delivery<'_, S> {
         if growth > 0 && !overload.admits(state.params.priority, state.offset, growth, self.queued_bytes) {
             state.chunker = Some(chunker);
             let lost = bytes.len() as u64;
-            self.budget.overload.drop_bytes(state.params.priority, lost);
+            self.budget.overload.drop_bytes(lost);
             self.flush(state);
             self.forget_chunk(state);
             state.counts.dropped_bytes += lost;

@@ -5,6 +5,8 @@
 //! spaced watermarks. Bytes of priority `i` (0 is the lowest) are refused above watermark `i + 1`; between
 //! watermarks `i` and `i + 1` those are that lie beyond the overload cutoff of their stream.
 
+use crate::counters::StreamCounters;
+
 /// Priorities that there may be: 0, the lowest, to one less.
 pub const PRIORITIES_MAX: u8 = 16;
 
@@ -33,16 +35,13 @@ pub struct Overload {
     params: OverloadParams,
     /// Bytes of chunks.
     chunk_bytes: usize,
-    /// The most bytes that were held at a time.
-    peak_bytes: usize,
-    /// Bytes given up, by priority.
-    dropped_bytes: [u64; PRIORITIES_MAX as usize],
+    counters: StreamCounters,
 }
 
 impl Overload {
     /// An account where nothing is held.
     pub fn new(params: OverloadParams) -> Self {
-        Self { params, chunk_bytes: 0, peak_bytes: 0, dropped_bytes: [0; PRIORITIES_MAX as usize] }
+        Self { params, chunk_bytes: 0, counters: StreamCounters::default() }
     }
 
     /// Whether `more` bytes that lie at `offset` of a stream may be held besides the `queued` ones that wait in
@@ -65,22 +64,22 @@ impl Overload {
     /// The memory of a chunk has become `new` bytes, from `old`.
     pub fn resize(&mut self, old: usize, new: usize) {
         self.chunk_bytes = self.chunk_bytes - old + new;
-        self.peak_bytes = self.peak_bytes.max(self.chunk_bytes);
+        self.counters.stream_bytes_peak = self.counters.stream_bytes_peak.max(self.chunk_bytes as u64);
     }
 
-    /// Bytes were given up.
-    pub fn drop_bytes(&mut self, priority: u8, bytes: u64) {
-        self.dropped_bytes[usize::from(priority.min(PRIORITIES_MAX - 1))] += bytes;
+    /// Bytes of a chunk were given up.
+    pub fn drop_bytes(&mut self, bytes: u64) {
+        self.counters.stream_bytes_dropped += bytes;
     }
 
-    /// Bytes of chunks now, and the most there were.
-    pub fn held_bytes(&self) -> (usize, usize) {
-        (self.chunk_bytes, self.peak_bytes)
+    /// A segment that came early was not kept.
+    pub fn drop_segment(&mut self) {
+        self.counters.stream_segments_dropped += 1;
     }
 
-    /// Bytes given up, by priority.
-    pub fn dropped_bytes(&self) -> &[u64; PRIORITIES_MAX as usize] {
-        &self.dropped_bytes
+    /// What was counted.
+    pub fn counters(&self) -> StreamCounters {
+        self.counters
     }
 }
 

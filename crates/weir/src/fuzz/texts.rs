@@ -154,7 +154,11 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
             };
             let events = if want == Want::Events { u64::MAX } else { 0 };
             let lines = want == Want::Packets;
-            Ask { filter, need: Need { events, lines, ..Need::default() }, want }
+            Ask {
+                filter,
+                need: Need { events, lines, variables: want == Want::Connections, ..Need::default() },
+                want,
+            }
         })
         .collect()
 }

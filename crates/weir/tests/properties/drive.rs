@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use weir::packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
+use weir::stream::Streams;
 use weir::{Ask, Compiled, Compiler, Item, Need, Options, Outcome, Shape, Want};
 
 /// A packet of a capture.
@@ -96,6 +97,15 @@ pub fn rows(
     assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet was counted");
     assert_eq!(outcome.counters.adds_up(0), Ok(()), "{:?}", outcome.counters);
     (rows, outcome)
+}
+
+/// Runs subscriptions to streams on one worker; rows are dropped.
+///
+/// # Panics
+/// If their filters are wrong, or the accounts do not balance.
+pub fn run_streams(compiler: &Compiler, streams: &Streams, packets: &[Packet], options: &Options) -> Outcome {
+    let compiled = streams.compile(compiler, options).unwrap_or_else(|wrong| panic!("{wrong}"));
+    rows(compiler, &compiled, packets, 1).1
 }
 
 /// The seeds of a property, printed; `WEIR_SEEDS=93` or `WEIR_SEEDS=1000..2000` asks for others.

@@ -29,6 +29,7 @@ mod libpcap;
 mod probing;
 mod shipped;
 mod streams;
+mod subscriptions;
 mod texts;
 mod traffic;
 mod unions;

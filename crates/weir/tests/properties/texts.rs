@@ -3,11 +3,11 @@
 //! Texts, filters and packets come from a row of random bytes, as those of the fuzz target `text` do. What fails is
 //! made small before it is printed; what was found so is below as a case of its own.
 
-use crate::drive::{Packet, ask, compile, rows, seeds};
+use crate::drive::{Packet, ask, compile, rows, run_streams, seeds};
 use std::collections::BTreeMap;
 use std::panic;
 use weir::packet::LinkType;
-use weir::stream::StreamParams;
+use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
 use weir::{Compiler, Engine, Options, Tried, Want};
 use weir_ir::testing::Random;
 
@@ -168,9 +168,23 @@ fn stream_bytes(sequence: &str, event: &str, frames: &[&[u8]]) -> [u64; 2] {
     let packets = packets(frames);
     [vec!["all".to_string()], vec![]].map(|without_passes| {
         let options = Options { without_passes, ..Options::default() };
-        let compiled = compile(&compiler, &[ask("", Want::Streams(StreamParams::default()))], &options);
-        rows(&compiler, &compiled, &packets, 1).1.matched[0]
+        let mut streams = Streams::new();
+        let count = streams.subscribe("", StreamParams::default(), Count::default);
+        let outcome = run_streams(&compiler, &streams, &packets, &options);
+        outcome.handlers.of::<Count>(count)[0].0
     })
+}
+
+/// Counts bytes, missing ones included.
+#[derive(Default)]
+struct Count(u64);
+
+impl StreamHandler for Count {
+    type State = ();
+
+    fn data(&mut self, (): &mut (), _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        self.0 += chunk.gap_bytes + chunk.bytes.len() as u64;
+    }
 }
 
 #[test]

@@ -1,0 +1,250 @@
+//! Several subscriptions to streams share one reassembly: each is given what its own cutoff and chunks say of the
+//! same bytes, and every byte of a stream is accounted for.
+
+use crate::drive::{run_streams, seeds};
+use crate::traffic::{Conversation, Network, conversation, mix};
+use std::collections::BTreeMap;
+use weir::stream::{
+    Chunk, ChunkParams, EndReason, OverloadParams, Stream, StreamCounts, StreamHandler, StreamParams,
+    Streams, Subscription,
+};
+use weir::{Compiler, Options, Outcome};
+use weir_ir::testing::Random;
+
+/// A stream by its ports.
+type Key = (u32, u32);
+
+/// What was told of a stream.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Told {
+    /// Bytes by their offset; those missing are not there.
+    bytes: Vec<Option<u8>>,
+    counts: StreamCounts,
+    /// Bytes up to the last seen.
+    payload_bytes: u64,
+    /// Lengths of chunks, without what they repeat.
+    chunks: Vec<usize>,
+    is_orig: bool,
+}
+
+/// Keeps all that it is told.
+#[derive(Default)]
+struct Keeper {
+    streams: BTreeMap<Key, Told>,
+    /// Chunks that were wrong by themselves.
+    wrong: Vec<String>,
+}
+
+fn key(stream: &Stream<'_, '_>) -> Key {
+    let [from, to] = stream.endpoints();
+    (from.1, to.1)
+}
+
+impl StreamHandler for Keeper {
+    type State = Told;
+    const RECORD: bool = true;
+
+    fn data(&mut self, told: &mut Told, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        let start = chunk.offset as usize;
+        let (old, new) = chunk.bytes.split_at(chunk.overlap);
+        let repeats = (0..old.len()).all(|at| told.bytes.get(start + at) == Some(&Some(old[at])));
+        let joins = start + old.len() == told.bytes.len() + chunk.gap_bytes as usize;
+        if !repeats || !joins || new.is_empty() || chunk.gap_bytes > 0 && chunk.overlap > 0 {
+            self.wrong.push(format!("{:?}: {chunk:?} after {} bytes", key(stream), told.bytes.len()));
+        }
+        told.bytes.resize(start + old.len(), None);
+        told.bytes.extend(new.iter().copied().map(Some));
+        told.chunks.push(new.len());
+    }
+
+    fn terminated(&mut self, mut told: Told, stream: &mut Stream<'_, '_>, _: EndReason) {
+        (told.counts, told.payload_bytes, told.is_orig) =
+            (stream.counts(), stream.volume().1, stream.is_orig());
+        self.streams.insert(key(stream), told);
+    }
+}
+
+fn told(outcome: &Outcome, subscription: Subscription) -> &BTreeMap<Key, Told> {
+    let keepers = outcome.handlers.of::<Keeper>(subscription);
+    assert_eq!(keepers.len(), 1);
+    assert_eq!(keepers[0].wrong, Vec::<String>::new());
+    &keepers[0].streams
+}
+
+fn all_counted(told: &Told) -> bool {
+    let counts = told.counts;
+    let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
+    let delivered = told.bytes.iter().filter(|byte| byte.is_some()).count() as u64;
+    delivered == counts.delivered_bytes && known + counts.cut_bytes <= told.payload_bytes
+}
+
+const BAD: Network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
+
+#[test]
+fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
+    let mut cut = 0;
+    let compiler = Compiler::default();
+    for seed in seeds(0..80) {
+        let mut random = Random::new(seed);
+        let conversations: Vec<Conversation> =
+            (0..3).map(|index| conversation(&mut random, (40_000 + index, 443), BAD)).collect();
+        let packets = mix(&mut random, &conversations);
+        let mut streams = Streams::new();
+        let all = streams.subscribe("", StreamParams::default(), Keeper::default);
+        let mut others = vec![];
+        for _ in 0..3 {
+            let cutoff = [0, 1].map(|_| random.pick(&[0, 1, 100, 1000, 3000, u64::MAX]));
+            let bytes = random.pick(&[1, 7, 64, 1000, 16_384]);
+            let overlap = random.below(u64::from(bytes)) as u32;
+            let flush_ns = random.pick(&[0, 1, 20_000]);
+            let chunk = (!random.once_in(4)).then_some(ChunkParams { bytes, overlap, flush_ns });
+            let params = StreamParams { cutoff, chunk, priority: 0 };
+            others.push((streams.subscribe("tcp", params, Keeper::default), params));
+        }
+        let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+        let whole = told(&outcome, all);
+        for (key, told) in whole {
+            let counts = told.counts;
+            let known = counts.delivered_bytes + counts.gap_bytes + counts.cut_bytes + counts.dropped_bytes;
+            assert!(all_counted(told) && counts.cut_bytes == 0, "seed {seed}, {key:?}: {told:?}");
+            assert_eq!(known, told.payload_bytes, "seed {seed}, {key:?}");
+        }
+        // Alone, its cutoff is the program's own.
+        let (subscription, params) = others[0];
+        let mut alone = Streams::new();
+        let only = alone.subscribe("tcp", params, Keeper::default);
+        let by_itself = run_streams(&compiler, &alone, &packets, &Options::default());
+        let bytes = |told: &BTreeMap<Key, Told>| {
+            told.iter().map(|(&key, told)| (key, told.bytes.clone())).collect::<Vec<_>>()
+        };
+        assert!(
+            bytes(told(&by_itself, only)) == bytes(told(&outcome, subscription)),
+            "seed {seed}, {params:?}"
+        );
+        for (subscription, params) in others {
+            for (key, told) in told(&outcome, subscription) {
+                let side = usize::from(!told.is_orig);
+                let whole = &whole[key];
+                let end = whole.bytes.len().min(usize::try_from(params.cutoff[side]).unwrap_or(usize::MAX));
+                let trim = |bytes: &[Option<u8>]| {
+                    let last = bytes.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+                    bytes[..last].to_vec()
+                };
+                assert!(trim(&told.bytes) == trim(&whole.bytes[..end]), "seed {seed}, {key:?}, {params:?}");
+                assert!(all_counted(told), "seed {seed}, {key:?}, {params:?}: {told:?}");
+                cut += usize::from(end < whole.bytes.len());
+                let most = params.chunk.map_or(usize::MAX, |chunk| chunk.bytes as usize);
+                assert!(told.chunks.iter().all(|&bytes| bytes <= most), "seed {seed}, {key:?}, {params:?}");
+            }
+        }
+    }
+    assert!(cut > 100, "{cut} streams were cut off");
+}
+
+/// Wants two chunks merged, less of one stream than of the other, and nothing of the third.
+#[derive(Default)]
+struct Calls(BTreeMap<Key, Vec<(u64, usize, usize)>>);
+
+impl StreamHandler for Calls {
+    type State = ();
+
+    fn created(&mut self, (): &mut (), stream: &mut Stream<'_, '_>) {
+        if key(stream).0 == 40_002 {
+            stream.discard();
+        }
+    }
+
+    fn data(&mut self, (): &mut (), stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        let calls = self.0.entry(key(stream)).or_default();
+        calls.push((chunk.offset, chunk.bytes.len(), chunk.overlap));
+        match key(stream).0 {
+            40_000 if calls.len() == 1 => stream.keep_chunk(),
+            40_001 => stream.set_cutoff(150),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_stream_s_own_cutoff_chunks_and_discard() {
+    let calm = Network { repeats: false, loses: false, reorders: false, fragments: false, cuts: false };
+    // Long enough, all three.
+    let long = |ports: u16| {
+        let seeds = 0..;
+        let all = seeds.map(|seed| conversation(&mut Random::new(seed), (ports, 443), calm));
+        all.into_iter().find(|c| c.sides[0].len() > 2000).expect("some are long")
+    };
+    let packets = mix(&mut Random::new(1), &[long(40_000), long(40_001), long(40_002)]);
+    let mut streams = Streams::new();
+    let chunk = Some(ChunkParams { bytes: 100, overlap: 0, flush_ns: 0 });
+    let params = StreamParams { chunk, ..StreamParams::default() };
+    let compiler = Compiler::default();
+    let calls = streams.subscribe("tcp", params, Calls::default);
+    let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+    let calls = &outcome.handlers.of::<Calls>(calls)[0].0;
+    assert_eq!(calls[&(40_000, 443)][..3], [(0, 100, 0), (0, 200, 100), (200, 100, 0)]);
+    assert_eq!(calls[&(40_001, 443)], [(0, 100, 0), (100, 50, 0)]);
+    assert!(!calls.contains_key(&(40_002, 443)));
+}
+
+/// Gives streams to one port a high priority.
+struct Important(Keeper);
+
+impl StreamHandler for Important {
+    type State = Told;
+    const RECORD: bool = true;
+
+    fn created(&mut self, _: &mut Told, stream: &mut Stream<'_, '_>) {
+        if stream.endpoints().iter().any(|(_, port)| *port == 53) {
+            stream.set_priority(2);
+        }
+    }
+
+    fn data(&mut self, told: &mut Told, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        self.0.data(told, stream, chunk);
+    }
+
+    fn terminated(&mut self, told: Told, stream: &mut Stream<'_, '_>, reason: EndReason) {
+        self.0.terminated(told, stream, reason);
+    }
+}
+
+/// An adversary opens many streams and sends as much as it can on each, in order and out of order.
+#[test]
+fn where_memory_is_short_low_priorities_and_long_streams_lose() {
+    const MEMORY: usize = 256 << 10;
+    let (mut lost, mut kept_starts) = (0, 0);
+    let compiler = Compiler::default();
+    for seed in seeds(0..12) {
+        let mut random = Random::new(seed);
+        let network =
+            Network { repeats: false, loses: false, reorders: false, fragments: false, cuts: false };
+        let flood = (0..150).map(|index| conversation(&mut random, (20_000 + index, 80), network));
+        let mut conversations: Vec<Conversation> = flood.collect();
+        conversations.extend((0..10).map(|index| conversation(&mut random, (50_000 + index, 53), network)));
+        let packets = mix(&mut random, &conversations);
+        let mut streams = Streams::new();
+        let chunk = Some(ChunkParams { bytes: 16 << 10, overlap: 0, flush_ns: 0 });
+        let params = StreamParams { chunk, ..StreamParams::default() };
+        let all = streams.subscribe("tcp", params, || Important(Keeper::default()));
+        let overload = OverloadParams { memory_max: MEMORY, base_permille: 300, cutoff: 512, priorities: 3 };
+        let outcome = run_streams(&compiler, &streams, &packets, &Options { overload, ..Options::default() });
+        let counters = outcome.counters.stream;
+        assert!(counters.stream_bytes_peak <= MEMORY as u64, "seed {seed}: {counters:?}");
+        let mut dropped = 0;
+        for (key, told) in &outcome.handlers.of::<Important>(all)[0].0.streams {
+            let counts = told.counts;
+            let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
+            assert_eq!((known, counts.cut_bytes), (told.payload_bytes, 0), "seed {seed}, {key:?}");
+            let is_important = key.0 == 53 || key.1 == 53;
+            assert!(!is_important || counts.dropped_bytes == 0, "seed {seed}, {key:?}: {counts:?}");
+            dropped += counts.dropped_bytes;
+            let start = told.bytes.iter().take(256).filter(|byte| byte.is_some()).count() as u64;
+            kept_starts += u64::from(counts.dropped_bytes > 0 && start == told.payload_bytes.min(256));
+        }
+        assert_eq!(dropped, counters.stream_bytes_dropped, "seed {seed}");
+        lost += dropped;
+    }
+    assert!(lost > 1 << 20, "{lost} bytes were lost: memory was short");
+    assert!(kept_starts > 100, "{kept_starts} streams that lost something kept their start");
+}
