@@ -1,0 +1,375 @@
+//! Expressions as a machine that is stepped byte by byte: determinisation, one state at a time.
+//!
+//! A **state** is the set of *threads*: places in the NFA just behind a byte that was taken. What needs no byte
+//! (alternatives, `^`, `\b`, the end of a pattern) is followed when the next symbol is known; so assertions see the
+//! bytes on both sides, and a match that ends at `p` is told by the symbol *behind* `p`. Symbols are classes of
+//! bytes, [`Machine::end`] for the end of the stream, and [`Machine::unknown`] for a byte that was lost.
+//!
+//! Threads that begin here are no part of a state, they are added in each step. Therefore a state without
+//! threads says that no match is under way: nothing before it can be part of a later match. All that is known
+//! about how much of a stream must be kept comes from that.
+
+use std::sync::Arc;
+
+use regex_automata::nfa::thompson::{NFA, State as Node};
+use regex_automata::util::look::{Look, LookMatcher, LookSet};
+use regex_automata::util::primitives::{PatternID, StateID};
+
+/// What is asked of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// Where any match of any pattern ends, wherever it began.
+    Ends,
+    /// The end of one pattern's leftmost match, with the preferences of Perl.
+    Leftmost(u32),
+    /// One pattern's matches that begin with the first symbol only. In a reverse machine: where they start.
+    Anchored(u32),
+}
+
+/// What assertions need to know of the byte before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum Context {
+    /// There is none: the stream begins.
+    #[default]
+    Start,
+    /// `\n`.
+    Feed,
+    /// `\r`.
+    Return,
+    /// A letter, digit or `_`.
+    Word,
+    /// Another, or a lost one.
+    Other,
+}
+
+impl Context {
+    pub(crate) const ALL: [Self; 5] = [Self::Start, Self::Feed, Self::Return, Self::Word, Self::Other];
+
+    /// A byte of this kind.
+    fn byte(self) -> Option<u8> {
+        match self {
+            Self::Start => None,
+            Self::Feed => Some(b'\n'),
+            Self::Return => Some(b'\r'),
+            Self::Word => Some(b'a'),
+            Self::Other => Some(b' '),
+        }
+    }
+}
+
+/// A state: a word of facts, the patterns that matched before the last symbol, the threads. Shared by caches
+/// and streams.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct State(Arc<[u32]>);
+
+impl State {
+    const CONTEXT: u32 = 7;
+    /// New threads begin in the next step.
+    const SEEDS: u32 = 1 << 3;
+    const MATCHED: u32 = 1 << 4;
+    const THREADS: u32 = 1 << 5;
+    const PATTERNS_SHIFT: u32 = 8;
+
+    fn new(context: Context, seeds: bool, matched: bool, patterns: &[u32], threads: &[u32]) -> Self {
+        let flag = |yes: bool, flag: u32| if yes { flag } else { 0 };
+        let facts = context as u32
+            | flag(seeds, Self::SEEDS)
+            | flag(matched, Self::MATCHED)
+            | flag(!threads.is_empty(), Self::THREADS)
+            | (patterns.len() as u32) << Self::PATTERNS_SHIFT;
+        Self([&[facts], patterns, threads].concat().into())
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        Facts(self.0[0])
+    }
+
+    /// The patterns of which a match ends before the last symbol ([`Goal::Ends`]), ascending.
+    pub(crate) fn patterns(&self) -> &[u32] {
+        &self.0[1..1 + self.pattern_count()]
+    }
+
+    fn threads(&self) -> &[u32] {
+        &self.0[1 + self.pattern_count()..]
+    }
+
+    fn pattern_count(&self) -> usize {
+        (self.0[0] >> Self::PATTERNS_SHIFT) as usize
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.0) + 2 * size_of::<usize>()
+    }
+}
+
+/// What is asked of states most often.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts(u32);
+
+impl Facts {
+    /// A match ends before the last symbol.
+    pub(crate) fn matched(self) -> bool {
+        self.0 & State::MATCHED != 0
+    }
+
+    /// No match is under way.
+    pub(crate) fn idle(self) -> bool {
+        self.0 & State::THREADS == 0
+    }
+
+    /// Nothing more can match.
+    pub(crate) fn dead(self) -> bool {
+        self.0 & (State::THREADS | State::SEEDS) == 0
+    }
+}
+
+/// An NFA and its alphabet.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    nfa: NFA,
+    is_reverse: bool,
+    classes: Box<[u8; 256]>,
+    /// A byte of each class.
+    samples: Vec<u8>,
+    looks: LookSet,
+    matcher: LookMatcher,
+}
+
+impl Machine {
+    pub(crate) fn new(nfa: NFA, is_reverse: bool) -> Self {
+        let classes = nfa.byte_classes();
+        let mut samples = vec![];
+        for byte in 0..=255 {
+            if usize::from(classes.get(byte)) == samples.len() {
+                samples.push(byte);
+            }
+        }
+        let classes = Box::new(std::array::from_fn(|byte| classes.get(byte as u8)));
+        let looks = nfa.look_set_any();
+        Self { nfa, is_reverse, classes, samples, looks, matcher: LookMatcher::new() }
+    }
+
+    /// How many symbols there are.
+    pub(crate) fn symbols(&self) -> usize {
+        self.samples.len() + 2
+    }
+
+    pub(crate) fn classes(&self) -> &[u8; 256] {
+        &self.classes
+    }
+
+    pub(crate) fn symbol(&self, byte: u8) -> usize {
+        usize::from(self.classes[usize::from(byte)])
+    }
+
+    /// The symbol behind the last byte of a stream.
+    pub(crate) fn end(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// The symbol for a byte that was lost. No thread goes over it.
+    pub(crate) fn unknown(&self) -> usize {
+        self.samples.len() + 1
+    }
+
+    /// The symbol for a byte of which only its context is known: for assertions, not to be matched.
+    pub(crate) fn symbol_of(&self, context: Context) -> usize {
+        match context {
+            Context::Start => self.end(),
+            Context::Other => self.unknown(),
+            known => known.byte().map_or(self.end(), |byte| self.symbol(byte)),
+        }
+    }
+
+    /// The context that a byte is for what follows it, as far as any assertion asks.
+    pub(crate) fn context_of(&self, byte: u8) -> Context {
+        match byte {
+            b'\n' if self.looks.contains_anchor_line() => Context::Feed,
+            b'\r' if self.looks.contains_anchor_crlf() => Context::Return,
+            b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' if self.looks.contains_word() => Context::Word,
+            _ => Context::Other,
+        }
+    }
+
+    /// The state in which nothing has begun.
+    pub(crate) fn initial(&self, context: Context) -> State {
+        let context = if self.looks.is_empty() { Context::Other } else { context };
+        State::new(context, true, false, &[], &[])
+    }
+
+    /// The state behind `symbol`. Costs as much as there are threads and what they reach without a byte.
+    pub(crate) fn step(&self, goal: Goal, work: &mut Work, state: &State, symbol: usize) -> State {
+        let sample = self.samples.get(symbol).copied();
+        let before = Context::ALL[(state.0[0] & State::CONTEXT) as usize].byte();
+        let after = sample.or((symbol == self.unknown()).then_some(b' '));
+        let mut seeds = state.0[0] & State::SEEDS != 0;
+        work.begin(self.nfa.states().len());
+        let start = seeds.then(|| self.start(goal));
+        // The order is that of preference: what began earlier first, then what the expression says.
+        for thread in state.threads().iter().copied().chain(start) {
+            let cut = self.follow(goal, work, thread, (before, after), sample);
+            if cut {
+                seeds = false;
+                break;
+            }
+        }
+        if matches!(goal, Goal::Anchored(_)) {
+            seeds = false;
+        }
+        if goal == Goal::Ends {
+            work.targets.sort_unstable();
+            work.patterns.sort_unstable();
+        }
+        let context = sample.map_or(Context::Other, |byte| self.context_of(byte));
+        let matched = work.matched;
+        let patterns = if goal == Goal::Ends { &*work.patterns } else { &[] };
+        State::new(context, seeds, matched, patterns, &work.targets)
+    }
+
+    fn start(&self, goal: Goal) -> u32 {
+        let one = |pattern: u32| {
+            let pattern = PatternID::new(pattern as usize).ok();
+            pattern.and_then(|pattern| self.nfa.start_pattern(pattern))
+        };
+        let id = match goal {
+            Goal::Ends => None,
+            Goal::Leftmost(pattern) | Goal::Anchored(pattern) => one(pattern),
+        };
+        id.unwrap_or(self.nfa.start_anchored()).as_u32()
+    }
+
+    /// Follows one thread to all bytes it waits for. True where a match makes what comes later irrelevant.
+    fn follow(
+        &self,
+        goal: Goal,
+        work: &mut Work,
+        thread: u32,
+        around: (Option<u8>, Option<u8>),
+        byte: Option<u8>,
+    ) -> bool {
+        work.stack.push(thread);
+        while let Some(node) = work.stack.pop() {
+            if !work.seen.insert(node) {
+                continue;
+            }
+            let taken = |next: Option<StateID>| next.filter(|_| byte.is_some());
+            let sample = byte.unwrap_or(0);
+            let next = match self.nfa.state(StateID::must(node as usize)) {
+                Node::ByteRange { trans } => taken(trans.matches_byte(sample).then_some(trans.next)),
+                Node::Sparse(sparse) => taken(sparse.matches_byte(sample)),
+                Node::Dense(dense) => taken(dense.matches_byte(sample)),
+                Node::Look { look, next } => {
+                    if self.holds(*look, around) {
+                        work.stack.push(next.as_u32());
+                    }
+                    None
+                }
+                Node::Union { alternates } => {
+                    work.stack.extend(alternates.iter().rev().map(|id| id.as_u32()));
+                    None
+                }
+                Node::BinaryUnion { alt1, alt2 } => {
+                    work.stack.extend([alt2.as_u32(), alt1.as_u32()]);
+                    None
+                }
+                Node::Capture { next, .. } => {
+                    work.stack.push(next.as_u32());
+                    None
+                }
+                Node::Fail => None,
+                Node::Match { pattern_id } => {
+                    work.matched = true;
+                    if matches!(goal, Goal::Leftmost(_)) {
+                        return true;
+                    }
+                    work.patterns.push(pattern_id.as_u32());
+                    None
+                }
+            };
+            if let Some(next) = next.filter(|next| work.reached.insert(next.as_u32())) {
+                work.targets.push(next.as_u32());
+            }
+        }
+        false
+    }
+
+    /// Whether the assertion holds between the two bytes, in the order in which they are stepped over.
+    fn holds(&self, look: Look, (before, after): (Option<u8>, Option<u8>)) -> bool {
+        // A reverse NFA has its assertions reversed; that does not fit `\r\n`, so they are turned back.
+        let (look, left, right) =
+            if self.is_reverse { (look.reversed(), after, before) } else { (look, before, after) };
+        let mut text = [0; 2];
+        let mut bytes = 0;
+        for byte in [left, right].into_iter().flatten() {
+            text[bytes] = byte;
+            bytes += 1;
+        }
+        self.matcher.matches(look, &text[..bytes], usize::from(left.is_some()))
+    }
+}
+
+/// Room for one step, and the account of all states that it was used for.
+#[derive(Debug)]
+pub(crate) struct Work {
+    stack: Vec<u32>,
+    seen: Marks,
+    reached: Marks,
+    targets: Vec<u32>,
+    patterns: Vec<u32>,
+    matched: bool,
+    /// What states in caches take.
+    pub(crate) cached_bytes: usize,
+    pub(crate) cached_bytes_max: usize,
+    /// How often a cache was emptied.
+    pub(crate) clears: u64,
+}
+
+impl Work {
+    pub(crate) fn new(cached_bytes_max: usize) -> Self {
+        Self {
+            stack: vec![],
+            seen: Marks::default(),
+            reached: Marks::default(),
+            targets: vec![],
+            patterns: vec![],
+            matched: false,
+            cached_bytes: 0,
+            cached_bytes_max,
+            clears: 0,
+        }
+    }
+
+    fn begin(&mut self, nodes: usize) {
+        self.stack.clear();
+        self.targets.clear();
+        self.patterns.clear();
+        self.matched = false;
+        self.seen.begin(nodes);
+        self.reached.begin(nodes);
+    }
+}
+
+/// A set of small numbers that is emptied at once.
+#[derive(Debug, Default)]
+struct Marks {
+    round: u32,
+    rounds: Vec<u32>,
+}
+
+impl Marks {
+    fn begin(&mut self, size: usize) {
+        if self.rounds.len() < size || self.round == u32::MAX {
+            self.rounds = vec![0; size.max(self.rounds.len())];
+            self.round = 0;
+        }
+        self.round += 1;
+    }
+
+    fn insert(&mut self, number: u32) -> bool {
+        let mark = &mut self.rounds[number as usize];
+        let is_new = *mark != self.round;
+        *mark = self.round;
+        is_new
+    }
+}
