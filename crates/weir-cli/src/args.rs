@@ -35,6 +35,7 @@ impl Args {
         match &mut args.command {
             Command::Flows(ask) | Command::Tls(ask) | Command::Stats(ask) => ask.settle(),
             Command::Streams(streams) => settle(&mut streams.filter, &mut streams.input),
+            Command::Match(find) => settle(&mut find.filter, &mut find.input),
             Command::Packets(packets) => packets.ask.settle(),
             Command::Events(events) => events.ask.settle(),
             Command::Fields(_)
@@ -63,6 +64,8 @@ pub enum Command {
     Stats(Ask),
     /// Streams: each direction's bytes in order, a row each when it is over; their digests; files of them
     Streams(Streams),
+    /// Where patterns match in streams, across the borders of segments: grep for traffic
+    Match(Match),
     /// The fields that filters can name, with type and meaning
     Fields(Fields),
     /// The stacks that --stack takes, with their layers
@@ -126,17 +129,48 @@ pub struct Streams {
     /// Write each stream's bytes to a file in this directory, named as tcpflow names them
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub output: Option<PathBuf>,
-    #[command(flatten)]
-    pub rows: Rows,
-}
-
-/// How rows are printed that can't go to a file of their own.
-#[derive(ClapArgs, Clone)]
-pub struct Rows {
     /// table, json or csv; a table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
     pub format: Option<String>,
-    /// Print the number of answers alone
+    /// Print the number of streams alone
+    #[arg(long)]
+    pub count: bool,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// What `weir match` is asked.
+#[derive(ClapArgs, Clone)]
+pub struct Match {
+    /// Which traffic; everything without
+    pub filter: Option<String>,
+    /// A regular expression over bytes (may be given several times)
+    #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
+    pub expressions: Vec<String>,
+    /// A file with a pattern per line; empty lines are passed over
+    #[arg(short = 'f', long = "file", value_name = "PATTERNS", required_unless_present = "expressions")]
+    pub files: Vec<PathBuf>,
+    /// Case does not count
+    #[arg(short = 'i', long)]
+    pub ignore_case: bool,
+    /// Patterns are strings, not expressions
+    #[arg(short = 'F', long)]
+    pub fixed_strings: bool,
+    /// Bytes shown before and after a match
+    #[arg(short = 'C', long, value_name = "BYTES", default_value_t = 24)]
+    pub context: u16,
+    /// Stop looking in a stream after so many matches
+    #[arg(short = 'm', long, value_name = "N", value_parser = one_or_more())]
+    pub max_count: Option<usize>,
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub bounds: StreamBounds,
+    /// grep, table, json or csv; grep (who, where, what; in colours) on a terminal, JSON lines otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = ["grep", "table", "json", "csv"])]
+    pub format: Option<String>,
+    /// Print the number of matches alone
     #[arg(long)]
     pub count: bool,
     /// Print counters, and counts and cycles per stage, to standard error at the end

@@ -15,6 +15,7 @@ macro_rules! say {
 mod args;
 mod command;
 mod failure;
+mod grep;
 mod input;
 mod output;
 mod quantity;

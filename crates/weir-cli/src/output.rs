@@ -15,6 +15,11 @@ pub fn stderr_color() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
+/// Whether rows are coloured.
+pub fn stdout_color() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
 /// The sink that rows are written to.
 pub fn sink(output: &Output) -> Result<Box<dyn Sink + Send>, Failure> {
     let terminal = output.output.is_none() && io::stdout().is_terminal();

@@ -40,5 +40,6 @@ pub use weir_engine::plan::{Limits, Want};
 pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;
 pub use weir_lang as lang;
+pub use weir_match as patterns;
 pub use weir_packet as packet;
 pub use weir_sessions as sessions;

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::io::CaptureReader;
-use weir::packet::{Column, Source, Value};
+use weir::packet::{Column, Sink, Source, Value};
 use weir::stream::{OverloadParams, Streams};
 use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
 
@@ -165,6 +165,40 @@ pub fn rows(
     })?;
     sink.end()?;
     Ok(ran.status)
+}
+
+/// Rows that handlers of streams emit, to a sink of their own or as `args` say, or their number. Exit status 1 where
+/// there is none, as grep's.
+pub fn stream_rows(
+    question: &Question,
+    args: &Output,
+    own: Option<Box<dyn Sink + Send>>,
+    columns: &[Column],
+) -> Result<ExitCode, Failure> {
+    let mut count = 0u64;
+    let mut sink = match (args.count, own) {
+        (true, _) => None,
+        (false, None) => Some(output::sink(args)?),
+        (false, own) => own,
+    };
+    if let Some(sink) = &mut sink {
+        sink.begin(columns)?;
+    }
+    let ran = question.run(Shape::default(), &mut |item| {
+        if let Item::Stream(row) = item {
+            count += 1;
+            sink.as_mut().map_or(Ok(()), |sink| sink.row(&row))?;
+        }
+        Ok(())
+    })?;
+    if let Some(sink) = &mut sink {
+        sink.end()?;
+    } else {
+        let mut out = output::writer(args)?;
+        writeln!(out, "{count}")?;
+        out.flush()?;
+    }
+    Ok(if ran.outcome.errors.is_empty() && count == 0 { ExitCode::from(1) } else { ran.status })
 }
 
 /// The number of answers alone. Exit status 1 where there is none, as grep's.

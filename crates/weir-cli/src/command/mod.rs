@@ -6,6 +6,7 @@ mod docs;
 mod events;
 mod explain;
 mod fields;
+mod find;
 mod flows;
 mod fmt;
 mod packets;
@@ -29,6 +30,7 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Events(args) => events::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Streams(args) => streams::run(args),
+        Command::Match(args) => find::run(args),
         Command::Fields(args) => fields::run(args),
         Command::Stacks(args) => stacks::run(args),
         Command::Explain(args) => explain::run(args),

@@ -4,12 +4,10 @@ use super::ask;
 use crate::args::{Ask, Output, Streams as Args};
 use crate::failure::Failure;
 use crate::stream_files::{Files, StreamFile};
-use crate::{input, output, stream_questions};
+use crate::{input, stream_questions};
 use sha2::{Digest, Sha256};
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::Item;
 use weir::packet::{Column, Value, ValueType};
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
 
@@ -126,36 +124,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         streams.subscribe(&filter, params, move || Rows { digest, files: files.clone() });
     }
     let columns: Vec<Column> = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
-    let rows = Output {
-        format: args.rows.format.clone(),
-        output: None,
-        count: args.rows.count,
-        stats: args.rows.stats,
-    };
-    let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output: rows.clone() };
+    let output = Output { format: args.format.clone(), output: None, count: args.count, stats: args.stats };
+    let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
     let question = ask::compile_streams(compiler, &ask, &streams, classes.overload)?;
-    let ran = if rows.count {
-        let mut count = 0u64;
-        let ran = question.run(Default::default(), &mut |item| {
-            count += u64::from(matches!(item, Item::Stream(_)));
-            Ok(())
-        })?;
-        let mut out = output::writer(&rows)?;
-        writeln!(out, "{count}")?;
-        out.flush()?;
-        ran
-    } else {
-        let mut sink = output::sink(&rows)?;
-        sink.begin(&columns)?;
-        let ran = question.run(Default::default(), &mut |item| match item {
-            Item::Stream(row) => Ok(sink.row(&row)?),
-            _ => Ok(()),
-        })?;
-        sink.end()?;
-        ran
-    };
+    let status = ask::stream_rows(&question, &ask.output, None, &columns)?;
     match files.and_then(|files| files.fault()) {
         Some(fault) => Err(fault),
-        None => Ok(ran.status),
+        None => Ok(status),
     }
 }

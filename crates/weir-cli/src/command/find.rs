@@ -1,0 +1,194 @@
+//! `weir match`: where patterns match in streams.
+
+use super::ask;
+use crate::args::{Ask, Match as Args, Output};
+use crate::failure::Failure;
+use crate::grep::{Grep, escaped};
+use crate::{input, output, stream_questions};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use weir::packet::{Column, Sink, Value, ValueType};
+use weir::patterns::{EngineChoice, Match, Pattern, PatternError, Patterns, Scratch, StreamState};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
+
+/// Bytes of a match that are shown.
+const SHOWN_BYTES_MAX: usize = 256;
+
+const COLUMNS: &[Column] = &[
+    Column::new("ts", ValueType::Time, "time of the packet that completed the match"),
+    Column::new("uid", ValueType::Text, "identifier of the connection"),
+    Column::new("is_orig", ValueType::Bool, "the stream is the originator's"),
+    Column::new("src_h", ValueType::Address, "address of who sends"),
+    Column::new("src_p", ValueType::Unsigned, "port of who sends"),
+    Column::new("dst_h", ValueType::Address, "address of who receives"),
+    Column::new("dst_p", ValueType::Unsigned, "port of who receives"),
+    Column::new("proto", ValueType::Text, "transport protocol"),
+    Column::new("pattern", ValueType::Text, "the pattern"),
+    Column::new("offset", ValueType::Unsigned, "where in the stream the match starts"),
+    Column::new("length", ValueType::Unsigned, "its bytes"),
+    Column::new("before", ValueType::Text, "bytes before it; what is not printable as \\xNN"),
+    Column::new("match", ValueType::Text, "its first 256 bytes, as far as they are still there"),
+    Column::new("after", ValueType::Text, "bytes after it, of the same segment"),
+];
+
+/// Looks for the patterns in each stream.
+struct Finder {
+    patterns: Arc<Patterns>,
+    texts: Arc<Vec<String>>,
+    scratch: Scratch,
+    context: usize,
+    /// Matches of a stream after which the rest of it is of no interest.
+    most: usize,
+}
+
+/// What is known of a stream.
+#[derive(Default)]
+struct State {
+    search: StreamState,
+    /// The last bytes, for what is shown of matches, and where they end in the stream.
+    recent: Vec<u8>,
+    end: u64,
+    matches: usize,
+}
+
+impl StreamHandler for Finder {
+    type State = State;
+
+    fn data(&mut self, state: &mut State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        let new = &chunk.bytes[chunk.overlap..];
+        let offset = chunk.offset + chunk.overlap as u64;
+        if chunk.gap_bytes > 0 {
+            self.patterns.gap(&mut state.search, chunk.gap_bytes);
+            state.recent.clear();
+        }
+        let mut found = vec![];
+        self.patterns.feed(&mut self.scratch, &mut state.search, new, &mut |found_now| found.push(found_now));
+        self.tell(state, stream, &found, (offset, new));
+        let keep = SHOWN_BYTES_MAX + self.context;
+        let old = keep.saturating_sub(new.len()).min(state.recent.len());
+        state.recent.drain(..state.recent.len() - old);
+        state.recent.extend_from_slice(&new[new.len() - new.len().min(keep)..]);
+        state.end = offset + new.len() as u64;
+    }
+
+    fn terminated(&mut self, mut state: State, stream: &mut Stream<'_, '_>, _: EndReason) {
+        let mut found = vec![];
+        self.patterns.finish(&mut self.scratch, &mut state.search, &mut |found_now| found.push(found_now));
+        let end = state.end;
+        self.tell(&mut state, stream, &found, (end, &[]));
+    }
+}
+
+impl Finder {
+    /// A row for each match, as long as more are wanted. `new`: the bytes at hand, with their offset.
+    fn tell(
+        &self,
+        state: &mut State,
+        stream: &mut Stream<'_, '_>,
+        found: &[Match],
+        (offset, new): (u64, &[u8]),
+    ) {
+        for found in found {
+            if state.matches == self.most {
+                return;
+            }
+            state.matches += 1;
+            if state.matches == self.most {
+                stream.discard();
+            }
+            let start = offset - state.recent.len() as u64;
+            let shown = |from: u64, to: u64| -> String {
+                let at = |offset: u64| (offset.max(start) - start) as usize;
+                let (from, to) = (at(from), at(to).min(state.recent.len() + new.len()));
+                let bytes = state.recent.iter().chain(new).skip(from).take(to.saturating_sub(from));
+                escaped(&bytes.copied().collect::<Vec<u8>>())
+            };
+            let (context, most) = (self.context as u64, SHOWN_BYTES_MAX as u64);
+            let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
+            let row = vec![
+                Value::Time(stream.now()),
+                Value::Text(stream.uid().into()),
+                Value::Bool(stream.is_orig()),
+                Value::Address(src_h),
+                Value::Unsigned(src_p.into()),
+                Value::Address(dst_h),
+                Value::Unsigned(dst_p.into()),
+                Value::Text(stream.proto().to_owned().into()),
+                Value::Text(self.texts[found.pattern].clone().into()),
+                Value::Unsigned(found.start),
+                Value::Unsigned(found.end - found.start),
+                Value::Text(shown(found.start.saturating_sub(context), found.start).into()),
+                Value::Text(shown(found.start, found.end.min(found.start + most)).into()),
+                Value::Text(shown(found.end, found.end + context).into()),
+            ];
+            stream.emit(row);
+        }
+    }
+}
+
+/// All patterns of the command line.
+fn read_patterns(args: &Args) -> Result<Vec<String>, Failure> {
+    let mut texts = args.expressions.clone();
+    for file in &args.files {
+        let text = input::read_text(file)?;
+        texts.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
+    }
+    match texts.is_empty() {
+        true => Err(Failure::new("there is no pattern: give one with -e, or a file of them with -f")),
+        false => Ok(texts),
+    }
+}
+
+/// What is wrong with the patterns, with the place in the one that is.
+fn explained(wrong: &PatternError, texts: &[String]) -> String {
+    let Some(text) = wrong.pattern.and_then(|number| texts.get(number)) else { return wrong.to_string() };
+    let mut lines = format!("{}\n  | {text}", wrong.message);
+    if let Some(span) = &wrong.span {
+        let width = |bytes: &str| bytes.chars().count();
+        let before = text.get(..span.start).map_or(0, width);
+        let marked = text.get(span.clone()).map_or(1, width).max(1);
+        lines += &format!("\n  | {}{}", " ".repeat(before), "^".repeat(marked));
+    }
+    if let Some(help) = &wrong.help {
+        lines += &format!("\n  = help: {help}");
+    }
+    lines
+}
+
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let texts = read_patterns(args)?;
+    let pattern = |text: &String| Pattern {
+        text: text.clone(),
+        ignore_case: args.ignore_case,
+        literal: args.fixed_strings,
+    };
+    let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
+    let patterns = Patterns::compile(&patterns, EngineChoice::Auto)
+        .map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
+    let compiler = input::compiler(&args.input.program.stack)?;
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
+    let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
+    let (context, most) = (usize::from(args.context), args.max_count.unwrap_or(usize::MAX));
+    let mut streams = Streams::new();
+    for (filter, params) in classes.questions {
+        let (patterns, texts) = (Arc::clone(&patterns), Arc::clone(&texts));
+        streams.subscribe(&filter, params, move || Finder {
+            scratch: patterns.scratch(),
+            patterns: Arc::clone(&patterns),
+            texts: Arc::clone(&texts),
+            context,
+            most,
+        });
+    }
+    let is_terminal = std::io::stdout().is_terminal();
+    let as_grep = args.format.as_ref().map_or(is_terminal, |format| format == "grep");
+    let format = args.format.clone().filter(|_| !as_grep);
+    let output = Output { format, output: None, count: args.count, stats: args.stats };
+    let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
+    let question = ask::compile_streams(compiler, &ask, &streams, classes.overload)?;
+    let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
+    let grep = grep.map(|out| Box::new(Grep::new(out, output::stdout_color())) as Box<dyn Sink + Send>);
+    ask::stream_rows(&question, &ask.output, grep, COLUMNS)
+}

@@ -1,0 +1,85 @@
+//! Matches as grep prints them: who to whom, where, and what, with colours on a terminal.
+
+use std::io::{self, Write};
+use weir::packet::{Column, Sink, Value};
+
+/// Prints rows of `weir match`, one line each.
+pub struct Grep {
+    out: Box<dyn Write + Send>,
+    color: bool,
+    /// Which of the columns are shown, by [`SHOWN`].
+    places: Vec<usize>,
+}
+
+/// Columns of a line, in its order.
+const SHOWN: [&str; 9] = ["src_h", "src_p", "dst_h", "dst_p", "proto", "offset", "before", "match", "after"];
+
+impl Grep {
+    /// A printer.
+    pub fn new(out: Box<dyn Write + Send>, color: bool) -> Self {
+        Self { out, color, places: vec![] }
+    }
+}
+
+impl Sink for Grep {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        let place = |name: &&str| columns.iter().position(|column| column.name == *name);
+        self.places = SHOWN.iter().filter_map(place).collect();
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let shown: Vec<String> = self.places.iter().map(|&place| text(&values[place])).collect();
+        let [src, src_port, dst, dst_port, proto, offset, before, found, after] = &shown[..] else {
+            return Err(io::Error::other("these are no matches"));
+        };
+        let ends = format!("{} > {} {proto}", end(src, src_port), end(dst, dst_port));
+        match self.color {
+            // As GNU grep: names magenta, numbers green, matches bold red.
+            true => writeln!(
+                self.out,
+                "\x1b[35m{ends}\x1b[36m:\x1b[32m{offset}\x1b[36m:\x1b[m{before}\x1b[1;31m{found}\x1b[m{after}"
+            ),
+            false => writeln!(self.out, "{ends}:{offset}:{before}{found}{after}"),
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn end(address: &str, port: &str) -> String {
+    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+}
+
+fn text(value: &Value<'_>) -> String {
+    match value {
+        Value::Text(text) => text.to_string(),
+        Value::Address(address) => address.to_string(),
+        Value::Unsigned(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Bytes as printable ASCII; others as `\r`, `\n`, `\t` or `\xNN`, so that a terminal is safe from them.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        match byte {
+            b'\'' | b'"' => text.push(char::from(byte)),
+            _ => text.extend(std::ascii::escape_default(byte).map(char::from)),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_printable_is_escaped() {
+        assert_eq!(escaped(b"GET '/'\r\n\"\x1b[2J\xff\\"), "GET '/'\\r\\n\"\\x1b[2J\\xff\\\\");
+    }
+}
