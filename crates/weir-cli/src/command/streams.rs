@@ -41,6 +41,8 @@ const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the byt
 
 /// Makes rows, and what else is wanted of each stream.
 struct Rows {
+    /// They are only counted.
+    count: bool,
     digest: bool,
     files: Option<Arc<Files>>,
 }
@@ -75,6 +77,9 @@ impl StreamHandler for Rows {
         let (packets, payload_bytes) = stream.volume();
         if packets == 0 {
             return;
+        }
+        if self.count {
+            return stream.emit(vec![]);
         }
         let (counts, sequence) = (stream.counts(), stream.sequence());
         let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
@@ -115,13 +120,13 @@ fn hex(bytes: &[u8]) -> String {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.input.program.stack)?;
     let files = args.output.as_deref().map(Files::create).transpose()?.map(Arc::new);
-    let digest = args.digest.is_some();
+    let (count, digest) = (args.count, args.digest.is_some());
     let mut streams = Streams::new();
     let filter = args.filter.as_deref().unwrap_or_default();
     let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
     for (filter, params) in classes.questions {
         let files = files.clone();
-        streams.subscribe(&filter, params, move || Rows { digest, files: files.clone() });
+        streams.subscribe(&filter, params, move || Rows { count, digest, files: files.clone() });
     }
     let columns: Vec<Column> = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
     let output = Output { format: args.format.clone(), output: None, count: args.count, stats: args.stats };
