@@ -179,6 +179,7 @@ mod tests {
             unconditional: 0,
             timed: false,
             limits: Limits { held_packets_max, ..Limits::default() },
+            policies: Arc::default(),
         };
         HoldQueue::new(Arc::new(plan))
     }

@@ -1,7 +1,7 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
 use crate::decide::Decider;
-use crate::flow::{FlowView, read_number, write_number};
+use crate::flow::{FlowView, read_number, receiver, write_number};
 use crate::flows::{TailFlow, stop_bytes};
 use crate::sequence::Segment;
 use crate::sessions::Yielded;
@@ -34,8 +34,14 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         span: u64,
         metas: &[u64],
     ) -> (u64, u64) {
-        let segment = Segment { at, bytes, claimed_bytes, span, metas };
-        self.flow.sequences.insert(sequence, flow, side, segment, self.block)
+        let policies = &self.flow.plan.policies;
+        let policy = policies.uniform().unwrap_or_else(|| {
+            let two_sided = self.program.graph().tables[self.flow.table.index()].two_sided;
+            policies.of(receiver(self.flow.header, two_sided, side))
+        });
+        let segment = Segment { at, bytes, claimed_bytes, span, metas, policy };
+        let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.block);
+        (inserted.status, inserted.skip)
     }
 
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {

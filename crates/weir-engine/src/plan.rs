@@ -2,6 +2,7 @@
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
 use crate::flow::FlowView;
+use crate::sequence::Policies;
 use crate::subscriber::Settled;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, Program};
@@ -94,6 +95,8 @@ pub struct Plan {
     pub unconditional: u64,
     /// Bounds.
     pub limits: Limits,
+    /// Whose bytes count where segments or fragments overlap.
+    pub policies: Arc<Policies>,
     /// The cycles that each stage takes are counted.
     pub timed: bool,
 }

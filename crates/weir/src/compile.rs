@@ -10,6 +10,7 @@ use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lo
 use weir_engine::plan::{
     BitPlan, ConnectionValue, Limits, Plan, QuestionPlan, Residual, ResidualField, Want,
 };
+use weir_engine::sequence::Policies;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
 use weir_ir::interpret::Interpreter;
@@ -42,6 +43,8 @@ pub struct Options {
     pub bpf: bool,
     /// Bounds of the run.
     pub limits: Limits,
+    /// Whose bytes count where segments or fragments overlap: as their receivers have it.
+    pub policies: Policies,
     /// The cycles that each stage takes are counted.
     pub timed: bool,
 }
@@ -242,6 +245,7 @@ impl Compiler {
             program,
             unconditional: lowered.unconditional,
             limits: options.limits,
+            policies: Arc::new(options.policies.clone()),
             timed: options.timed,
         };
         Ok(Compiled {
