@@ -16,9 +16,9 @@
 //! the systems and Suricata, whose test `DefragBsdFragmentAfterNoMf` shows that it matters; Snort asks about what is
 //! left of it behind the old one on its left. A FIN is a number like those of bytes.
 //!
-//! What is not here: fragments that overlap are dropped with their whole datagram by Linux since 4.19 and Windows
-//! since Vista, and by RFC 5722 with IPv6. Solaris and HP-UX 11 keep the first of two equal segments where the one
-//! just before is missing (Snort): that asks for more than two segments.
+//! What is not here: where fragments overlap, systems of today drop the whole datagram (Linux since 4.19, Windows since
+//! Vista, IPv6 by RFC 5722). Solaris and HP-UX 11 keep the first of two equal segments where the one just before
+//! is missing (Snort): that asks for more than two segments. More such cases: L. Aubard and others, "PYROLYSE", 2025.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
