@@ -66,6 +66,8 @@ counters! {
         queued, "Segments that came early and were kept.";
         retransmitted, "Segments all of which had come before.";
         overlapping, "Segments that were next in order and overlapped bytes kept: put in order through the queue.";
+        overlap_bytes, "Bytes that came again while those before them were still kept.";
+        inconsistent_bytes, "Of these, captured bytes that differed.";
         out_of_window, "Segments too far from the next number expected.";
         forced_by_segments, "Gaps passed over because one direction held too many segments.";
         forced_by_bytes, "Gaps passed over because one direction held too many bytes.";

@@ -182,16 +182,16 @@ impl<S: Subscriber> Decider<S> {
         (gap_bytes, bytes, cut): (u64, &[u8], u64),
         terms: u64,
     ) -> bool {
-        let plan = Arc::clone(&self.plan);
-        let mut questions = plan.questions_of(terms & self.stream_bits & self.plain_bits);
-        let mut to = self.delivery(order, flow, key, flow.header.last_time, queued_bytes);
+        let wanted = terms & self.stream_bits & self.plain_bits;
+        let (plan, mut to) = self.delivery(order, flow, key, flow.header.last_time, queued_bytes);
+        let mut questions = plan.questions_of(wanted);
         let mut is_over = false;
         while questions != 0 {
             let question = questions.trailing_zeros() as usize;
-            let Want::Streams(params) = plan.questions[question].want else { break };
-            is_over |= streams.take(&mut to, (question, &params), side, gap_bytes, bytes);
+            let Want::Streams(params) = &plan.questions[question].want else { break };
+            is_over |= streams.take(&mut to, (question, params), side, (gap_bytes, bytes));
             if cut > 0 {
-                is_over |= streams.take(&mut to, (question, &params), side, cut, &[]);
+                is_over |= streams.take(&mut to, (question, params), side, (cut, &[]));
             }
             questions &= questions - 1;
         }
@@ -205,10 +205,11 @@ impl<S: Subscriber> Decider<S> {
         key: FlowKey,
         now: i64,
         queued_bytes: usize,
-    ) -> Delivery<'a, S> {
+    ) -> (&'a Plan, Delivery<'a, S>) {
         let (subscriber, budget) = (&mut self.subscriber, &mut self.streams);
-        let (side, sequence) = (0, DirectionCounts::default());
-        Delivery { order, flow, key, now, subscriber, budget, queued_bytes, side, sequence }
+        let (side, sequence, policy) = (false, DirectionCounts::default(), None);
+        let to = Delivery { order, flow, key, now, subscriber, budget, queued_bytes, side, sequence, policy };
+        (&self.plan, to)
     }
 
     /// Whether no question about streams wants any more of these.
@@ -218,7 +219,7 @@ impl<S: Subscriber> Decider<S> {
 
     /// A chunk has waited long enough.
     pub fn flush_chunk(&mut self, order: Order, flow: &FlowView<'_>, streams: &mut FlowStreams, due: &Due) {
-        streams.flush_due(&mut self.delivery(order, flow, due.flow, due.at, 0), due);
+        streams.flush_due(&mut self.delivery(order, flow, due.flow, due.at, 0).1, due);
     }
 
     /// A flow has ended, and its streams with it.
@@ -231,14 +232,15 @@ impl<S: Subscriber> Decider<S> {
         terms: u64,
         reason: EndReason,
     ) {
-        let plan = Arc::clone(&self.plan);
-        let given = plan.questions_of(terms & self.stream_bits & self.plain_bits);
+        let wanted = terms & self.stream_bits & self.plain_bits;
+        let (plan, mut to) = self.delivery(order, flow, key, now, 0);
+        let given = plan.questions_of(wanted);
         let questions = plan.questions.iter().enumerate().filter(|(q, _)| given >> q & 1 == 1);
         let questions = questions.filter_map(|(q, question)| match &question.want {
             Want::Streams(params) => Some((q, params)),
             _ => None,
         });
-        streams.end(&mut self.delivery(order, flow, key, now, 0), questions, reason);
+        streams.end(&mut to, questions, reason);
     }
 
     /// A session is complete. Its flow's verdict word learns which residues it fulfils.

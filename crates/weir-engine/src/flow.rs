@@ -145,6 +145,22 @@ pub fn endpoints(header: &Header) -> (Endpoint, Endpoint) {
     if header.swap { (second, first) } else { (first, second) }
 }
 
+/// Who is sent what one side of a flow sends (false: the originator).
+///
+/// Keys without sides, those of fragments, begin with source and destination: two words each, or, of IPv4, both in the
+/// first word, and then nothing from the third on (`weir-compile`'s `lower/key.rs`).
+pub(crate) fn receiver(header: &Header, two_sided: bool, side: bool) -> IpAddr {
+    let key = header.key();
+    if two_sided {
+        let (originator, responder) = endpoints(header);
+        return if side { originator.address } else { responder.address };
+    }
+    match key[2] | key[3] {
+        0 => IpAddr::V4(Ipv4Addr::from(key[0] as u32)),
+        _ => address(key[2], key[3]),
+    }
+}
+
 /// An address from the words of a key: IPv4 is mapped into IPv6 there.
 pub fn address(high: u64, low: u64) -> IpAddr {
     if high == 0 && low >> 32 == 0xffff {

@@ -180,6 +180,7 @@ mod tests {
             timed: false,
             limits: Limits { held_packets_max, ..Limits::default() },
             overload: crate::stream::OverloadParams::default(),
+            policies: Arc::default(),
         };
         HoldQueue::new(Arc::new(plan))
     }

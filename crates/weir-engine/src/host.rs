@@ -1,7 +1,7 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
 use crate::decide::Decider;
-use crate::flow::{FlowView, read_number, write_number};
+use crate::flow::{FlowView, read_number, receiver, write_number};
 use crate::flows::{TailFlow, stop_bytes};
 use crate::sequence::Segment;
 use crate::sessions::Yielded;
@@ -34,13 +34,28 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         span: u64,
         metas: &[u64],
     ) -> (u64, u64) {
-        let segment = Segment { at, bytes, claimed_bytes, span, metas };
+        let policies = &self.flow.plan.policies;
+        let own = self.flow.streams.as_ref().and_then(|streams| streams.policy(side));
+        let policy = own.or_else(|| policies.uniform()).unwrap_or_else(|| {
+            let two_sided = self.program.graph().tables[self.flow.table.index()].two_sided;
+            policies.of(receiver(self.flow.header, two_sided, side))
+        });
+        // Where memory is short, a segment that has to wait does so without its bytes.
+        let is_kept = self.flow.streams.as_ref().is_none_or(|streams| {
+            let (priority, offset) = streams.rank(side);
+            let held = self.flow.sequences.held_bytes().0;
+            self.decider.streams.overload.admits(priority, offset, bytes.len(), held)
+        });
+        let bytes = if is_kept { bytes } else { &[] };
+        let segment = Segment { at, bytes, claimed_bytes, span, metas, policy };
         let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.block);
         if let Some(streams) = &mut self.flow.streams {
-            let counts = &mut streams.counts[usize::from(side)];
-            counts.out_of_order += u64::from(inserted.0 == SEQ_QUEUED);
+            streams.count(side, &inserted);
+            if !is_kept && inserted.status == SEQ_QUEUED {
+                self.decider.streams.overload.drop_segment();
+            }
         }
-        inserted
+        (inserted.status, inserted.skip)
     }
 
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {

@@ -2,6 +2,7 @@
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
 use crate::flow::FlowView;
+use crate::sequence::Policies;
 use crate::stream::{OverloadParams, StreamParams};
 use crate::subscriber::Settled;
 use std::sync::Arc;
@@ -97,6 +98,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Bounds on the memory of streams, of each worker.
     pub overload: OverloadParams,
+    /// Whose bytes count where segments or fragments overlap.
+    pub policies: Arc<Policies>,
     /// The cycles that each stage takes are counted.
     pub timed: bool,
 }

@@ -569,7 +569,7 @@ pub struct SequenceDecl {
     pub retain: bool,
     /// Nobody wants the bytes themselves: only their places are remembered.
     pub headers_only: bool,
-    /// Of bytes that come twice before it is their turn the last count; else the first.
+    /// Of bytes that come twice while they are kept the last count; else those that the receiver's policy says.
     pub overwrite: bool,
     /// Values remembered with each piece.
     pub metas: u8,

@@ -298,7 +298,7 @@ pub struct Sequence {
     pub from_first: bool,
     /// Numbers outside are out of window: lower bound and length. Not checked without.
     pub window: Option<(Expr, Expr)>,
-    /// Of bytes that come twice before it is their turn the last count; else the first.
+    /// Of bytes that come twice while they are kept the last count; else those that the receiver's policy says.
     pub overwrite: bool,
     /// Only the order is kept, no bytes.
     pub headers_only: bool,

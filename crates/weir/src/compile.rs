@@ -11,6 +11,7 @@ use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lo
 use weir_engine::plan::{
     BitPlan, ConnectionValue, Limits, Plan, QuestionPlan, Residual, ResidualField, Want,
 };
+use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
@@ -46,6 +47,8 @@ pub struct Options {
     pub limits: Limits,
     /// Bounds on the memory of streams, of each worker.
     pub overload: OverloadParams,
+    /// Whose bytes count where segments or fragments overlap: as their receivers have it.
+    pub policies: Policies,
     /// The cycles that each stage takes are counted.
     pub timed: bool,
 }
@@ -257,6 +260,7 @@ impl Compiler {
             unconditional: lowered.unconditional,
             limits: options.limits,
             overload: options.overload,
+            policies: Arc::new(options.policies.clone()),
             timed: options.timed,
         };
         Ok(Compiled {

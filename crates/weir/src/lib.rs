@@ -37,6 +37,7 @@ pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
 pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;
 pub use weir_engine::plan::{Limits, Want};
+pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;
 pub use weir_lang as lang;

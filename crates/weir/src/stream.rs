@@ -39,6 +39,7 @@ use weir_packet::{Source, Timestamp, Value};
 use weir_sessions::Direction;
 
 pub use weir_engine::flow::EndReason;
+pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stream::{
     Chunk, ChunkParams, DirectionCounts, OverloadParams, PRIORITIES_MAX, StreamCounts, StreamHandle,
     StreamParams,
@@ -115,7 +116,7 @@ impl Stream<'_, '_> {
 
     /// What its sequence met so far.
     pub fn sequence(&self) -> DirectionCounts {
-        *self.handle.sequence
+        self.handle.sequence
     }
 
     /// Where in the stream the next byte lies.
@@ -134,15 +135,25 @@ impl Stream<'_, '_> {
         self.places.volume(self.handle.flow, !self.is_orig())
     }
 
-    /// Nothing that lies at or beyond this offset is handed over any more. It can only be lower than the
-    /// subscription's own cutoff.
+    /// Another cutoff. It can only be lower than the one before.
     pub fn set_cutoff(&mut self, bytes: u64) {
         self.handle.state.set_cutoff(bytes);
     }
 
     /// Nothing more of it is wanted.
     pub fn discard(&mut self) {
-        self.handle.state.discard();
+        self.handle.state.set_cutoff(0);
+    }
+
+    /// Nothing that lies at or beyond this offset is handed over.
+    pub fn cutoff(&self) -> u64 {
+        self.handle.state.cutoff()
+    }
+
+    /// Whose bytes count from now on where its segments overlap, whatever the [options](crate::Options::policies) say
+    /// of its receiver. It holds for all subscriptions.
+    pub fn set_policy(&mut self, policy: Policy) {
+        *self.handle.policy = Some(policy);
     }
 
     /// Its priority from now on.

@@ -2,12 +2,13 @@
 //!
 //! What is next in order passes without being touched: the packet's own bytes are delivered. What comes
 //! early is kept by reference to its block until it is next, or until a bound is reached; then the
-//! bytes before it are given up and counted as a gap. Of bytes that come twice the first count, or, where the
-//! sequence says `overwrite`, the last of those that came before their turn.
+//! bytes before it are given up and counted as a gap. Of bytes that come twice while they are kept those count
+//! that the receiver's [`Policy`] says, or, where the sequence says `overwrite`, the last. What has passed stays.
 //!
 //! * `vars`: the state that every packet touches, in the flow's record. Most segments are next in order, and
 //!   nothing waits: these the program passes by itself (pass `fast_forward` of `weir-ir`), and only counts them.
-//! * `queue`: what came early.  `budget`: what it costs; references and copies.
+//! * `insert`: a segment comes.  `queue`: what is kept.  `budget`: what it costs; references and copies.
+//! * `policy`: whose bytes count where segments overlap.
 //!
 //! Two ways to use a sequence. *Passing* (TCP): bytes in order pass, early ones are queued, gaps are
 //! passed over at a bound or at the end. *Retaining* (fragments): everything from number 0 on is kept
@@ -17,11 +18,17 @@
 //! very start of a capture) makes those before it look retransmitted.
 
 mod budget;
+mod insert;
+pub mod policy;
+#[cfg(test)]
+mod policy_tests;
 mod queue;
 #[cfg(test)]
 mod tests;
 pub mod vars;
 
+pub use insert::{Inserted, Segment};
+pub use policy::{Policies, Policy};
 pub use vars::{Hot, SequenceVars};
 
 use crate::counters::SequenceCounters;
@@ -30,14 +37,9 @@ use budget::{Assembly, Budget};
 use queue::{Piece, Queue};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use weir_ir::abi::Slice;
-use weir_ir::abi::{
-    FlowRecord, Layout, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED,
-};
-use weir_ir::graph::{Graph, Sequence};
-use weir_ir::sequence::{QUEUED, RETAINED, STARTED};
-use weir_packet::Block;
+use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
+use weir_ir::graph::{Graph, Sequence, SequenceDecl};
+use weir_ir::sequence::{QUEUED, RETAINED};
 
 /// Bounds of what a worker keeps. Costs are bytes captured and the description of each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,41 +74,51 @@ impl Default for SequenceLimits {
     }
 }
 
-/// A segment as it is offered.
-#[derive(Debug, Clone, Copy)]
-pub struct Segment<'a> {
-    /// Number of its first byte.
-    pub at: u64,
-    /// Its bytes, as far as captured.
-    pub bytes: &'a [u8],
-    /// Its bytes, as the headers claim them.
-    pub claimed_bytes: u64,
-    /// Numbers that it uses up: the bytes, then a FIN. Fewer than its bytes where numbers count something else,
-    /// such as chunks: then all of them go with its first number.
-    pub span: u64,
-    /// At most four values to remember with it.
-    pub metas: &'a [u64],
-}
-
-impl Segment<'_> {
-    /// Bytes at its front that passed before, where so many of its numbers did.
-    fn skipped(&self, old: u64) -> u64 {
-        match self.span < self.claimed_bytes {
-            true if old > 0 => self.claimed_bytes,
-            true => 0,
-            false => old.min(self.claimed_bytes),
-        }
-    }
-}
-
 /// What is kept of a direction, only while there is something to keep.
 #[derive(Debug, Default)]
 struct Kept {
     /// The next number expected, counted from the first one, so that it does not wrap.
     next: u64,
+    /// What waits; before it, where the sequence retains, what is in order.
     queue: Queue,
-    /// Pieces in order, for `assemble`.
-    retained: Vec<Piece>,
+}
+
+impl Kept {
+    /// What is in order goes up to `end` now.
+    fn pass_to(&mut self, end: u64, hot: &mut Hot, mask: u64) {
+        hot.next = hot.next.wrapping_add(end - self.next) & mask;
+        hot.high = hot.high.max(end);
+        self.next = end;
+    }
+}
+
+/// What a sequence puts in order, as far as receivers' policies know of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// As TCP's segments.
+    Segments,
+    /// As IP's fragments.
+    Fragments,
+    /// The last bytes count, whatever the policy.
+    Overwriting,
+    /// The first bytes count.
+    Other,
+}
+
+impl Kind {
+    fn of(graph: &Graph, sequence: &SequenceDecl) -> Self {
+        let table = &graph.tables[sequence.table.index()];
+        if sequence.overwrite {
+            Kind::Overwriting
+        } else if sequence.retain {
+            Kind::Fragments
+        } else if table.two_sided && table.part.is_none() && sequence.from_first {
+            // A connection of its own. SCTP's chunks are part of their association.
+            Kind::Segments
+        } else {
+            Kind::Other
+        }
+    }
 }
 
 /// One sequence of the graph.
@@ -117,18 +129,8 @@ struct State {
     from_first: bool,
     retain: bool,
     headers_only: bool,
-    overwrite: bool,
+    kind: Kind,
     kept: HashMap<u64, Kept, BuildIdHasher>,
-}
-
-/// Where a segment lies.
-struct Place {
-    /// Numbers missing before it.
-    ahead: u64,
-    /// Numbers at its front that have passed.
-    old: u64,
-    /// Numbers that it uses up.
-    span: u64,
 }
 
 /// All sequences of a worker.
@@ -143,20 +145,6 @@ pub struct Reassembler {
 /// The key of a direction in [`State::kept`].
 fn direction(flow: u32, side: bool) -> u64 {
     u64::from(flow) << 1 | u64::from(side)
-}
-
-impl State {
-    /// Where `segment` lies, seen from the next number expected. Numbers that count from the first one
-    /// seen wrap; those that count from 0 don't.
-    fn place(&self, next: u64, segment: &Segment<'_>) -> Place {
-        let span = segment.span;
-        let forward = segment.at.wrapping_sub(next) & self.mask;
-        let is_old = if self.from_first { forward > self.mask >> 1 } else { segment.at < next };
-        match is_old {
-            true => Place { ahead: 0, old: next.wrapping_sub(segment.at) & self.mask, span },
-            false => Place { ahead: forward, old: 0, span },
-        }
-    }
 }
 
 impl Reassembler {
@@ -175,7 +163,7 @@ impl Reassembler {
             from_first: sequence.from_first,
             retain: sequence.retain,
             headers_only: sequence.headers_only,
-            overwrite: sequence.overwrite,
+            kind: Kind::of(graph, sequence),
             kept: HashMap::default(),
         });
         Self {
@@ -198,164 +186,24 @@ impl Reassembler {
         (self.budget.held_bytes(), self.budget.pinned_bytes())
     }
 
-    /// Offers a segment whose bytes lie in `block` (or were assembled here; else they are copied if kept).
-    /// The status, and for [`SEQ_ORDERED`] how many claimed bytes at the front have passed before.
-    ///
-    /// [`SEQ_FORCED`]: nothing passes now, but [`next`](Self::next) has bytes. Either a bound was reached,
-    /// or the segment overlaps bytes that came before it, so that only parts of it are wanted.
-    /// A segment that uses up no numbers is in order or is nothing; it is never kept.
-    ///
-    /// In order and nothing queued: constant time, no allocation, nothing but the record is touched.
-    pub fn insert(
-        &mut self,
-        sequence: Sequence,
-        flow: FlowRecord<'_>,
-        side: bool,
-        segment: Segment<'_>,
-        block: &Arc<Block>,
-    ) -> (u64, u64) {
-        let state = &self.sequences[sequence.index()];
-        let mut hot = state.vars.read(flow.data, side);
-        if hot.flags & STARTED == 0 {
-            hot.flags |= STARTED;
-            hot.next = if state.from_first { segment.at & state.mask } else { 0 };
-            state.vars.write(flow.data, side, hot);
-        }
-        if hot.passed != 0 {
-            self.counters.ordered += u64::from(std::mem::take(&mut hot.passed));
-            state.vars.write(flow.data, side, hot);
-        }
-        let place = state.place(hot.next, &segment);
-        if place.ahead.max(place.old) > self.limits.window_max {
-            self.counters.out_of_window += 1;
-            return (SEQ_OUT_OF_WINDOW, 0);
-        }
-        if place.span == 0 {
-            return (if place.ahead | place.old == 0 { SEQ_ORDERED } else { SEQ_QUEUED }, 0);
-        }
-        if place.old >= place.span {
-            self.counters.retransmitted += 1;
-            return (SEQ_RETRANSMITTED, 0);
-        }
-        if place.ahead == 0 && !state.retain && hot.flags & QUEUED == 0 {
-            let new = place.span - place.old;
-            hot.next = hot.next.wrapping_add(new) & state.mask;
-            hot.high = hot.high.wrapping_add(new);
-            state.vars.write(flow.data, side, hot);
-            self.counters.ordered += 1;
-            return (SEQ_ORDERED, segment.skipped(place.old));
-        }
-        let status = self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
-        self.sequences[sequence.index()].vars.write(flow.data, side, hot);
-        (status, if status == SEQ_ORDERED { segment.skipped(place.old) } else { 0 })
-    }
-
-    /// The rest of `insert`: something is kept of this direction, or will be.
-    fn keep(
-        &mut self,
-        sequence: Sequence,
-        direction: u64,
-        hot: &mut Hot,
-        segment: &Segment<'_>,
-        place: &Place,
-        block: &Arc<Block>,
-    ) -> u64 {
-        let state = &mut self.sequences[sequence.index()];
-        // Where nothing is kept, all that was seen has passed.
-        let kept_nothing = hot.flags & (QUEUED | RETAINED) == 0;
-        let next = if kept_nothing { hot.high } else { state.kept[&direction].next };
-        let start = next + place.ahead;
-        let end = start.saturating_add(place.span - place.old);
-        let first_queued = if kept_nothing { None } else { state.kept[&direction].queue.first() };
-        let overlaps = first_queued.is_some_and(|first| first < end);
-
-        if place.ahead == 0 && !overlaps && !state.retain {
-            let kept = state.kept.get_mut(&direction).expect("something is queued");
-            kept.next = end;
-            hot.next = hot.next.wrapping_add(end - start) & state.mask;
-            hot.high = hot.high.max(end);
-            self.counters.ordered += 1;
-            return SEQ_ORDERED;
-        }
-        if overlaps && !state.overwrite && state.kept[&direction].queue.covers(start, end) {
-            self.counters.retransmitted += 1;
-            return SEQ_RETRANSMITTED;
-        }
-        if state.retain && !self.may_retain(sequence, direction, end) {
-            return SEQ_OUT_OF_WINDOW;
-        }
-        let state = &mut self.sequences[sequence.index()];
-        let bytes = if state.headers_only { &[] } else { captured(segment) };
-        let piece = Piece {
-            // Wraps where it begins before the first number seen.
-            start: start.wrapping_sub(place.old),
-            span: place.span,
-            claimed_bytes: segment.claimed_bytes,
-            bytes: refer(bytes, block, &self.assembly, &self.budget, &mut self.counters),
-            metas: std::array::from_fn(|n| segment.metas.get(n).copied().unwrap_or(0)),
-            last: true,
-        }
-        .part(start, end);
-
-        let kept = state.kept.entry(direction).or_insert_with(|| Kept { next, ..Kept::default() });
-        hot.high = hot.high.max(end);
-        if place.ahead == 0 && !overlaps {
-            self.budget.keep(&piece.bytes);
-            kept.retained.push(piece);
-            kept.next = end;
-            hot.next = hot.next.wrapping_add(end - start) & state.mask;
-            hot.flags |= RETAINED;
-            self.counters.ordered += 1;
-            return SEQ_ORDERED;
-        }
-        match state.overwrite {
-            true => kept.queue.overwrite(&piece, &mut self.budget),
-            false => kept.queue.offer(&piece, &mut self.budget),
-        }
-        hot.flags |= QUEUED;
-        if place.ahead == 0 {
-            self.counters.overlapping += 1;
-            return SEQ_FORCED;
-        }
-        self.counters.queued += 1;
-        match self.limits.exceeded(kept, &self.budget) {
-            Some(_) if !state.retain => SEQ_FORCED,
-            _ => SEQ_QUEUED,
-        }
-    }
-
-    /// Whether one more fragment, up to number `end`, is within the bounds; counts it where it is not.
-    fn may_retain(&mut self, sequence: Sequence, direction: u64, end: u64) -> bool {
-        let kept = self.sequences[sequence.index()].kept.get(&direction);
-        let segments = kept.map_or(0, |kept| kept.queue.len() + kept.retained.len());
-        let refused = if end > self.limits.retained_bytes_max {
-            &mut self.counters.refused_by_bytes
-        } else if segments >= self.limits.retained_segments_max {
-            &mut self.counters.refused_by_segments
-        } else if self.budget.held_bytes() >= self.limits.total_bytes_max {
-            &mut self.counters.refused_by_total
-        } else {
-            return true;
-        };
-        *refused += 1;
-        false
-    }
-
     /// The next queued bytes that are in order now, or that have to pass because of a bound, with the
     /// gap before them. Call until there are none after an insert that was ordered or forced.
     ///
     /// Nothing queued: constant time, nothing but the record is touched.
     pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
-        self.pass(sequence, flow, side, false)
+        match self.sequences[sequence.index()].retain {
+            true => self.advance(sequence, flow, side),
+            false => self.pass(sequence, flow, side, false),
+        }
     }
 
     /// As [`next`](Self::next), but all that is queued passes, with its gaps: for the end of a flow.
     /// Nothing where the sequence retains: a datagram that lacks fragments is no datagram.
     pub fn flush(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
-        if self.sequences[sequence.index()].retain {
-            return None;
+        match self.sequences[sequence.index()].retain {
+            true => None,
+            false => self.pass(sequence, flow, side, true),
         }
-        self.pass(sequence, flow, side, true)
     }
 
     fn pass(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, flush: bool) -> Option<Ordered> {
@@ -366,49 +214,51 @@ impl Reassembler {
         }
         let direction = direction(flow.id, side);
         let kept = state.kept.get_mut(&direction).expect("something is queued");
-        let mut passed = None;
-        while passed.is_none()
-            && let Some(first) = kept.queue.first()
-        {
-            let gap_bytes = first - kept.next;
-            if gap_bytes > 0 {
-                let bound = self.limits.exceeded(kept, &self.budget);
-                if state.retain || bound.is_none() && !flush {
-                    break;
-                }
-                match bound {
-                    Some(bound) if !flush => bound.count(&mut self.counters),
-                    _ => {}
-                }
-                self.counters.gaps += 1;
-                self.counters.gap_bytes += gap_bytes;
-                hot.missing_bytes += gap_bytes;
+        let gap_bytes = kept.queue.first().expect("it says so") - kept.next;
+        if gap_bytes > 0 {
+            match self.limits.exceeded(kept, &self.budget) {
+                Some(bound) if !flush => bound.count(&mut self.counters),
+                None if !flush => return None,
+                _ => {}
             }
-            let piece = kept.queue.pop().expect("there is a first");
-            kept.next = piece.end();
-            hot.next = hot.next.wrapping_add(gap_bytes + piece.span) & state.mask;
-            // What was cut off a retained fragment's front need not pass: its bytes stay here, and its
-            // metas go with its end.
-            if piece.last || !state.retain {
-                passed = Some(Ordered {
-                    gap_bytes,
-                    bytes: piece.bytes.clone(),
-                    claimed_bytes: piece.claimed_bytes,
-                    metas: piece.metas,
-                });
-            }
-            if state.retain {
-                kept.retained.push(piece);
-                hot.flags |= RETAINED;
-            } else {
-                self.budget.release(&piece.bytes);
-            }
+            self.counters.gaps += 1;
+            self.counters.gap_bytes += gap_bytes;
+            hot.missing_bytes += gap_bytes;
         }
+        let piece = kept.queue.pop().expect("there is a first");
+        kept.pass_to(piece.end(), &mut hot, state.mask);
+        self.budget.release(&piece.bytes);
         if kept.queue.len() == 0 {
             hot.flags &= !QUEUED;
-            if kept.retained.is_empty() {
-                state.kept.remove(&direction);
+            state.kept.remove(&direction);
+        }
+        state.vars.write(flow.data, side, hot);
+        let Piece { bytes, claimed_bytes, metas, .. } = piece;
+        Some(Ordered { gap_bytes, bytes, claimed_bytes, metas })
+    }
+
+    /// As `pass`, where what is in order stays: up to the next end of a fragment, for its metas go with that.
+    fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+        let state = &mut self.sequences[sequence.index()];
+        let mut hot = state.vars.read(flow.data, side);
+        if hot.flags & QUEUED == 0 {
+            return None;
+        }
+        let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
+        let mut passed = None;
+        while passed.is_none()
+            && let Some(piece) = kept.queue.piece_from(kept.next).filter(|piece| piece.start <= kept.next)
+        {
+            let end = piece.end();
+            if piece.last {
+                let Piece { bytes, claimed_bytes, metas, .. } = piece.part(kept.next, end);
+                passed = Some(Ordered { gap_bytes: 0, bytes, claimed_bytes, metas });
             }
+            kept.pass_to(end, &mut hot, state.mask);
+            hot.flags |= RETAINED;
+        }
+        if kept.queue.piece_from(kept.next).is_none() {
+            hot.flags &= !QUEUED;
         }
         state.vars.write(flow.data, side, hot);
         passed
@@ -424,8 +274,10 @@ impl Reassembler {
         }
         let direction = direction(flow.id, side);
         let kept = state.kept.get_mut(&direction).expect("something is retained");
-        let joined = self.assembly.join(&kept.retained);
-        kept.retained.drain(..).for_each(|piece| self.budget.release(&piece.bytes));
+        let joined = self.assembly.join(kept.queue.before(kept.next));
+        while let Some(piece) = kept.queue.pop_before(kept.next) {
+            self.budget.release(&piece.bytes);
+        }
         if kept.queue.len() == 0 {
             state.kept.remove(&direction);
         }
@@ -438,7 +290,7 @@ impl Reassembler {
     /// Segments kept of a direction, queued or retained.
     pub fn kept_segments(&self, sequence: Sequence, flow: u32, side: bool) -> usize {
         let kept = self.sequences[sequence.index()].kept.get(&direction(flow, side));
-        kept.map_or(0, |kept| kept.queue.len() + kept.retained.len())
+        kept.map_or(0, |kept| kept.queue.len())
     }
 
     /// Forgets all that is kept of a flow, which ends, and counts what its program passed. Where nothing is
@@ -455,38 +307,12 @@ impl Reassembler {
                 continue;
             }
             let mut kept = state.kept.remove(&direction(flow.id, side)).expect("something is kept");
-            for piece in std::iter::from_fn(|| kept.queue.pop()).chain(kept.retained.drain(..)) {
+            for piece in std::iter::from_fn(|| kept.queue.pop()) {
                 self.budget.release(&piece.bytes);
                 self.counters.released += 1;
             }
             hot.flags &= !(QUEUED | RETAINED);
             state.vars.write(flow.data, side, hot);
-        }
-    }
-}
-
-/// The bytes of a segment that its headers claim.
-fn captured<'a>(segment: &Segment<'a>) -> &'a [u8] {
-    let claimed = usize::try_from(segment.claimed_bytes).unwrap_or(usize::MAX);
-    &segment.bytes[..segment.bytes.len().min(claimed)]
-}
-
-/// Bytes to keep: by reference where that pins no block beyond the bound, else as a copy.
-fn refer(
-    bytes: &[u8],
-    block: &Arc<Block>,
-    assembly: &Assembly,
-    budget: &Budget,
-    counters: &mut SequenceCounters,
-) -> Slice {
-    if bytes.is_empty() {
-        return assembly.nothing();
-    }
-    match assembly.refer(block, bytes) {
-        Some(slice) if budget.may_pin(&slice.block) => slice,
-        _ => {
-            counters.copied += 1;
-            Assembly::copy(bytes)
         }
     }
 }

@@ -1,12 +1,40 @@
-//! What came early, in one direction of one flow: pieces in order, none overlapping another.
+//! What is kept of one direction of one flow: pieces in order, none overlapping another.
 //!
-//! Numbers here are relative to the sequence's first and don't wrap. Of bytes that come twice the
-//! first are kept: a new segment only fills holes, and is cut into as many pieces as it fills. Or it displaces what
-//! is there ([`Queue::overwrite`]).
+//! Numbers here are relative to the sequence's first and don't wrap. Where a new segment overlaps what is there,
+//! a [`Rule`] says piece by piece whose bytes count; what does not is cut off, and forgotten.
 
 use super::budget::Budget;
+use super::policy::Rule;
 use std::collections::VecDeque;
 use weir_ir::abi::Slice;
+
+/// A segment that may be added: where it lies, and its bytes, of which nothing has been kept yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Coming<'a> {
+    /// Its first number.
+    pub(super) start: u64,
+    /// Numbers that it uses up; as in [`Piece`].
+    pub(super) span: u64,
+    /// Its bytes, as the headers claim them.
+    pub(super) claimed_bytes: u64,
+    /// As many of its bytes as were captured; at most `claimed_bytes`.
+    pub(super) bytes: &'a [u8],
+}
+
+/// How a segment lies to what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meeting {
+    /// Claimed bytes that were there.
+    pub(super) overlap_bytes: u64,
+    /// Of these, captured ones that differ.
+    pub(super) inconsistent_bytes: u64,
+    /// All of its numbers were there.
+    pub(super) is_covered: bool,
+    /// Some of its bytes count in place of what was there.
+    pub(super) displaces: bool,
+    /// Its last number counts, be it new or in place of another.
+    pub(super) ends: bool,
+}
 
 /// A segment, or what was new of it.
 #[derive(Debug, Clone)]
@@ -34,18 +62,14 @@ impl Piece {
 
     /// The part of it from `start` up to `end`, by reference.
     pub(super) fn part(&self, start: u64, end: u64) -> Piece {
-        let (mut from, mut to) = (start.wrapping_sub(self.start), end.wrapping_sub(self.start));
+        let (from, to) = self.coming().bytes_at(start, end);
         let captured = u64::from(self.bytes.length);
-        let last = self.last && end == self.end();
-        if self.span < self.claimed_bytes {
-            (from, to) =
-                if from == 0 { (0, self.claimed_bytes) } else { (self.claimed_bytes, self.claimed_bytes) };
-        }
         let (first, after) = (from.min(captured), to.min(captured));
+        let last = self.last && end == self.end();
         Piece {
             start,
             span: end - start,
-            claimed_bytes: to.min(self.claimed_bytes) - from.min(self.claimed_bytes),
+            claimed_bytes: to - from,
             bytes: Slice {
                 block: self.bytes.block.clone(),
                 offset: self.bytes.offset + first as u32,
@@ -54,6 +78,45 @@ impl Piece {
             metas: if last { self.metas } else { [0; 4] },
             last,
         }
+    }
+
+    fn coming(&self) -> Coming<'_> {
+        let bytes = self.bytes.bytes();
+        Coming { start: self.start, span: self.span, claimed_bytes: self.claimed_bytes, bytes }
+    }
+
+    fn range(&self) -> (u64, u64) {
+        (self.start, self.end())
+    }
+}
+
+impl<'a> Coming<'a> {
+    /// The first number after it.
+    pub(super) fn end(&self) -> u64 {
+        self.start.wrapping_add(self.span)
+    }
+
+    /// The part of it from `start` on, its own first number or a later one.
+    pub(super) fn behind(self, start: u64) -> Self {
+        let (claimed_bytes, bytes) = self.part(start, self.end());
+        Coming { start, span: self.end().wrapping_sub(start), claimed_bytes, bytes }
+    }
+
+    /// Which of its claimed bytes go with the numbers from `start` up to `end`: from where up to where.
+    fn bytes_at(&self, start: u64, end: u64) -> (u64, u64) {
+        let (from, to) = (start.wrapping_sub(self.start), end.wrapping_sub(self.start));
+        match self.span < self.claimed_bytes {
+            true if from == 0 => (0, self.claimed_bytes),
+            true => (self.claimed_bytes, self.claimed_bytes),
+            false => (from.min(self.claimed_bytes), to.min(self.claimed_bytes)),
+        }
+    }
+
+    /// How many bytes were claimed of these numbers, and those that were captured.
+    fn part(&self, start: u64, end: u64) -> (u64, &'a [u8]) {
+        let (from, to) = self.bytes_at(start, end);
+        let captured = self.bytes.len() as u64;
+        (to - from, &self.bytes[from.min(captured) as usize..to.min(captured) as usize])
     }
 }
 
@@ -80,71 +143,110 @@ impl Queue {
         self.pieces.front().map(|piece| piece.start)
     }
 
-    /// Whether all numbers from `start` up to `end` are there.
-    pub(super) fn covers(&self, mut start: u64, end: u64) -> bool {
-        let first = self.pieces.partition_point(|piece| piece.end() <= start);
-        for piece in self.pieces.range(first..) {
-            if piece.start > start || start >= end {
-                break;
-            }
-            start = piece.end();
-        }
-        start >= end
+    /// The first number from `next` on that is there.
+    pub(super) fn first_from(&self, next: u64) -> Option<u64> {
+        self.piece_from(next).map(|piece| piece.start.max(next))
     }
 
-    /// Adds what is new of a segment. Constant time at the end, where segments after a hole come;
+    /// The first piece that is not all before `next`.
+    pub(super) fn piece_from(&self, next: u64) -> Option<&Piece> {
+        self.pieces.get(self.first_behind(next))
+    }
+
+    /// The pieces that are all before `next`, as one slice.
+    pub(super) fn before(&mut self, next: u64) -> &[Piece] {
+        let count = self.first_behind(next);
+        &self.pieces.make_contiguous()[..count]
+    }
+
+    /// The index of the first piece that ends behind `number`. Constant time where all do, or none.
+    fn first_behind(&self, number: u64) -> usize {
+        match (self.pieces.front(), self.pieces.back()) {
+            (Some(front), _) if front.end() > number => 0,
+            (_, Some(back)) if back.end() > number => self.pieces.partition_point(|p| p.end() <= number),
+            _ => self.pieces.len(),
+        }
+    }
+
+    /// How a segment lies to what is there. Takes as long as there are pieces, and bytes, that it overlaps.
+    pub(super) fn meet(&self, segment: &Coming<'_>, rule: Rule) -> Meeting {
+        let (mut covered_to, end) = (segment.start, segment.end());
+        let mut meeting = Meeting {
+            overlap_bytes: 0,
+            inconsistent_bytes: 0,
+            is_covered: false,
+            displaces: false,
+            ends: true,
+        };
+        for piece in self.pieces.range(self.first_behind(segment.start)..) {
+            if piece.start >= end {
+                break;
+            }
+            let (from, to) = (segment.start.max(piece.start), end.min(piece.end()));
+            if covered_to == from {
+                covered_to = to;
+            }
+            let old = piece.coming();
+            let ((new_claimed, new), (old_claimed, old)) = (segment.part(from, to), old.part(from, to));
+            meeting.overlap_bytes += new_claimed.min(old_claimed);
+            meeting.inconsistent_bytes += new.iter().zip(old).filter(|(new, old)| new != old).count() as u64;
+            let counts = rule.new_counts(piece.range(), (segment.start, end));
+            meeting.displaces |= counts;
+            meeting.ends = counts || to < end;
+        }
+        meeting.is_covered = covered_to == end;
+        meeting
+    }
+
+    /// Adds a segment, or what counts of it. Constant time at the end, where segments after a hole come;
     /// elsewhere as long as it takes to move the pieces behind it.
-    pub(super) fn offer(&mut self, segment: &Piece, budget: &mut Budget) {
-        let (mut start, end) = (segment.start, segment.end());
-        let first = self.pieces.partition_point(|piece| piece.end() <= start);
+    pub(super) fn add(&mut self, segment: &Piece, rule: Rule, budget: &mut Budget) {
+        let end = segment.end();
+        let first = self.first_behind(segment.start);
         if self.pieces.get(first).is_none_or(|piece| end <= piece.start) {
             self.held_bytes += budget.keep(&segment.bytes);
             self.pieces.insert(first, segment.clone());
             return;
         }
-        // Fills several holes, perhaps: one pass over all that lies behind.
-        for kept in self.pieces.split_off(first) {
-            if start < end && start < kept.start {
-                let part = segment.part(start, end.min(kept.start));
-                self.held_bytes += budget.keep(&part.bytes);
-                self.pieces.push_back(part);
-            }
-            start = start.max(kept.end());
-            self.pieces.push_back(kept);
-        }
-        if start < end {
-            let part = segment.part(start, end);
-            self.held_bytes += budget.keep(&part.bytes);
-            self.pieces.push_back(part);
-        }
-    }
-
-    /// Adds a segment in place of what is there of its numbers.
-    pub(super) fn overwrite(&mut self, segment: &Piece, budget: &mut Budget) {
-        let (start, end) = (segment.start, segment.end());
-        let first = self.pieces.partition_point(|piece| piece.end() <= start);
-        let (mut left, mut right) = (None, VecDeque::new());
-        for kept in self.pieces.split_off(first) {
-            if kept.start >= end {
-                right.push_back(kept);
+        let after = self.pieces.partition_point(|piece| piece.start < end);
+        let mut behind = self.pieces.split_off(after);
+        // What counts of the segment up to here stands in the queue, but for what begins at `from`.
+        let mut from = segment.start;
+        let mut rest = None;
+        for old in self.pieces.split_off(first) {
+            if !rule.new_counts(old.range(), segment.range()) {
+                if from < old.start {
+                    self.push(segment.part(from, old.start), budget);
+                }
+                from = old.end();
+                self.pieces.push_back(old);
                 continue;
             }
-            budget.release(&kept.bytes);
-            self.held_bytes -= Budget::cost(&kept.bytes);
-            if kept.start < start {
-                left = Some(kept.part(kept.start, start));
+            budget.release(&old.bytes);
+            self.held_bytes -= Budget::cost(&old.bytes);
+            if old.start < segment.start {
+                self.push(old.part(old.start, segment.start), budget);
             }
-            if kept.end() > end {
-                right.push_back(kept.part(end, kept.end()));
-                let rest = &right[right.len() - 1];
-                self.held_bytes += budget.keep(&rest.bytes);
-            }
+            rest = (end < old.end()).then(|| old.part(end, old.end()));
         }
-        for piece in left.into_iter().chain([segment.clone()]) {
-            self.held_bytes += budget.keep(&piece.bytes);
-            self.pieces.push_back(piece);
+        if from < end {
+            self.push(segment.part(from, end), budget);
         }
-        self.pieces.append(&mut right);
+        if let Some(rest) = rest {
+            self.push(rest, budget);
+        }
+        self.pieces.append(&mut behind);
+    }
+
+    fn push(&mut self, piece: Piece, budget: &mut Budget) {
+        self.held_bytes += budget.keep(&piece.bytes);
+        self.pieces.push_back(piece);
+    }
+
+    /// As [`pop`](Self::pop), where the first piece is all before `next`.
+    pub(super) fn pop_before(&mut self, next: u64) -> Option<Piece> {
+        self.pieces.front().filter(|piece| piece.end() <= next)?;
+        self.pop()
     }
 
     /// Takes the first piece out. It stays on the budget's account.
@@ -174,9 +276,9 @@ mod tests {
         }
     }
 
-    fn queue_of(segments: &[Piece]) -> Vec<(u64, String, u64)> {
+    fn queue_of(rule: Rule, segments: &[Piece]) -> Vec<(u64, String, u64)> {
         let (mut queue, mut budget) = (Queue::default(), Budget::new(usize::MAX));
-        segments.iter().for_each(|s| queue.offer(s, &mut budget));
+        segments.iter().for_each(|s| queue.add(s, rule, &mut budget));
         assert_eq!(queue.held_bytes(), budget.held_bytes());
         let pieces = std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>();
         assert_eq!(queue.held_bytes(), 0);
@@ -186,46 +288,77 @@ mod tests {
 
     #[test]
     fn pieces_are_in_order_however_they_came() {
-        let pieces = queue_of(&[segment(9, "ijk", true), segment(1, "ab", false), segment(5, "ef", false)]);
+        let pieces = queue_of(
+            Rule::Never,
+            &[segment(9, "ijk", true), segment(1, "ab", false), segment(5, "ef", false)],
+        );
         assert_eq!(pieces, [(1, "ab".into(), 0), (5, "ef".into(), 0), (9, "ijk".into(), 1)]);
     }
 
     #[test]
     fn what_came_first_stays_and_a_long_segment_fills_the_holes() {
-        let pieces =
-            queue_of(&[segment(2, "CC", false), segment(6, "G", false), segment(0, "abcdefgh", true)]);
+        let pieces = queue_of(
+            Rule::Never,
+            &[segment(2, "CC", false), segment(6, "G", false), segment(0, "abcdefgh", true)],
+        );
         let wanted = [(0, "ab", 0), (2, "CC", 0), (4, "ef", 0), (6, "G", 0), (7, "h", 1)];
         assert_eq!(pieces, wanted.map(|(at, text, fin)| (at, text.into(), fin)));
     }
 
     #[test]
     fn what_comes_last_displaces_what_is_there() {
-        let (mut queue, mut budget) = (Queue::default(), Budget::new(usize::MAX));
-        for one in [segment(0, "abcdef", true), segment(8, "ij", false), segment(2, "CD", false)] {
-            queue.overwrite(&one, &mut budget);
-        }
-        queue.overwrite(&segment(5, "FGHI", false), &mut budget);
-        assert_eq!(queue.held_bytes(), budget.held_bytes());
-        let pieces: Vec<Piece> = std::iter::from_fn(|| queue.pop()).collect();
-        let text: Vec<String> =
-            pieces.iter().map(|p| String::from_utf8(p.bytes.bytes().to_vec()).unwrap()).collect();
-        assert_eq!(text, ["ab", "CD", "e", "FGHI", "j"]);
-        assert_eq!(queue.held_bytes(), 0);
+        let segments = [
+            segment(0, "abcdef", true),
+            segment(8, "ij", false),
+            segment(2, "CD", false),
+            segment(5, "FGHI", false),
+        ];
+        let wanted = [(0, "ab", 0), (2, "CD", 0), (4, "e", 0), (5, "FGHI", 0), (9, "j", 0)];
+        assert_eq!(queue_of(Rule::Always, &segments), wanted.map(|(at, text, fin)| (at, text.into(), fin)));
+    }
+
+    #[test]
+    fn of_one_segment_some_parts_count_and_others_do_not() {
+        let segments = [
+            segment(0, "aaa", false),
+            segment(4, "bb", false),
+            segment(7, "ccc", false),
+            segment(2, "DDDDDD", false),
+        ];
+        let wanted = [(0, "aaa", 0), (3, "DDDDD", 0), (8, "cc", 0)];
+        assert_eq!(queue_of(Rule::Before, &segments), wanted.map(|(at, text, fin)| (at, text.into(), fin)));
+        let wanted = [(0, "aa", 0), (2, "DDDDD", 0), (7, "ccc", 0)];
+        assert_eq!(
+            queue_of(Rule::CoversOrContinues, &segments),
+            wanted.map(|(at, text, fin)| (at, text.into(), fin))
+        );
     }
 
     #[test]
     fn a_fin_goes_with_the_end_alone() {
-        let pieces = queue_of(&[segment(2, "cd", false), segment(0, "abcd", true)]);
+        let pieces = queue_of(Rule::Never, &[segment(2, "cd", false), segment(0, "abcd", true)]);
         assert_eq!(pieces, [(0, "ab".into(), 0), (2, "cd".into(), 0), (4, String::new(), 1)]);
     }
 
     #[test]
-    fn a_segment_without_anything_new_is_covered() {
+    fn a_segment_meets_what_is_there() {
         let (mut queue, mut budget) = (Queue::default(), Budget::new(usize::MAX));
-        queue.offer(&segment(2, "cd", false), &mut budget);
-        queue.offer(&segment(4, "ef", false), &mut budget);
-        assert!(queue.covers(2, 6) && queue.covers(3, 5));
-        assert!(!queue.covers(1, 3) && !queue.covers(5, 7) && !queue.covers(8, 9));
+        queue.add(&segment(2, "cd", false), Rule::Never, &mut budget);
+        queue.add(&segment(4, "ef", true), Rule::Never, &mut budget);
+        let meet = |at, text, rule| queue.meet(&segment(at, text, false).coming(), rule);
+        let covered = |at, text| meet(at, text, Rule::Never).is_covered;
+        assert!(covered(2, "cdef") && covered(3, "de"));
+        assert!(!covered(1, "bc") && !covered(6, "gh") && !covered(8, "i"));
+        let wanted = Meeting {
+            overlap_bytes: 4,
+            inconsistent_bytes: 2,
+            is_covered: false,
+            displaces: false,
+            ends: false,
+        };
+        assert_eq!(meet(1, "bCdeXg", Rule::Never), wanted, "a FIN is no byte, though a number");
+        let wanted = Meeting { displaces: true, ends: true, ..wanted };
+        assert_eq!(meet(1, "bCdeXg", Rule::Before), wanted);
     }
 
     #[test]

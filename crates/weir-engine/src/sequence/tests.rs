@@ -2,7 +2,11 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::sync::Arc;
+use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED};
 use weir_ir::graph::{SequenceDecl, Table, TableDecl, VarDecl, VarKind};
+use weir_ir::sequence::STARTED;
+use weir_packet::Block;
 
 const SEQUENCE: Sequence = Sequence(0);
 
@@ -47,15 +51,16 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
 }
 
 /// One direction of one flow, used as a compiled program would.
-struct Receiver {
-    reassembler: Reassembler,
+pub(super) struct Receiver {
+    pub(super) reassembler: Reassembler,
     vars: SequenceVars,
     data: Vec<u8>,
     side: bool,
     /// What has come out: `None` for a byte that is missing.
-    stream: Vec<Option<u8>>,
+    pub(super) stream: Vec<Option<u8>>,
     /// Metas other than 0, with where they came out.
-    metas: Vec<(usize, u64)>,
+    pub(super) metas: Vec<(usize, u64)>,
+    pub(super) policy: Policy,
 }
 
 impl Receiver {
@@ -68,14 +73,15 @@ impl Receiver {
             side: true,
             stream: Vec::new(),
             metas: Vec::new(),
+            policy: Policy::First,
         }
     }
 
-    fn tcp() -> Self {
+    pub(super) fn tcp() -> Self {
         Self::new(&graph(32, false, false), SequenceLimits::default())
     }
 
-    fn ip() -> Self {
+    pub(super) fn ip() -> Self {
         Self::new(&graph(64, true, false), SequenceLimits::default())
     }
 
@@ -90,29 +96,44 @@ impl Receiver {
     }
 
     /// A segment of which `captured` bytes were captured, with a FIN (meta 1) or not.
-    fn segment(&mut self, at: u64, claimed: &[u8], captured: usize, fin: bool) -> u64 {
+    pub(super) fn insert(&mut self, at: u64, claimed: &[u8], captured: usize, fin: bool) -> Inserted {
+        self.offer(at, claimed, captured, claimed.len() as u64 + u64::from(fin), u64::from(fin))
+    }
+
+    /// A chunk, which uses up one number.
+    pub(super) fn chunk(&mut self, at: u64, bytes: &[u8]) -> Inserted {
+        self.offer(at, bytes, usize::MAX, 1, 0)
+    }
+
+    fn offer(&mut self, at: u64, claimed: &[u8], captured: usize, span: u64, meta: u64) -> Inserted {
         let block = Arc::new(Block { bytes: [b"header", &claimed[..captured.min(claimed.len())]].concat() });
-        let metas = [u64::from(fin)];
         let segment = Segment {
             at,
             bytes: &block.bytes[6..],
             claimed_bytes: claimed.len() as u64,
-            span: claimed.len() as u64 + u64::from(fin),
-            metas: &metas,
+            span,
+            metas: &[meta],
+            policy: self.policy,
         };
         let flow = FlowRecord { id: 5, data: &mut self.data };
-        let (status, skip) = self.reassembler.insert(SEQUENCE, flow, self.side, segment, &block);
+        let inserted = self.reassembler.insert(SEQUENCE, flow, self.side, segment, &block);
+        let Inserted { status, skip, .. } = inserted;
         if status == SEQ_ORDERED {
             let skip_captured = segment.bytes.len().min(skip as usize);
-            self.pass(0, &segment.bytes[skip_captured..], segment.claimed_bytes - skip, metas[0]);
+            self.pass(0, &segment.bytes[skip_captured..], segment.claimed_bytes - skip, meta);
         }
         if status == SEQ_ORDERED || status == SEQ_FORCED {
             self.drain(Reassembler::next);
         }
-        status
+        inserted
     }
 
-    fn text(&mut self, at: u64, text: &str) -> u64 {
+    /// The status of a segment.
+    pub(super) fn segment(&mut self, at: u64, claimed: &[u8], captured: usize, fin: bool) -> u64 {
+        self.insert(at, claimed, captured, fin).status
+    }
+
+    pub(super) fn text(&mut self, at: u64, text: &str) -> u64 {
         self.segment(at, text.as_bytes(), usize::MAX, false)
     }
 
@@ -126,7 +147,7 @@ impl Receiver {
         }
     }
 
-    fn assemble(&mut self) -> Vec<u8> {
+    pub(super) fn assemble(&mut self) -> Vec<u8> {
         let flow = FlowRecord { id: 5, data: &mut self.data };
         self.reassembler.assemble(SEQUENCE, flow, self.side).bytes().to_vec()
     }
@@ -136,12 +157,12 @@ impl Receiver {
     }
 
     /// What has come out, `.` for a byte that is missing.
-    fn so_far(&self) -> String {
+    pub(super) fn so_far(&self) -> String {
         self.stream.iter().map(|byte| byte.map_or('.', char::from)).collect()
     }
 
     /// The flow ends; nothing may be left on any account.
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.drain(Reassembler::flush);
         let flow = FlowRecord { id: 5, data: &mut self.data };
         self.reassembler.release(SEQUENCE, flow);
@@ -432,12 +453,14 @@ proptest! {
         total_bytes_max in 0..4000usize,
         pinned_bytes_max in 0..4000usize,
         window_max in prop_oneof![Just(1u64 << 30), 1..2000u64],
+        policy in prop::sample::select(Policy::ALL),
     ) {
         let limits = SequenceLimits {
             queued_segments_max, queued_bytes_max, total_bytes_max, pinned_bytes_max, window_max,
             ..Default::default()
         };
         let mut tcp = Receiver::new(&graph(32, false, false), limits);
+        tcp.policy = policy;
         tcp.text(base.into(), "");
         for &(start, length, _) in &pieces {
             let bytes: Vec<u8> = (start..start + length).map(|n| n as u8).collect();

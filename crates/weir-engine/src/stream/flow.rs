@@ -1,39 +1,51 @@
 //! The streams of one flow, and what each question has of them.
 
-use super::chunk::{Chunker, Spare};
-use super::{Chunk, DirectionCounts, Overload, OverloadParams, StreamCounts, StreamParams};
+use super::chunk::{ChunkParams, Chunker};
+use super::deliver::Delivery;
+use super::{DirectionCounts, Due, StreamCounts, StreamParams};
 use crate::flow::{EndReason, FlowView};
-use crate::subscriber::{FlowKey, Order, Subscriber};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use crate::sequence::{Inserted, Policy};
+use crate::subscriber::Subscriber;
+use weir_ir::abi::SEQ_QUEUED;
 use weir_sessions::Direction;
 
-/// One question's state of one stream.
+/// One question's state of one stream. Small: there is one for each stream that is alive.
 #[derive(Debug)]
 pub struct StreamState {
-    question: usize,
-    params: StreamParams,
     /// Its own, at most the question's.
-    cutoff: u64,
-    cutoff_max: u64,
+    pub(super) cutoff: u64,
     /// Where in the stream the next byte lies.
-    offset: u64,
-    /// Missing before the next byte that is handed over.
-    gap_bytes: u64,
-    counts: StreamCounts,
-    chunker: Option<Box<Chunker>>,
-    keeps: bool,
-    /// A word of the subscriber's own: where it keeps what it knows of the stream.
+    pub(super) offset: u64,
+    /// Missing just before the next byte that is handed over.
+    pub(super) gap_bytes: u64,
+    pub(super) delivered_bytes: u64,
+    pub(super) missing_bytes: u64,
+    /// Of those that want chunks.
+    pub(super) chunks: Option<Box<Chunks>>,
+    /// A number of the subscriber's own: where it keeps what it knows of the stream.
     pub user: u32,
+    pub(super) question: u8,
+    pub(super) side: bool,
+    pub(super) priority: u8,
 }
 
-/// Both streams of a flow; the originator's first.
+/// What chunks need.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    pub params: ChunkParams,
+    pub chunker: Chunker,
+    pub dropped_bytes: u64,
+    /// The chunk at hand is to be merged with the next one.
+    pub keeps: bool,
+}
+
+/// Both streams of a flow.
 #[derive(Debug, Default)]
 pub struct FlowStreams {
-    /// By direction: what the questions have of it, by question.
-    states: [Vec<StreamState>; 2],
-    /// What the sequence met.
-    pub(crate) counts: [DirectionCounts; 2],
+    states: Vec<StreamState>,
+    /// What the sequences met, the originator's first; once one met something.
+    counts: Option<Box<[DirectionCounts; 2]>>,
+    policies: [Option<Policy>; 2],
 }
 
 /// A stream as its subscriber sees it during a call.
@@ -46,30 +58,41 @@ pub struct StreamHandle<'a> {
     /// Time of the packet at hand, nanoseconds since 1970.
     pub now: i64,
     /// What the sequence met so far.
-    pub sequence: &'a DirectionCounts,
+    pub sequence: DirectionCounts,
+    /// Whose bytes count from now on where segments overlap; `None`: as the plan says for the receiver.
+    pub policy: &'a mut Option<Policy>,
     /// What the question has of it.
     pub state: &'a mut StreamState,
 }
 
 impl StreamState {
-    fn new(question: usize, params: StreamParams, side: usize) -> Self {
+    fn new(question: usize, params: &StreamParams, side: bool) -> Self {
+        let chunks = params.chunk.map(|params| {
+            Box::new(Chunks { params, chunker: Chunker::default(), dropped_bytes: 0, keeps: false })
+        });
         Self {
-            question,
-            params,
-            cutoff: params.cutoff[side],
-            cutoff_max: params.cutoff[side],
+            cutoff: params.cutoff[usize::from(side)],
             offset: 0,
             gap_bytes: 0,
-            counts: StreamCounts::default(),
-            chunker: params.chunk.map(|_| Box::default()),
-            keeps: false,
+            delivered_bytes: 0,
+            missing_bytes: 0,
+            chunks,
             user: 0,
+            question: question as u8,
+            side,
+            priority: params.priority,
         }
     }
 
     /// What became of its bytes so far.
     pub fn counts(&self) -> StreamCounts {
-        self.counts
+        let dropped_bytes = self.chunks.as_ref().map_or(0, |chunks| chunks.dropped_bytes);
+        StreamCounts {
+            delivered_bytes: self.delivered_bytes,
+            gap_bytes: self.missing_bytes,
+            cut_bytes: self.offset - self.delivered_bytes - self.missing_bytes - dropped_bytes,
+            dropped_bytes,
+        }
     }
 
     /// Where in the stream the next byte lies.
@@ -77,134 +100,118 @@ impl StreamState {
         self.offset
     }
 
-    /// Nothing that lies at or beyond this offset is handed over any more. At most the question's own cutoff:
-    /// what lies beyond that one the program may leave out without asking.
-    pub fn set_cutoff(&mut self, bytes: u64) {
-        self.cutoff = bytes.min(self.cutoff_max);
+    /// Nothing that lies at or beyond this offset is handed over.
+    pub fn cutoff(&self) -> u64 {
+        self.cutoff
     }
 
-    /// Nothing more of the stream is wanted.
-    pub fn discard(&mut self) {
-        self.cutoff = 0;
+    /// Another cutoff. It can only be lower: what lies beyond the one before may have been left out already.
+    pub fn set_cutoff(&mut self, bytes: u64) {
+        self.cutoff = self.cutoff.min(bytes);
     }
 
     /// Its priority, from now on.
     pub fn set_priority(&mut self, priority: u8) {
-        self.params.priority = priority;
+        self.priority = priority;
     }
 
     /// Its chunks' size, overlap and time-out, from the next chunk on. Without effect where bytes come without chunks.
-    pub fn set_chunk(&mut self, params: super::ChunkParams) {
-        if self.params.chunk.is_some() {
-            self.params.chunk = Some(params.sane());
+    pub fn set_chunk(&mut self, params: ChunkParams) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.params = params.sane();
         }
     }
 
     /// The chunk at hand is kept: the next one begins with all of it (up to 16 MiB).
     pub fn keep_chunk(&mut self) {
-        self.keeps = true;
+        if let Some(chunks) = &mut self.chunks {
+            chunks.keeps = true;
+        }
     }
 
     /// Whether more of it is wanted.
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.offset < self.cutoff
     }
 }
 
-/// What delivering needs besides the stream's state.
-pub(crate) struct Delivery<'a, S> {
-    pub order: Order,
-    pub flow: &'a FlowView<'a>,
-    pub key: FlowKey,
-    /// Time of the packet at hand.
-    pub now: i64,
-    pub subscriber: &'a mut S,
-    pub budget: &'a mut StreamBudget,
-    /// Bytes that wait in the worker's sequences.
-    pub queued_bytes: usize,
-    /// The direction at hand, and what its sequence met.
-    pub side: usize,
-    pub sequence: DirectionCounts,
-}
-
-/// What all streams of a worker share.
-#[derive(Debug)]
-pub(crate) struct StreamBudget {
-    pub overload: Overload,
-    spare: Spare,
-    due: BinaryHeap<Reverse<Due>>,
-}
-
-/// A chunk that is to be handed over at a time. Compares by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Due {
-    /// When.
-    pub at: i64,
-    pub flow: FlowKey,
-    pub question: usize,
-    pub side: bool,
-    /// When the chunk began: it may have gone since, and be another one.
-    pub since: i64,
-}
-
-impl StreamBudget {
-    pub(crate) fn new(params: OverloadParams) -> Self {
-        Self { overload: Overload::new(params), spare: Spare::default(), due: BinaryHeap::new() }
-    }
-
-    /// The next chunk that is due at `now`.
-    pub(crate) fn next_due(&mut self, now: i64) -> Option<Due> {
-        let due = self.due.peek().filter(|due| due.0.at <= now)?.0;
-        self.due.pop();
-        Some(due)
-    }
-}
-
 impl FlowStreams {
-    /// Bytes in order of one direction, with what is missing before them, for one question. Whether that is no
-    /// longer open.
+    /// A segment came to the sequence of a direction.
+    pub(crate) fn count(&mut self, side: bool, inserted: &Inserted) {
+        let Inserted { status, retransmitted_bytes, overlap_bytes, inconsistent_bytes, .. } = *inserted;
+        let is_early = status == SEQ_QUEUED;
+        if is_early || retransmitted_bytes | overlap_bytes != 0 {
+            let counts = &mut self.counts.get_or_insert_default()[usize::from(side)];
+            counts.out_of_order += u64::from(is_early);
+            counts.retransmitted_bytes += retransmitted_bytes;
+            counts.overlap_bytes += overlap_bytes;
+            counts.inconsistent_bytes += inconsistent_bytes;
+        }
+    }
+
+    /// The policy that was set for a direction.
+    pub(crate) fn policy(&self, side: bool) -> Option<Policy> {
+        self.policies[usize::from(side)]
+    }
+
+    /// The highest priority that a question gives a direction, and the lowest offset that one is at.
+    pub(crate) fn rank(&self, side: bool) -> (u8, u64) {
+        let states = self.states.iter().filter(|state| state.side == side);
+        let rank = |(priority, offset): (u8, u64), state: &StreamState| {
+            (priority.max(state.priority), offset.min(state.offset))
+        };
+        let (priority, offset) = states.fold((0, u64::MAX), rank);
+        (priority, if offset == u64::MAX { 0 } else { offset })
+    }
+
+    /// Bytes in order of one direction, with what is missing before them, for one question. Whether it wants no more
+    /// of them.
     pub(crate) fn take<S: Subscriber>(
         &mut self,
         to: &mut Delivery<'_, S>,
         (question, params): (usize, &StreamParams),
         side: bool,
-        gap_bytes: u64,
-        bytes: &[u8],
+        (gap_bytes, bytes): (u64, &[u8]),
     ) -> bool {
-        let side = usize::from(side);
-        (to.side, to.sequence) = (side, self.counts[side]);
-        let states = &mut self.states[side];
-        let at = match states.iter().position(|state| state.question == question) {
-            Some(at) => at,
-            None => {
-                states.push(StreamState::new(question, *params, side));
-                let state = states.last_mut().expect("just pushed");
-                to.created(state);
-                states.len() - 1
-            }
-        };
-        let state = &mut states[at];
+        self.point(to, side);
+        let mine = |state: &StreamState| state.side == side && usize::from(state.question) == question;
+        let at = self.states.iter().position(mine).unwrap_or_else(|| {
+            // Mostly one question, and two directions.
+            self.states.reserve_exact(if self.states.is_empty() { 2 } else { 1 });
+            let mut state = StreamState::new(question, params, side);
+            to.created(&mut state);
+            self.states.push(state);
+            self.states.len() - 1
+        });
+        let state = &mut self.states[at];
         to.missing(state, gap_bytes);
         to.bytes(state, bytes);
-        !state.is_open()
+        let is_over = !state.is_open();
+        self.policies[usize::from(side)] = to.policy;
+        is_over
+    }
+
+    /// The direction that is at hand from now on.
+    fn point<S: Subscriber>(&self, to: &mut Delivery<'_, S>, side: bool) {
+        to.side = side;
+        to.sequence = self.counts.as_ref().map_or_else(Default::default, |counts| counts[usize::from(side)]);
+        to.policy = self.policies[usize::from(side)];
     }
 
     /// Whether none of these questions wants any more of either stream.
     pub(crate) fn are_over(&self, questions: u64) -> bool {
-        let over = |states: &Vec<StreamState>| {
-            let closed = states.iter().filter(|state| !state.is_open());
+        [false, true].iter().all(|side| {
+            let closed = self.states.iter().filter(|state| state.side == *side && !state.is_open());
             closed.fold(0u64, |mask, state| mask | 1 << state.question) & questions == questions
-        };
-        self.states.iter().all(over)
+        })
     }
 
-    /// The chunk of one stream that has waited since `since`, if it is still that one.
+    /// A chunk has waited long enough, if it is still that one.
     pub(crate) fn flush_due<S: Subscriber>(&mut self, to: &mut Delivery<'_, S>, due: &Due) {
-        let side = usize::from(due.side);
-        (to.side, to.sequence) = (side, self.counts[side]);
-        let states = &mut self.states[side];
-        let Some(state) = states.iter_mut().find(|state| state.question == due.question) else { return };
-        if state.chunker.as_ref().and_then(|chunker| chunker.since()) == Some(due.since) {
+        self.point(to, due.side);
+        let mine = |state: &&mut StreamState| state.side == due.side && state.question == due.question;
+        let Some(state) = self.states.iter_mut().find(mine) else { return };
+        if state.chunks.as_ref().and_then(|chunks| chunks.chunker.since()) == Some(due.since) {
             to.flush(state);
         }
     }
@@ -218,154 +225,23 @@ impl FlowStreams {
         reason: EndReason,
     ) {
         for (question, params) in questions {
-            for side in [0, 1] {
-                if !self.states[side].iter().any(|state| state.question == question) {
-                    let mut state = StreamState::new(question, *params, side);
-                    (to.side, to.sequence) = (side, self.counts[side]);
-                    to.created(&mut state);
-                    self.states[side].push(state);
+            for side in [false, true] {
+                let is_known =
+                    |state: &StreamState| state.side == side && usize::from(state.question) == question;
+                if self.states.iter().any(is_known) {
+                    continue;
                 }
+                self.point(to, side);
+                let mut state = StreamState::new(question, params, side);
+                to.created(&mut state);
+                to.terminated(&mut state, reason);
             }
         }
-        for (side, states) in self.states.iter_mut().enumerate() {
-            for state in states {
-                (to.side, to.sequence) = (side, self.counts[side]);
-                to.flush(state);
-                to.forget_chunk(state);
-                to.terminated(state, reason);
-            }
-        }
-    }
-}
-
-impl<S: Subscriber> Delivery<'_, S> {
-    fn created(&mut self, state: &mut StreamState) {
-        let (order, question) = (self.order, state.question);
-        let (subscriber, mut handle) = self.handle(state);
-        subscriber.stream_created(order, question, &mut handle);
-    }
-
-    fn data(&mut self, state: &mut StreamState, chunk: &Chunk<'_>) {
-        let (order, question) = (self.order, state.question);
-        let (subscriber, mut handle) = self.handle(state);
-        subscriber.stream_data(order, question, &mut handle, chunk);
-    }
-
-    fn terminated(&mut self, state: &mut StreamState, reason: EndReason) {
-        let (order, question) = (self.order, state.question);
-        let (subscriber, mut handle) = self.handle(state);
-        subscriber.stream_terminated(order, question, &mut handle, reason);
-    }
-
-    fn handle<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut S, StreamHandle<'a>) {
-        let from = if self.side == 1 { Direction::Responder } else { Direction::Originator };
-        let handle = StreamHandle { flow: self.flow, from, now: self.now, sequence: &self.sequence, state };
-        (self.subscriber, handle)
-    }
-
-    /// Bytes are missing: what comes next does not join on.
-    fn missing(&mut self, state: &mut StreamState, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        self.flush(state);
-        self.forget_chunk(state);
-        state.counts.gap_bytes += bytes;
-        state.gap_bytes += bytes;
-        state.offset += bytes;
-    }
-
-    fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8]) {
-        while !bytes.is_empty() && state.is_open() {
-            let room = usize::try_from(state.cutoff - state.offset).unwrap_or(usize::MAX);
-            let open = &bytes[..bytes.len().min(room)];
-            let taken = match state.params.chunk {
-                None => self.pass(state, open),
-                Some(_) => self.fill(state, open),
-            };
-            bytes = &bytes[taken..];
-        }
-        if !state.is_open() {
-            self.flush(state);
-            self.forget_chunk(state);
-        }
-        state.counts.cut_bytes += bytes.len() as u64;
-        state.offset += bytes.len() as u64;
-    }
-
-    /// By reference.
-    fn pass(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
-        let gap_bytes = std::mem::take(&mut state.gap_bytes);
-        let chunk = Chunk { offset: state.offset, bytes, overlap: 0, gap_bytes };
-        state.offset += bytes.len() as u64;
-        state.counts.delivered_bytes += bytes.len() as u64;
-        self.data(state, &chunk);
-        bytes.len()
-    }
-
-    /// Into the chunk, which is handed over where it is full.
-    fn fill(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
-        let Some(params) = state.params.chunk else { return bytes.len() };
-        let Some(mut chunker) = state.chunker.take() else { return bytes.len() };
-        let was_waiting = chunker.since().is_some();
-        let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);
-        let growth = chunker.growth(&params, bytes.len());
-        if growth > 0 && !overload.admits(state.params.priority, state.offset, growth, self.queued_bytes) {
-            state.chunker = Some(chunker);
-            let lost = bytes.len() as u64;
-            self.budget.overload.drop_bytes(lost);
-            self.flush(state);
-            self.forget_chunk(state);
-            state.counts.dropped_bytes += lost;
-            state.gap_bytes += lost;
-            state.offset += lost;
-            return bytes.len();
-        }
-        let before = chunker.cost();
-        let taken = chunker.push(&params, state.offset, bytes, self.now, spare);
-        overload.resize(before, chunker.cost());
-        state.offset += taken as u64;
-        state.counts.delivered_bytes += taken as u64;
-        let full = chunker.is_full();
-        if !was_waiting && params.flush_ns > 0 {
-            let due = Due {
-                at: self.now.saturating_add(params.flush_ns),
-                since: self.now,
-                flow: self.key,
-                question: state.question,
-                side: self.side == 1,
-            };
-            self.budget.due.push(Reverse(due));
-        }
-        state.chunker = Some(chunker);
-        if full {
-            self.flush(state);
-        }
-        taken
-    }
-
-    /// Hands over what waits in the chunk.
-    fn flush(&mut self, state: &mut StreamState) {
-        let Some(params) = state.params.chunk else { return };
-        let Some(mut chunker) = state.chunker.take() else { return };
-        if chunker.waiting() > 0 {
-            let (bytes, overlap) = chunker.chunk();
-            let gap_bytes = std::mem::take(&mut state.gap_bytes);
-            let chunk = Chunk { offset: chunker.offset(), bytes, overlap, gap_bytes };
-            self.data(state, &chunk);
-            let before = chunker.cost();
-            chunker.next(&params, std::mem::take(&mut state.keeps), &mut self.budget.spare);
-            self.budget.overload.resize(before, chunker.cost());
-        }
-        state.chunker = Some(chunker);
-    }
-
-    /// What comes next does not join on to what the chunk holds.
-    fn forget_chunk(&mut self, state: &mut StreamState) {
-        if let Some(chunker) = &mut state.chunker {
-            let before = chunker.cost();
-            chunker.clear(&mut self.budget.spare);
-            self.budget.overload.resize(before, chunker.cost());
+        for mut state in std::mem::take(&mut self.states) {
+            self.point(to, state.side);
+            to.flush(&mut state);
+            to.forget_chunk(&mut state);
+            to.terminated(&mut state, reason);
         }
     }
 }

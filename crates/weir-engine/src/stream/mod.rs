@@ -9,11 +9,13 @@
 //! knows (pass by pass it may be no call at all) is the difference to what the sequence counted.
 
 mod chunk;
+mod deliver;
 mod flow;
 mod overload;
 
 pub use chunk::ChunkParams;
-pub(crate) use flow::{Delivery, Due, FlowStreams, StreamBudget};
+pub(crate) use deliver::{Delivery, Due, StreamBudget};
+pub(crate) use flow::FlowStreams;
 pub use flow::{StreamHandle, StreamState};
 pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
 

@@ -1,11 +1,12 @@
 //! Streams come out as they were sent, with gaps exactly where bytes are missing.
 
 use crate::drive::{Memory, Packet, ask, compile, seeds};
+use crate::frames::{ACK, SYN, V4, V6, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
 use crate::traffic::{Conversation, Network, conversation, mix};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir::packet::{Burst, Source};
-use weir::{Compiler, Engine, Options, Want};
+use weir::{Compiler, Engine, Options, Policies, Policy, Want};
 use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
@@ -119,4 +120,80 @@ fn gaps_are_where_bytes_are_missing() {
 #[test]
 fn what_the_snaplen_cut_is_a_gap() {
     hold(100, Network { cuts: true, reorders: true, loses: true, ..CALM });
+}
+
+/// A conversation in which both sides contradict themselves, in segments and in fragments of one, in packets that
+/// `packet` makes of who sends (0: the client), a fragment's place and whether more come, and its bytes.
+fn contradictions(
+    ports: (u16, u16),
+    packet: impl Fn(usize, Option<(u16, bool)>, &[u8]) -> Vec<u8>,
+) -> Vec<Packet> {
+    let segment = |side, seq: u32, ack, flags, options: &[u8], text: &str| {
+        let ports = if side == 0 { ports } else { (ports.1, ports.0) };
+        tcp(ports, seq, ack, flags, options, text.as_bytes())
+    };
+    let mut frames = vec![];
+    for (side, seq, ack, flags) in [(0, 99, 0, SYN), (1, 299, 100, SYN | ACK), (0, 100, 300, ACK)] {
+        frames.push(packet(side, None, &segment(side, seq, ack, flags, &[], "")));
+    }
+    for (side, seq, ack) in [(0, 100, 300), (1, 300, 100)] {
+        for (at, text) in [(4, "bbbb"), (2, "XXXX"), (0, "aa")] {
+            frames.push(packet(side, None, &segment(side, seq + at, ack, ACK, &[], text)));
+        }
+        let fragmented = segment(side, seq + 8, ack, ACK, &[1; 4], "ccccccccdddddddddddddddd");
+        for (at, end) in [(0, 32), (32, 40)] {
+            frames.push(packet(side, Some((at, true)), &fragmented[usize::from(at)..end]));
+        }
+        frames.push(packet(side, Some((32, false)), &[b'Y'; 16]));
+    }
+    frames.into_iter().map(Packet::ethernet).collect()
+}
+
+#[test]
+fn of_contradicting_bytes_those_count_that_the_receiver_takes() {
+    let mut policies = Policies::default();
+    policies.add(std::net::Ipv4Addr::from(V4[0]).into(), 32, Policy::Linux);
+    policies.add(std::net::Ipv6Addr::from(V6[0]).into(), 48, Policy::Linux);
+    let v4 = |ends: [[u8; 4]; 2]| {
+        move |side: usize, fragment: Option<(u16, bool)>, bytes: &[u8]| {
+            let place = fragment.map_or(0x4000, |(at, more)| at / 8 | u16::from(more) << 13);
+            ethernet(0x0800, &ipv4((ends[side], ends[1 - side]), 6, 7, place, &[], bytes))
+        }
+    };
+    let v6 = |ends: [[u8; 16]; 2]| {
+        move |side: usize, fragment: Option<(u16, bool)>, bytes: &[u8]| {
+            let ends = (ends[side], ends[1 - side]);
+            ethernet(
+                0x86dd,
+                &match fragment {
+                    None => ipv6(ends, 6, bytes),
+                    Some((at, more)) => ipv6(ends, 44, &ipv6_fragment(6, at, more, 7, bytes)),
+                },
+            )
+        }
+    };
+    // Of each pair the first is Linux; it opens two of the connections.
+    let packets = [
+        contradictions((40_000, 443), v4([V4[0], V4[1]])),
+        contradictions((40_001, 443), v4([V4[1], V4[0]])),
+        contradictions((40_002, 443), v6([V6[0], V6[1]])),
+        contradictions((40_003, 443), v6([V6[1], V6[0]])),
+    ]
+    .concat();
+    for engine in [Engine::Native, Engine::Interpreter] {
+        let options = Options { engine, policies: policies.clone(), ..Options::default() };
+        let plan =
+            compile(&Compiler::default(), &[ask("", Want::Streams(StreamParams::default()))], &options).plan;
+        let streams = streams_of(&plan, &packets);
+        let came = |key| {
+            let bytes: Vec<u8> = streams.0[&key].iter().map(|byte| byte.unwrap_or(b'.')).collect();
+            String::from_utf8(bytes).unwrap()
+        };
+        let (linux, first) = ("aaXXXXbbccccccccYYYYYYYYYYYYYYYY", "aaXXbbbbccccccccddddddddYYYYYYYY");
+        for client in 40_000..40_004 {
+            let (at_client, at_server) = (came((443, client)), came((client, 443)));
+            let wanted = if client % 2 == 0 { (linux, first) } else { (first, linux) };
+            assert_eq!((at_client.as_str(), at_server.as_str()), wanted, "{client}");
+        }
+    }
 }

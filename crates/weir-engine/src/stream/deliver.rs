@@ -1,0 +1,184 @@
+//! Handing bytes to a subscriber: up to the cutoff, by reference or in chunks, as far as memory allows.
+
+use super::chunk::Spare;
+use super::flow::{StreamHandle, StreamState};
+use super::{Chunk, DirectionCounts, Overload, OverloadParams};
+use crate::flow::{EndReason, FlowView};
+use crate::sequence::Policy;
+use crate::subscriber::{FlowKey, Order, Subscriber};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weir_sessions::Direction;
+
+/// What all streams of a worker share.
+#[derive(Debug)]
+pub(crate) struct StreamBudget {
+    pub overload: Overload,
+    spare: Spare,
+    due: BinaryHeap<Reverse<Due>>,
+}
+
+/// A chunk that is to be handed over at a time. Compares by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Due {
+    /// When.
+    pub at: i64,
+    pub flow: FlowKey,
+    pub question: u8,
+    pub side: bool,
+    /// When the chunk began: it may have gone since, and be another one.
+    pub since: i64,
+}
+
+impl StreamBudget {
+    pub(crate) fn new(params: OverloadParams) -> Self {
+        Self { overload: Overload::new(params), spare: Spare::default(), due: BinaryHeap::new() }
+    }
+
+    /// The next chunk that is due at `now`.
+    pub(crate) fn next_due(&mut self, now: i64) -> Option<Due> {
+        let due = self.due.peek().filter(|due| due.0.at <= now)?.0;
+        self.due.pop();
+        Some(due)
+    }
+}
+
+/// What delivering needs besides the stream's state.
+pub(crate) struct Delivery<'a, S> {
+    pub order: Order,
+    pub flow: &'a FlowView<'a>,
+    pub key: FlowKey,
+    /// Time of the packet at hand.
+    pub now: i64,
+    pub subscriber: &'a mut S,
+    pub budget: &'a mut StreamBudget,
+    /// Bytes that wait in the worker's sequences.
+    pub queued_bytes: usize,
+    /// The direction at hand, what its sequence met, and the policy that was set for it.
+    pub side: bool,
+    pub sequence: DirectionCounts,
+    pub policy: Option<Policy>,
+}
+
+impl<S: Subscriber> Delivery<'_, S> {
+    pub(super) fn created(&mut self, state: &mut StreamState) {
+        let (order, question) = (self.order, usize::from(state.question));
+        let (subscriber, mut handle) = self.handle(state);
+        subscriber.stream_created(order, question, &mut handle);
+    }
+
+    fn data(&mut self, state: &mut StreamState, chunk: &Chunk<'_>) {
+        let (order, question) = (self.order, usize::from(state.question));
+        let (subscriber, mut handle) = self.handle(state);
+        subscriber.stream_data(order, question, &mut handle, chunk);
+    }
+
+    pub(super) fn terminated(&mut self, state: &mut StreamState, reason: EndReason) {
+        let (order, question) = (self.order, usize::from(state.question));
+        let (subscriber, mut handle) = self.handle(state);
+        subscriber.stream_terminated(order, question, &mut handle, reason);
+    }
+
+    fn handle<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut S, StreamHandle<'a>) {
+        let from = if self.side { Direction::Responder } else { Direction::Originator };
+        let Self { flow, now, sequence, .. } = *self;
+        (self.subscriber, StreamHandle { flow, from, now, sequence, policy: &mut self.policy, state })
+    }
+
+    /// Bytes are missing: what comes next does not join on.
+    pub(super) fn missing(&mut self, state: &mut StreamState, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        self.flush(state);
+        self.forget_chunk(state);
+        state.missing_bytes += bytes;
+        state.gap_bytes += bytes;
+        state.offset += bytes;
+    }
+
+    pub(super) fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8]) {
+        while !bytes.is_empty() && state.is_open() {
+            let room = usize::try_from(state.cutoff - state.offset).unwrap_or(usize::MAX);
+            let open = &bytes[..bytes.len().min(room)];
+            let taken = if state.chunks.is_none() { self.pass(state, open) } else { self.fill(state, open) };
+            bytes = &bytes[taken..];
+        }
+        if !state.is_open() {
+            self.flush(state);
+            self.forget_chunk(state);
+        }
+        state.offset += bytes.len() as u64;
+    }
+
+    /// By reference.
+    fn pass(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
+        let gap_bytes = std::mem::take(&mut state.gap_bytes);
+        let chunk = Chunk { offset: state.offset, bytes, overlap: 0, gap_bytes };
+        state.offset += bytes.len() as u64;
+        state.delivered_bytes += bytes.len() as u64;
+        self.data(state, &chunk);
+        bytes.len()
+    }
+
+    /// Into the chunk, which is handed over where it is full.
+    fn fill(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
+        let Some(chunks) = &mut state.chunks else { return bytes.len() };
+        let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);
+        let (chunker, params) = (&mut chunks.chunker, chunks.params);
+        let growth = chunker.growth(&params, bytes.len());
+        if growth > 0 && !overload.admits(state.priority, state.offset, growth, self.queued_bytes) {
+            let lost = bytes.len() as u64;
+            overload.drop_bytes(lost);
+            chunks.dropped_bytes += lost;
+            self.flush(state);
+            self.forget_chunk(state);
+            state.gap_bytes += lost;
+            state.offset += lost;
+            return bytes.len();
+        }
+        let begins = chunker.since().is_none();
+        let before = chunker.cost();
+        let taken = chunker.push(&params, state.offset, bytes, self.now, spare);
+        overload.resize(before, chunker.cost());
+        let is_full = chunker.is_full();
+        state.offset += taken as u64;
+        state.delivered_bytes += taken as u64;
+        if begins && params.flush_ns > 0 {
+            let at = self.now.saturating_add(params.flush_ns);
+            let (flow, question, side, since) = (self.key, state.question, self.side, self.now);
+            self.budget.due.push(Reverse(Due { at, flow, question, side, since }));
+        }
+        if is_full {
+            self.flush(state);
+        }
+        taken
+    }
+
+    /// Hands over what waits in the chunk.
+    pub(super) fn flush(&mut self, state: &mut StreamState) {
+        let Some(chunks) = state.chunks.as_mut().filter(|chunks| chunks.chunker.waiting() > 0) else {
+            return;
+        };
+        // Apart while the subscriber is called, for it may ask for other chunks.
+        let mut chunker = std::mem::take(&mut chunks.chunker);
+        let (bytes, overlap) = chunker.chunk();
+        let gap_bytes = std::mem::take(&mut state.gap_bytes);
+        self.data(state, &Chunk { offset: chunker.offset(), bytes, overlap, gap_bytes });
+        if let Some(chunks) = &mut state.chunks {
+            let before = chunker.cost();
+            chunker.next(&chunks.params, std::mem::take(&mut chunks.keeps), &mut self.budget.spare);
+            self.budget.overload.resize(before, chunker.cost());
+            chunks.chunker = chunker;
+        }
+    }
+
+    /// What comes next does not join on to what the chunk holds.
+    pub(super) fn forget_chunk(&mut self, state: &mut StreamState) {
+        if let Some(chunks) = &mut state.chunks {
+            let before = chunks.chunker.cost();
+            chunks.chunker.clear(&mut self.budget.spare);
+            self.budget.overload.resize(before, chunks.chunker.cost());
+        }
+    }
+}
