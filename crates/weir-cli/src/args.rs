@@ -181,6 +181,14 @@ pub struct Match {
 /// How much of streams is wanted, and how they are put together.
 #[derive(ClapArgs, Clone)]
 pub struct StreamBounds {
+    /// How receivers resolve segments and fragments that overlap: first, last, bsd, bsd-right, linux, old-linux,
+    /// windows, vista, solaris, hpux, hpux10, irix, macos; or those of a network (10.0.0.0/8:windows); may be given
+    /// several times, the longest prefix counts
+    #[arg(long, value_name = "[NETWORK:]POLICY")]
+    pub policy: Vec<String>,
+    /// strict: nothing behind a hole that is never filled. fast: holes are passed over, and counted
+    #[arg(long, value_name = "MODE", default_value = "fast", value_parser = ["strict", "fast"])]
+    pub mode: String,
     /// The first bytes of each stream alone (10k); or of those that fulfil a filter ('tcp.port == 443:1k'), the
     /// first that fits; may be given several times
     #[arg(long, value_name = "[FILTER:]BYTES")]

@@ -195,6 +195,7 @@ impl<S: Subscriber> Decider<S> {
             }
             questions &= questions - 1;
         }
+        streams.pass(side, gap_bytes + bytes.len() as u64 + cut);
         is_over && streams.are_over(self.stream_questions)
     }
 

@@ -220,7 +220,7 @@ impl Flows {
                 }
             })
             .collect();
-        let sequences = Reassembler::new(graph, layout, SequenceLimits::default());
+        let sequences = Reassembler::new(graph, layout, sequence_limits(plan));
         Self { tables, sequences, program, plan: Arc::clone(plan), expired: vec![], outer: HashMap::new() }
     }
 
@@ -578,6 +578,18 @@ impl Flows {
     pub fn size(&self) -> (u64, u64) {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
+    }
+}
+
+/// Segments that wait are bounded as the memory of streams is.
+fn sequence_limits(plan: &Plan) -> SequenceLimits {
+    let usual = SequenceLimits::default();
+    let memory_max = plan.overload.memory_max;
+    SequenceLimits {
+        total_bytes_max: usual.total_bytes_max.min(memory_max),
+        pinned_bytes_max: usual.pinned_bytes_max.min(memory_max / 4),
+        strict: plan.limits.strict,
+        ..usual
     }
 }
 

@@ -121,6 +121,9 @@ pub struct Limits {
     /// declare for idle ones (a minute and more; what is unanswered or closed goes sooner, as declared).
     /// 0: connections end with the capture only. Fragments keep their time-outs.
     pub idle_timeout_ms: Option<u32>,
+    /// Reassembly passes over no hole in TCP's bytes: what lies behind one that stays is not delivered. Without, it
+    /// goes on once too much waits, and says how much is missing.
+    pub strict: bool,
     /// Seed of the tables' hash: secret where traffic is hostile, fixed in tests.
     pub seed: u64,
 }
@@ -134,6 +137,7 @@ impl Default for Limits {
             probe_bytes_max: 4096,
             lookups_max: 16,
             idle_timeout_ms: None,
+            strict: false,
             seed: 0,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::args::{Ask, Output};
 use crate::failure::Failure;
+use crate::stream_questions::Classes;
 use crate::{input, output, report};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use weir::io::CaptureReader;
 use weir::packet::{Column, Sink, Source, Value};
-use weir::stream::{OverloadParams, Streams};
+use weir::stream::Streams;
 use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
 
 /// Bytes of input from which on a progress bar is worth its space.
@@ -71,10 +72,11 @@ pub fn compile_streams(
     compiler: Compiler,
     args: &Ask,
     streams: &Streams,
-    overload: OverloadParams,
+    classes: Classes,
 ) -> Result<Question, Failure> {
     let mut options = input::options(&args.input.program, Some(&args.input))?;
-    (options.timed, options.overload) = (args.output.stats, overload);
+    (options.timed, options.overload) = (args.output.stats, classes.overload);
+    (options.policies, options.limits.strict) = (classes.policies, classes.strict);
     let compiled = streams.compile(&compiler, &options)?;
     Ok(Question { compiler, compiled, args: args.clone() })
 }

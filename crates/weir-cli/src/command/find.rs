@@ -172,7 +172,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
     let (context, most) = (usize::from(args.context), args.max_count.unwrap_or(usize::MAX));
     let mut streams = Streams::new();
-    for (filter, params) in classes.questions {
+    for (filter, params) in classes.questions.clone() {
         let (patterns, texts) = (Arc::clone(&patterns), Arc::clone(&texts));
         streams.subscribe(&filter, params, move || Finder {
             scratch: patterns.scratch(),
@@ -187,7 +187,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let format = args.format.clone().filter(|_| !as_grep);
     let output = Output { format, output: None, count: args.count, stats: args.stats };
     let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
-    let question = ask::compile_streams(compiler, &ask, &streams, classes.overload)?;
+    let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
     let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
     let grep = grep.map(|out| Box::new(Grep::new(out, output::stdout_color())) as Box<dyn Sink + Send>);
     ask::stream_rows(&question, &ask.output, grep, COLUMNS)

@@ -24,11 +24,20 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "payload_bytes",
         ValueType::Unsigned,
-        "bytes of the stream up to the last seen: delivered, missing, cut off, dropped",
+        "bytes of the stream up to the last seen: the sum of the next five",
     ),
     Column::new("delivered_bytes", ValueType::Unsigned, "bytes delivered in order"),
     Column::new("gap_bytes", ValueType::Unsigned, "bytes missing, where reassembly went on over a hole"),
-    Column::new("cut_bytes", ValueType::Unsigned, "bytes beyond the cutoff"),
+    Column::new(
+        "cut_bytes",
+        ValueType::Unsigned,
+        "bytes beyond the cutoff, or before the connection fulfilled the filter",
+    ),
+    Column::new(
+        "stuck_bytes",
+        ValueType::Unsigned,
+        "bytes behind a hole that strict reassembly does not pass over",
+    ),
     Column::new("dropped_bytes", ValueType::Unsigned, "bytes given up for want of memory"),
     Column::new("retransmitted_bytes", ValueType::Unsigned, "bytes that came again after they had passed"),
     Column::new("overlap_bytes", ValueType::Unsigned, "bytes that came again while the first ones waited"),
@@ -50,8 +59,8 @@ struct Rows {
 /// What is kept of a stream.
 #[derive(Default)]
 struct State {
-    digest: Option<Sha256>,
-    file: Option<StreamFile>,
+    digest: Option<Box<Sha256>>,
+    file: Option<Box<StreamFile>>,
 }
 
 impl StreamHandler for Rows {
@@ -59,8 +68,8 @@ impl StreamHandler for Rows {
     const RECORD: bool = true;
 
     fn created(&mut self, state: &mut State, stream: &mut Stream<'_, '_>) {
-        state.digest = self.digest.then(Sha256::new);
-        state.file = self.files.as_ref().map(|files| files.of(stream));
+        state.digest = self.digest.then(Box::default);
+        state.file = self.files.as_ref().map(|files| Box::new(files.of(stream)));
     }
 
     fn data(&mut self, state: &mut State, _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
@@ -85,6 +94,8 @@ impl StreamHandler for Rows {
         let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
         let connection = stream.connection();
         let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
+        let rest = payload_bytes.saturating_sub(known);
+        let cut_bytes = payload_bytes.saturating_sub(stream.cutoff()).max(counts.cut_bytes).min(rest);
         let mut row = vec![
             Value::Time(connection.ts),
             Value::Text(connection.uid.into()),
@@ -98,7 +109,8 @@ impl StreamHandler for Rows {
             Value::Unsigned(payload_bytes),
             Value::Unsigned(counts.delivered_bytes),
             Value::Unsigned(counts.gap_bytes),
-            Value::Unsigned(payload_bytes.saturating_sub(known)),
+            Value::Unsigned(cut_bytes),
+            Value::Unsigned(rest - cut_bytes),
             Value::Unsigned(counts.dropped_bytes),
             Value::Unsigned(sequence.retransmitted_bytes),
             Value::Unsigned(sequence.overlap_bytes),
@@ -107,7 +119,7 @@ impl StreamHandler for Rows {
             Value::Text(connection.conn_state.into()),
         ];
         if let Some(digest) = state.digest {
-            row.push(Value::Text(hex(&digest.finalize()).into()));
+            row.push(Value::Text(hex(&(*digest).finalize()).into()));
         }
         stream.emit(row);
     }
@@ -124,14 +136,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut streams = Streams::new();
     let filter = args.filter.as_deref().unwrap_or_default();
     let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
-    for (filter, params) in classes.questions {
+    for (filter, params) in classes.questions.clone() {
         let files = files.clone();
         streams.subscribe(&filter, params, move || Rows { count, digest, files: files.clone() });
     }
     let columns: Vec<Column> = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
     let output = Output { format: args.format.clone(), output: None, count: args.count, stats: args.stats };
     let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
-    let question = ask::compile_streams(compiler, &ask, &streams, classes.overload)?;
+    let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
     let status = ask::stream_rows(&question, &ask.output, None, &columns)?;
     match files.and_then(|files| files.fault()) {
         Some(fault) => Err(fault),

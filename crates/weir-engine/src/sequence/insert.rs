@@ -229,6 +229,9 @@ impl Reassembler {
             SEQ_RETRANSMITTED
         } else if retain && !self.may_retain(sequence, direction, end) {
             SEQ_OUT_OF_WINDOW
+        } else if !is_next && self.is_refused(sequence, direction) {
+            self.counters.refused_behind_hole += 1;
+            SEQ_QUEUED
         } else {
             self.add(sequence, direction, segment, &met, block);
             let state = &mut self.sequences[sequence.index()];
@@ -314,6 +317,17 @@ impl Reassembler {
         let kept = state.kept.entry(direction);
         let kept = kept.or_insert_with(|| Kept { next: met.next, ..Kept::default() });
         kept.queue.add(&piece, met.rule, &mut self.budget);
+    }
+
+    /// Whether no more segments may wait, as holes are not passed over.
+    fn is_refused(&self, sequence: Sequence, direction: u64) -> bool {
+        let state = &self.sequences[sequence.index()];
+        let is_strict = self.limits.strict && state.kind == Kind::Segments;
+        is_strict
+            && state
+                .kept
+                .get(&direction)
+                .is_some_and(|kept| self.limits.exceeded(kept, &self.budget).is_some())
     }
 
     /// Whether one more fragment, up to number `end`, is within the bounds; counts it where it is not.

@@ -58,6 +58,9 @@ pub struct SequenceLimits {
     pub total_bytes_max: usize,
     /// Bytes of blocks that references may keep from being reused; beyond it, segments are copied.
     pub pinned_bytes_max: usize,
+    /// No hole in TCP's bytes is passed over: what lies behind it waits for it until the flow ends. Where too much
+    /// waits, more is refused.
+    pub strict: bool,
 }
 
 impl Default for SequenceLimits {
@@ -70,6 +73,7 @@ impl Default for SequenceLimits {
             retained_bytes_max: 65_535,
             total_bytes_max: 256 << 20,
             pinned_bytes_max: 64 << 20,
+            strict: false,
         }
     }
 }
@@ -216,6 +220,9 @@ impl Reassembler {
         let kept = state.kept.get_mut(&direction).expect("something is queued");
         let gap_bytes = kept.queue.first().expect("it says so") - kept.next;
         if gap_bytes > 0 {
+            if self.limits.strict && state.kind == Kind::Segments {
+                return None;
+            }
             match self.limits.exceeded(kept, &self.budget) {
                 Some(bound) if !flush => bound.count(&mut self.counters),
                 None if !flush => return None,

@@ -46,6 +46,8 @@ pub struct FlowStreams {
     /// What the sequences met, the originator's first; once one met something.
     counts: Option<Box<[DirectionCounts; 2]>>,
     policies: [Option<Policy>; 2],
+    /// Where the next bytes lie, whoever is given them.
+    offsets: [u64; 2],
 }
 
 /// A stream as its subscriber sees it during a call.
@@ -66,13 +68,13 @@ pub struct StreamHandle<'a> {
 }
 
 impl StreamState {
-    fn new(question: usize, params: &StreamParams, side: bool) -> Self {
+    fn new(question: usize, params: &StreamParams, side: bool, offset: u64) -> Self {
         let chunks = params.chunk.map(|params| {
             Box::new(Chunks { params, chunker: Chunker::default(), dropped_bytes: 0, keeps: false })
         });
         Self {
             cutoff: params.cutoff[usize::from(side)],
-            offset: 0,
+            offset,
             gap_bytes: 0,
             delivered_bytes: 0,
             missing_bytes: 0,
@@ -178,7 +180,7 @@ impl FlowStreams {
         let at = self.states.iter().position(mine).unwrap_or_else(|| {
             // Mostly one question, and two directions.
             self.states.reserve_exact(if self.states.is_empty() { 2 } else { 1 });
-            let mut state = StreamState::new(question, params, side);
+            let mut state = StreamState::new(question, params, side, self.offsets[usize::from(side)]);
             to.created(&mut state);
             self.states.push(state);
             self.states.len() - 1
@@ -196,6 +198,11 @@ impl FlowStreams {
         to.side = side;
         to.sequence = self.counts.as_ref().map_or_else(Default::default, |counts| counts[usize::from(side)]);
         to.policy = self.policies[usize::from(side)];
+    }
+
+    /// These bytes of a direction, missing ones included, have passed, whoever was given them.
+    pub(crate) fn pass(&mut self, side: bool, bytes: u64) {
+        self.offsets[usize::from(side)] += bytes;
     }
 
     /// Whether none of these questions wants any more of either stream.
@@ -232,7 +239,7 @@ impl FlowStreams {
                     continue;
                 }
                 self.point(to, side);
-                let mut state = StreamState::new(question, params, side);
+                let mut state = StreamState::new(question, params, side, self.offsets[usize::from(side)]);
                 to.created(&mut state);
                 to.terminated(&mut state, reason);
             }

@@ -56,7 +56,8 @@ pub struct StreamCounts {
     pub delivered_bytes: u64,
     /// Missing: not captured, or lost on the way.
     pub gap_bytes: u64,
-    /// Beyond the cutoff, as far as the engine was asked: the program may have left them out by itself.
+    /// Beyond the cutoff, as far as the engine was asked: the program may have left them out by itself. And those before
+    /// the flow fulfilled the filter.
     pub cut_bytes: u64,
     /// Given up for want of memory.
     pub dropped_bytes: u64,
