@@ -64,7 +64,8 @@ impl Context {
 pub(crate) struct State(Arc<[u32]>);
 
 impl State {
-    const CONTEXT: u32 = 7;
+    const CONTEXT_BITS: u32 = 3;
+    const CONTEXT: u32 = (1 << Self::CONTEXT_BITS) - 1;
     /// New threads begin in the next step.
     const SEEDS: u32 = 1 << 3;
     const MATCHED: u32 = 1 << 4;
@@ -108,6 +109,17 @@ impl State {
 pub(crate) struct Facts(u32);
 
 impl Facts {
+    /// How many bits facts take.
+    pub(crate) const BITS: u32 = 3;
+
+    pub(crate) fn bits(self) -> u32 {
+        self.0 >> State::CONTEXT_BITS & ((1 << Self::BITS) - 1)
+    }
+
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Self(bits << State::CONTEXT_BITS)
+    }
+
     /// A match ends before the last symbol.
     pub(crate) fn matched(self) -> bool {
         self.0 & State::MATCHED != 0
