@@ -44,7 +44,6 @@ pub(crate) fn feed(
     let mut feed = Feed::begin(patterns, scratch, stream, window, found);
     feed.bytes();
     let keep_from = feed.keep(stream);
-    // Nothing else is left of bytes that nobody needs.
     let behind_history = keep_from.checked_sub(stream.position);
     stream.position += bytes.len() as u64;
     match behind_history {

@@ -283,3 +283,6 @@ fn machine(hirs: &[Hir], is_reverse: bool) -> Result<Machine, PatternError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
