@@ -126,7 +126,7 @@ enum Engine {
 }
 
 impl Patterns {
-    /// Compiles patterns. 50 ordinary ones take some milliseconds.
+    /// Compiles patterns. 50 ordinary ones take some 10 to 100 ms, 1 000 about 0.3 s, 4 096 seconds.
     ///
     /// # Errors
     ///
