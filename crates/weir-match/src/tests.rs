@@ -92,6 +92,16 @@ fn a_long_match_has_its_end_and_what_is_kept_is_bounded() {
 }
 
 #[test]
+fn what_a_waiting_match_needs_is_kept() {
+    // Its end is 20 kB back when it is decided, its start 40: more than a match may be long.
+    let (before, after) = ("-".repeat(20_000), "-".repeat(1_000));
+    let mut pieces = vec!["a", &before, "b"];
+    pieces.extend([&*after; 20]);
+    pieces.push("x");
+    assert_eq!(found(&["a[^x]*b"], &pieces), [(0, 0, 20_002)]);
+}
+
+#[test]
 fn a_stream_is_small_where_nothing_is_under_way() {
     assert!(size_of::<StreamState>() <= 136, "{}", size_of::<StreamState>());
     let patterns = compile(&["needle[0-9]+", "password"]);
