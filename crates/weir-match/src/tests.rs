@@ -13,7 +13,10 @@ fn compile(texts: &[&str]) -> Patterns {
 fn found(texts: &[&str], pieces: &[&str]) -> Vec<(usize, u64, u64)> {
     let patterns = compile(texts);
     let (mut scratch, mut stream, mut all) = (patterns.scratch(), patterns.start(), vec![]);
-    let mut note = |found: Match| all.push((found.pattern, found.start, found.end));
+    let mut note = |found: Match| {
+        assert!(found.start_is_exact, "{found:?}");
+        all.push((found.pattern, found.start, found.end));
+    };
     for piece in pieces {
         match piece.len() {
             0 => patterns.gap(&mut stream, 10),
