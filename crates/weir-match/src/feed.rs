@@ -5,8 +5,9 @@
 
 use std::mem;
 
-use crate::dense::Scan;
+use crate::lazy::LazyDfa;
 use crate::machine::Context;
+use crate::scan::Scan;
 use crate::search::{Caches, Searcher, release};
 use crate::stream::{Busy, Search, StreamState, Window};
 use crate::{Engine, MATCH_BYTES_MAX, Match, Patterns, Scratch, WAITING_MAX};
@@ -43,7 +44,6 @@ pub(crate) fn feed(
     let mut feed = Feed::begin(patterns, scratch, stream, window, found);
     feed.bytes();
     let keep_from = feed.keep(stream);
-    // Nothing else is left of bytes that nobody needs.
     let behind_history = keep_from.checked_sub(stream.position);
     stream.position += bytes.len() as u64;
     match behind_history {
@@ -107,7 +107,7 @@ impl<'a> Feed<'a> {
             Engine::Dense(dense) => stream.row.unwrap_or_else(|| dense.initial(stream.before)),
             Engine::Lazy => {
                 let state = stream.state.take().unwrap_or_else(|| patterns.forward.initial(stream.before));
-                scratch.scan.number(&patterns.forward, &mut scratch.work, state)
+                scratch.scan.number(&mut scratch.work, state)
             }
         };
         let busy = stream.busy.take().map_or_else(Busy::default, |busy| *busy);
@@ -126,7 +126,10 @@ impl<'a> Feed<'a> {
             forward: &self.patterns.forward,
             reverse: &self.patterns.reverse,
             length: self.patterns.lengths[pattern as usize],
-            caches: cache.get_or_insert_with(|| Box::new(Caches::new(pattern))),
+            caches: cache.get_or_insert_with(|| {
+                let (forward, reverse) = (&self.patterns.forward, &self.patterns.reverse);
+                Box::new(Caches::new(pattern, forward, reverse))
+            }),
             work: &mut self.scratch.work,
             counters: &mut self.scratch.counters,
             window: &self.window,
@@ -155,22 +158,15 @@ impl<'a> Feed<'a> {
     /// From `piece[at..]` on to the first byte that tells of an end.
     fn scan_on(&mut self, at: usize) -> Scan {
         let piece = self.window.piece;
-        if let Engine::Dense(dense) = &self.patterns.engine {
-            return dense.scan(self.patterns.prefilter.as_ref(), self.scan, piece, at);
-        }
-        let mut scan = Scan { state: self.scan, at, idle_at: None };
-        let (dfa, work) = (&mut self.scratch.scan, &mut self.scratch.work);
-        for &byte in &piece[at..] {
-            let symbol = self.patterns.forward.symbol(byte);
-            scan.state = dfa.step(&self.patterns.forward, work, scan.state, symbol);
-            scan.at += 1;
-            let facts = dfa.facts(scan.state);
-            if facts.matched() {
-                break;
+        let Scratch { scan: dfa, work, skipper, .. } = &mut *self.scratch;
+        match &self.patterns.engine {
+            Engine::Dense(dense) => {
+                let mut scan = Scan::new(self.scan, at);
+                scan.run(&**dense, skipper, piece);
+                scan
             }
-            scan.idle_at = if facts.idle() { Some(scan.at) } else { scan.idle_at };
+            Engine::Lazy => dfa.scan(&self.patterns.forward, work, skipper, piece, (self.scan, at)),
         }
-        scan
     }
 
     fn step(&mut self, symbol: usize) -> u32 {
@@ -185,10 +181,10 @@ impl<'a> Feed<'a> {
     /// The patterns of which a match ended, and whether none is under way any more.
     fn told(&self) -> (Vec<u32>, bool) {
         match &self.patterns.engine {
-            Engine::Dense(dense) => (dense.ended(self.scan).into(), dense.is_idle(self.scan)),
+            Engine::Dense(dense) => (dense.ended(self.scan).into(), dense.is_over(self.scan)),
             Engine::Lazy => {
                 let dfa = &self.scratch.scan;
-                (dfa.state(self.scan).patterns().into(), dfa.facts(self.scan).idle())
+                (dfa.state(self.scan).patterns().into(), LazyDfa::facts(self.scan).idle())
             }
         }
     }

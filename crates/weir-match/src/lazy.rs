@@ -2,76 +2,126 @@
 //!
 //! A state's number holds until the next [`LazyDfa::step`]; between pieces a stream keeps the [`State`] itself, which
 //! is valid whatever became of any cache. So a cache can be emptied at any moment, and a stream may go from one
-//! worker to another.
+//! worker to another. A number is the index of the state's row, with what is asked of states most often above it.
 
 use std::collections::HashMap;
 
-use crate::machine::{Facts, Goal, Machine, State, Work};
+use crate::machine::{Context, Facts, Goal, Machine, State, Work};
+use crate::scan::{Scan, Skipper, Table};
 
 const UNKNOWN: u32 = u32::MAX;
+/// Where facts begin in a number. Rows before `CACHE_BYTES_MAX` have indices below.
+const FACTS_SHIFT: u32 = 32 - Facts::BITS;
+const INDEX: u32 = (1 << FACTS_SHIFT) - 1;
 /// What a state takes besides its words and its row, about.
 const STATE_OVERHEAD_BYTES: usize = 48;
 
 #[derive(Debug)]
 pub(crate) struct LazyDfa {
     goal: Goal,
+    symbols: usize,
     states: Vec<State>,
-    numbers: HashMap<State, u32>,
-    facts: Vec<Facts>,
+    /// Of each state.
+    numbers: Vec<u32>,
+    known: HashMap<State, u32>,
     rows: Vec<u32>,
     bytes: usize,
+    /// The idle states, once needed.
+    idle: Option<[u32; Context::ALL.len()]>,
 }
 
 impl LazyDfa {
-    pub(crate) fn new(goal: Goal) -> Self {
-        Self { goal, states: vec![], numbers: HashMap::new(), facts: vec![], rows: vec![], bytes: 0 }
+    /// No state yet, of a machine with so many symbols.
+    pub(crate) fn new(goal: Goal, symbols: usize) -> Self {
+        let (states, numbers, rows) = (vec![], vec![], vec![]);
+        Self { goal, symbols, states, numbers, known: HashMap::new(), rows, bytes: 0, idle: None }
     }
 
     /// The number of a state.
-    pub(crate) fn number(&mut self, machine: &Machine, work: &mut Work, state: State) -> u32 {
-        if let Some(&number) = self.numbers.get(&state) {
+    pub(crate) fn number(&mut self, work: &mut Work, state: State) -> u32 {
+        if let Some(&number) = self.known.get(&state) {
             return number;
         }
-        let number = self.states.len() as u32;
-        let bytes = state.memory_bytes() + STATE_OVERHEAD_BYTES + machine.symbols() * size_of::<u32>();
+        let number = self.rows.len() as u32 | state.facts().bits() << FACTS_SHIFT;
+        let bytes = state.memory_bytes() + STATE_OVERHEAD_BYTES + self.symbols * size_of::<u32>();
         self.bytes += bytes;
         work.cached_bytes += bytes;
-        self.facts.push(state.facts());
-        self.rows.resize(self.rows.len() + machine.symbols(), UNKNOWN);
+        self.rows.resize(self.rows.len() + self.symbols, UNKNOWN);
         self.states.push(state.clone());
-        self.numbers.insert(state, number);
+        self.numbers.push(number);
+        self.known.insert(state, number);
         number
     }
 
     /// The state behind `symbol`. Where all caches together are full, this one is emptied first: all numbers but
     /// the one returned are void.
     pub(crate) fn step(&mut self, machine: &Machine, work: &mut Work, number: u32, symbol: usize) -> u32 {
-        let at = number as usize * machine.symbols() + symbol;
+        let at = (number & INDEX) as usize + symbol;
         match self.rows[at] {
             UNKNOWN => {}
             next => return next,
         }
-        let state = machine.step(self.goal, work, &self.states[number as usize], symbol);
+        let state = machine.step(self.goal, work, self.state(number), symbol);
         if work.cached_bytes > work.cached_bytes_max {
             self.clear(work);
-            return self.number(machine, work, state);
+            return self.number(work, state);
         }
-        let next = self.number(machine, work, state);
+        let next = self.number(work, state);
         self.rows[at] = next;
         next
     }
 
-    pub(crate) fn facts(&self, number: u32) -> Facts {
-        self.facts[number as usize]
+    /// From `bytes[at..]` on to the first byte that tells of an end, or to the end of the bytes.
+    pub(crate) fn scan(
+        &mut self,
+        machine: &Machine,
+        work: &mut Work,
+        skipper: &mut Skipper,
+        bytes: &[u8],
+        (from, at): (u32, usize),
+    ) -> Scan {
+        let mut scan = Scan::new(from, at);
+        loop {
+            let idle = match self.idle {
+                Some(idle) => idle,
+                None => Context::ALL.map(|context| self.number(work, machine.initial(context))),
+            };
+            self.idle = Some(idle);
+            let rows = &self.rows;
+            scan.run(&Rows { rows, machine, idle }, skipper, bytes);
+            if scan.state != UNKNOWN {
+                return scan;
+            }
+            scan.state = self.step(machine, work, scan.before, machine.symbol(bytes[scan.at - 1]));
+            let facts = Self::facts(scan.state);
+            if facts.matched() {
+                return scan;
+            }
+            scan.idle_at = if facts.idle() { Some(scan.at) } else { scan.idle_at };
+        }
+    }
+
+    pub(crate) fn facts(number: u32) -> Facts {
+        Facts::from_bits(number >> FACTS_SHIFT)
+    }
+
+    /// The states known, in the order in which they became so.
+    pub(crate) fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    /// A state's place among [`Self::numbers`].
+    pub(crate) fn index(&self, number: u32) -> usize {
+        (number & INDEX) as usize / self.symbols
     }
 
     pub(crate) fn state(&self, number: u32) -> &State {
-        &self.states[number as usize]
+        &self.states[self.index(number)]
     }
 
     /// What is known of the states behind each symbol.
-    pub(crate) fn row(&self, machine: &Machine, number: u32) -> &[u32] {
-        &self.rows[number as usize * machine.symbols()..][..machine.symbols()]
+    pub(crate) fn row(&self, number: u32) -> &[u32] {
+        &self.rows[(number & INDEX) as usize..][..self.symbols]
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,6 +131,32 @@ impl LazyDfa {
     pub(crate) fn clear(&mut self, work: &mut Work) {
         work.cached_bytes -= self.bytes;
         work.clears += 1;
-        *self = Self::new(self.goal);
+        *self = Self::new(self.goal, self.symbols);
+    }
+}
+
+/// The cache as it is while none is added to it.
+struct Rows<'a> {
+    rows: &'a [u32],
+    machine: &'a Machine,
+    idle: [u32; Context::ALL.len()],
+}
+
+impl Table for Rows<'_> {
+    fn next(&self, state: u32, byte: u8) -> u32 {
+        self.rows[(state & INDEX) as usize + self.machine.symbol(byte)]
+    }
+
+    fn stops(&self, state: u32) -> bool {
+        // So does the unknown state.
+        LazyDfa::facts(state).matched()
+    }
+
+    fn is_idle(&self, state: u32) -> bool {
+        LazyDfa::facts(state).idle()
+    }
+
+    fn idle_after(&self, byte: u8) -> u32 {
+        self.idle[self.machine.context_of(byte) as usize]
     }
 }

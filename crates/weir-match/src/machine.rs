@@ -9,6 +9,7 @@
 //! threads says that no match is under way: nothing before it can be part of a later match. All that is known
 //! about how much of a stream must be kept comes from that.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use regex_automata::nfa::thompson::{NFA, State as Node};
@@ -64,7 +65,8 @@ impl Context {
 pub(crate) struct State(Arc<[u32]>);
 
 impl State {
-    const CONTEXT: u32 = 7;
+    const CONTEXT_BITS: u32 = 3;
+    const CONTEXT: u32 = (1 << Self::CONTEXT_BITS) - 1;
     /// New threads begin in the next step.
     const SEEDS: u32 = 1 << 3;
     const MATCHED: u32 = 1 << 4;
@@ -108,6 +110,17 @@ impl State {
 pub(crate) struct Facts(u32);
 
 impl Facts {
+    /// How many bits facts take.
+    pub(crate) const BITS: u32 = 3;
+
+    pub(crate) fn bits(self) -> u32 {
+        self.0 >> State::CONTEXT_BITS & ((1 << Self::BITS) - 1)
+    }
+
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Self(bits << State::CONTEXT_BITS)
+    }
+
     /// A match ends before the last symbol.
     pub(crate) fn matched(self) -> bool {
         self.0 & State::MATCHED != 0
@@ -204,11 +217,15 @@ impl Machine {
         let before = Context::ALL[(state.0[0] & State::CONTEXT) as usize].byte();
         let after = sample.or((symbol == self.unknown()).then_some(b' '));
         let mut seeds = state.0[0] & State::SEEDS != 0;
+        let around = (before, after);
+        if goal == Goal::Ends {
+            self.follow_seeds(work, state.0[0] & State::CONTEXT, symbol, around);
+        }
         work.begin(self.nfa.states().len());
-        let start = seeds.then(|| self.start(goal));
+        let start = (seeds && goal != Goal::Ends).then(|| self.start(goal));
         // The order is that of preference: what began earlier first, then what the expression says.
         for thread in state.threads().iter().copied().chain(start) {
-            let cut = self.follow(goal, work, thread, (before, after), sample);
+            let cut = self.follow(goal, work, thread, around, sample);
             if cut {
                 seeds = false;
                 break;
@@ -218,6 +235,8 @@ impl Machine {
             seeds = false;
         }
         if goal == Goal::Ends {
+            let begun = &work.seeds[&(state.0[0] & State::CONTEXT, symbol)];
+            work.targets.extend(begun.iter().filter(|&&target| work.reached.insert(target)));
             work.targets.sort_unstable();
             work.patterns.sort_unstable();
         }
@@ -225,6 +244,18 @@ impl Machine {
         let matched = work.matched;
         let patterns = if goal == Goal::Ends { &*work.patterns } else { &[] };
         State::new(context, seeds, matched, patterns, &work.targets)
+    }
+
+    /// Where threads of all patterns get that begin with `symbol`: in large sets most of a step's work, and the
+    /// same in all states with one context. They are never matches, as no pattern matches without a byte.
+    fn follow_seeds(&self, work: &mut Work, context: u32, symbol: usize, around: (Option<u8>, Option<u8>)) {
+        if work.seeds.contains_key(&(context, symbol)) {
+            return;
+        }
+        work.begin(self.nfa.states().len());
+        self.follow(Goal::Ends, work, self.start(Goal::Ends), around, self.samples.get(symbol).copied());
+        let begun = work.targets.as_slice().into();
+        work.seeds.insert((context, symbol), begun);
     }
 
     fn start(&self, goal: Goal) -> u32 {
@@ -318,6 +349,8 @@ pub(crate) struct Work {
     targets: Vec<u32>,
     patterns: Vec<u32>,
     matched: bool,
+    /// Threads that begin behind a context with a symbol, of all patterns.
+    seeds: HashMap<(u32, usize), Box<[u32]>>,
     /// What states in caches take.
     pub(crate) cached_bytes: usize,
     pub(crate) cached_bytes_max: usize,
@@ -334,6 +367,7 @@ impl Work {
             targets: vec![],
             patterns: vec![],
             matched: false,
+            seeds: HashMap::new(),
             cached_bytes: 0,
             cached_bytes_max,
             clears: 0,

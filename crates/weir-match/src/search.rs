@@ -17,10 +17,10 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    pub(crate) fn new(pattern: u32) -> Self {
+    pub(crate) fn new(pattern: u32, forward: &Machine, reverse: &Machine) -> Self {
         Self {
-            leftmost: LazyDfa::new(Goal::Leftmost(pattern)),
-            anchored: LazyDfa::new(Goal::Anchored(pattern)),
+            leftmost: LazyDfa::new(Goal::Leftmost(pattern), forward.symbols()),
+            anchored: LazyDfa::new(Goal::Anchored(pattern), reverse.symbols()),
         }
     }
 
@@ -64,7 +64,7 @@ impl Searcher<'_> {
 
     fn initial(&mut self, from: u64) -> u32 {
         let state = self.forward.initial(self.context_before(from));
-        self.caches.leftmost.number(self.forward, self.work, state)
+        self.caches.leftmost.number(self.work, state)
     }
 
     fn context_before(&self, at: u64) -> Context {
@@ -75,7 +75,7 @@ impl Searcher<'_> {
     /// The search goes on with a state that was kept: its number is that of another cache.
     pub(crate) fn resume(&mut self, search: &mut Search) {
         if let Some(state) = search.state.take() {
-            search.number = self.caches.leftmost.number(self.forward, self.work, state);
+            search.number = self.caches.leftmost.number(self.work, state);
         }
     }
 
@@ -91,14 +91,14 @@ impl Searcher<'_> {
             let Some(byte) = self.window.byte(search.at) else { break };
             self.step(search, self.forward.symbol(byte));
             search.at += 1;
-            let facts = self.caches.leftmost.facts(search.number);
+            let facts = LazyDfa::facts(search.number);
             let waited = search.end.is_some_and(|end| search.at - end >= MATCH_BYTES_MAX);
             if facts.dead() || waited {
                 self.counters.ends_forced += u64::from(!facts.dead());
                 self.report(search, found);
             }
         }
-        search.end.is_some() || !self.caches.leftmost.facts(search.number).idle()
+        search.end.is_some() || !LazyDfa::facts(search.number).idle()
     }
 
     /// No byte follows: `symbol` is the end of the stream, or a loss.
@@ -115,7 +115,7 @@ impl Searcher<'_> {
 
     fn step(&mut self, search: &mut Search, symbol: usize) {
         search.number = self.caches.leftmost.step(self.forward, self.work, search.number, symbol);
-        if self.caches.leftmost.facts(search.number).matched() {
+        if LazyDfa::facts(search.number).matched() {
             search.end = Some(search.at);
         }
     }
@@ -151,7 +151,7 @@ impl Searcher<'_> {
         let is_cut = search.is_cut || lowest > search.from;
         let behind = self.window.byte(end).map_or(self.window.behind, |byte| self.reverse.context_of(byte));
         let cache = &mut self.caches.anchored;
-        let mut number = cache.number(self.reverse, self.work, self.reverse.initial(behind));
+        let mut number = cache.number(self.work, self.reverse.initial(behind));
         let (mut at, mut start) = (end, None);
         loop {
             let byte = at.checked_sub(1).and_then(|at| self.window.byte(at));
@@ -159,15 +159,15 @@ impl Searcher<'_> {
                 Some(byte) => self.reverse.symbol(byte),
                 None => self.reverse.symbol_of(self.window.before),
             };
-            let under_way = at < end && !cache.facts(number).idle();
+            let under_way = at < end && !LazyDfa::facts(number).idle();
             number = cache.step(self.reverse, self.work, number, symbol);
-            if cache.facts(number).matched() {
+            if LazyDfa::facts(number).matched() {
                 start = Some(at);
             }
             if at == lowest && is_cut && under_way {
                 return (lowest, false);
             }
-            if at == lowest || cache.facts(number).idle() {
+            if at == lowest || LazyDfa::facts(number).idle() {
                 return (start.unwrap_or(lowest), start.is_some());
             }
             at -= 1;

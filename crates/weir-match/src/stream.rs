@@ -8,7 +8,8 @@ use crate::machine::{Context, State};
 /// A stream (one direction of a connection) in the middle of being searched; see [`Patterns::start`](crate::Patterns).
 ///
 /// About 120 bytes while no match is under way. While one is, the bytes from its earliest possible start on are
-/// kept too, at most twice [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX), and some 50 bytes for each pattern concerned.
+/// kept too, at most twice [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX) (in memory that may be twice as large), and some
+/// 50 bytes for each pattern concerned.
 /// It belongs to no worker: any [`Scratch`](crate::Scratch) of the same patterns will do for its next piece.
 #[derive(Debug, Clone, Default)]
 pub struct StreamState {

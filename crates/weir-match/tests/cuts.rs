@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
-use weir_match::{EngineChoice, Match, Pattern, Patterns};
+use weir_match::{EngineChoice, MATCH_BYTES_MAX, Match, Pattern, Patterns};
 
 type Found = (usize, u64, u64);
 
@@ -20,14 +20,15 @@ fn oracle(patterns: &[Pattern], bytes: &[u8]) -> Vec<Found> {
     all
 }
 
-/// What is found where the stream is cut at `cuts`, with several workers taking turns.
+/// What is found where the stream is cut at `cuts`, with workers taking turns of which one has hardly any room.
 fn fed(patterns: &Patterns, bytes: &[u8], cuts: &[usize]) -> Vec<Match> {
     let mut all = vec![];
-    let mut workers = [patterns.scratch(), patterns.scratch()];
+    let mut workers = [patterns.scratch(), patterns.scratch_of(4 << 10)];
     let mut stream = patterns.start();
     let mut from = 0;
     for (n, &to) in cuts.iter().chain([&bytes.len()]).enumerate() {
         patterns.feed(&mut workers[n % 2], &mut stream, &bytes[from..to], &mut |found| all.push(found));
+        assert!(stream.heap_bytes() <= 4 * MATCH_BYTES_MAX as usize + 4_096 * size_of::<Match>());
         from = to;
     }
     patterns.finish(&mut workers[0], &mut stream, &mut |found| all.push(found));
@@ -96,19 +97,139 @@ fn cut(bytes: Vec<u8>) -> impl Strategy<Value = (Vec<u8>, Vec<usize>)> {
     (Just(bytes), cuts)
 }
 
+/// Bytes in which little matches, so that the fast ways are taken: prefilter and lanes.
+fn sparse(words: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+    let rare = prop::sample::select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec());
+    let filler = (prop::sample::select(vec!["z", ". ", "1", "\n", "yx"]), 1usize..200)
+        .prop_map(|(text, times)| text.repeat(times).into_bytes());
+    prop::collection::vec(prop_oneof![rare, filler], 0..20).prop_map(|parts| parts.concat())
+}
+
+const WORDS: &[&str] =
+    &["abcdef", "abcd", "cdefgh", "Cdef", "gh12", "foo", "bar", "f", "ab", "user: ", "pass", "12"];
+
+fn word_pattern() -> impl Strategy<Value = Pattern> {
+    let between =
+        prop::sample::select(vec!["", "", ".*", ".*?", "[0-9]+", "\\s*", "|", "[^\\n]{0,9}", "(?s:.{3})"]);
+    let word = || prop::sample::select(WORDS.to_vec());
+    (word(), between, word(), any::<bool>()).prop_map(|(one, between, other, ignore_case)| {
+        let text = format!("{one}{between}{other}");
+        Pattern { text, ignore_case, literal: false }
+    })
+}
+
+fn engines(patterns: &[Pattern]) -> [Patterns; 2] {
+    [EngineChoice::Rust, EngineChoice::RustLazy].map(|engine| Patterns::compile(patterns, engine).unwrap())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, max_global_rejects: 100_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, max_global_rejects: 100_000, ..ProptestConfig::default() })]
 
     #[test]
     fn cuts_make_no_difference(
         patterns in prop::collection::vec(pattern(), 1..5),
         (bytes, cuts) in stream().prop_flat_map(cut),
     ) {
-        let compiled = Patterns::compile(&patterns, EngineChoice::Rust).unwrap();
         let expected = oracle(&patterns, &bytes);
-        prop_assert_eq!(&plain(&fed(&compiled, &bytes, &[])), &expected);
-        prop_assert_eq!(&plain(&fed(&compiled, &bytes, &cuts)), &expected);
         let each: Vec<usize> = (0..bytes.len()).collect();
-        prop_assert_eq!(&plain(&fed(&compiled, &bytes, &each)), &expected);
+        for compiled in engines(&patterns) {
+            prop_assert_eq!(&plain(&fed(&compiled, &bytes, &[])), &expected);
+            prop_assert_eq!(&plain(&fed(&compiled, &bytes, &cuts)), &expected);
+            prop_assert_eq!(&plain(&fed(&compiled, &bytes, &each)), &expected);
+        }
     }
+
+    #[test]
+    fn fast_ways_find_the_same(
+        patterns in prop::collection::vec(word_pattern(), 1..4),
+        (bytes, cuts) in sparse(WORDS).prop_flat_map(cut),
+    ) {
+        let expected = oracle(&patterns, &bytes);
+        for compiled in engines(&patterns) {
+            prop_assert_eq!(&plain(&fed(&compiled, &bytes, &[])), &expected);
+            prop_assert_eq!(&plain(&fed(&compiled, &bytes, &cuts)), &expected);
+        }
+    }
+
+    #[test]
+    fn nothing_spans_a_gap(
+        patterns in prop::collection::vec(word_pattern(), 1..4),
+        parts in prop::collection::vec((prop_oneof![stream(), sparse(WORDS)], 1u64..1_000), 1..5),
+    ) {
+        let (mut expected, mut at) = (vec![], 0);
+        for (bytes, missing) in &parts {
+            let moved = oracle(&patterns, bytes).into_iter().map(|(n, start, end)| (n, start + at, end + at));
+            expected.extend(moved);
+            at += bytes.len() as u64 + missing;
+        }
+        for compiled in engines(&patterns) {
+            let (mut scratch, mut stream, mut all) = (compiled.scratch(), compiled.start(), vec![]);
+            for (bytes, missing) in &parts {
+                compiled.feed(&mut scratch, &mut stream, bytes, &mut |found| all.push(found));
+                compiled.gap(&mut stream, *missing);
+            }
+            prop_assert_eq!(stream.position(), at);
+            compiled.finish(&mut scratch, &mut stream, &mut |found| all.push(found));
+            prop_assert_eq!(&plain(&all), &expected);
+        }
+    }
+}
+
+/// Patterns of which matches are longer than what is kept, or are decided late.
+const LONG: &[&str] =
+    &["a[^x]*b", "(?s)c.*?a", "foo(.*bar)?", "(?s)b.+c", "x", "[ab]+", "(?s)^.*c", "(?s:a.{9})+", "c+$"];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cuts_make_no_difference_to_long_matches(
+        texts in prop::collection::vec(prop::sample::select(LONG), 1..4),
+        (bytes, cuts) in prop::collection::vec(
+            (prop::sample::select(b"aabbccxz\n".to_vec()), prop_oneof![1usize..4, 1_000usize..45_000]),
+            1..5,
+        )
+        .prop_map(|runs| runs.iter().flat_map(|&(byte, times)| vec![byte; times]).collect())
+        .prop_flat_map(cut),
+    ) {
+        let pattern = |text: &&str| Pattern { text: text.to_string(), ignore_case: false, literal: false };
+        let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
+        let [dense, lazy] = engines(&patterns);
+        let expected = fed(&dense, &bytes, &[]);
+        prop_assert_eq!(&fed(&dense, &bytes, &cuts), &expected);
+        prop_assert_eq!(&fed(&lazy, &bytes, &cuts), &expected);
+        for (n, one) in patterns.iter().enumerate() {
+            let ends: Vec<u64> = expected.iter().filter(|found| found.pattern == n).map(|found| found.end).collect();
+            prop_assert!(ends.is_sorted_by(|a, b| a < b), "{:?}", one);
+        }
+        // Where all are short, they are what `regex` finds.
+        let all = oracle(&patterns, &bytes);
+        if all.iter().all(|&(_, start, end)| end - start < MATCH_BYTES_MAX) && !texts.iter().any(|t| t.contains("*")) {
+            prop_assert_eq!(&plain(&expected), &all);
+        }
+    }
+}
+
+#[test]
+fn any_text_compiles_or_is_refused() {
+    let parts = [
+        "a", "[", "]", "(", ")", "*", "+", "?", "{", "}", "9", "\\", "^", "$", "|", "(?u)", ".", "é", "-",
+        "&&",
+    ];
+    let text =
+        prop::collection::vec(prop::sample::select(parts.to_vec()), 0..12).prop_map(|parts| parts.concat());
+    let mut runner = proptest::test_runner::TestRunner::default();
+    let input = (prop::collection::vec(text, 0..3), prop::collection::vec(any::<u8>(), 0..99), any::<bool>());
+    let checked = runner.run(&input, |(texts, bytes, literal)| {
+        let pattern = |text: String| Pattern { text, ignore_case: true, literal };
+        let patterns: Vec<Pattern> = texts.into_iter().map(pattern).collect();
+        match Patterns::compile(&patterns, EngineChoice::Auto) {
+            Ok(compiled) => {
+                prop_assert_eq!(fed(&compiled, &bytes, &[]), fed(&compiled, &bytes, &[bytes.len() / 2]))
+            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+        Ok(())
+    });
+    checked.unwrap();
 }
