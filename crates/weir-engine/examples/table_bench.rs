@@ -43,7 +43,7 @@ fn run(table: &mut FlowTable, flows: u64, stages: u32, seed: u64) -> f64 {
             }
         }
         if stages > 1 {
-            hashes.iter().for_each(|&hash| table.prefetch_entry(hash));
+            hashes.iter().for_each(|&hash| _ = table.prefetch_entry(hash));
         }
         for (key, &hash) in keys.iter().zip(&hashes) {
             let id = match table.find(key, hash) {

@@ -189,10 +189,7 @@ impl<S: Subscriber> Decider<S> {
         while questions != 0 {
             let question = questions.trailing_zeros() as usize;
             let Want::Streams(params) = &plan.questions[question].want else { break };
-            is_over |= streams.take(&mut to, (question, params), side, (gap_bytes, bytes));
-            if cut > 0 {
-                is_over |= streams.take(&mut to, (question, params), side, (cut, &[]));
-            }
+            is_over |= streams.take(&mut to, (question, params), side, (gap_bytes, bytes), cut);
             questions &= questions - 1;
         }
         streams.pass(side, gap_bytes + bytes.len() as u64 + cut);
@@ -208,13 +205,24 @@ impl<S: Subscriber> Decider<S> {
         queued_bytes: usize,
     ) -> (&'a Plan, Delivery<'a, S>) {
         let (subscriber, budget) = (&mut self.subscriber, &mut self.streams);
-        let (side, sequence, policy) = (false, DirectionCounts::default(), None);
-        let to = Delivery { order, flow, key, now, subscriber, budget, queued_bytes, side, sequence, policy };
+        let to = Delivery {
+            order,
+            flow,
+            key,
+            now,
+            subscriber,
+            budget,
+            queued_bytes,
+            side: false,
+            offset: 0,
+            sequence: DirectionCounts::default(),
+            policy: None,
+        };
         (&self.plan, to)
     }
 
     /// Whether no question about streams wants any more of these.
-    pub fn are_over(&self, streams: &FlowStreams) -> bool {
+    pub fn are_over(&self, streams: &mut FlowStreams) -> bool {
         streams.are_over(self.stream_questions)
     }
 

@@ -7,7 +7,7 @@ use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
 use crate::plan::{Plan, Want};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
-use crate::stream::{Due, FlowStreams};
+use crate::stream::{Due, FlowStreams, StreamSlots};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timer::TimerWheel;
@@ -89,7 +89,7 @@ struct TableState {
     /// By flow; empty where the table's bytes are not wanted.
     sessions: Vec<FlowSessions>,
     /// As `sessions`, and empty where no question is about streams.
-    streams: Vec<FlowStreams>,
+    streams: StreamSlots,
     timeouts: Timeouts,
     wants_at: Option<usize>,
     terms_at: Option<usize>,
@@ -156,7 +156,7 @@ impl TableState {
             table,
             header,
             sessions,
-            streams: self.streams.get_mut(id.0 as usize),
+            streams: self.streams.get_mut(id),
             sequences,
             wants_at: self.wants_at,
             terms_at: self.terms_at,
@@ -195,7 +195,7 @@ impl Flows {
                     flows: FlowTable::new(layout.size(table), plan.limits.flows_max, plan.limits.seed),
                     wheel: TimerWheel::default(),
                     sessions: vec![],
-                    streams: vec![],
+                    streams: StreamSlots::default(),
                     timeouts: Timeouts {
                         declared_ms: match declared.timeout_ms {
                             // Of these nobody wants anything: each ends with its packet.
@@ -266,7 +266,10 @@ impl Flows {
     /// Fetches the entry that a key most likely has; its bucket has been fetched.
     #[inline]
     pub fn prefetch_entry(&self, k: &Continuation) {
-        self.tables[k.table as usize].flows.prefetch_entry(k.hash);
+        let state = &self.tables[k.table as usize];
+        if let Some(id) = state.flows.prefetch_entry(k.hash) {
+            state.streams.prefetch(id);
+        }
     }
 
     /// The flow that a program asked for; made where there is none. `None` where the table is full.
@@ -333,8 +336,8 @@ impl Flows {
             if state.sessions.len() <= id.0 as usize {
                 state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
             }
-            if decider.wants_streams() && state.streams.len() <= id.0 as usize {
-                state.streams.resize_with(id.0 as usize + 1, FlowStreams::default);
+            if decider.wants_streams() {
+                state.streams.reserve(id);
             }
         } else if let Some(at) = state.verdict_at {
             // No bytes, no sessions.
@@ -467,7 +470,7 @@ impl Flows {
         }
         if self.tables[table.index()].observed {
             self.flush(table, id, order, decider);
-            let streams = self.tables[table.index()].streams.get_mut(id.0 as usize).map(std::mem::take);
+            let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
             let service =
@@ -561,7 +564,7 @@ impl Flows {
             service: None,
             outer: &[],
         };
-        if let Some(streams) = state.streams.get_mut(id.0 as usize) {
+        if let Some(streams) = state.streams.get_mut(id) {
             decider.flush_chunk(order, &view, streams, due);
         }
     }

@@ -41,7 +41,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             policies.of(receiver(self.flow.header, two_sided, side))
         });
         // Where memory is short, a segment that has to wait does so without its bytes.
-        let is_kept = self.flow.streams.as_ref().is_none_or(|streams| {
+        let is_kept = self.flow.streams.as_mut().is_none_or(|streams| {
             let (priority, offset) = streams.rank(side);
             let held = self.flow.sequences.held_bytes().0;
             self.decider.streams.overload.admits(priority, offset, bytes.len(), held)
@@ -183,7 +183,7 @@ fn after_sessions<S: Subscriber>(
     }
     if over {
         decider.sessions_over(order, flow.key, &mut verdict);
-        if flow.streams.as_ref().is_none_or(|streams| decider.are_over(streams)) {
+        if flow.streams.as_mut().is_none_or(|streams| decider.are_over(streams)) {
             stop_bytes(data, flow.wants_at);
         }
     }

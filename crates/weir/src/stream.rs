@@ -111,7 +111,7 @@ impl Stream<'_, '_> {
 
     /// What became of its bytes so far, as this subscription sees it.
     pub fn counts(&self) -> StreamCounts {
-        self.handle.state.counts()
+        self.handle.counts()
     }
 
     /// What its sequence met so far.
@@ -121,7 +121,7 @@ impl Stream<'_, '_> {
 
     /// Where in the stream the next byte lies.
     pub fn offset(&self) -> u64 {
-        self.handle.state.offset()
+        self.handle.offset
     }
 
     /// The record of its connection so far, where the handler [asks for it](StreamHandler::RECORD).

@@ -73,6 +73,10 @@ impl StreamHandler for Rows {
     }
 
     fn data(&mut self, state: &mut State, _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        // A stream's state is as good as never in cache.
+        if !self.digest && self.files.is_none() {
+            return;
+        }
         let new = &chunk.bytes[chunk.overlap..];
         if let Some(digest) = &mut state.digest {
             digest.update(new);

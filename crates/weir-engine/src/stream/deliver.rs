@@ -54,8 +54,9 @@ pub(crate) struct Delivery<'a, S> {
     pub budget: &'a mut StreamBudget,
     /// Bytes that wait in the worker's sequences.
     pub queued_bytes: usize,
-    /// The direction at hand, what its sequence met, and the policy that was set for it.
+    /// The direction at hand, where its next byte lies, what its sequence met, and the policy that was set for it.
     pub side: bool,
+    pub offset: u64,
     pub sequence: DirectionCounts,
     pub policy: Option<Policy>,
 }
@@ -81,8 +82,14 @@ impl<S: Subscriber> Delivery<'_, S> {
 
     fn handle<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut S, StreamHandle<'a>) {
         let from = if self.side { Direction::Responder } else { Direction::Originator };
-        let Self { flow, now, sequence, .. } = *self;
-        (self.subscriber, StreamHandle { flow, from, now, sequence, policy: &mut self.policy, state })
+        let Self { flow, now, sequence, offset, .. } = *self;
+        let policy = &mut self.policy;
+        (self.subscriber, StreamHandle { flow, from, now, sequence, policy, offset, state })
+    }
+
+    /// Whether more of it is wanted.
+    fn is_open(&self, state: &StreamState) -> bool {
+        self.offset < state.cutoff
     }
 
     /// Bytes are missing: what comes next does not join on.
@@ -94,28 +101,28 @@ impl<S: Subscriber> Delivery<'_, S> {
         self.forget_chunk(state);
         state.missing_bytes += bytes;
         state.gap_bytes += bytes;
-        state.offset += bytes;
+        self.offset += bytes;
     }
 
     pub(super) fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8]) {
-        while !bytes.is_empty() && state.is_open() {
-            let room = usize::try_from(state.cutoff - state.offset).unwrap_or(usize::MAX);
+        while !bytes.is_empty() && self.is_open(state) {
+            let room = usize::try_from(state.cutoff - self.offset).unwrap_or(usize::MAX);
             let open = &bytes[..bytes.len().min(room)];
             let taken = if state.chunks.is_none() { self.pass(state, open) } else { self.fill(state, open) };
             bytes = &bytes[taken..];
         }
-        if !state.is_open() {
+        if !self.is_open(state) {
             self.flush(state);
             self.forget_chunk(state);
         }
-        state.offset += bytes.len() as u64;
+        self.offset += bytes.len() as u64;
     }
 
     /// By reference.
     fn pass(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
-        let chunk = Chunk { offset: state.offset, bytes, overlap: 0, gap_bytes };
-        state.offset += bytes.len() as u64;
+        let chunk = Chunk { offset: self.offset, bytes, overlap: 0, gap_bytes };
+        self.offset += bytes.len() as u64;
         state.delivered_bytes += bytes.len() as u64;
         self.data(state, &chunk);
         bytes.len()
@@ -124,25 +131,26 @@ impl<S: Subscriber> Delivery<'_, S> {
     /// Into the chunk, which is handed over where it is full.
     fn fill(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
         let Some(chunks) = &mut state.chunks else { return bytes.len() };
+        let offset = self.offset;
         let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);
         let (chunker, params) = (&mut chunks.chunker, chunks.params);
         let growth = chunker.growth(&params, bytes.len());
-        if growth > 0 && !overload.admits(state.priority, state.offset, growth, self.queued_bytes) {
+        if growth > 0 && !overload.admits(state.priority, offset, growth, self.queued_bytes) {
             let lost = bytes.len() as u64;
             overload.drop_bytes(lost);
             chunks.dropped_bytes += lost;
             self.flush(state);
             self.forget_chunk(state);
             state.gap_bytes += lost;
-            state.offset += lost;
+            self.offset += lost;
             return bytes.len();
         }
         let begins = chunker.since().is_none();
         let before = chunker.cost();
-        let taken = chunker.push(&params, state.offset, bytes, self.now, spare);
+        let taken = chunker.push(&params, offset, bytes, self.now, spare);
         overload.resize(before, chunker.cost());
         let is_full = chunker.is_full();
-        state.offset += taken as u64;
+        self.offset += taken as u64;
         state.delivered_bytes += taken as u64;
         if begins && params.flush_ns > 0 {
             let at = self.now.saturating_add(params.flush_ns);

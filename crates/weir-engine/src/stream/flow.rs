@@ -14,8 +14,6 @@ use weir_sessions::Direction;
 pub struct StreamState {
     /// Its own, at most the question's.
     pub(super) cutoff: u64,
-    /// Where in the stream the next byte lies.
-    pub(super) offset: u64,
     /// Missing just before the next byte that is handed over.
     pub(super) gap_bytes: u64,
     pub(super) delivered_bytes: u64,
@@ -25,7 +23,6 @@ pub struct StreamState {
     /// A number of the subscriber's own: where it keeps what it knows of the stream.
     pub user: u32,
     pub(super) question: u8,
-    pub(super) side: bool,
     pub(super) priority: u8,
 }
 
@@ -39,15 +36,30 @@ pub(super) struct Chunks {
     pub keeps: bool,
 }
 
-/// Both streams of a flow.
+/// Both streams of a flow; the originator's first.
 #[derive(Debug, Default)]
 pub struct FlowStreams {
-    states: Vec<StreamState>,
-    /// What the sequences met, the originator's first; once one met something.
-    counts: Option<Box<[DirectionCounts; 2]>>,
-    policies: [Option<Policy>; 2],
-    /// Where the next bytes lie, whoever is given them.
-    offsets: [u64; 2],
+    pub(super) sides: [Side; 2],
+}
+
+/// One stream: a line of cache.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Side {
+    /// What the first question has of it.
+    first: Option<StreamState>,
+    /// Where the next byte lies, whoever is given it.
+    offset: u64,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few streams have.
+#[derive(Debug, Default)]
+struct Rare {
+    /// What other questions have of it.
+    others: Vec<StreamState>,
+    counts: DirectionCounts,
+    policy: Option<Policy>,
 }
 
 /// A stream as its subscriber sees it during a call.
@@ -63,43 +75,31 @@ pub struct StreamHandle<'a> {
     pub sequence: DirectionCounts,
     /// Whose bytes count from now on where segments overlap; `None`: as the plan says for the receiver.
     pub policy: &'a mut Option<Policy>,
+    /// Where in the stream the next byte lies.
+    pub offset: u64,
     /// What the question has of it.
     pub state: &'a mut StreamState,
 }
 
 impl StreamState {
-    fn new(question: usize, params: &StreamParams, side: bool, offset: u64) -> Self {
+    fn new(question: usize, params: &StreamParams, side: usize) -> Self {
         let chunks = params.chunk.map(|params| {
             Box::new(Chunks { params, chunker: Chunker::default(), dropped_bytes: 0, keeps: false })
         });
         Self {
-            cutoff: params.cutoff[usize::from(side)],
-            offset,
+            cutoff: params.cutoff[side],
             gap_bytes: 0,
             delivered_bytes: 0,
             missing_bytes: 0,
             chunks,
             user: 0,
             question: question as u8,
-            side,
             priority: params.priority,
         }
     }
 
-    /// What became of its bytes so far.
-    pub fn counts(&self) -> StreamCounts {
-        let dropped_bytes = self.chunks.as_ref().map_or(0, |chunks| chunks.dropped_bytes);
-        StreamCounts {
-            delivered_bytes: self.delivered_bytes,
-            gap_bytes: self.missing_bytes,
-            cut_bytes: self.offset - self.delivered_bytes - self.missing_bytes - dropped_bytes,
-            dropped_bytes,
-        }
-    }
-
-    /// Where in the stream the next byte lies.
-    pub fn offset(&self) -> u64 {
-        self.offset
+    fn dropped_bytes(&self) -> u64 {
+        self.chunks.as_ref().map_or(0, |chunks| chunks.dropped_bytes)
     }
 
     /// Nothing that lies at or beyond this offset is handed over.
@@ -130,10 +130,35 @@ impl StreamState {
             chunks.keeps = true;
         }
     }
+}
 
-    /// Whether more of it is wanted.
-    pub(super) fn is_open(&self) -> bool {
-        self.offset < self.cutoff
+impl StreamHandle<'_> {
+    /// What became of its bytes so far.
+    pub fn counts(&self) -> StreamCounts {
+        let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
+        let dropped_bytes = self.state.dropped_bytes();
+        StreamCounts {
+            delivered_bytes,
+            gap_bytes: missing_bytes,
+            cut_bytes: self.offset - delivered_bytes - missing_bytes - dropped_bytes,
+            dropped_bytes,
+        }
+    }
+}
+
+impl Side {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    fn states(&mut self) -> impl Iterator<Item = &mut StreamState> {
+        self.first.iter_mut().chain(self.rare.iter_mut().flat_map(|rare| &mut rare.others))
+    }
+
+    /// What a question has of it, if it was told of it.
+    #[inline]
+    fn state(&mut self, question: usize) -> Option<&mut StreamState> {
+        self.states().find(|state| usize::from(state.question) == question)
     }
 }
 
@@ -143,7 +168,7 @@ impl FlowStreams {
         let Inserted { status, retransmitted_bytes, overlap_bytes, inconsistent_bytes, .. } = *inserted;
         let is_early = status == SEQ_QUEUED;
         if is_early || retransmitted_bytes | overlap_bytes != 0 {
-            let counts = &mut self.counts.get_or_insert_default()[usize::from(side)];
+            let counts = &mut self.sides[usize::from(side)].rare().counts;
             counts.out_of_order += u64::from(is_early);
             counts.retransmitted_bytes += retransmitted_bytes;
             counts.overlap_bytes += overlap_bytes;
@@ -153,62 +178,70 @@ impl FlowStreams {
 
     /// The policy that was set for a direction.
     pub(crate) fn policy(&self, side: bool) -> Option<Policy> {
-        self.policies[usize::from(side)]
+        self.sides[usize::from(side)].rare.as_ref()?.policy
     }
 
-    /// The highest priority that a question gives a direction, and the lowest offset that one is at.
-    pub(crate) fn rank(&self, side: bool) -> (u8, u64) {
-        let states = self.states.iter().filter(|state| state.side == side);
-        let rank = |(priority, offset): (u8, u64), state: &StreamState| {
-            (priority.max(state.priority), offset.min(state.offset))
-        };
-        let (priority, offset) = states.fold((0, u64::MAX), rank);
-        (priority, if offset == u64::MAX { 0 } else { offset })
+    /// The highest priority that a question gives a direction, and where its next byte lies.
+    pub(crate) fn rank(&mut self, side: bool) -> (u8, u64) {
+        let side = &mut self.sides[usize::from(side)];
+        let offset = side.offset;
+        (side.states().map(|state| state.priority).max().unwrap_or(0), offset)
     }
 
-    /// Bytes in order of one direction, with what is missing before them, for one question. Whether it wants no more
-    /// of them.
+    /// Bytes in order of one direction, with what is missing before and after them, for one question. Whether it wants no more
+    /// of them. They have [passed](Self::pass) once all questions were given them.
+    #[inline]
     pub(crate) fn take<S: Subscriber>(
         &mut self,
         to: &mut Delivery<'_, S>,
         (question, params): (usize, &StreamParams),
         side: bool,
         (gap_bytes, bytes): (u64, &[u8]),
+        cut_bytes: u64,
     ) -> bool {
         self.point(to, side);
-        let mine = |state: &StreamState| state.side == side && usize::from(state.question) == question;
-        let at = self.states.iter().position(mine).unwrap_or_else(|| {
-            // Mostly one question, and two directions.
-            self.states.reserve_exact(if self.states.is_empty() { 2 } else { 1 });
-            let mut state = StreamState::new(question, params, side, self.offsets[usize::from(side)]);
+        let side = &mut self.sides[usize::from(side)];
+        if side.state(question).is_none() {
+            let mut state = StreamState::new(question, params, usize::from(to.side));
             to.created(&mut state);
-            self.states.push(state);
-            self.states.len() - 1
-        });
-        let state = &mut self.states[at];
+            match &mut side.first {
+                first @ None => *first = Some(state),
+                Some(_) => side.rare().others.push(state),
+            }
+        }
+        let Some(state) = side.state(question) else { return false };
         to.missing(state, gap_bytes);
         to.bytes(state, bytes);
-        let is_over = !state.is_open();
-        self.policies[usize::from(side)] = to.policy;
+        to.missing(state, cut_bytes);
+        let is_over = to.offset >= state.cutoff;
+        if to.policy.is_some() {
+            side.rare().policy = to.policy;
+        }
         is_over
     }
 
     /// The direction that is at hand from now on.
+    #[inline]
     fn point<S: Subscriber>(&self, to: &mut Delivery<'_, S>, side: bool) {
-        to.side = side;
-        to.sequence = self.counts.as_ref().map_or_else(Default::default, |counts| counts[usize::from(side)]);
-        to.policy = self.policies[usize::from(side)];
+        let this = &self.sides[usize::from(side)];
+        (to.side, to.offset) = (side, this.offset);
+        let (sequence, policy) = match &this.rare {
+            Some(rare) => (rare.counts, rare.policy),
+            None => (DirectionCounts::default(), None),
+        };
+        (to.sequence, to.policy) = (sequence, policy);
     }
 
     /// These bytes of a direction, missing ones included, have passed, whoever was given them.
     pub(crate) fn pass(&mut self, side: bool, bytes: u64) {
-        self.offsets[usize::from(side)] += bytes;
+        self.sides[usize::from(side)].offset += bytes;
     }
 
     /// Whether none of these questions wants any more of either stream.
-    pub(crate) fn are_over(&self, questions: u64) -> bool {
-        [false, true].iter().all(|side| {
-            let closed = self.states.iter().filter(|state| state.side == *side && !state.is_open());
+    pub(crate) fn are_over(&mut self, questions: u64) -> bool {
+        self.sides.iter_mut().all(|side| {
+            let offset = side.offset;
+            let closed = side.states().filter(|state| offset >= state.cutoff);
             closed.fold(0u64, |mask, state| mask | 1 << state.question) & questions == questions
         })
     }
@@ -216,8 +249,8 @@ impl FlowStreams {
     /// A chunk has waited long enough, if it is still that one.
     pub(crate) fn flush_due<S: Subscriber>(&mut self, to: &mut Delivery<'_, S>, due: &Due) {
         self.point(to, due.side);
-        let mine = |state: &&mut StreamState| state.side == due.side && state.question == due.question;
-        let Some(state) = self.states.iter_mut().find(mine) else { return };
+        let side = &mut self.sides[usize::from(due.side)];
+        let Some(state) = side.state(usize::from(due.question)) else { return };
         if state.chunks.as_ref().and_then(|chunks| chunks.chunker.since()) == Some(due.since) {
             to.flush(state);
         }
@@ -233,22 +266,21 @@ impl FlowStreams {
     ) {
         for (question, params) in questions {
             for side in [false, true] {
-                let is_known =
-                    |state: &StreamState| state.side == side && usize::from(state.question) == question;
-                if self.states.iter().any(is_known) {
-                    continue;
+                if self.sides[usize::from(side)].state(question).is_none() {
+                    self.point(to, side);
+                    let mut state = StreamState::new(question, params, usize::from(side));
+                    to.created(&mut state);
+                    to.terminated(&mut state, reason);
                 }
-                self.point(to, side);
-                let mut state = StreamState::new(question, params, side, self.offsets[usize::from(side)]);
-                to.created(&mut state);
-                to.terminated(&mut state, reason);
             }
         }
-        for mut state in std::mem::take(&mut self.states) {
-            self.point(to, state.side);
-            to.flush(&mut state);
-            to.forget_chunk(&mut state);
-            to.terminated(&mut state, reason);
+        for side in [false, true] {
+            self.point(to, side);
+            for state in self.sides[usize::from(side)].states() {
+                to.flush(state);
+                to.forget_chunk(state);
+                to.terminated(state, reason);
+            }
         }
     }
 }

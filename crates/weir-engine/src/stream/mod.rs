@@ -12,12 +12,14 @@ mod chunk;
 mod deliver;
 mod flow;
 mod overload;
+mod slots;
 
 pub use chunk::ChunkParams;
 pub(crate) use deliver::{Delivery, Due, StreamBudget};
 pub(crate) use flow::FlowStreams;
 pub use flow::{StreamHandle, StreamState};
 pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
+pub(crate) use slots::StreamSlots;
 
 /// What a question about streams asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

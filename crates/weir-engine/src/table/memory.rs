@@ -137,7 +137,7 @@ fn advise_huge(start: NonNull<u8>, bytes: usize) {
 
 /// Hints that the cache line of `value` will be used soon. Costs one instruction and waits for nothing.
 #[inline(always)]
-pub(super) fn prefetch<T: ?Sized>(value: &T) {
+pub(crate) fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which never faults; SSE is part of every x86-64.
     unsafe {

@@ -19,6 +19,7 @@ mod slab;
 mod tests;
 
 pub(crate) use hash::BuildIdHasher;
+pub(crate) use memory::prefetch;
 pub use slab::Header;
 
 use buckets::Buckets;
@@ -101,10 +102,9 @@ impl FlowTable {
 
     /// Fetches the entry that a hash most likely leads to, up to four lines of it. Reads the bucket.
     #[inline(always)]
-    pub fn prefetch_entry(&self, hash: u64) {
-        if let Some(id) = self.buckets.likely(hash) {
-            self.slab.prefetch(id);
-        }
+    pub fn prefetch_entry(&self, hash: u64) -> Option<FlowId> {
+        let likely = self.buckets.likely(hash);
+        likely.inspect(|&id| self.slab.prefetch(id))
     }
 
     /// The flow of a key, if it is there. `hash` is [`hash`](Self::hash) of `key`.

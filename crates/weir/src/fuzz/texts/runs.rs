@@ -92,7 +92,7 @@ impl Subscriber for Witness {
         stream: &mut StreamHandle<'_>,
         reason: EndReason,
     ) {
-        let counts = (stream.state.counts(), stream.sequence);
+        let counts = (stream.counts(), stream.sequence);
         self.0
             .push(format!("{order:?} {question} {:?} {:?} {counts:?} {reason:?}", stream.flow, stream.from));
     }

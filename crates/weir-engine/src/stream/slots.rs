@@ -1,0 +1,36 @@
+//! The streams of all flows of a table, by the flows' numbers. Slots never move.
+
+use super::FlowStreams;
+use crate::table::{FlowId, prefetch};
+
+/// Flows of a piece.
+const PIECE: usize = 1024;
+
+/// Slots, as many as flows there have been at a time.
+#[derive(Debug, Default)]
+pub(crate) struct StreamSlots {
+    pieces: Vec<Box<[FlowStreams]>>,
+}
+
+impl StreamSlots {
+    /// There is a slot for this flow from now on.
+    pub fn reserve(&mut self, id: FlowId) {
+        while self.pieces.len() <= id.0 as usize / PIECE {
+            self.pieces.push((0..PIECE).map(|_| FlowStreams::default()).collect());
+        }
+    }
+
+    /// The streams of a flow; `None` where no question is about any.
+    pub fn get_mut(&mut self, id: FlowId) -> Option<&mut FlowStreams> {
+        let piece = self.pieces.get_mut(id.0 as usize / PIECE)?;
+        Some(&mut piece[id.0 as usize % PIECE])
+    }
+
+    /// Fetches a flow's slot ahead.
+    #[inline(always)]
+    pub fn prefetch(&self, id: FlowId) {
+        if let Some(piece) = self.pieces.get(id.0 as usize / PIECE) {
+            piece[id.0 as usize % PIECE].sides.iter().for_each(prefetch);
+        }
+    }
+}
