@@ -1,7 +1,7 @@
 //! What is measured: one table per question, one line per program that answers it.
 //!
 //! To add a case, add a line. In commands, `{trace}` is the capture file, `{tmp}` a scratch folder,
-//! `{weir}`, `{floor}` and `{nids}` programs built from this project.
+//! `{weir}`, `{floor}`, `{nids}` and `{vectorscan}` programs built from this project, `{root}` its folder.
 
 /// A question, the traces it is asked of, and who answers.
 pub struct Question {
@@ -66,7 +66,50 @@ pub const QUESTIONS: &[Question] = &[
         title: "All streams",
         note: "All bytes of all streams in order, both directions, counted.",
         traces: &["https", "http", "hostile"],
-        rows: &[FLOOR, row("weir streams", &["{weir}", "streams", "-r", "{trace}"]), NIDS],
+        rows: &[
+            FLOOR,
+            row("weir streams", &["{weir}", "streams", "-r", "{trace}", "--count"]),
+            row(
+                "weir streams, chunks of 16 KB",
+                &["{weir}", "streams", "-r", "{trace}", "--count", "--chunk", "16k"],
+            ),
+            NIDS,
+        ],
+    },
+    Question {
+        title: "Streams into files",
+        note: "A file per direction and connection.",
+        traces: &["https"],
+        rows: &[
+            row("weir streams -o", &["{weir}", "streams", "-r", "{trace}", "--count", "-o", "{tmp}/weir"]),
+            row("tcpflow", &["tcpflow", "-S", "enable_report=NO", "-o", "{tmp}/tcpflow", "-r", "{trace}"])
+                .of("tcpflow"),
+        ],
+    },
+    Question {
+        title: "The first 10 KB of each stream",
+        note: "Against walking the packets, which counts them by their layers alone.",
+        traces: &["https", "http"],
+        rows: &[
+            row("weir packets --count", &["{weir}", "packets", "-r", "{trace}", "--count", "tcp"]),
+            row(
+                "weir streams --cutoff 10k",
+                &["{weir}", "streams", "-r", "{trace}", "--count", "--cutoff", "10k"],
+            ),
+            row("weir streams", &["{weir}", "streams", "-r", "{trace}", "--count"]),
+        ],
+    },
+    Question {
+        title: "50 regular expressions",
+        note: "Searched in all streams, both directions (`bench/patterns.txt`). The peer is vectorscan in its streaming \
+               mode behind libnids.",
+        traces: &["https", "http"],
+        rows: &[
+            FLOOR,
+            row("weir match", &["{weir}", "match", "-r", "{trace}", "--count", "-f", "{root}/bench/patterns.txt", "tcp"]),
+            row("vectorscan over libnids", &["{vectorscan}", "{root}/bench/patterns.txt", "{trace}"])
+                .of("libvectorscan-dev libnids-dev libpcap-dev"),
+        ],
     },
     Question {
         title: "TLS names",

@@ -173,6 +173,12 @@ impl Programs {
         for (name, source, libraries, package) in [
             ("floor", "floor.c", &[][..], "gcc libc6-dev"),
             ("nids", "peers/nids.c", &["-lnids", "-lpcap"], "gcc libc6-dev libnids-dev libpcap-dev"),
+            (
+                "vectorscan",
+                "peers/vectorscan.c",
+                &["-lnids", "-lpcap", "-lhs"],
+                "gcc libc6-dev libnids-dev libpcap-dev libvectorscan-dev",
+            ),
         ] {
             let mut cc = Command::new("cc");
             cc.args(["-O2", "-o"]).arg(scratch.join(name)).arg(bench.join(source)).args(libraries);
@@ -212,6 +218,8 @@ impl Programs {
             .replace("{weir}", &self.weir.display().to_string())
             .replace("{floor}", &ours("floor"))
             .replace("{nids}", &ours("nids"))
+            .replace("{vectorscan}", &ours("vectorscan"))
+            .replace("{root}", &root().display().to_string())
             .replace("{tmp}", &self.scratch.display().to_string())
     }
 }

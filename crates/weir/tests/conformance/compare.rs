@@ -107,6 +107,7 @@ pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen,
         );
     }
     payloads(tally, file, seen, expect);
+    digests(tally, file, seen, expect);
     hellos(tally, file, seen, array(&expect["tls"]));
 }
 
@@ -129,6 +130,25 @@ fn payloads(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
         theirs.push(format!("{key} {}", length("node0") + length("node1")));
     }
     tally.lists(file, "tcp conversations, payload bytes", ours, theirs);
+}
+
+/// Length and digest of each direction of the first streams, without what is missing. Of those of the same sender
+/// one has to be right.
+fn digests(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
+    let (mut ours, mut theirs) = (vec![], vec![]);
+    for node in array(&expect["tcp_payload"]).iter().flat_map(|stream| [&stream["node0"], &stream["node1"]]) {
+        let length = node["length"].as_u64().unwrap_or(0);
+        if length == 0 {
+            continue;
+        }
+        let (sender, digest) = (text(&node["sender"]).replace(['[', ']'], ""), text(&node["sha256"]));
+        let mine = || seen.streams.iter().filter(|(from, ..)| *from == sender);
+        let found = mine().find(|(_, _, of)| *of == digest).or_else(|| mine().next());
+        let shown = |bytes: u64, digest: &str| format!("{sender} {bytes} {}", &digest[..8]);
+        ours.extend(found.map(|(_, bytes, digest)| shown(*bytes, digest)));
+        theirs.push(shown(length, &digest));
+    }
+    tally.lists(file, "tcp streams, bytes and digest", ours, theirs);
 }
 
 fn conversations(tally: &mut Tally, file: &str, proto: &str, seen: &Seen, expect: &Json) {

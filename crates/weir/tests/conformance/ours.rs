@@ -1,12 +1,35 @@
 //! What Weir makes of a capture: all questions in one program, so that they also share a trie.
 
+use sha2::{Digest, Sha256};
 use std::path::Path;
 use weir::io::CaptureReader;
 use weir::packet::Value;
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams, Streams, Subscription};
 use weir::{
     Ask, Compiled, Compiler, Connection, Item, Limits, Need, Options, Shape, Stats, TLS_COLUMNS, Want,
     path_need,
 };
+
+/// Keeps the digest of every stream with bytes.
+#[derive(Default)]
+struct Digests(Vec<(String, u64, String)>);
+
+impl StreamHandler for Digests {
+    type State = Sha256;
+
+    fn data(&mut self, digest: &mut Sha256, _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        digest.update(chunk.bytes);
+    }
+
+    fn terminated(&mut self, digest: Sha256, stream: &mut Stream<'_, '_>, _: EndReason) {
+        let bytes = stream.counts().delivered_bytes;
+        if bytes > 0 {
+            let [(address, port), _] = stream.endpoints();
+            let digest = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            self.0.push((format!("{address}:{port}"), bytes, digest));
+        }
+    }
+}
 
 /// What was found in one capture.
 #[derive(Debug, Default)]
@@ -17,6 +40,8 @@ pub struct Seen {
     pub tls: Vec<Vec<Value<'static>>>,
     /// Numbers of the packets that are fragments of IPv4, of IPv6, and made a datagram whole.
     pub whole: [Vec<u64>; 2],
+    /// Who sent a stream of TCP, how many bytes of it there are, and their digest.
+    pub streams: Vec<(String, u64, String)>,
     /// Faults of the source.
     pub errors: Vec<String>,
 }
@@ -25,6 +50,9 @@ pub struct Seen {
 pub struct Questions {
     compiler: Compiler,
     compiled: Compiled,
+    /// Of streams: a program of its own, as the handlers are.
+    streams: Compiled,
+    digests: Subscription,
 }
 
 const PACKETS: usize = 0;
@@ -48,9 +76,21 @@ impl Questions {
             ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", path_need(), Want::Packets),
         ];
         let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
-        let compiled =
-            compiler.compile(&asks, &Options { limits, ..Options::default() }).expect("they are right");
-        Self { compiler, compiled }
+        let options = Options { limits, ..Options::default() };
+        let compiled = compiler.compile(&asks, &options).expect("they are right");
+        let mut streams = Streams::new();
+        let digests = streams.subscribe("tcp", StreamParams::default(), Digests::default);
+        let streams = streams.compile(&compiler, &options).expect("it is right");
+        Self { compiler, compiled, streams, digests }
+    }
+
+    /// Streams of one capture.
+    fn streams(&self, path: &Path) -> Vec<(String, u64, String)> {
+        let mut reader = CaptureReader::open(&[path]);
+        let mut each = |_: usize, _: Item| Ok::<(), std::convert::Infallible>(());
+        let run = weir::run(&self.compiler, &self.streams, &mut reader, &[], 1, &mut each, &mut |_| {});
+        let Ok(outcome) = run;
+        outcome.handlers.of::<Digests>(self.digests)[0].0.clone()
     }
 
     /// Asks them of one capture.
@@ -69,6 +109,7 @@ impl Questions {
         };
         let count = outcome.counters.packet;
         assert_eq!(count.packets, seen.stats.all.packets, "every packet fulfils the empty filter");
+        seen.streams = self.streams(path);
         seen.errors = outcome.errors.iter().map(ToString::to_string).collect();
         seen
     }
