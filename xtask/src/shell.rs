@@ -70,15 +70,24 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
 
 /// Builds `weir` with the cargo that runs this chore; returns the binary.
 pub fn build_weir(release: bool) -> Result<PathBuf> {
+    build(&["--package", "weir-cli"], "weir", release)
+}
+
+/// Builds an example of the library, optimised; where it is.
+pub fn build_example(name: &str) -> Result<PathBuf> {
+    build(&["--package", "weir", "--example", name], &format!("examples/{name}"), true)
+}
+
+fn build(what: &[&str], file: &str, release: bool) -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(said("own path"))?;
     let target = own.parent().and_then(Path::parent).ok_or("xtask does not lie in a target folder")?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "weir-cli"]).current_dir(root());
+    cargo.args(["build", "--quiet"]).args(what).current_dir(root());
     cargo.arg("--target-dir").arg(target);
     if release {
         cargo.arg("--release");
     }
     output(&mut cargo)?;
-    let weir = target.join(if release { "release/weir" } else { "debug/weir" });
-    if weir.is_file() { Ok(weir) } else { Err(format!("{} was not built", weir.display())) }
+    let built = target.join(if release { "release" } else { "debug" }).join(file);
+    if built.is_file() { Ok(built) } else { Err(format!("{} was not built", built.display())) }
 }

@@ -12,6 +12,8 @@ Examples:
   weir packets -r capture.pcap --count 'tcp.port == 443 and ip.addr in 10.0.0.0/8'
   weir packets -r capture.pcap -w out.pcap 'tls.sni == \"www.example.com\"'
   zcat capture.pcap.gz | weir stats -r -
+  weir streams -r capture.pcap -o streams/             each direction's bytes in order, a file each
+  weir match -r capture.pcap -e 'User-Agent: [^\\r]*'   grep for streams
   weir explain 'tcp.port == 443 and tls'               how a filter is compiled
   weir fields tcp                                      which names filters know
   weir stats -r capture.pcap --stack gtp               with the layers of another stack: `weir stacks`

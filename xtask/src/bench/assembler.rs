@@ -60,7 +60,7 @@ fn ratio(on_s: &[f64], off_s: &[f64]) -> f64 {
 /// The table; cases of other traces than the one wanted are left out.
 pub(super) fn table(options: &Options, programs: &Programs) -> Result<String> {
     let mut text = format!(
-        "\n### {TITLE}\n\n`weir streams`: all payload in order, both directions, counted; `off` is with `--without \
+        "\n### {TITLE}\n\nThe example `assembler`: all payload in order, both directions, counted; `off` is with `--without \
          all`. Gbit/s of whole runs, and of packets alone, without what compiling took; \
          `on / off` is the median over rounds.\n\n\
          | stack, trace | MB | M packets | floor | on | off | on / off | packets alone: on | off | on / off | MB in order |\n\
@@ -117,8 +117,7 @@ fn measure(stack: &str, file: &Path, options: &Options, programs: &Programs) -> 
             |words: &[&str]| -> Vec<String> { words.iter().map(|w| programs.fill(w, file)).collect() };
         floor.push(child::measure(&words(&["{floor}", "{trace}"]), &programs.scratch, false)?);
         for (way, without) in ways.iter_mut().zip(WAYS) {
-            let command =
-                [&["{weir}", "streams", "--count", "--stack", stack, "-r", "{trace}"], without].concat();
+            let command = [&["{assembler}", "--stack", stack, "{trace}"], without].concat();
             way.runs.push(child::measure(&words(&command), &programs.scratch, true)?);
             let args = [&["streams", "--stack", stack], without].concat();
             let taken: [f64; STEPS.len()] = steps(&programs.weir, &args, "", &[file])?;

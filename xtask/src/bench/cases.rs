@@ -1,7 +1,7 @@
 //! What is measured: one table per question, one line per program that answers it.
 //!
 //! To add a case, add a line. In commands, `{trace}` is the capture file, `{tmp}` a scratch folder,
-//! `{weir}`, `{floor}`, `{nids}` and `{vectorscan}` programs built from this project, `{root}` its folder.
+//! `{weir}`, `{assembler}`, `{floor}`, `{nids}` and `{vectorscan}` programs built from this project, `{root}` its folder.
 
 /// A question, the traces it is asked of, and who answers.
 pub struct Question {
@@ -68,6 +68,7 @@ pub const QUESTIONS: &[Question] = &[
         traces: &["https", "http", "hostile"],
         rows: &[
             FLOOR,
+            row("the library, bytes by reference (example `assembler`)", &["{assembler}", "{trace}"]),
             row("weir streams", &["{weir}", "streams", "-r", "{trace}", "--count"]),
             row(
                 "weir streams, chunks of 16 KB",

@@ -157,6 +157,7 @@ fn warm(file: &Path) -> Result {
 struct Programs {
     scratch: PathBuf,
     weir: PathBuf,
+    assembler: PathBuf,
     missing: Vec<String>,
 }
 
@@ -168,6 +169,7 @@ impl Programs {
             Some(file) => file,
             None => crate::shell::build_weir(true)?,
         };
+        let assembler = crate::shell::build_example("assembler")?;
         let mut missing = Vec::new();
         let bench = root().join("bench");
         for (name, source, libraries, package) in [
@@ -186,7 +188,7 @@ impl Programs {
                 missing.push(format!("{name} (apt-get install {package})"));
             }
         }
-        let mut programs = Self { scratch, weir, missing };
+        let mut programs = Self { scratch, weir, assembler, missing };
         for row in QUESTIONS.iter().flat_map(|q| q.rows) {
             let line = format!("{} (apt-get install {})", row.command[0], row.package);
             if !row.command[0].starts_with('{')
@@ -216,6 +218,7 @@ impl Programs {
         let ours = |name: &str| self.scratch.join(name).display().to_string();
         word.replace("{trace}", &trace.display().to_string())
             .replace("{weir}", &self.weir.display().to_string())
+            .replace("{assembler}", &self.assembler.display().to_string())
             .replace("{floor}", &ours("floor"))
             .replace("{nids}", &ours("nids"))
             .replace("{vectorscan}", &ours("vectorscan"))

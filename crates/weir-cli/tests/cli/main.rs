@@ -4,6 +4,7 @@ mod check;
 mod fifteen;
 mod files;
 mod fmt;
+mod streams;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,0 +1,126 @@
+//! `weir streams` and `weir match`: accounts, digests, files, patterns.
+
+use crate::{answer, example, scratch, text_of, weir};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// The rows of a question about the shipped capture.
+fn rows(args: &[&str]) -> Vec<Json> {
+    let file = example();
+    let all = [args, &["-r", file.to_str().unwrap(), "--format", "json"]].concat();
+    answer(&all, 0).lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect()
+}
+
+fn number(row: &Json, column: &str) -> u64 {
+    row[column].as_u64().unwrap_or_else(|| panic!("{column} of {row}"))
+}
+
+/// Every byte of a stream is in one column.
+fn add_up(rows: &[Json]) {
+    let parts = ["delivered_bytes", "gap_bytes", "cut_bytes", "stuck_bytes", "dropped_bytes"];
+    for row in rows {
+        let sum: u64 = parts.iter().map(|part| number(row, part)).sum();
+        assert_eq!(sum, number(row, "payload_bytes"), "{row}");
+    }
+}
+
+#[test]
+fn bytes_of_streams_are_those_of_connections() {
+    let streams = rows(&["streams", "tcp"]);
+    add_up(&streams);
+    let mut sums: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    for row in &streams {
+        let side = usize::from(!row["is_orig"].as_bool().unwrap());
+        sums.entry(row["uid"].as_str().unwrap().into()).or_default()[side] = number(row, "payload_bytes");
+    }
+    let flows = rows(&["flows", "tcp"]);
+    assert_eq!(flows.len(), sums.len());
+    for flow in flows {
+        let sum = sums[flow["uid"].as_str().unwrap()];
+        assert_eq!([number(&flow, "orig_bytes"), number(&flow, "resp_bytes")], sum, "{flow}");
+    }
+}
+
+#[test]
+fn a_cutoff_leaves_the_first_bytes_and_counts_the_others() {
+    let streams = rows(&["streams", "--cutoff", "1k", "--cutoff", "tcp.port == 443:100", "tcp"]);
+    add_up(&streams);
+    assert_eq!(streams.len(), rows(&["streams", "tcp"]).len());
+    let mut cut = 0;
+    for row in streams {
+        let is_https = number(&row, "src_p") == 443 || number(&row, "dst_p") == 443;
+        let most = if is_https { 100 } else { 1024 };
+        let wanted = number(&row, "payload_bytes").min(most);
+        assert_eq!(number(&row, "delivered_bytes"), wanted, "{row}");
+        cut += number(&row, "cut_bytes");
+    }
+    assert!(cut > 1 << 20, "{cut} bytes were cut off");
+}
+
+#[test]
+fn chunks_and_workers_change_no_digest() {
+    let digests = |more: &[&str]| {
+        let all = rows(&[&["streams", "--digest", "sha256", "tcp"], more].concat());
+        let row = |row: &Json| (row["uid"].clone(), row["is_orig"].clone(), row["sha256"].clone());
+        all.iter().map(|one| format!("{:?}", row(one))).collect::<Vec<_>>()
+    };
+    let plain = digests(&[]);
+    assert!(plain.len() > 40, "{}", plain.len());
+    assert_eq!(plain, digests(&["--chunk", "1000", "--overlap", "10", "--flush", "0.01"]));
+    assert_eq!(plain, digests(&["-j", "3"]));
+    assert_eq!(plain, digests(&["--mode", "strict", "--policy", "linux", "--policy", "10.0.0.0/8:windows"]));
+}
+
+#[test]
+fn files_have_the_bytes_of_streams() {
+    let folder = scratch("streams");
+    let streams = rows(&["streams", "tcp", "-o", folder.to_str().unwrap()]);
+    let wanted: u64 = streams.iter().map(|row| number(row, "delivered_bytes")).sum();
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(Result::unwrap).collect();
+    assert_eq!(files.iter().map(|file| file.metadata().unwrap().len()).sum::<u64>(), wanted);
+    let with_bytes = streams.iter().filter(|row| number(row, "delivered_bytes") > 0).count();
+    assert_eq!(files.len(), with_bytes);
+    let name = "192.000.002.010.54476-198.051.100.010.00080";
+    let request = std::fs::read(folder.join(name)).expect("named as tcpflow names it");
+    assert!(request.starts_with(b"GET / HTTP/1.1\r\n"));
+}
+
+#[test]
+fn patterns_are_found_where_they_stand() {
+    let found = rows(&["match", "-e", "^SSH-2.0-[^\r\n]+", "-e", "server: NGINX", "-i"]);
+    let of = |pattern: &str| found.iter().filter(|row| row["pattern"] == pattern).collect::<Vec<_>>();
+    assert!(of("^SSH-2.0-[^\r\n]+").iter().all(|row| number(row, "offset") == 0));
+    assert!(!of("^SSH-2.0-[^\r\n]+").is_empty());
+    let servers = of("server: NGINX");
+    assert!(servers.len() > 3 && servers.iter().all(|row| row["match"] == "Server: nginx"));
+    let file = example();
+    let file = file.to_str().unwrap();
+    let count = answer(&["match", "-r", file, "-F", "-e", "Server: nginx", "--count"], 0);
+    assert_eq!(count.trim().parse(), Ok(servers.len()));
+    assert_eq!(answer(&["match", "-r", file, "-e", "no such thing", "--count"], 1), "0\n");
+    let grep = answer(&["match", "-r", file, "-e", "GET /", "--format", "grep", "-m", "1", "-C", "3"], 0);
+    let first = "192.0.2.10:54476 > 198.51.100.10:80 tcp:0:GET / HT";
+    assert_eq!(grep.lines().next(), Some(first));
+}
+
+#[test]
+fn what_is_wrong_with_options_is_said() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    for (args, wanted) in [
+        (&["streams", "--cutoff", "10x"][..], "give bytes, as 1500, 10k"),
+        (&["streams", "--cutoff", "tcp.prot == 1:10k"], "did you mean `tcp.port`?"),
+        (&["streams", "--policy", "beos"], "there are: first, last, bsd"),
+        (&["streams", "--policy", "10.0.0.0/99:linux"], "give NETWORK:POLICY"),
+        (&["streams", "--priority", "tcp:99"], "N from 0 to 15"),
+        (&["streams", "--chunk", "10", "--overlap", "10"], "a chunk is longer than what it repeats"),
+        (&["streams", "tls"], "handed over before this is known"),
+        (&["match", "-e", "a(b"], "unclosed group\n  | a(b\n  |  ^"),
+        (&["match", "-e", "a*"], "ask for at least one byte"),
+    ] {
+        let output = weir(&[args, &["-r", file]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = text_of(&output);
+        assert!(said.contains(wanted), "{args:?}: {said}");
+    }
+}

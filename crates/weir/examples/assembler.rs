@@ -1,0 +1,53 @@
+//! The data assembler: all bytes in order, both directions, counted.
+//!
+//! `cargo run --release -p weir --example assembler -- FILE.pcap [--stack NAME] [--without PASS]`
+
+use std::error::Error;
+use std::ffi::OsString;
+use weir::io::CaptureReader;
+use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
+use weir::{Compiler, Options};
+
+/// Counts bytes.
+#[derive(Default)]
+struct Assembler {
+    bytes: u64,
+}
+
+impl StreamHandler for Assembler {
+    type State = ();
+
+    fn data(&mut self, (): &mut (), _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        self.bytes += chunk.gap_bytes + chunk.bytes.len() as u64;
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (mut compiler, mut options, mut files) = (Compiler::default(), Options::default(), vec![]);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--stack" => compiler.use_stack(&words.next().ok_or("--stack wants a name")?)?,
+            "--without" => options.without_passes.push(words.next().ok_or("--without wants a pass")?),
+            _ => files.push(OsString::from(word)),
+        }
+    }
+    let mut streams = Streams::new();
+    let all = streams.subscribe("", StreamParams::default(), Assembler::default);
+    let compiled = streams.compile(&compiler, &options).map_err(|wrong| wrong.to_string())?;
+    let mut reader = CaptureReader::open(&files);
+    let outcome = weir::run(
+        &compiler,
+        &compiled,
+        &mut reader,
+        &[],
+        1,
+        &mut |_, _| Ok::<(), Box<dyn Error>>(()),
+        &mut |_| {},
+    )?;
+    for error in &outcome.errors {
+        eprintln!("{error}");
+    }
+    println!("{}", outcome.handlers.of::<Assembler>(all).iter().map(|one| one.bytes).sum::<u64>());
+    Ok(())
+}
