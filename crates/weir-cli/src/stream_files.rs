@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use weir::stream::Stream;
 
 /// Bytes kept until they are worth a write.
-const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 16 << 10;
 
 /// The directory.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use weir::stream::{ChunkParams, OverloadParams, PRIORITIES_MAX, Policies, Policy
 /// Questions, and what bounds their memory.
 #[derive(Debug)]
 pub struct Classes {
-    /// Filters and what is wanted of what they let through. No stream fulfils two, as long as what the options'
-    /// filters ask is the same for all packets of a stream.
+    /// Filters and what is wanted of what they let through, a class each: a connection is of the first one that it
+    /// fulfils.
     pub questions: Vec<(String, StreamParams)>,
     /// Bounds.
     pub overload: OverloadParams,
@@ -30,16 +30,18 @@ pub fn classes(
     filter: &str,
 ) -> Result<Classes, Failure> {
     let read_cutoff = |text: &str| bytes("--cutoff", text);
-    let cutoffs = read_classes(compiler, program, &bounds.cutoff, &read_cutoff)?;
-    let priorities = read_classes(compiler, program, &bounds.priority, &read_priority)?;
+    let cutoffs = read_classes(compiler, program, "--cutoff", &bounds.cutoff, &read_cutoff, u64::MAX)?;
+    let priorities = read_classes(compiler, program, "--priority", &bounds.priority, &read_priority, 0)?;
     let chunk = read_chunk(bounds)?;
     compiler.check_filter(filter, program.bpf)?;
     let mut questions = vec![];
-    for (cut, cutoff) in alternatives(&cutoffs, u64::MAX) {
-        for (level, priority) in alternatives(&priorities, 0) {
-            let whole = Some(filter).filter(|text| !text.trim().is_empty()).map(|text| format!("({text})"));
-            let parts: Vec<String> = whole.into_iter().chain(cut.clone()).chain(level).collect();
-            let params = StreamParams { cutoff: [cutoff; 2], chunk, priority };
+    let is_class = cutoffs.len() + priorities.len() > 2;
+    for (cut, cutoff) in &cutoffs {
+        for (level, priority) in &priorities {
+            let parts =
+                [Some(filter).filter(|text| !text.trim().is_empty()), cut.as_deref(), level.as_deref()];
+            let parts: Vec<String> = parts.into_iter().flatten().map(|text| format!("({text})")).collect();
+            let params = StreamParams { cutoff: [*cutoff; 2], chunk, priority: *priority, is_class };
             questions.push((parts.join(" and "), params));
         }
     }
@@ -59,44 +61,32 @@ pub fn classes(
 
 type Class<T> = (Option<String>, T);
 
-/// The values of an option, those for all streams last.
+/// The values of an option in the order given, that for all other streams last.
 fn read_classes<T>(
     compiler: &Compiler,
     program: &Program,
+    option: &str,
     texts: &[String],
     read: &dyn Fn(&str) -> Result<T, Failure>,
+    otherwise: T,
 ) -> Result<Vec<Class<T>>, Failure> {
-    let mut classes = vec![];
+    let (mut classes, mut others) = (vec![], None);
     for text in texts {
         let (filter, value) = classified(text);
-        if let Some(filter) = filter {
-            compiler.check_filter(filter, program.bpf)?;
+        let value = read(value)?;
+        match filter {
+            Some(filter) => {
+                compiler.check_filter(filter, program.bpf)?;
+                classes.push((Some(filter.to_owned()), value));
+            }
+            None if others.is_some() => {
+                return Err(Failure::new(format!("{option} {text}: there is one for all streams already")));
+            }
+            None => others = Some(value),
         }
-        classes.push((filter.map(str::to_owned), read(value)?));
     }
-    classes.sort_by_key(|(filter, _)| filter.is_none());
+    classes.push((None, others.unwrap_or(otherwise)));
     Ok(classes)
-}
-
-/// Each class as a filter that no other one's streams fulfil, with its value; the last is of all other streams.
-fn alternatives<T: Copy>(classes: &[Class<T>], otherwise: T) -> Vec<(Option<String>, T)> {
-    let mut before: Vec<String> = vec![];
-    let mut all = vec![];
-    for (filter, value) in classes {
-        let Some(filter) = filter else {
-            all.push((joined(&before), *value));
-            return all;
-        };
-        let mine = before.iter().cloned().chain([format!("({filter})")]).collect::<Vec<_>>();
-        all.push((joined(&mine), *value));
-        before.push(format!("not ({filter})"));
-    }
-    all.push((joined(&before), otherwise));
-    all
-}
-
-fn joined(parts: &[String]) -> Option<String> {
-    (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
 fn read_priority(text: &str) -> Result<u8, Failure> {
@@ -114,7 +104,7 @@ fn read_policies(texts: &[String]) -> Result<Policies, Failure> {
             Failure::new(format!("--policy {text}: there is no such policy; there are: {}", known()))
         })
     };
-    let default = texts.iter().filter(|text| !text.contains(':')).next_back();
+    let default = texts.iter().rfind(|text| !text.contains(':'));
     let mut policies = Policies::new(default.map_or(Ok(Policy::default()), |text| read(text))?);
     for text in texts.iter().filter(|text| text.contains(':')) {
         let (Some(network), policy) = classified(text) else { continue };
@@ -150,22 +140,4 @@ fn read_chunk(bounds: &StreamBounds) -> Result<Option<ChunkParams>, Failure> {
         None => 0,
     };
     Ok(Some(ChunkParams { bytes: size, overlap, flush_ns }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_exclude_those_before_them() {
-        let classes = [(Some("a".to_string()), 1), (Some("b".to_string()), 2), (None, 3)];
-        let filters = |classes: &[Class<i32>]| {
-            let all = alternatives(classes, 9).into_iter();
-            all.map(|(filter, value)| (filter.unwrap_or_default(), value)).collect::<Vec<_>>()
-        };
-        let whole = [("(a)", 1), ("not (a) and (b)", 2), ("not (a) and not (b)", 3)];
-        assert_eq!(filters(&classes), whole.map(|(filter, value)| (filter.to_string(), value)));
-        assert_eq!(filters(&classes[..1]), [("(a)".to_string(), 1), ("not (a)".to_string(), 9)]);
-        assert_eq!(filters(&[]), [(String::new(), 9)]);
-    }
 }

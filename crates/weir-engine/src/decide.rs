@@ -3,7 +3,8 @@
 
 use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
-use crate::plan::{Plan, Residual, ResidualField, SESSIONS_OVER, Want};
+use crate::host::InOrder;
+use crate::plan::{Plan, QuestionPlan, Residual, ResidualField, SESSIONS_OVER, Want};
 use crate::stage::Stages;
 use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, StreamBudget};
 use crate::subscriber::{EventView, Order, Settled, Subscriber, Undecided};
@@ -52,8 +53,9 @@ pub(crate) struct Decider<S> {
     /// Bits that hold for want of any session and record.
     absence_bits: u64,
     stream_bits: u64,
-    /// Questions about streams, a bit each.
+    /// Questions about streams, a bit each; and those of them that are of a class.
     stream_questions: u64,
+    class_questions: u64,
     event_bits: u64,
     /// What the streams share.
     pub streams: StreamBudget,
@@ -78,6 +80,8 @@ impl<S: Subscriber> Decider<S> {
             absence_bits: plan.absence_bits(),
             stream_bits: plan.bits_of(|w| matches!(w, Want::Streams(_))),
             stream_questions: plan.questions_of(plan.bits_of(|w| matches!(w, Want::Streams(_)))),
+            class_questions: plan
+                .questions_of(plan.bits_of(|w| matches!(w, Want::Streams(params) if params.is_class))),
             streams: StreamBudget::new(plan.overload),
             event_bits: plan.bits_of(|w| w == Want::Events),
             emitted: Emitted::default(),
@@ -169,7 +173,7 @@ impl<S: Subscriber> Decider<S> {
         self.stream_bits != 0
     }
 
-    /// Bytes in order, for questions about streams; `cut` more that the capture lacks. What depends on a session
+    /// Bytes in order, for questions about streams. What depends on a session
     /// or the record is not known yet; such filters are refused when the question is compiled. Whether nobody wants
     /// any more of either direction.
     pub fn stream(
@@ -178,22 +182,43 @@ impl<S: Subscriber> Decider<S> {
         flow: &FlowView<'_>,
         key: FlowKey,
         streams: &mut FlowStreams,
-        side: bool,
-        (gap_bytes, bytes, cut): (u64, &[u8], u64),
+        next: &InOrder<'_>,
         terms: u64,
     ) -> bool {
-        let wanted = terms & self.stream_bits & self.plain_bits;
-        let (plan, mut to) = self.delivery(order, flow, key, flow.header.last_time, queued_bytes);
-        let mut questions = plan.questions_of(wanted);
+        let (mut questions, possible) = self.given(terms, streams);
+        let (plan, mut to) = self.delivery(order, flow, key, next.now, queued_bytes);
         let mut is_over = false;
         while questions != 0 {
             let question = questions.trailing_zeros() as usize;
             let Want::Streams(params) = &plan.questions[question].want else { break };
-            is_over |= streams.take(&mut to, (question, params), side, (gap_bytes, bytes), cut);
+            is_over |= streams.take(&mut to, (question, params), next);
             questions &= questions - 1;
         }
-        streams.pass(side, gap_bytes + bytes.len() as u64 + cut);
-        is_over && streams.are_over(self.stream_questions)
+        streams.pass(next);
+        is_over && streams.are_over(possible)
+    }
+
+    /// The questions about streams that a flow with these terms is given to, and those that it may be.
+    fn given(&self, terms: u64, streams: &mut FlowStreams) -> (u64, u64) {
+        let given = self.plan.questions_of(terms & self.stream_bits & self.plain_bits);
+        let classes = given & self.class_questions;
+        if classes == 0 {
+            return (given, self.stream_questions);
+        }
+        let told = streams.questions() & classes;
+        let class = if told == 0 { classes & classes.wrapping_neg() } else { told };
+        let others = self.class_questions & !class;
+        (given & !others, self.stream_questions & !others)
+    }
+
+    /// The highest priority of the questions about streams that a flow with these terms is given to.
+    pub fn priority(&self, terms: u64) -> u8 {
+        let given = self.plan.questions_of(terms & self.stream_bits & self.plain_bits);
+        let of = |(question, plan): (usize, &QuestionPlan)| match plan.want {
+            Want::Streams(params) if given >> question & 1 == 1 => Some(params.priority),
+            _ => None,
+        };
+        self.plan.questions.iter().enumerate().filter_map(of).max().unwrap_or(0)
     }
 
     fn delivery<'a>(
@@ -222,8 +247,9 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// Whether no question about streams wants any more of these.
-    pub fn are_over(&self, streams: &mut FlowStreams) -> bool {
-        streams.are_over(self.stream_questions)
+    pub fn are_over(&self, streams: &mut FlowStreams, terms: u64) -> bool {
+        let (_, possible) = self.given(terms, streams);
+        streams.are_over(possible)
     }
 
     /// A chunk has waited long enough.
@@ -237,13 +263,12 @@ impl<S: Subscriber> Decider<S> {
         (order, now): (Order, i64),
         flow: &FlowView<'_>,
         key: FlowKey,
-        streams: FlowStreams,
+        mut streams: FlowStreams,
         terms: u64,
         reason: EndReason,
     ) {
-        let wanted = terms & self.stream_bits & self.plain_bits;
+        let (given, _) = self.given(terms, &mut streams);
         let (plan, mut to) = self.delivery(order, flow, key, now, 0);
-        let given = plan.questions_of(wanted);
         let questions = plan.questions.iter().enumerate().filter(|(q, _)| given >> q & 1 == 1);
         let questions = questions.filter_map(|(q, question)| match &question.want {
             Want::Streams(params) => Some((q, params)),

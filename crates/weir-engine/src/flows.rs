@@ -4,12 +4,14 @@
 use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
+use crate::host::InOrder;
 use crate::plan::{Plan, Want};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::stream::{Due, FlowStreams, StreamSlots};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
+use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -19,10 +21,6 @@ use weir_ir::abi::{
 };
 use weir_ir::graph::{Sequence, Table};
 use weir_packet::PacketMeta;
-
-/// Shorter ones belong to states that last briefly (unanswered, closed) and are not replaced.
-const IDLE_MS_MIN: u32 = 60_000;
-const NS_PER_MS: i64 = 1_000_000;
 
 /// A flow that was found or made for a packet.
 #[derive(Debug, Clone, Copy)]
@@ -38,47 +36,6 @@ pub(crate) struct Found {
 impl Found {
     pub fn key(self) -> FlowKey {
         (self.table.0, self.id.0)
-    }
-}
-
-/// How long the flows of a table may be idle.
-#[derive(Debug, Clone, Copy)]
-struct Timeouts {
-    /// What the layer declares, where it is the same for all flows.
-    declared_ms: u32,
-    /// Where the flow's own time-out stands among its variables.
-    at: Option<usize>,
-    /// What replaces it, as [`crate::plan::Limits::idle_timeout_ms`] says.
-    idle_ms: Option<u32>,
-}
-
-impl Timeouts {
-    /// A time-out that never comes.
-    const NEVER_MS: u32 = u32::MAX;
-
-    /// A flow's time-out, milliseconds.
-    #[inline]
-    fn ms(self, data: &[u8]) -> u32 {
-        let declared = self.at.map_or(self.declared_ms, |at| read_number(data, at, 32) as u32);
-        match self.idle_ms {
-            Some(0) if declared > 0 => Self::NEVER_MS,
-            Some(replaced) if declared >= IDLE_MS_MIN => replaced,
-            _ => declared,
-        }
-    }
-
-    /// A flow's time-out, nanoseconds.
-    #[inline]
-    fn ns(self, data: &[u8]) -> i64 {
-        Self::as_ns(self.ms(data))
-    }
-
-    #[inline]
-    fn as_ns(millis: u32) -> i64 {
-        match millis {
-            Self::NEVER_MS => i64::MAX,
-            millis => i64::from(millis) * NS_PER_MS,
-        }
     }
 }
 
@@ -532,11 +489,10 @@ impl Flows {
                 if tail.sessions.is_none() || !wanted {
                     continue;
                 }
-                let (gap_bytes, bytes, claimed) = (next.gap_bytes, next.bytes.bytes(), next.claimed_bytes);
-                let program = &*self.program;
-                crate::host::deliver_bytes(
-                    &mut tail, data, decider, program, order, side, gap_bytes, bytes, claimed,
-                );
+                let (gap_bytes, claimed_bytes) = (next.gap_bytes, next.claimed_bytes);
+                let now = tail.header.last_time;
+                let next = InOrder { now, side, gap_bytes, bytes: next.bytes.bytes(), claimed_bytes };
+                crate::host::deliver_bytes(&mut tail, data, decider, &*self.program, order, &next);
             }
         }
         if !state.delivers {

@@ -3,12 +3,12 @@
 use crate::decide::Decider;
 use crate::flow::{FlowView, read_number, receiver, write_number};
 use crate::flows::{TailFlow, stop_bytes};
-use crate::sequence::Segment;
+use crate::sequence::{SEGMENT_COST, Segment};
 use crate::sessions::Yielded;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use std::sync::Arc;
-use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_QUEUED, Slice};
+use weir_ir::abi::{FlowRecord, Host, Ordered, Program, Slice};
 use weir_ir::graph::{Event, Sequence, Table};
 use weir_packet::Block;
 use weir_sessions::Direction;
@@ -19,6 +19,8 @@ pub(crate) struct TailHost<'a, 'f, S> {
     pub decider: &'a mut Decider<S>,
     pub block: &'a Arc<Block>,
     pub order: Order,
+    /// Time of the packet at hand.
+    pub now: i64,
     pub program: &'a dyn Program,
 }
 
@@ -40,18 +42,18 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             let two_sided = self.program.graph().tables[self.flow.table.index()].two_sided;
             policies.of(receiver(self.flow.header, two_sided, side))
         });
-        // Where memory is short, a segment that has to wait does so without its bytes.
-        let is_kept = self.flow.streams.as_mut().is_none_or(|streams| {
-            let (priority, offset) = streams.rank(side);
+        let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
+            let terms = terms_of_data(self.flow.terms_at, flow.data, self.decider);
+            let (priority, offset) = streams.rank(side, self.decider.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
-            self.decider.streams.overload.admits(priority, offset, bytes.len(), held)
+            let end = offset.saturating_add(bytes.len() as u64);
+            self.decider.streams.overload.admits(priority, end, bytes.len() + SEGMENT_COST, held)
         });
-        let bytes = if is_kept { bytes } else { &[] };
-        let segment = Segment { at, bytes, claimed_bytes, span, metas, policy };
+        let segment = Segment { at, bytes, claimed_bytes, span, metas, policy, may_wait };
         let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.block);
         if let Some(streams) = &mut self.flow.streams {
             streams.count(side, &inserted);
-            if !is_kept && inserted.status == SEQ_QUEUED {
+            if inserted.refused_bytes > 0 {
                 self.decider.streams.overload.drop_segment();
             }
         }
@@ -75,17 +77,8 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         bytes: &[u8],
         claimed_bytes: u64,
     ) {
-        deliver_bytes(
-            self.flow,
-            flow.data,
-            self.decider,
-            self.program,
-            self.order,
-            side,
-            gap_bytes,
-            bytes,
-            claimed_bytes,
-        );
+        let next = InOrder { now: self.now, side, gap_bytes, bytes, claimed_bytes };
+        deliver_bytes(self.flow, flow.data, self.decider, self.program, self.order, &next);
     }
 
     fn emit(&mut self, event: Event, _flow: Option<FlowRecord<'_>>, values: &[u64]) {
@@ -93,28 +86,42 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 }
 
+/// Bytes of a direction whose turn it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InOrder<'a> {
+    /// When they came, or their turn did.
+    pub now: i64,
+    /// False: the originator's.
+    pub side: bool,
+    /// Missing before them.
+    pub gap_bytes: u64,
+    /// As many as were captured.
+    pub bytes: &'a [u8],
+    /// As many as the headers claim.
+    pub claimed_bytes: u64,
+}
+
+impl InOrder<'_> {
+    /// What the capture cut off the packet is missing from the stream.
+    pub fn cut_bytes(&self) -> u64 {
+        self.claimed_bytes.saturating_sub(self.bytes.len() as u64)
+    }
+}
+
 /// Hands bytes in order to the flow's sessions and to questions about streams.
-#[allow(clippy::too_many_arguments)]
 pub(crate) fn deliver_bytes<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     decider: &mut Decider<S>,
     program: &dyn Program,
     order: Order,
-    side: bool,
-    gap_bytes: u64,
-    bytes: &[u8],
-    claimed_bytes: u64,
+    next: &InOrder<'_>,
 ) {
-    let from = if side { Direction::Responder } else { Direction::Originator };
-    // What the capture cut off a packet is missing from the stream.
-    let cut = claimed_bytes.saturating_sub(bytes.len() as u64);
     if let Some(streams) = flow.streams.take() {
         let terms = terms_of(flow, data, decider);
         let view = view(flow, data, program, None);
         let queued_bytes = flow.sequences.held_bytes().0;
-        let given = (gap_bytes, bytes, cut);
-        let over = decider.stream((order, queued_bytes), &view, flow.key, streams, side, given, terms);
+        let over = decider.stream((order, queued_bytes), &view, flow.key, streams, next, terms);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
             stop_bytes(data, flow.wants_at);
@@ -128,7 +135,9 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let mut yielded: Yielded = vec![];
     let began = decider.stages.begin();
     let counters = &mut decider.counters.session;
-    sessions.take(plan, from, gap_bytes, bytes, &mut yielded, counters);
+    let from = if next.side { Direction::Responder } else { Direction::Originator };
+    let cut = next.cut_bytes();
+    sessions.take(plan, from, next.gap_bytes, next.bytes, &mut yielded, counters);
     if cut > 0 && !sessions.is_over() {
         sessions.take(plan, from, cut, &[], &mut yielded, counters);
     }
@@ -183,7 +192,7 @@ fn after_sessions<S: Subscriber>(
     }
     if over {
         decider.sessions_over(order, flow.key, &mut verdict);
-        if flow.streams.as_mut().is_none_or(|streams| decider.are_over(streams)) {
+        if flow.streams.as_mut().is_none_or(|streams| decider.are_over(streams, terms)) {
             stop_bytes(data, flow.wants_at);
         }
     }
@@ -193,7 +202,11 @@ fn after_sessions<S: Subscriber>(
 }
 
 fn terms_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> u64 {
-    decider.plan.unconditional | flow.terms_at.map_or(0, |at| read_number(data, at, 64))
+    terms_of_data(flow.terms_at, data, decider)
+}
+
+fn terms_of_data<S>(terms_at: Option<usize>, data: &[u8], decider: &Decider<S>) -> u64 {
+    decider.plan.unconditional | terms_at.map_or(0, |at| read_number(data, at, 64))
 }
 
 fn view<'a>(

@@ -28,5 +28,6 @@ pub mod stage;
 pub mod stream;
 pub mod subscriber;
 pub mod table;
+mod timeouts;
 pub mod timer;
 pub mod worker;

@@ -44,7 +44,7 @@ impl<S: Subscriber> Worker<S> {
             if index + PREFETCH_PACKETS < burst.packets.len() {
                 self.prefetch_entry(index + PREFETCH_PACKETS);
             }
-            let order = Order { burst: number, phase: 1, at: burst.packets[index].number as i64, flow: 0 };
+            let order = Order { burst: number, phase: 2, at: burst.packets[index].number as i64, flow: 0 };
             self.finish_packet(burst, index, order);
         }
         self.decider.stages.end(Stage::Tail, lookups, began);
@@ -151,6 +151,7 @@ impl<S: Subscriber> Worker<S> {
             decider: &mut self.decider,
             block: &burst.block,
             order,
+            now: packet.time.0,
             program: &*self.program,
         };
         let record = FlowRecord { id: found.id.0, data: &mut *data };

@@ -14,7 +14,7 @@ use weir_sessions::Session;
 pub struct Order {
     /// Number of the burst, counted over all workers.
     pub burst: u64,
-    /// 0: flows ended before the burst; 1: a packet of it.
+    /// 0: chunks that waited long enough; 1: flows ended before the burst; 2: a packet of it; 3: the end of the run.
     pub phase: u8,
     /// Deadline of the flow, or number of the packet.
     pub at: i64,

@@ -50,18 +50,16 @@ impl<S: Subscriber> Worker<S> {
     /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
     pub fn pass_time(&mut self, burst: u64, now: i64) {
         let began = self.decider.stages.begin();
+        while let Some(due) = self.decider.streams.next_due(now) {
+            let order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
+            self.flows.flush_chunk(&due, order, &mut self.decider);
+        }
         let due = self.flows.expire(now);
         let ended = due.len();
         for (deadline, table, id) in due {
             let flow = self.flows.first_packet(table, id);
-            let order = Order { burst, phase: 0, at: deadline, flow };
+            let order = Order { burst, phase: 1, at: deadline, flow };
             self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
-        }
-        while let Some(due) = self.decider.streams.next_due(now) {
-            let (table, id) = (Table(due.flow.0), FlowId(due.flow.1));
-            let flow = self.flows.first_packet(table, id);
-            let order = Order { burst, phase: 0, at: due.at, flow };
-            self.flows.flush_chunk(&due, order, &mut self.decider);
         }
         self.decider.stages.end(Stage::Expire, ended, began);
     }
@@ -79,7 +77,7 @@ impl<S: Subscriber> Worker<S> {
         let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
         for &(table, id) in ending.iter().rev() {
             let flow = self.flows.first_packet(table, id);
-            let order = Order { burst, phase: 2, at: flow as i64, flow };
+            let order = Order { burst, phase: 3, at: flow as i64, flow };
             self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
         }
         self.decider.stages.end(Stage::Expire, ending.len(), began);

@@ -19,7 +19,7 @@
 //!
 //! let mut streams = Streams::new();
 //! let https = streams.subscribe("tcp.port == 443", StreamParams::default(), Count::default);
-//! let mut source = weir::io::CaptureReader::open(&["capture.pcap".into()]);
+//! let mut source = weir::io::CaptureReader::open(&["capture.pcap"]);
 //! let outcome = streams.run(&mut source, 1).expect("the filter is right");
 //! let bytes: u64 = outcome.handlers.of(https).iter().map(|count: &&Count| count.0).sum();
 //! ```
@@ -132,7 +132,9 @@ impl Stream<'_, '_> {
     /// Packets, and bytes of payload up to the last that was seen, missing ones included, where the handler
     /// [asks for the record](StreamHandler::RECORD).
     pub fn volume(&self) -> (u64, u64) {
-        self.places.volume(self.handle.flow, !self.is_orig())
+        let (packets, bytes) = self.places.volume(self.handle.flow, !self.is_orig());
+        // The sequence's numbers count a FIN, too, that may have come and not have been taken.
+        (packets, bytes.max(self.offset()))
     }
 
     /// Another cutoff. It can only be lower than the one before.
@@ -262,7 +264,14 @@ impl Streams {
     /// # Errors
     /// Everything that is wrong with the filters, or why there is no code.
     pub fn compile(&self, compiler: &Compiler, options: &Options) -> Result<Compiled, Diagnostics> {
-        let compiled = compiler.compile(&self.asks, options)?;
+        let priority = |ask: &Ask| match ask.want {
+            Want::Streams(params) => params.priority,
+            _ => 0,
+        };
+        let highest = self.asks.iter().map(priority).max().unwrap_or(0);
+        let priorities = options.overload.priorities.max(highest.saturating_add(1));
+        let overload = OverloadParams { priorities, ..options.overload };
+        let compiled = compiler.compile(&self.asks, &Options { overload, ..options.clone() })?;
         Ok(Compiled { sinks: self.make.clone(), ..compiled })
     }
 

@@ -34,6 +34,8 @@ const COLUMNS: &[Column] = &[
 
 /// Looks for the patterns in each stream.
 struct Finder {
+    /// Matches are only counted.
+    count: bool,
     patterns: Arc<Patterns>,
     texts: Arc<Vec<String>>,
     scratch: Scratch,
@@ -58,8 +60,9 @@ impl StreamHandler for Finder {
     fn data(&mut self, state: &mut State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
         let new = &chunk.bytes[chunk.overlap..];
         let offset = chunk.offset + chunk.overlap as u64;
-        if chunk.gap_bytes > 0 {
-            self.patterns.gap(&mut state.search, chunk.gap_bytes);
+        // Missing, or before the connection fulfilled the filter.
+        if offset > state.end {
+            self.patterns.gap(&mut state.search, offset - state.end);
             state.recent.clear();
         }
         let mut found = vec![];
@@ -96,6 +99,10 @@ impl Finder {
             state.matches += 1;
             if state.matches == self.most {
                 stream.discard();
+            }
+            if self.count {
+                stream.emit(vec![]);
+                continue;
             }
             let start = offset - state.recent.len() as u64;
             let shown = |from: u64, to: u64| -> String {
@@ -171,10 +178,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
     let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
     let (context, most) = (usize::from(args.context), args.max_count.unwrap_or(usize::MAX));
-    let mut streams = Streams::new();
+    let (count, mut streams) = (args.count, Streams::new());
     for (filter, params) in classes.questions.clone() {
         let (patterns, texts) = (Arc::clone(&patterns), Arc::clone(&texts));
         streams.subscribe(&filter, params, move || Finder {
+            count,
             scratch: patterns.scratch(),
             patterns: Arc::clone(&patterns),
             texts: Arc::clone(&texts),

@@ -109,6 +109,10 @@ impl Lower<'_> {
         let wanted = self.b.binary(BinaryOp::And, wants, bit);
         let wanted = self.b.truth(wanted);
         let wanted = self.b.binary(BinaryOp::And, wanted, is_before_cutoff);
+        // An acknowledgement brings nothing.
+        let something = self.b.binary(BinaryOp::Or, gap, length);
+        let something = self.b.truth(something);
+        let wanted = self.b.binary(BinaryOp::And, wanted, something);
         let (flow, side) = (context.flow, context.responder);
         self.lower_either(
             wanted,

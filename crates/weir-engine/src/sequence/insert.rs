@@ -31,6 +31,8 @@ pub struct Segment<'a> {
     /// Whose bytes count where it overlaps others: as its receiver has it. Means nothing where numbers count
     /// something else than bytes, nor in a sequence of neither TCP's kind nor of fragments.
     pub policy: Policy,
+    /// There is memory to keep it until it is its turn. Without, one that comes early is refused.
+    pub may_wait: bool,
 }
 
 /// What became of a segment.
@@ -47,6 +49,11 @@ pub struct Inserted {
     pub overlap_bytes: u64,
     /// Of these, captured bytes that differ from those kept.
     pub inconsistent_bytes: u64,
+    /// It came before its turn, with something in it.
+    pub is_early: bool,
+    /// Claimed bytes that came early and were refused, for want of memory or behind a hole that strict reassembly does
+    /// not pass over.
+    pub refused_bytes: u64,
 }
 
 /// Where a segment lies.
@@ -191,6 +198,16 @@ impl Reassembler {
                 ..Inserted::of(SEQ_ORDERED)
             };
         }
+        let refuses = place.ahead > 0 && !state.retain;
+        if refuses && !segment.may_wait {
+            let refused_bytes = segment.claimed_bytes;
+            return Inserted { is_early: true, refused_bytes, ..Inserted::of(SEQ_QUEUED) };
+        }
+        if refuses && self.is_refused(sequence, direction(flow.id, side)) {
+            self.counters.refused_behind_hole += 1;
+            let refused_bytes = segment.claimed_bytes;
+            return Inserted { is_early: true, refused_bytes, ..Inserted::of(SEQ_QUEUED) };
+        }
         let mut inserted = self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
         if inserted.status == SEQ_ORDERED {
             inserted.skip = passed_bytes;
@@ -229,9 +246,6 @@ impl Reassembler {
             SEQ_RETRANSMITTED
         } else if retain && !self.may_retain(sequence, direction, end) {
             SEQ_OUT_OF_WINDOW
-        } else if !is_next && self.is_refused(sequence, direction) {
-            self.counters.refused_behind_hole += 1;
-            SEQ_QUEUED
         } else {
             self.add(sequence, direction, segment, &met, block);
             let state = &mut self.sequences[sequence.index()];
@@ -257,6 +271,8 @@ impl Reassembler {
             retransmitted_bytes: met.passed_bytes,
             overlap_bytes: met.meeting.overlap_bytes,
             inconsistent_bytes: met.meeting.inconsistent_bytes,
+            is_early: place.ahead > 0,
+            refused_bytes: 0,
         }
     }
 
@@ -322,12 +338,11 @@ impl Reassembler {
     /// Whether no more segments may wait, as holes are not passed over.
     fn is_refused(&self, sequence: Sequence, direction: u64) -> bool {
         let state = &self.sequences[sequence.index()];
-        let is_strict = self.limits.strict && state.kind == Kind::Segments;
-        is_strict
-            && state
-                .kept
-                .get(&direction)
-                .is_some_and(|kept| self.limits.exceeded(kept, &self.budget).is_some())
+        if !self.limits.strict || state.kind != Kind::Segments {
+            return false;
+        }
+        let nothing = Kept::default();
+        self.limits.exceeded(state.kept.get(&direction).unwrap_or(&nothing), &self.budget).is_some()
     }
 
     /// Whether one more fragment, up to number `end`, is within the bounds; counts it where it is not.

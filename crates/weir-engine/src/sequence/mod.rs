@@ -146,6 +146,9 @@ pub struct Reassembler {
     counters: SequenceCounters,
 }
 
+/// Bytes that a segment costs which waits, besides its own.
+pub(crate) const SEGMENT_COST: usize = size_of::<Piece>();
+
 /// The key of a direction in [`State::kept`].
 fn direction(flow: u32, side: bool) -> u64 {
     u64::from(flow) << 1 | u64::from(side)

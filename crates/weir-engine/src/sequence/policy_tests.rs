@@ -227,8 +227,13 @@ fn bytes_that_differ_are_counted_and_those_not_captured_are_not() {
     tcp.text(0, "");
     tcp.segment(4, b"efghij", 4, true);
     let inserted = tcp.insert(2, b"cdeXghYZkl", usize::MAX, false);
-    let wanted =
-        Inserted { status: SEQ_QUEUED, overlap_bytes: 6, inconsistent_bytes: 1, ..Inserted::default() };
+    let wanted = Inserted {
+        status: SEQ_QUEUED,
+        overlap_bytes: 6,
+        inconsistent_bytes: 1,
+        is_early: true,
+        ..Inserted::default()
+    };
     assert_eq!(inserted, wanted);
     let counters = tcp.reassembler.counters();
     assert_eq!((counters.overlap_bytes, counters.inconsistent_bytes), (6, 1));

@@ -108,6 +108,7 @@ impl Receiver {
     fn offer(&mut self, at: u64, claimed: &[u8], captured: usize, span: u64, meta: u64) -> Inserted {
         let block = Arc::new(Block { bytes: [b"header", &claimed[..captured.min(claimed.len())]].concat() });
         let segment = Segment {
+            may_wait: true,
             at,
             bytes: &block.bytes[6..],
             claimed_bytes: claimed.len() as u64,

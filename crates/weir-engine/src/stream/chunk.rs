@@ -113,8 +113,10 @@ impl Chunker {
         };
         let gone = self.bytes.len() - overlap;
         // A stream that waits holds no more than it needs.
-        let rest = self.bytes[gone..].to_vec();
-        spare.put(std::mem::replace(&mut self.bytes, rest));
+        if gone > 0 {
+            let rest = self.bytes[gone..].to_vec();
+            spare.put(std::mem::replace(&mut self.bytes, rest));
+        }
         self.offset += gone as u64;
         self.old = overlap;
         let own = if kept { self.bytes.len() } else { 0 };
@@ -133,8 +135,9 @@ impl Chunker {
 pub(super) struct Spare(Vec<Vec<u8>>);
 
 impl Spare {
-    /// The most that are kept.
+    /// The most that are kept, and the bytes of each.
     const BUFFERS_MAX: usize = 16;
+    const BUFFER_BYTES_MAX: usize = 64 << 10;
 
     /// An empty buffer with room for so many bytes and not many more.
     fn take(&mut self, capacity: usize) -> Vec<u8> {
@@ -146,10 +149,14 @@ impl Spare {
     }
 
     fn put(&mut self, mut buffer: Vec<u8>) {
-        if self.0.len() < Self::BUFFERS_MAX && buffer.capacity() > 0 {
-            buffer.clear();
-            self.0.push(buffer);
+        if !(1..=Self::BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
+            return;
         }
+        buffer.clear();
+        if self.0.len() == Self::BUFFERS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(buffer);
     }
 }
 

@@ -23,9 +23,11 @@ pub(crate) struct StreamBudget {
 pub(crate) struct Due {
     /// When.
     pub at: i64,
-    pub flow: FlowKey,
-    pub question: u8,
+    /// Number of the flow's first packet: so that those of one time come in one order.
+    pub first_packet: u64,
     pub side: bool,
+    pub question: usize,
+    pub flow: FlowKey,
     /// When the chunk began: it may have gone since, and be another one.
     pub since: i64,
 }
@@ -63,19 +65,19 @@ pub(crate) struct Delivery<'a, S> {
 
 impl<S: Subscriber> Delivery<'_, S> {
     pub(super) fn created(&mut self, state: &mut StreamState) {
-        let (order, question) = (self.order, usize::from(state.question));
+        let (order, question) = (self.order, state.question());
         let (subscriber, mut handle) = self.handle(state);
         subscriber.stream_created(order, question, &mut handle);
     }
 
     fn data(&mut self, state: &mut StreamState, chunk: &Chunk<'_>) {
-        let (order, question) = (self.order, usize::from(state.question));
+        let (order, question) = (self.order, state.question());
         let (subscriber, mut handle) = self.handle(state);
         subscriber.stream_data(order, question, &mut handle, chunk);
     }
 
     pub(super) fn terminated(&mut self, state: &mut StreamState, reason: EndReason) {
-        let (order, question) = (self.order, usize::from(state.question));
+        let (order, question) = (self.order, state.question());
         let (subscriber, mut handle) = self.handle(state);
         subscriber.stream_terminated(order, question, &mut handle, reason);
     }
@@ -99,8 +101,10 @@ impl<S: Subscriber> Delivery<'_, S> {
         }
         self.flush(state);
         self.forget_chunk(state);
-        state.missing_bytes += bytes;
-        state.gap_bytes += bytes;
+        // What lies beyond the cutoff is nobody's loss.
+        let missing = bytes.min(state.cutoff.saturating_sub(self.offset));
+        state.missing_bytes += missing;
+        state.gap_bytes += missing;
         self.offset += bytes;
     }
 
@@ -134,13 +138,18 @@ impl<S: Subscriber> Delivery<'_, S> {
         let offset = self.offset;
         let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);
         let (chunker, params) = (&mut chunks.chunker, chunks.params);
+        let end = offset.saturating_add(bytes.len() as u64);
         let growth = chunker.growth(&params, bytes.len());
-        if growth > 0 && !overload.admits(state.priority, offset, growth, self.queued_bytes) {
+        if growth > 0 && !overload.admits(state.priority, end, growth, self.queued_bytes) {
+            if chunker.cost() > 0 {
+                // What is handed over makes room.
+                self.flush(state);
+                self.forget_chunk(state);
+                return 0;
+            }
             let lost = bytes.len() as u64;
             overload.drop_bytes(lost);
             chunks.dropped_bytes += lost;
-            self.flush(state);
-            self.forget_chunk(state);
             state.gap_bytes += lost;
             self.offset += lost;
             return bytes.len();
@@ -152,15 +161,38 @@ impl<S: Subscriber> Delivery<'_, S> {
         let is_full = chunker.is_full();
         self.offset += taken as u64;
         state.delivered_bytes += taken as u64;
-        if begins && params.flush_ns > 0 {
-            let at = self.now.saturating_add(params.flush_ns);
-            let (flow, question, side, since) = (self.key, state.question, self.side, self.now);
-            self.budget.due.push(Reverse(Due { at, flow, question, side, since }));
+        if begins && params.flush_ns > 0 && !chunks.is_due {
+            chunks.is_due = true;
+            self.arm(state.question(), self.now, params.flush_ns);
         }
         if is_full {
             self.flush(state);
         }
         taken
+    }
+
+    /// A chunk is to be handed over some time after it began.
+    fn arm(&mut self, question: usize, since: i64, flush_ns: i64) {
+        let at = since.saturating_add(flush_ns);
+        let (flow, side, first_packet) = (self.key, self.side, self.flow.header.first_packet);
+        self.budget.due.push(Reverse(Due { at, first_packet, side, question, flow, since }));
+    }
+
+    /// A time has come: the chunk that it was set for is handed over, if it is still that one. Else the one that is
+    /// there has its time set.
+    pub(super) fn due(&mut self, state: &mut StreamState, due: &Due) {
+        let question = state.question();
+        let Some(chunks) = &mut state.chunks else { return };
+        chunks.is_due = false;
+        match chunks.chunker.since() {
+            Some(since) if since == due.since => self.flush(state),
+            Some(since) if chunks.params.flush_ns > 0 => {
+                chunks.is_due = true;
+                let flush_ns = chunks.params.flush_ns;
+                self.arm(question, since, flush_ns);
+            }
+            _ => {}
+        }
     }
 
     /// Hands over what waits in the chunk.

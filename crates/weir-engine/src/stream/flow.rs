@@ -4,9 +4,10 @@ use super::chunk::{ChunkParams, Chunker};
 use super::deliver::Delivery;
 use super::{DirectionCounts, Due, StreamCounts, StreamParams};
 use crate::flow::{EndReason, FlowView};
+use crate::host::InOrder;
 use crate::sequence::{Inserted, Policy};
 use crate::subscriber::Subscriber;
-use weir_ir::abi::SEQ_QUEUED;
+use std::num::NonZeroU8;
 use weir_sessions::Direction;
 
 /// One question's state of one stream. Small: there is one for each stream that is alive.
@@ -22,9 +23,13 @@ pub struct StreamState {
     pub(super) chunks: Option<Box<Chunks>>,
     /// A number of the subscriber's own: where it keeps what it knows of the stream.
     pub user: u32,
-    pub(super) question: u8,
+    /// Its number and 1: so that a state which is none needs no word of its own.
+    number: NonZeroU8,
     pub(super) priority: u8,
 }
+
+// Both of a direction's words and the first question's state are one line.
+const _: () = assert!(size_of::<Side>() == 64);
 
 /// What chunks need.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub(super) struct Chunks {
     pub dropped_bytes: u64,
     /// The chunk at hand is to be merged with the next one.
     pub keeps: bool,
+    /// A time is set at which what waits is handed over.
+    pub is_due: bool,
 }
 
 /// Both streams of a flow; the originator's first.
@@ -84,7 +91,13 @@ pub struct StreamHandle<'a> {
 impl StreamState {
     fn new(question: usize, params: &StreamParams, side: usize) -> Self {
         let chunks = params.chunk.map(|params| {
-            Box::new(Chunks { params, chunker: Chunker::default(), dropped_bytes: 0, keeps: false })
+            Box::new(Chunks {
+                params,
+                chunker: Chunker::default(),
+                dropped_bytes: 0,
+                keeps: false,
+                is_due: false,
+            })
         });
         Self {
             cutoff: params.cutoff[side],
@@ -93,9 +106,14 @@ impl StreamState {
             missing_bytes: 0,
             chunks,
             user: 0,
-            question: question as u8,
+            number: NonZeroU8::new(question as u8 + 1).expect("fewer than 255 questions"),
             priority: params.priority,
         }
+    }
+
+    /// The question.
+    pub(super) fn question(&self) -> usize {
+        usize::from(self.number.get()) - 1
     }
 
     fn dropped_bytes(&self) -> u64 {
@@ -137,11 +155,13 @@ impl StreamHandle<'_> {
     pub fn counts(&self) -> StreamCounts {
         let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
         let dropped_bytes = self.state.dropped_bytes();
+        // What was refused and never came again is missing for want of memory.
+        let refused_bytes = self.sequence.refused_bytes.min(missing_bytes);
         StreamCounts {
             delivered_bytes,
-            gap_bytes: missing_bytes,
+            gap_bytes: missing_bytes - refused_bytes,
             cut_bytes: self.offset - delivered_bytes - missing_bytes - dropped_bytes,
-            dropped_bytes,
+            dropped_bytes: dropped_bytes + refused_bytes,
         }
     }
 }
@@ -158,21 +178,21 @@ impl Side {
     /// What a question has of it, if it was told of it.
     #[inline]
     fn state(&mut self, question: usize) -> Option<&mut StreamState> {
-        self.states().find(|state| usize::from(state.question) == question)
+        self.states().find(|state| state.question() == question)
     }
 }
 
 impl FlowStreams {
     /// A segment came to the sequence of a direction.
     pub(crate) fn count(&mut self, side: bool, inserted: &Inserted) {
-        let Inserted { status, retransmitted_bytes, overlap_bytes, inconsistent_bytes, .. } = *inserted;
-        let is_early = status == SEQ_QUEUED;
+        let Inserted { is_early, retransmitted_bytes, overlap_bytes, inconsistent_bytes, .. } = *inserted;
         if is_early || retransmitted_bytes | overlap_bytes != 0 {
             let counts = &mut self.sides[usize::from(side)].rare().counts;
             counts.out_of_order += u64::from(is_early);
             counts.retransmitted_bytes += retransmitted_bytes;
             counts.overlap_bytes += overlap_bytes;
             counts.inconsistent_bytes += inconsistent_bytes;
+            counts.refused_bytes += inserted.refused_bytes;
         }
     }
 
@@ -181,11 +201,18 @@ impl FlowStreams {
         self.sides[usize::from(side)].rare.as_ref()?.policy
     }
 
-    /// The highest priority that a question gives a direction, and where its next byte lies.
-    pub(crate) fn rank(&mut self, side: bool) -> (u8, u64) {
+    /// The highest priority that a question gives a direction, and where its next byte lies. `otherwise`: of one that
+    /// nobody was told of yet.
+    pub(crate) fn rank(&mut self, side: bool, otherwise: u8) -> (u8, u64) {
         let side = &mut self.sides[usize::from(side)];
         let offset = side.offset;
-        (side.states().map(|state| state.priority).max().unwrap_or(0), offset)
+        (side.states().map(|state| state.priority).max().unwrap_or(otherwise), offset)
+    }
+
+    /// The questions that were told of one of the streams, a bit each.
+    pub(crate) fn questions(&mut self) -> u64 {
+        let states = self.sides.iter_mut().flat_map(Side::states);
+        states.fold(0, |mask, state| mask | 1 << state.question())
     }
 
     /// Bytes in order of one direction, with what is missing before and after them, for one question. Whether it wants no more
@@ -195,12 +222,10 @@ impl FlowStreams {
         &mut self,
         to: &mut Delivery<'_, S>,
         (question, params): (usize, &StreamParams),
-        side: bool,
-        (gap_bytes, bytes): (u64, &[u8]),
-        cut_bytes: u64,
+        next: &InOrder<'_>,
     ) -> bool {
-        self.point(to, side);
-        let side = &mut self.sides[usize::from(side)];
+        self.point(to, next.side);
+        let side = &mut self.sides[usize::from(next.side)];
         if side.state(question).is_none() {
             let mut state = StreamState::new(question, params, usize::from(to.side));
             to.created(&mut state);
@@ -210,9 +235,9 @@ impl FlowStreams {
             }
         }
         let Some(state) = side.state(question) else { return false };
-        to.missing(state, gap_bytes);
-        to.bytes(state, bytes);
-        to.missing(state, cut_bytes);
+        to.missing(state, next.gap_bytes);
+        to.bytes(state, next.bytes);
+        to.missing(state, next.cut_bytes());
         let is_over = to.offset >= state.cutoff;
         if to.policy.is_some() {
             side.rare().policy = to.policy;
@@ -232,9 +257,10 @@ impl FlowStreams {
         (to.sequence, to.policy) = (sequence, policy);
     }
 
-    /// These bytes of a direction, missing ones included, have passed, whoever was given them.
-    pub(crate) fn pass(&mut self, side: bool, bytes: u64) {
-        self.sides[usize::from(side)].offset += bytes;
+    /// These have passed, whoever was given them.
+    pub(crate) fn pass(&mut self, next: &InOrder<'_>) {
+        let bytes = next.gap_bytes + next.bytes.len() as u64 + next.cut_bytes();
+        self.sides[usize::from(next.side)].offset += bytes;
     }
 
     /// Whether none of these questions wants any more of either stream.
@@ -242,7 +268,7 @@ impl FlowStreams {
         self.sides.iter_mut().all(|side| {
             let offset = side.offset;
             let closed = side.states().filter(|state| offset >= state.cutoff);
-            closed.fold(0u64, |mask, state| mask | 1 << state.question) & questions == questions
+            closed.fold(0u64, |mask, state| mask | 1 << state.question()) & questions == questions
         })
     }
 
@@ -250,9 +276,10 @@ impl FlowStreams {
     pub(crate) fn flush_due<S: Subscriber>(&mut self, to: &mut Delivery<'_, S>, due: &Due) {
         self.point(to, due.side);
         let side = &mut self.sides[usize::from(due.side)];
-        let Some(state) = side.state(usize::from(due.question)) else { return };
-        if state.chunks.as_ref().and_then(|chunks| chunks.chunker.since()) == Some(due.since) {
-            to.flush(state);
+        let Some(state) = side.state(due.question) else { return };
+        to.due(state, due);
+        if to.policy.is_some() {
+            side.rare().policy = to.policy;
         }
     }
 
@@ -261,25 +288,23 @@ impl FlowStreams {
     pub(crate) fn end<'p, S: Subscriber>(
         mut self,
         to: &mut Delivery<'_, S>,
-        questions: impl Iterator<Item = (usize, &'p StreamParams)>,
+        questions: impl Iterator<Item = (usize, &'p StreamParams)> + Clone,
         reason: EndReason,
     ) {
-        for (question, params) in questions {
-            for side in [false, true] {
-                if self.sides[usize::from(side)].state(question).is_none() {
-                    self.point(to, side);
+        for side in [false, true] {
+            self.point(to, side);
+            let this = &mut self.sides[usize::from(side)];
+            for state in this.states() {
+                to.flush(state);
+                to.forget_chunk(state);
+                to.terminated(state, reason);
+            }
+            for (question, params) in questions.clone() {
+                if this.state(question).is_none() {
                     let mut state = StreamState::new(question, params, usize::from(side));
                     to.created(&mut state);
                     to.terminated(&mut state, reason);
                 }
-            }
-        }
-        for side in [false, true] {
-            self.point(to, side);
-            for state in self.sides[usize::from(side)].states() {
-                to.flush(state);
-                to.forget_chunk(state);
-                to.terminated(state, reason);
             }
         }
     }

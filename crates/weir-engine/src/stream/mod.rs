@@ -30,11 +30,14 @@ pub struct StreamParams {
     pub chunk: Option<ChunkParams>,
     /// Where memory is short streams of lower priority lose first.
     pub priority: u8,
+    /// The question is one of a class: a flow is given to one of them, the first whose filter it fulfils when its
+    /// first bytes come.
+    pub is_class: bool,
 }
 
 impl Default for StreamParams {
     fn default() -> Self {
-        Self { cutoff: [u64::MAX; 2], chunk: None, priority: 0 }
+        Self { cutoff: [u64::MAX; 2], chunk: None, priority: 0, is_class: false }
     }
 }
 
@@ -76,4 +79,6 @@ pub struct DirectionCounts {
     pub overlap_bytes: u64,
     /// Of these, those that differed.
     pub inconsistent_bytes: u64,
+    /// Bytes that came early and were refused. They may have come again.
+    pub refused_bytes: u64,
 }

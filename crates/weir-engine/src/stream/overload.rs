@@ -44,11 +44,12 @@ impl Overload {
         Self { params, chunk_bytes: 0, counters: StreamCounters::default() }
     }
 
-    /// Whether `more` bytes that lie at `offset` of a stream may be held besides the `queued` ones that wait in
-    /// sequences.
-    pub fn admits(&self, priority: u8, offset: u64, more: usize, queued: usize) -> bool {
+    /// Whether `more` bytes of memory may be held besides the `queued` ones that wait in sequences, for bytes of a
+    /// stream up to its offset `end`.
+    pub fn admits(&self, priority: u8, end: u64, more: usize, queued: usize) -> bool {
         let used = self.chunk_bytes.saturating_add(queued).saturating_add(more);
-        let base = (self.params.memory_max as u128 * u128::from(self.params.base_permille) / 1000) as usize;
+        let base = (self.params.memory_max as u128 * u128::from(self.params.base_permille.min(1000)) / 1000)
+            as usize;
         if used <= base {
             return true;
         }
@@ -58,7 +59,7 @@ impl Overload {
         let own = base + region * priority;
         // The last watermark is the whole of the memory, whatever was lost by dividing.
         let above = if priority + 1 == count { self.params.memory_max } else { own + region };
-        used <= own || used <= above && offset.saturating_add(more as u64) <= self.params.cutoff
+        used <= own || used <= above && end <= self.params.cutoff
     }
 
     /// The memory of a chunk has become `new` bytes, from `old`.
@@ -104,9 +105,9 @@ mod tests {
     #[test]
     fn low_priorities_lose_first() {
         // Watermarks at 400, 600, 800, 1000.
-        let admitted = |used, offset| {
+        let admitted = |used, offset: u64| {
             let overload = held(3, 50, used);
-            [0, 1, 2].map(|priority| overload.admits(priority, offset, 1, 0))
+            [0, 1, 2].map(|priority| overload.admits(priority, offset + 1, 1, 0))
         };
         assert_eq!(admitted(500, 0), [true, true, true]);
         assert_eq!(admitted(500, 50), [false, true, true], "beyond the overload cutoff");

@@ -156,7 +156,7 @@ fn of_contradicting_bytes_those_count_that_the_receiver_takes() {
     policies.add(std::net::Ipv6Addr::from(V6[0]).into(), 48, Policy::Linux);
     let v4 = |ends: [[u8; 4]; 2]| {
         move |side: usize, fragment: Option<(u16, bool)>, bytes: &[u8]| {
-            let place = fragment.map_or(0x4000, |(at, more)| at / 8 | u16::from(more) << 13);
+            let place = fragment.map_or(0x4000, |(at, more)| (at / 8) | (u16::from(more) << 13));
             ethernet(0x0800, &ipv4((ends[side], ends[1 - side]), 6, 7, place, &[], bytes))
         }
     };
