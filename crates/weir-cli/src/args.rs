@@ -128,7 +128,8 @@ pub struct Streams {
     /// Add a digest of each stream's bytes, missing ones left out
     #[arg(long, value_name = "DIGEST", value_parser = ["sha256"])]
     pub digest: Option<String>,
-    /// Write each stream's bytes to a file in this directory, named as tcpflow names them
+    /// Write each stream's bytes to a file in this directory, named as tcpflow names them; what is missing is zeros
+    /// there (digests leave it out)
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// table, json or csv; a table on a terminal, JSON lines otherwise
@@ -147,11 +148,12 @@ pub struct Streams {
 pub struct Match {
     /// Which traffic; everything without
     pub filter: Option<String>,
-    /// A regular expression over bytes (may be given several times)
+    /// A regular expression over bytes (may be given several times): as of Perl without look-around and
+    /// back-references, ASCII unless (?u); `^` and `$` are the start and end of the stream, with (?m) of lines
     #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
     pub expressions: Vec<String>,
-    /// A file with a pattern per line; empty lines are passed over
-    #[arg(short = 'f', long = "file", value_name = "PATTERNS", required_unless_present = "expressions")]
+    /// A file with a pattern per line, `-` for standard input; empty lines are passed over
+    #[arg(short = 'f', long = "file", value_name = "PATTERNS")]
     pub files: Vec<PathBuf>,
     /// Case does not count
     #[arg(short = 'i', long)]
@@ -183,8 +185,8 @@ pub struct Match {
 /// How much of streams is wanted, and how they are put together.
 #[derive(ClapArgs, Clone)]
 pub struct StreamBounds {
-    /// How receivers resolve segments and fragments that overlap: first, last, bsd, bsd-right, linux, old-linux,
-    /// windows, vista, solaris, hpux, hpux10, irix, macos; or those of a network (10.0.0.0/8:windows); may be given
+    /// How receivers resolve segments and fragments that overlap: first (the default), last, bsd, bsd-right, linux,
+    /// old-linux, windows, vista, solaris, hpux, hpux10, irix, macos; or those of a network (10.0.0.0/8:windows); may be given
     /// several times, the longest prefix counts
     #[arg(long, value_name = "[NETWORK:]POLICY")]
     pub policy: Vec<String>,

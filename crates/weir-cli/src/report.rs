@@ -23,6 +23,26 @@ pub fn losses(ran: &Ran) {
     }
 }
 
+/// What streams lack is said to who asks for them.
+pub fn lost_bytes(ran: &Ran) {
+    let counters = &ran.outcome.counters;
+    let (gap_bytes, dropped) = (counters.sequence.gap_bytes, counters.stream.stream_bytes_dropped);
+    if gap_bytes > 0 {
+        say!("weir: {gap_bytes} bytes of connections are missing from the capture: streams have holes there");
+    }
+    if dropped > 0 || counters.stream.stream_segments_dropped > 0 {
+        let segments = counters.stream.stream_segments_dropped;
+        say!(
+            "weir: memory was short: {dropped} bytes of chunks and {segments} segments that came early were given \
+             up (--memory)"
+        );
+    }
+    if counters.sequence.refused_behind_hole > 0 {
+        let refused = counters.sequence.refused_behind_hole;
+        say!("weir: {refused} segments behind holes were refused: more wait than may (--mode fast goes on)");
+    }
+}
+
 /// Program, run, stages, and all counters that are not 0.
 pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let counters = &ran.outcome.counters;

@@ -107,11 +107,11 @@ impl Drop for StreamFile {
     }
 }
 
-/// An address with as many digits as it may have, so that names sort as addresses do.
+/// An address as tcpflow writes it: of IPv4 with all its digits, so that names sort as addresses do.
 fn digits(address: IpAddr) -> String {
     match address {
         IpAddr::V4(v4) => v4.octets().map(|byte| format!("{byte:03}")).join("."),
-        IpAddr::V6(v6) => v6.segments().map(|word| format!("{word:04x}")).join(":"),
+        IpAddr::V6(v6) => v6.to_string(),
     }
 }
 
@@ -120,8 +120,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_sort_as_addresses_do() {
+    fn addresses_are_those_of_tcpflow() {
         assert_eq!(digits("10.0.7.200".parse().unwrap()), "010.000.007.200");
-        assert_eq!(digits("2001:db8::1".parse().unwrap()), "2001:0db8:0000:0000:0000:0000:0000:0001");
+        assert_eq!(digits("2001:db8::1".parse().unwrap()), "2001:db8::1");
     }
 }

@@ -40,9 +40,15 @@ pub fn classes(
         for (level, priority) in &priorities {
             let parts =
                 [Some(filter).filter(|text| !text.trim().is_empty()), cut.as_deref(), level.as_deref()];
-            let parts: Vec<String> = parts.into_iter().flatten().map(|text| format!("({text})")).collect();
+            let parts: Vec<&str> = parts.into_iter().flatten().collect();
+            // One stands alone, so that what is wrong with it is shown in it.
+            let text = match &parts[..] {
+                [] => String::new(),
+                [one] => (*one).to_owned(),
+                all => all.iter().map(|part| format!("({part})")).collect::<Vec<_>>().join(" and "),
+            };
             let params = StreamParams { cutoff: [*cutoff; 2], chunk, priority: *priority, is_class };
-            questions.push((parts.join(" and "), params));
+            questions.push((text, params));
         }
     }
     let highest = priorities.iter().map(|(_, priority)| *priority).max().unwrap_or(0);

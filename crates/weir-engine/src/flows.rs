@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
 use crate::host::InOrder;
-use crate::plan::{Plan, Want};
+use crate::plan::Plan;
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::stream::{Due, FlowStreams, StreamSlots};
@@ -131,8 +131,6 @@ impl Flows {
     pub fn new(plan: &Arc<Plan>) -> Self {
         let program = Arc::clone(&plan.program);
         let (graph, layout) = (program.graph(), program.layout());
-        let record = plan.questions.iter().any(|q| q.want == Want::Connections)
-            || plan.bits.iter().any(|b| !b.connection.is_empty());
         let tables = (0..graph.tables.len() as u32)
             .map(Table)
             .map(|table| {
@@ -142,7 +140,7 @@ impl Flows {
                 if declared.delivers {
                     initial_wants |= WANTS_BYTES as u8;
                 }
-                if record {
+                if plan.records {
                     initial_wants |= WANTS_RECORD as u8;
                 }
                 if graph.events.iter().any(|event| event.wanted) {

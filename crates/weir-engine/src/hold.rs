@@ -177,6 +177,7 @@ mod tests {
             parsed: 0,
             connection_value: Arc::new(|_, _| Value::Absent),
             unconditional: 0,
+            records: false,
             timed: false,
             limits: Limits { held_packets_max, ..Limits::default() },
             overload: crate::stream::OverloadParams::default(),

@@ -94,6 +94,8 @@ pub struct Plan {
     pub connection_value: Arc<ConnectionValue>,
     /// Bits of terms that every packet fulfils.
     pub unconditional: u64,
+    /// Somebody reads the records of connections: they are kept up to their ends, whoever still wants bytes.
+    pub records: bool,
     /// Bounds.
     pub limits: Limits,
     /// Bounds on the memory of streams, of each worker.

@@ -62,6 +62,8 @@ pub const PATTERNS_MAX: usize = 4_096;
 pub const PATTERN_BYTES_MAX: usize = 16 << 10;
 /// The most memory for the NFA of all patterns; it is needed twice, forward and reverse.
 pub const NFA_BYTES_MAX: usize = 16 << 20;
+/// The most memory for the NFA of one pattern: large counted repetitions (`.{10000}`) are searched too slowly to be of use.
+pub const PATTERN_NFA_BYTES_MAX: usize = 256 << 10;
 /// Of a longer match only the end is exact, and how long after a match's end a preferred one is waited for. A
 /// stream keeps twice that at most.
 pub const MATCH_BYTES_MAX: u64 = 32 << 10;
@@ -271,8 +273,18 @@ fn machine(hirs: &[Hir], is_reverse: bool) -> Result<Machine, PatternError> {
     let config = config.nfa_size_limit(Some(NFA_BYTES_MAX));
     let mut compiler = NFA::compiler();
     compiler.configure(config);
-    compiler.build_many_from_hir(hirs).map(|nfa| Machine::new(nfa, is_reverse)).map_err(|error| {
-        let help = "large counted repetitions, `{1000}`, are what takes most";
+    let help = "large counted repetitions, `{1000}`, are what takes most";
+    let built = compiler.build_many_from_hir(hirs);
+    if built.as_ref().is_ok_and(|nfa| nfa.memory_usage() > PATTERN_NFA_BYTES_MAX) {
+        let is_large = |hir: &Hir| {
+            compiler.build_from_hir(hir).is_ok_and(|nfa| nfa.memory_usage() > PATTERN_NFA_BYTES_MAX)
+        };
+        if let Some(pattern) = hirs.iter().position(is_large) {
+            let message = format!("larger than {} KiB, compiled", PATTERN_NFA_BYTES_MAX >> 10);
+            return Err(PatternError::of(pattern, message, help));
+        }
+    }
+    built.map(|nfa| Machine::new(nfa, is_reverse)).map_err(|error| {
         if error.size_limit().is_none() {
             return PatternError::of_all(error.to_string(), help);
         }

@@ -258,6 +258,7 @@ impl Compiler {
             connection_value: connection_value(&*program),
             program,
             unconditional: lowered.unconditional,
+            records: questions.iter().any(|q| q.need.connections || q.need.variables),
             limits: options.limits,
             overload: options.overload,
             policies: Arc::new(options.policies.clone()),

@@ -193,6 +193,7 @@ pub fn stream_rows(
         }
         Ok(())
     })?;
+    report::lost_bytes(&ran);
     if let Some(sink) = &mut sink {
         sink.end()?;
     } else {

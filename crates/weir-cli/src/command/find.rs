@@ -6,10 +6,13 @@ use crate::failure::Failure;
 use crate::grep::{Grep, escaped};
 use crate::{input, output, stream_questions};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::packet::{Column, Sink, Value, ValueType};
-use weir::patterns::{EngineChoice, Match, Pattern, PatternError, Patterns, Scratch, StreamState};
+use weir::packet::{Column, Sink, Timestamp, Value, ValueType};
+use weir::patterns::{
+    EngineChoice, MATCH_BYTES_MAX, Match, Pattern, PatternError, Patterns, Scratch, StreamState,
+};
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
 
 /// Bytes of a match that are shown.
@@ -27,6 +30,11 @@ const COLUMNS: &[Column] = &[
     Column::new("pattern", ValueType::Text, "the pattern"),
     Column::new("offset", ValueType::Unsigned, "where in the stream the match starts"),
     Column::new("length", ValueType::Unsigned, "its bytes"),
+    Column::new(
+        "is_exact",
+        ValueType::Bool,
+        "false where it is longer than 32 KiB: it starts before the offset",
+    ),
     Column::new("before", ValueType::Text, "bytes before it; what is not printable as \\xNN"),
     Column::new("match", ValueType::Text, "its first 256 bytes, as far as they are still there"),
     Column::new("after", ValueType::Text, "bytes after it, of the same segment"),
@@ -51,6 +59,8 @@ struct State {
     /// The last bytes, for what is shown of matches, and where they end in the stream.
     recent: Vec<u8>,
     end: u64,
+    /// When they came.
+    time: Timestamp,
     matches: usize,
 }
 
@@ -68,11 +78,13 @@ impl StreamHandler for Finder {
         let mut found = vec![];
         self.patterns.feed(&mut self.scratch, &mut state.search, new, &mut |found_now| found.push(found_now));
         self.tell(state, stream, &found, (offset, new));
-        let keep = SHOWN_BYTES_MAX + self.context;
+        // While a match is under way it may begin far back.
+        let under_way = if state.search.heap_bytes() > 0 { 2 * MATCH_BYTES_MAX as usize } else { 0 };
+        let keep = SHOWN_BYTES_MAX + self.context + under_way;
         let old = keep.saturating_sub(new.len()).min(state.recent.len());
         state.recent.drain(..state.recent.len() - old);
         state.recent.extend_from_slice(&new[new.len() - new.len().min(keep)..]);
-        state.end = offset + new.len() as u64;
+        (state.end, state.time) = (offset + new.len() as u64, stream.now());
     }
 
     fn terminated(&mut self, mut state: State, stream: &mut Stream<'_, '_>, _: EndReason) {
@@ -114,7 +126,7 @@ impl Finder {
             let (context, most) = (self.context as u64, SHOWN_BYTES_MAX as u64);
             let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
             let row = vec![
-                Value::Time(stream.now()),
+                Value::Time(if found.end <= offset { state.time } else { stream.now() }),
                 Value::Text(stream.uid().into()),
                 Value::Bool(stream.is_orig()),
                 Value::Address(src_h),
@@ -125,6 +137,7 @@ impl Finder {
                 Value::Text(self.texts[found.pattern].clone().into()),
                 Value::Unsigned(found.start),
                 Value::Unsigned(found.end - found.start),
+                Value::Bool(found.start_is_exact),
                 Value::Text(shown(found.start.saturating_sub(context), found.start).into()),
                 Value::Text(shown(found.start, found.end.min(found.start + most)).into()),
                 Value::Text(shown(found.end, found.end + context).into()),
@@ -138,7 +151,8 @@ impl Finder {
 fn read_patterns(args: &Args) -> Result<Vec<String>, Failure> {
     let mut texts = args.expressions.clone();
     for file in &args.files {
-        let text = input::read_text(file)?;
+        let is_stdin = file.as_os_str() == "-";
+        let text = input::read_text(if is_stdin { Path::new("/dev/stdin") } else { file })?;
         texts.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
     match texts.is_empty() {

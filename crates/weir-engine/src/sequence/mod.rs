@@ -67,8 +67,8 @@ impl Default for SequenceLimits {
     fn default() -> Self {
         Self {
             window_max: 1 << 30,
-            queued_segments_max: 500,
-            queued_bytes_max: 1 << 20,
+            queued_segments_max: 2048,
+            queued_bytes_max: 4 << 20,
             retained_segments_max: 8192,
             retained_bytes_max: 65_535,
             total_bytes_max: 256 << 20,

@@ -4,11 +4,12 @@
 //! * `engines`: native ≡ interpreter, optimised ≡ unoptimised.
 //! * `libpcap`: ours ≡ libpcap's, on what both can be asked.
 //! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
+//! * `subscriptions`: several questions share one reassembly; cutoffs, chunks, classes, memory.
 //! * `probing`: a protocol is recognised however its first bytes are cut.
 //! * `unions`: `A or B` is what `A` is and what `B` is; `not A` the rest.
 //! * `workers`: the same items in the same order, whatever the number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
-//! * `clock`: wrong times of packets.
+//! * `clock`: wrong times of packets.  `anomalies`: segments that nobody honest sends.
 //! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
 //! * `texts`: protocols that nobody wrote mean the same to every engine.
@@ -17,6 +18,7 @@
 //! What they share: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs.
 
 mod accounts;
+mod anomalies;
 mod clock;
 mod corpus;
 mod drive;
