@@ -1,6 +1,6 @@
 //! The data assembler: all bytes in order, both directions, counted.
 //!
-//! `cargo run --release -p weir --example assembler -- FILE.pcap [--stack NAME] [--without PASS]`
+//! `cargo run --release -p weir --example assembler -- FILE.pcap [--stack NAME] [--without PASS] [--cutoff BYTES]`
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -24,16 +24,18 @@ impl StreamHandler for Assembler {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut compiler, mut options, mut files) = (Compiler::default(), Options::default(), vec![]);
+    let mut params = StreamParams::default();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--stack" => compiler.use_stack(&words.next().ok_or("--stack wants a name")?)?,
             "--without" => options.without_passes.push(words.next().ok_or("--without wants a pass")?),
+            "--cutoff" => params.cutoff = [words.next().ok_or("--cutoff wants bytes")?.parse()?; 2],
             _ => files.push(OsString::from(word)),
         }
     }
     let mut streams = Streams::new();
-    let all = streams.subscribe("", StreamParams::default(), Assembler::default);
+    let all = streams.subscribe("", params, Assembler::default);
     let compiled = streams.compile(&compiler, &options).map_err(|wrong| wrong.to_string())?;
     let mut reader = CaptureReader::open(&files);
     let outcome = weir::run(

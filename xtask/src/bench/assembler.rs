@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::child::{self, Run};
-use super::compile::{STEPS, steps};
+use super::compile::{QUESTION, STEPS, steps};
 use super::{Options, Programs, progress, table, warm};
 use crate::shell::{Result, said};
 
@@ -119,7 +119,7 @@ fn measure(stack: &str, file: &Path, options: &Options, programs: &Programs) -> 
         for (way, without) in ways.iter_mut().zip(WAYS) {
             let command = [&["{assembler}", "--stack", stack, "{trace}"], without].concat();
             way.runs.push(child::measure(&words(&command), &programs.scratch, true)?);
-            let args = [&["streams", "--stack", stack], without].concat();
+            let args = [&QUESTION, &["--stack", stack][..], without].concat();
             let taken: [f64; STEPS.len()] = steps(&programs.weir, &args, "", &[file])?;
             way.compiling_s.push(taken.iter().sum::<f64>() / 1e6);
         }

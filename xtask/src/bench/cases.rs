@@ -93,6 +93,7 @@ pub const QUESTIONS: &[Question] = &[
         traces: &["https", "http"],
         rows: &[
             row("weir packets --count", &["{weir}", "packets", "-r", "{trace}", "--count", "tcp"]),
+            row("the library, cutoff of 10 KB", &["{assembler}", "{trace}", "--cutoff", "10240"]),
             row(
                 "weir streams --cutoff 10k",
                 &["{weir}", "streams", "-r", "{trace}", "--count", "--cutoff", "10k"],

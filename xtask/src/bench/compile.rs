@@ -52,6 +52,8 @@ const BARE: &str = "raw";
 pub const STEPS: [&str; 4] = ["parse", "lower", "passes", "code"];
 
 pub const TITLE: &str = "Compiling a question";
+/// What wants all bytes in order, and nothing else.
+pub const QUESTION: [&str; 3] = ["match", "-e", "what is nowhere"];
 pub const STACKS_TITLE: &str = "Compiling each stack";
 
 /// The shipped capture, which has something of all layers and a flow of every table of `internet`.
@@ -109,7 +111,7 @@ pub fn stacks_table(weir: &Path, scratch: &Path) -> Result<String> {
     for _ in 0..RUNS {
         for (stack, runs) in stacks.iter().zip(&mut runs) {
             let is_bare = stack == BARE;
-            let args = ["streams", "--stack", stack];
+            let args = [&QUESTION, &["--stack", stack][..]].concat();
             let own = root().join(format!("protocols/{stack}.pcap"));
             let (usual, whole) = if is_bare { (&bare_usual, &bare_whole) } else { (&usual, &whole) };
             let captures = [whole.as_path(), &own];
@@ -119,7 +121,7 @@ pub fn stacks_table(weir: &Path, scratch: &Path) -> Result<String> {
         }
     }
     let mut text = format!(
-        "\n### {STACKS_TITLE}\n\nMilliseconds, medians of whole runs of `weir streams`, the data assembler. `code` is \
+        "\n### {STACKS_TITLE}\n\nMilliseconds, medians of whole runs of `weir match`, which wants all bytes in order and nothing else. `code` is \
          all of it: the shipped capture and the stack's own one have a packet for every part. Last, what a link needs \
          that carries HTTPS over Ethernet (of `raw`: over nothing) and IPv4.\n\n\
          | stack | parse | lower | passes | code | all four | code, usual | all four, usual |\n\

@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
 use weir_ir::graph::{Event, Op, Type, Value};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
-use weir_lang::model::{LayerId, Trigger};
+use weir_lang::model::{self, LayerId, Trigger};
 
 /// An event that is told late: whether it happened, and its columns as they were then.
 #[derive(Debug, Clone)]
@@ -28,10 +28,13 @@ impl Lower<'_> {
         })
     }
 
-    /// The events that `trigger` makes happen, in the order of the text.
+    /// The events that `trigger` makes happen, in the order of the text. Where nobody heeds any, those that assemble.
     pub(super) fn lower_events(&mut self, id: LayerId, context: &FlowContext, trigger: Trigger) {
         let events = &self.layer(id).protocol.events;
-        for (index, event) in events.iter().enumerate().filter(|(_, e)| e.triggers.contains(&trigger)) {
+        let are_heeded = self.need.events != 0 || self.is_asked_for_events(id);
+        let happens =
+            |event: &model::Event| event.triggers.contains(&trigger) && (are_heeded || event.assemble);
+        for (index, event) in events.iter().enumerate().filter(|(_, event)| happens(event)) {
             let assembles = event.assemble && matches!(trigger, Trigger::Transition(_));
             self.lower_event(id, context, index, assembles);
         }
