@@ -252,6 +252,18 @@ impl<S: Subscriber> Decider<S> {
         streams.are_over(possible)
     }
 
+    /// What the chunks of a flow's streams hold is handed over.
+    pub fn flush_chunks(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        streams: &mut FlowStreams,
+        now: i64,
+    ) {
+        streams.flush(&mut self.delivery(order, flow, key, now, 0).1);
+    }
+
     /// A chunk has waited long enough.
     pub fn flush_chunk(&mut self, order: Order, flow: &FlowView<'_>, streams: &mut FlowStreams, due: &Due) {
         streams.flush_due(&mut self.delivery(order, flow, due.flow, due.at, 0).1, due);

@@ -501,6 +501,25 @@ impl Flows {
         crate::host::finish_sessions(&mut tail, data, decider, &*self.program, order);
     }
 
+    /// The flow will be over sooner than it would have been: what its chunks hold is handed over, for little more will
+    /// come, and many such flows may be there at a time.
+    pub fn flush_chunks<S: Subscriber>(
+        &mut self,
+        found: Found,
+        now: i64,
+        order: Order,
+        decider: &mut Decider<S>,
+    ) {
+        let state = &mut self.tables[found.table.index()];
+        if let Some(streams) = state.streams.get_mut(found.id).filter(|streams| streams.have_chunks()) {
+            let (header, data) = state.flows.entry(found.id);
+            let (graph, layout) = (self.program.graph(), self.program.layout());
+            let table = found.table;
+            let view = FlowView { graph, layout, table, header, data, service: None, outer: &[] };
+            decider.flush_chunks(order, &view, found.key(), streams, now);
+        }
+    }
+
     /// A chunk that has waited long enough is handed over.
     pub fn flush_chunk<S: Subscriber>(&mut self, due: &Due, order: Order, decider: &mut Decider<S>) {
         let (table, id) = (Table(due.flow.0), FlowId(due.flow.1));

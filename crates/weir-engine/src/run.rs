@@ -158,6 +158,9 @@ impl<S: Subscriber> Worker<S> {
         let k = &mut self.continuations[index];
         let step = self.program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
         if let Some(millis) = tail.changed_timeout(data, found.new) {
+            if !found.new {
+                self.flows.flush_chunks(found, packet.time.0, order, &mut self.decider);
+            }
             let (now, counters) = (packet.time.0, &mut self.counters);
             self.flows.set_timeout(found, millis, now, order, &mut self.decider, counters);
         }

@@ -116,6 +116,10 @@ impl StreamState {
         usize::from(self.number.get()) - 1
     }
 
+    fn has_chunks(&self) -> bool {
+        self.chunks.is_some()
+    }
+
     fn dropped_bytes(&self) -> u64 {
         self.chunks.as_ref().map_or(0, |chunks| chunks.dropped_bytes)
     }
@@ -270,6 +274,24 @@ impl FlowStreams {
             let closed = side.states().filter(|state| offset >= state.cutoff);
             closed.fold(0u64, |mask, state| mask | 1 << state.question()) & questions == questions
         })
+    }
+
+    /// Whether a question about them wants chunks.
+    pub(crate) fn have_chunks(&self) -> bool {
+        let others =
+            |side: &Side| side.rare.iter().flat_map(|rare| &rare.others).any(StreamState::has_chunks);
+        self.sides.iter().any(|side| side.first.as_ref().is_some_and(StreamState::has_chunks) || others(side))
+    }
+
+    /// What chunks hold is handed over.
+    pub(crate) fn flush<S: Subscriber>(&mut self, to: &mut Delivery<'_, S>) {
+        for side in [false, true] {
+            self.point(to, side);
+            for state in self.sides[usize::from(side)].states() {
+                to.flush(state);
+                to.forget_chunk(state);
+            }
+        }
     }
 
     /// A chunk has waited long enough, if it is still that one.
