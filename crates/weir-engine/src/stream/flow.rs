@@ -182,7 +182,11 @@ impl Side {
     /// What a question has of it, if it was told of it.
     #[inline]
     fn state(&mut self, question: usize) -> Option<&mut StreamState> {
-        self.states().find(|state| state.question() == question)
+        match &mut self.first {
+            // Mostly there is one question.
+            Some(first) if first.question() == question => Some(first),
+            _ => self.rare.as_mut()?.others.iter_mut().find(|state| state.question() == question),
+        }
     }
 }
 
