@@ -92,22 +92,21 @@ impl Scan {
                 skipper.pause_bytes = PREFILTER_PAUSE_BYTES;
                 return;
             }
+            let mut is_last = false;
             if table.is_idle(self.state) {
-                let to = match prefilter.find(bytes, Span::from(self.at..bytes.len())) {
-                    Some(found) => found.start,
-                    // What it looks for may have begun in the last bytes.
-                    None => {
-                        bytes.len().saturating_sub(prefilter.max_needle_len().saturating_sub(1)).max(self.at)
-                    }
-                };
-                calls += 1;
+                let found = prefilter.find(bytes, Span::from(self.at..bytes.len()));
+                // What it looks for may have begun in the last bytes, which are too few to be worth another call.
+                is_last = found.is_none();
+                let last = bytes.len().saturating_sub(prefilter.max_needle_len().saturating_sub(1));
+                let to = found.map_or(last.max(self.at), |found| found.start);
+                calls += usize::from(!is_last);
                 if to > self.at {
                     skipped += to - self.at;
                     let state = table.idle_after(bytes[to - 1]);
                     *self = Self { idle_at: Some(to), ..Self::new(state, to) };
                 }
             }
-            self.run_plain(table, bytes, |state| table.is_idle(state));
+            self.run_plain(table, bytes, |state| !is_last && table.is_idle(state));
         }
     }
 
