@@ -173,9 +173,8 @@ impl<S: Subscriber> Decider<S> {
         self.stream_bits != 0
     }
 
-    /// Bytes in order, for questions about streams. What depends on a session
-    /// or the record is not known yet; such filters are refused when the question is compiled. Whether nobody wants
-    /// any more of either direction.
+    /// Bytes in order, for questions about streams. What depends on a session or the record is not known yet; such
+    /// filters are refused when the question is compiled. Whether nobody wants any more of either direction.
     pub fn stream(
         &mut self,
         (order, queued_bytes): (Order, usize),

@@ -431,13 +431,9 @@ impl Flows {
             let service =
                 state.sessions.get(id.0 as usize).filter(|_| state.delivers).and_then(|s| s.protocol());
             let view = FlowView {
-                graph: self.program.graph(),
-                layout: self.program.layout(),
-                table,
-                header,
-                data,
                 service: service.map(|p| self.plan.protocols[p].service),
                 outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
+                ..view(&*self.program, table, (header, data))
             };
             let unconditional = self.plan.unconditional;
             let terms = unconditional | state.terms_at.map_or(0, |at| read_number(data, at, 64));
@@ -512,10 +508,7 @@ impl Flows {
     ) {
         let state = &mut self.tables[found.table.index()];
         if let Some(streams) = state.streams.get_mut(found.id).filter(|streams| streams.have_chunks()) {
-            let (header, data) = state.flows.entry(found.id);
-            let (graph, layout) = (self.program.graph(), self.program.layout());
-            let table = found.table;
-            let view = FlowView { graph, layout, table, header, data, service: None, outer: &[] };
+            let view = view(&*self.program, found.table, state.flows.entry(found.id));
             decider.flush_chunks(order, &view, found.key(), streams, now);
         }
     }
@@ -527,16 +520,7 @@ impl Flows {
         if !state.flows.is_live(id) {
             return;
         }
-        let (header, data) = state.flows.entry(id);
-        let view = FlowView {
-            graph: self.program.graph(),
-            layout: self.program.layout(),
-            table,
-            header,
-            data,
-            service: None,
-            outer: &[],
-        };
+        let view = view(&*self.program, table, state.flows.entry(id));
         if let Some(streams) = state.streams.get_mut(id) {
             decider.flush_chunk(order, &view, streams, due);
         }
@@ -555,6 +539,12 @@ impl Flows {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
     }
+}
+
+/// A flow as subscribers see it while it lives.
+fn view<'a>(program: &'a dyn Program, table: Table, entry: (&'a Header, &'a [u8])) -> FlowView<'a> {
+    let ((header, data), graph, layout) = (entry, program.graph(), program.layout());
+    FlowView { graph, layout, table, header, data, service: None, outer: &[] }
 }
 
 /// Segments that wait are bounded as the memory of streams is.

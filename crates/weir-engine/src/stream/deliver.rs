@@ -141,9 +141,12 @@ impl<S: Subscriber> Delivery<'_, S> {
         let end = offset.saturating_add(bytes.len() as u64);
         let growth = chunker.growth(&params, bytes.len());
         if growth > 0 && !overload.admits(state.priority, end, growth, self.queued_bytes) {
-            if chunker.cost() > 0 {
-                // What is handed over makes room.
+            // What is handed over makes room; then what the next chunk would have begun with.
+            if chunker.waiting() > 0 {
                 self.flush(state);
+                return 0;
+            }
+            if chunker.cost() > 0 {
                 self.forget_chunk(state);
                 return 0;
             }

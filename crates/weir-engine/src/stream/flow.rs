@@ -175,6 +175,13 @@ impl Side {
         self.rare.get_or_insert_default()
     }
 
+    /// What the subscriber left of the policy.
+    fn set_policy(&mut self, policy: Option<Policy>) {
+        if policy.is_some() {
+            self.rare().policy = policy;
+        }
+    }
+
     fn states(&mut self) -> impl Iterator<Item = &mut StreamState> {
         self.first.iter_mut().chain(self.rare.iter_mut().flat_map(|rare| &mut rare.others))
     }
@@ -247,9 +254,7 @@ impl FlowStreams {
         to.bytes(state, next.bytes);
         to.missing(state, next.cut_bytes());
         let is_over = to.offset >= state.cutoff;
-        if to.policy.is_some() {
-            side.rare().policy = to.policy;
-        }
+        side.set_policy(to.policy);
         is_over
     }
 
@@ -291,10 +296,9 @@ impl FlowStreams {
     pub(crate) fn flush<S: Subscriber>(&mut self, to: &mut Delivery<'_, S>) {
         for side in [false, true] {
             self.point(to, side);
-            for state in self.sides[usize::from(side)].states() {
-                to.flush(state);
-                to.forget_chunk(state);
-            }
+            let side = &mut self.sides[usize::from(side)];
+            side.states().for_each(|state| to.flush(state));
+            side.set_policy(to.policy);
         }
     }
 
@@ -304,9 +308,7 @@ impl FlowStreams {
         let side = &mut self.sides[usize::from(due.side)];
         let Some(state) = side.state(due.question) else { return };
         to.due(state, due);
-        if to.policy.is_some() {
-            side.rare().policy = to.policy;
-        }
+        side.set_policy(to.policy);
     }
 
     /// The flow is over. `questions`: those about streams that it is given to, with what they ask for; streams
