@@ -8,7 +8,9 @@
 mod session;
 pub mod tls;
 
-pub use session::{CutOff, Direction, Field, Probe, Progress, Session, SessionParser, SessionProtocol};
+pub use session::{
+    CutOff, Data, Direction, Field, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
 pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL];

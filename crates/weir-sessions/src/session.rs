@@ -1,7 +1,7 @@
 //! The trait of session parsers, and what they yield.
 
 use std::any::Any;
-use weir_packet::{Value, ValueType};
+use weir_packet::{Timestamp, Value, ValueType};
 
 /// Who sent some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -10,6 +10,32 @@ pub enum Direction {
     Originator,
     /// The responder.
     Responder,
+}
+
+/// Bytes of one direction, as a parser is handed them.
+#[derive(Debug, Clone, Copy)]
+pub struct Data<'a> {
+    /// Who sent them.
+    pub from: Direction,
+    /// When they came, or their turn did.
+    pub time: Timestamp,
+    /// Over TCP the next bytes of the stream, in a piece of any size; over UDP the payload of one datagram.
+    pub bytes: &'a [u8],
+    /// They are one datagram, whole as far as the capture has it, and need not come in the order they were sent in.
+    pub is_datagram: bool,
+}
+
+/// The first bytes of a connection, as a probe sees them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Opening<'a> {
+    /// The originator's first bytes; over UDP its last datagram. May be empty.
+    pub originator: &'a [u8],
+    /// The responder's, in the same way.
+    pub responder: &'a [u8],
+    /// Ports of the originator and the responder: a hint for protocols whose first bytes say little.
+    pub ports: [u16; 2],
+    /// It came in datagrams.
+    pub is_datagram: bool,
 }
 
 /// What a probe thinks of the first bytes of a connection.
@@ -30,6 +56,12 @@ pub enum Progress {
     Wanted,
     /// Nothing more is to be had from this connection; what there was has been yielded.
     Done,
+    /// What follows is another protocol, to be probed anew: behind STARTTLS, CONNECT, Upgrade. The last `rest_bytes`
+    /// of the bytes at hand are the first of it. What there was has been yielded.
+    HandOver {
+        /// Bytes at the end of the piece at hand that were not taken.
+        rest_bytes: usize,
+    },
 }
 
 /// What a parser's bounds have cut off.
@@ -48,6 +80,9 @@ pub struct Field {
     pub name: &'static str,
     /// Other names for it: `tls.sni`.
     pub aliases: &'static [&'static str],
+    /// Its column in the protocol's log, Zeek's name where it has one: `server_name`. Empty: it has none. The columns
+    /// of a log stand in the order of the fields.
+    pub column: &'static str,
     /// The type. A filter on a list (`Texts`, `Numbers`) means any of its elements.
     pub value_type: ValueType,
     /// One line of meaning.
@@ -56,8 +91,11 @@ pub struct Field {
 
 /// One application exchange: a TLS handshake, an HTTP request with its response …
 pub trait Session: Any + Send + std::fmt::Debug {
-    /// The value of field `index` of the protocol's [`SessionProtocol::fields`].
+    /// The value of field `index` of the protocol's [`SessionProtocol::fields`]; absent beyond their end.
     fn value(&self, index: usize) -> Value<'_>;
+
+    /// When it began: the `ts` of its row. `None`: with its connection.
+    fn time(&self) -> Option<Timestamp>;
 
     /// For subscribers that want the type itself.
     fn as_any(&self) -> &dyn Any;
@@ -66,7 +104,7 @@ pub trait Session: Any + Send + std::fmt::Debug {
 /// Parses the sessions of one connection.
 pub trait SessionParser: Send {
     /// Takes the next bytes of one direction, in order. Whole sessions are pushed to `sessions`.
-    fn parse(&mut self, from: Direction, bytes: &[u8], sessions: &mut Vec<Box<dyn Session>>) -> Progress;
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress;
 
     /// Takes note that `length_bytes` bytes of one direction are missing here and never will come.
     fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress;
@@ -87,12 +125,14 @@ pub struct SessionProtocol {
     pub name: &'static str,
     /// Name in Zeek's `service` column: `ssl`.
     pub service: &'static str,
+    /// Zeek's name of its log, the `_path` of its rows: `ssl`. What Zeek has no log for goes by its own name.
+    pub log: &'static str,
     /// One line of meaning, with the RFC.
     pub doc: &'static str,
     /// Layers whose payload it may be: `tcp`.
     pub transports: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).
-    pub probe: fn(originator: &[u8], responder: &[u8]) -> Probe,
+    pub probe: fn(&Opening<'_>) -> Probe,
     /// A parser for a new connection.
     pub parser: fn() -> Box<dyn SessionParser>,
     /// The fields of its sessions.
@@ -104,3 +144,38 @@ impl std::fmt::Debug for SessionProtocol {
         f.debug_struct("SessionProtocol").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+/// Declares the fields of a session type: how each is called, and how it is read. Defines `FIELDS`, for the
+/// protocol's registry entry, and `value`, for its `Session::value`.
+///
+/// ```text
+/// session_fields! { HttpTransaction;
+///     "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| text(&h.method);
+///     "http.request.length" [] _: Unsigned, "not in the log" => |h| Value::Unsigned(h.length);
+///     "http.host" [] "host.name": Text, "a column whose name is no word" => |h| text(&h.host);
+/// }
+/// ```
+macro_rules! session_fields {
+    (@column _) => { "" };
+    (@column $column:literal) => { $column };
+    (@column $column:ident) => { stringify!($column) };
+    ($session:ty; $($name:literal [$($alias:literal),*] $column:tt: $kind:ident, $doc:literal => $read:expr;)*) => {
+        /// The fields, in the order of [`value`].
+        pub(super) const FIELDS: &[$crate::Field] = &[$($crate::Field {
+            name: $name,
+            aliases: &[$($alias),*],
+            column: $crate::session::session_fields!(@column $column),
+            value_type: ::weir_packet::ValueType::$kind,
+            doc: $doc,
+        }),*];
+
+        /// How each is read.
+        const READ: &[fn(&$session) -> ::weir_packet::Value<'_>] = &[$($read),*];
+
+        /// The value of field `index` of [`FIELDS`]; absent beyond their end.
+        pub(super) fn value(session: &$session, index: usize) -> ::weir_packet::Value<'_> {
+            READ.get(index).map_or(::weir_packet::Value::Absent, |read| read(session))
+        }
+    };
+}
+pub(crate) use session_fields;

@@ -2,10 +2,10 @@
 
 mod support;
 
-use support::{Segment, feed, feed_one, handshake, value};
+use support::{Segment, feed, feed_one, handshake, piece, value};
 use weir_packet::Value;
 use weir_sessions::tls::{Incomplete, PATIENCE_BYTES, PROTOCOL, TlsHandshake};
-use weir_sessions::{CutOff, Direction, PROTOCOLS, Probe, Progress, Session};
+use weir_sessions::{CutOff, Direction, Opening, PROTOCOLS, Probe, Progress, Session};
 
 const CLIENT: Direction = Direction::Originator;
 const SERVER: Direction = Direction::Responder;
@@ -241,7 +241,8 @@ fn one_direction_after_the_other_tells_the_same() {
 #[test]
 fn the_registry_probes_them_all() {
     for (name, segments) in support::handshakes() {
-        assert_eq!((PROTOCOLS[0].probe)(&segments[0].1, &[]), Probe::Certain, "{name}");
+        let opening = Opening { originator: &segments[0].1, ..Opening::default() };
+        assert_eq!((PROTOCOLS[0].probe)(&opening), Probe::Certain, "{name}");
     }
 }
 
@@ -262,11 +263,11 @@ fn one_direction_alone_is_something() {
 fn nobody_waits_for_ever_for_the_other_direction() {
     let mut parser = (PROTOCOL.parser)();
     let mut sessions = Vec::new();
-    assert_eq!(parser.parse(CLIENT, &handshake("tls13-full")[0].1, &mut sessions), Progress::Wanted);
+    assert_eq!(parser.parse(&piece(CLIENT, &handshake("tls13-full")[0].1), &mut sessions), Progress::Wanted);
     let mut record = vec![23, 3, 3, 0x40, 0];
     record.resize(5 + 0x4000, 0);
     let mut records = 0;
-    while parser.parse(CLIENT, &record, &mut sessions) == Progress::Wanted {
+    while parser.parse(&piece(CLIENT, &record), &mut sessions) == Progress::Wanted {
         records += 1;
     }
     assert_eq!(records, PATIENCE_BYTES / 0x4000);
@@ -317,11 +318,11 @@ fn with_gap(segments: &[Segment], index: usize, at: usize, length: usize) -> Tls
     let mut sessions = Vec::new();
     for (number, (from, bytes)) in segments.iter().enumerate() {
         if number == index {
-            parser.parse(*from, &bytes[..at], &mut sessions);
+            parser.parse(&piece(*from, &bytes[..at]), &mut sessions);
             parser.gap(*from, length as u64, &mut sessions);
-            parser.parse(*from, &bytes[at + length..], &mut sessions);
+            parser.parse(&piece(*from, &bytes[at + length..]), &mut sessions);
         } else {
-            parser.parse(*from, bytes, &mut sessions);
+            parser.parse(&piece(*from, bytes), &mut sessions);
         }
     }
     parser.finish(&mut sessions);
@@ -372,7 +373,7 @@ fn an_oversize_chain_is_passed_over() {
     let handshake = feed_one(&segments);
     let mut parser = (PROTOCOL.parser)();
     for (from, bytes) in &segments {
-        parser.parse(*from, bytes, &mut Vec::new());
+        parser.parse(&piece(*from, bytes), &mut Vec::new());
     }
     assert_eq!(parser.cut_off(), CutOff { sessions: 0, parts: 1 });
     assert_eq!((handshake.incomplete, handshake.is_established), (Some(Incomplete::Oversize), true));
@@ -385,7 +386,7 @@ fn memory_is_given_back() {
     let mut sessions = Vec::new();
     for (from, bytes) in handshake("tls12-full") {
         for byte in bytes {
-            parser.parse(from, &[byte], &mut sessions);
+            parser.parse(&piece(from, &[byte]), &mut sessions);
             assert!(parser.held_bytes() < 8 * 1024);
         }
     }

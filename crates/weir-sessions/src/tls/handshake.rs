@@ -10,7 +10,7 @@ use super::{fields, names};
 use crate::{Direction, Session};
 use std::any::Any;
 use std::borrow::Cow;
-use weir_packet::Value;
+use weir_packet::{Timestamp, Value};
 
 /// Most letters of [`TlsHandshake::history`].
 pub const HISTORY_LETTERS_MAX: usize = 100;
@@ -188,6 +188,10 @@ impl TlsHandshake {
 impl Session for TlsHandshake {
     fn value(&self, index: usize) -> Value<'_> {
         fields::value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        None
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -32,17 +32,19 @@ pub use handshake::{HISTORY_LETTERS_MAX, Incomplete, TlsHandshake};
 pub use hello::{ClientHello, ServerHello, is_tls13};
 pub use parser::{PATIENCE_BYTES, TlsParser};
 
-use crate::{Direction, Progress, Session, SessionParser, SessionProtocol};
+use crate::{Data, Direction, Opening, Progress, Session, SessionParser, SessionProtocol};
+use weir_packet::Timestamp;
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
     name: "tls",
     service: "ssl",
+    log: "ssl",
     transports: &["tcp"],
     doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), as far as they are in clear",
     probe: probe::probe,
     parser: || Box::new(TlsParser::default()),
-    fields: &fields::FIELDS,
+    fields: fields::FIELDS,
 };
 
 /// For fuzzers: takes `bytes` as commands of one byte (which side, how much, or a gap) with the bytes they
@@ -58,7 +60,7 @@ pub fn fuzz_tls(bytes: &[u8]) {
         let (piece, tail) = tail.split_at(length);
         rest = tail;
         let progress = if command & 2 == 0 {
-            parser.parse(from, piece, &mut sessions)
+            parser.parse(&Data { from, time: Timestamp(0), bytes: piece, is_datagram: false }, &mut sessions)
         } else {
             parser.gap(from, length as u64, &mut sessions)
         };
@@ -67,7 +69,11 @@ pub fn fuzz_tls(bytes: &[u8]) {
             break;
         }
     }
-    let _ = probe::probe(bytes, &bytes[bytes.len() / 2..]);
+    let _ = probe::probe(&Opening {
+        originator: bytes,
+        responder: &bytes[bytes.len() / 2..],
+        ..Opening::default()
+    });
     parser.finish(&mut sessions);
     assert!(sessions.len() <= 1, "one handshake a connection");
     for session in &sessions {

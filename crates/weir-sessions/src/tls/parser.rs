@@ -17,7 +17,7 @@ use super::record::{
     ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, HEARTBEAT, Piece, Records, SSLV2,
 };
 use super::wire::Reader;
-use crate::{CutOff, Direction, Progress, Session, SessionParser};
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 
 /// Bytes of ciphertext that are passed over in wait for the rest of a handshake. A capture of one direction
 /// never shows the other; early data of TLS 1.3 (RFC 8446 §4.2.10) is seldom more than 16 KiB.
@@ -70,8 +70,8 @@ pub struct TlsParser {
 }
 
 impl SessionParser for TlsParser {
-    fn parse(&mut self, from: Direction, bytes: &[u8], sessions: &mut Vec<Box<dyn Session>>) -> Progress {
-        let mut rest = bytes;
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let (from, mut rest) = (data.from, data.bytes);
         while !self.is_done && !self.side(from).is_lost {
             match self.side(from).records.next(&mut rest) {
                 None => break,

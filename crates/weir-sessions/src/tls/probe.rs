@@ -2,12 +2,12 @@
 
 use super::message::{CLIENT_HELLO, SERVER_HELLO};
 use super::record::{ALERT, HANDSHAKE, is_header};
-use crate::Probe;
+use crate::{Opening, Probe};
 
 /// Looks at the first bytes of both directions (either may be empty). One hello is enough, whoever sent it; the
 /// other side may speak what it likes. Never certain with fewer than six bytes.
-pub(super) fn probe(originator: &[u8], responder: &[u8]) -> Probe {
-    match (side(originator), side(responder)) {
+pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
         (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
         _ => Probe::Unsure,
@@ -78,6 +78,10 @@ fn sslv2(bytes: &[u8]) -> Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn probe(originator: &[u8], responder: &[u8]) -> Probe {
+        super::probe(&Opening { originator, responder, ..Opening::default() })
+    }
 
     const HELLO: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
 

@@ -4,9 +4,9 @@
 pub mod capture;
 pub mod tcp;
 
-use weir_packet::Value;
+use weir_packet::{Timestamp, Value};
 use weir_sessions::tls::{PROTOCOL, TlsHandshake};
-use weir_sessions::{Direction, Progress, Session};
+use weir_sessions::{Data, Direction, Progress, Session};
 
 /// What one side sent, in one segment.
 pub type Segment = (Direction, Vec<u8>);
@@ -43,12 +43,17 @@ pub fn handshake(name: &str) -> Vec<Segment> {
     handshakes().into_iter().find(|entry| entry.0 == name).expect("a handshake of that name").1
 }
 
+/// Bytes of a stream, at no time in particular.
+pub fn piece(from: Direction, bytes: &[u8]) -> Data<'_> {
+    Data { from, time: Timestamp(0), bytes, is_datagram: false }
+}
+
 /// Feeds segments to a new parser until it has enough, then ends the connection; what came out.
 pub fn feed(segments: &[Segment]) -> Vec<TlsHandshake> {
     let mut parser = (PROTOCOL.parser)();
     let mut sessions: Vec<Box<dyn Session>> = Vec::new();
     for (from, bytes) in segments {
-        if parser.parse(*from, bytes, &mut sessions) == Progress::Done {
+        if parser.parse(&piece(*from, bytes), &mut sessions) == Progress::Done {
             break;
         }
     }

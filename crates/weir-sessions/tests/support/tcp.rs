@@ -2,11 +2,11 @@
 //! never comes is a gap at the end of the capture, RST and windows are ignored.
 
 use super::capture::{Tcp, frames, tcp};
-use super::own;
+use super::{own, piece};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use weir_sessions::tls::{PROTOCOL, TlsHandshake};
-use weir_sessions::{Direction, Probe, Progress, Session, SessionParser};
+use weir_sessions::{Direction, Opening, Probe, Progress, Session, SessionParser};
 
 type Endpoint = (IpAddr, u16);
 
@@ -134,11 +134,12 @@ impl Connection {
             let pieces = self.opening.iter().filter(|(from, _)| *from == wanted);
             pieces.flat_map(|(_, bytes)| bytes.clone()).collect()
         };
-        (PROTOCOL.probe)(&of(Direction::Originator), &of(Direction::Responder))
+        let (originator, responder) = (of(Direction::Originator), of(Direction::Responder));
+        (PROTOCOL.probe)(&Opening { originator: &originator, responder: &responder, ..Opening::default() })
     }
 
     fn parse(&mut self, from: Direction, bytes: &[u8]) {
-        self.with_parser(|parser, sessions| parser.parse(from, bytes, sessions));
+        self.with_parser(|parser, sessions| parser.parse(&piece(from, bytes), sessions));
     }
 
     fn with_parser(
