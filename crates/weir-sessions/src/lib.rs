@@ -7,6 +7,7 @@
 
 #[doc(hidden)]
 pub mod fuzz;
+pub mod http;
 mod session;
 pub mod tls;
 
@@ -17,4 +18,4 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &http::PROTOCOL];
