@@ -7,7 +7,7 @@ use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
 use crate::host::InOrder;
 use crate::plan::Plan;
 use crate::sequence::{Reassembler, SequenceLimits};
-use crate::sessions::FlowSessions;
+use crate::sessions::{FlowSessions, Recognised};
 use crate::stream::{Due, FlowStreams, StreamSlots};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{Birth, FlowId, FlowTable, Header};
@@ -56,6 +56,8 @@ struct TableState {
     observed: bool,
     part: bool,
     sequence: Option<Sequence>,
+    /// Session protocols that it may carry and somebody wants to know of; a bit each.
+    probed: u64,
 }
 
 /// All flows of a worker.
@@ -82,6 +84,10 @@ pub(crate) struct TailFlow<'a> {
     pub layout: &'a Layout,
     pub plan: &'a Plan,
     pub key: FlowKey,
+    /// Session protocols to be probed for.
+    pub probed: u64,
+    /// Its bytes come in datagrams, and not as a stream.
+    pub is_datagram: bool,
     timeouts: Timeouts,
 }
 
@@ -121,6 +127,8 @@ impl TableState {
             layout,
             plan,
             key: (table.0, id.0),
+            probed: self.probed,
+            is_datagram: self.sequence.is_none(),
             timeouts: self.timeouts,
         };
         (tail, data)
@@ -172,6 +180,7 @@ impl Flows {
                         .iter()
                         .position(|s| s.table == table)
                         .map(|s| Sequence(s as u32)),
+                    probed: plan.probed_over(&declared.name),
                 }
             })
             .collect();
@@ -428,10 +437,9 @@ impl Flows {
             let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
-            let service =
-                state.sessions.get(id.0 as usize).filter(|_| state.delivers).and_then(|s| s.protocol());
+            let sessions = state.sessions.get(id.0 as usize).filter(|_| state.delivers);
             let view = FlowView {
-                service: service.map(|p| self.plan.protocols[p].service),
+                recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
                 outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
                 ..view(&*self.program, table, (header, data))
             };
@@ -544,7 +552,7 @@ impl Flows {
 /// A flow as subscribers see it while it lives.
 fn view<'a>(program: &'a dyn Program, table: Table, entry: (&'a Header, &'a [u8])) -> FlowView<'a> {
     let ((header, data), graph, layout) = (entry, program.graph(), program.layout());
-    FlowView { graph, layout, table, header, data, service: None, outer: &[] }
+    FlowView { graph, layout, table, header, data, recognised: Recognised::default(), outer: &[] }
 }
 
 /// Segments that wait are bounded as the memory of streams is.

@@ -173,6 +173,12 @@ impl Plan {
         mask
     }
 
+    /// Protocols to recognise in what a layer carries.
+    pub(crate) fn probed_over(&self, layer: &str) -> u64 {
+        let carried = self.protocols.iter().enumerate().filter(|(_, p)| p.transports.contains(&layer));
+        self.probed & carried.fold(0, |mask, (index, _)| mask | 1 << index)
+    }
+
     /// Some question is given packets by what becomes of their connections or sessions.
     pub fn holds_packets(&self) -> bool {
         self.packet_bits() & !self.plain_bits() != 0

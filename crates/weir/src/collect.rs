@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Places};
 use crate::events::EventRows;
 use crate::stream::{Stream, StreamSink};
-use crate::{line, tls};
+use crate::{line, session_rows};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
@@ -15,7 +15,6 @@ use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Value};
 use weir_sessions::Session;
-use weir_sessions::tls::TlsHandshake;
 
 /// Something that a question was given.
 #[derive(Debug)]
@@ -33,8 +32,8 @@ pub enum Item {
     },
     /// A connection that is over.
     Connection(Box<Connection>),
-    /// A row of a session.
-    Session(Vec<Value<'static>>),
+    /// A row of a session, with the index of its protocol.
+    Session(usize, Vec<Value<'static>>),
     /// A row of an event.
     Event(Vec<Value<'static>>),
     /// A row that a handler of streams emitted.
@@ -187,14 +186,12 @@ impl Subscriber for Collector {
         order: Order,
         question: usize,
         flow: &FlowView<'_>,
-        _: usize,
+        protocol: usize,
         session: &dyn Session,
     ) {
-        if self.is_counted(question) {
-            return;
-        }
-        if let Some(handshake) = session.as_any().downcast_ref::<TlsHandshake>() {
-            self.push(order, question, Item::Session(tls::values(flow, handshake)));
+        if !self.is_counted(question) {
+            let row = session_rows::values(flow, protocol, session);
+            self.push(order, question, Item::Session(protocol, row));
         }
     }
 

@@ -17,14 +17,14 @@ mod flow_id;
 mod fuzz;
 mod line;
 mod merge;
+mod session_rows;
 mod spread;
 mod stats;
 pub mod stream;
-mod tls;
 mod words;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
-pub use tls::COLUMNS as TLS_COLUMNS;
+pub use session_rows::Log;
 
 pub use collect::{Item, Shape};
 pub use compile::{Ask, Compiled, Compiler, Engine, Options, Timing};

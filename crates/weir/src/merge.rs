@@ -155,6 +155,6 @@ fn first(queues: &[Yields]) -> Option<usize> {
 fn item_bytes(item: &Item) -> usize {
     match item {
         Item::Packet { frame, line, .. } => frame.len() + line.len(),
-        Item::Connection(_) | Item::Session(_) | Item::Event(_) | Item::Stream(_) => 0,
+        Item::Connection(_) | Item::Session(..) | Item::Event(_) | Item::Stream(_) => 0,
     }
 }
