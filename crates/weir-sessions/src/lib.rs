@@ -5,9 +5,13 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+#[doc(hidden)]
+pub mod fuzz;
 mod session;
 pub mod tls;
 
+#[doc(hidden)]
+pub use fuzz::fuzz_session;
 pub use session::{
     CutOff, Data, Direction, Field, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
 };

@@ -1,38 +1,49 @@
-//! No input makes the parser panic, or hold much; and how the streams are cut into pieces changes nothing.
+//! What holds of every protocol of the registry, shown on its seeds in `corpus/PROTOCOL`: how the streams are cut into
+//! pieces changes nothing, no input makes a parser panic or hold much, a recognised seed stays recognised.
+//!
+//! A seed `NAME.talk` is a conversation as text (see `src/fuzz.rs`); other files are commands for the fuzzer.
 
 mod support;
 
 use proptest::prelude::*;
-use support::{Segment, feed, handshakes};
-use weir_sessions::tls::{CertificateChain, fuzz_tls};
+use std::path::{Path, PathBuf};
+use weir_sessions::fuzz::{Act, Conversation, fuzz_session, run};
+use weir_sessions::tls::CertificateChain;
+use weir_sessions::{Direction, Opening, PROTOCOLS, Probe, SessionProtocol};
 
-/// The segments cut into pieces at the places that `cuts` says, in turn; the order of the bytes is kept.
-fn cut(segments: &[Segment], cuts: &[usize]) -> Vec<Segment> {
-    let mut lengths = cuts.iter().cycle();
-    let mut pieces = Vec::new();
-    for (from, bytes) in segments {
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            let length = (*lengths.next().expect("endless")).clamp(1, rest.len());
-            pieces.push((*from, rest[..length].to_vec()));
-            rest = &rest[length..];
-        }
-    }
-    pieces
+/// The files of a protocol's corpus with their names, in order.
+fn corpus(protocol: &SessionProtocol) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus").join(protocol.name);
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|_| panic!("no {}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let named = |path: PathBuf| (path.display().to_string(), std::fs::read(&path).expect("readable"));
+    paths.into_iter().map(named).collect()
 }
 
-/// One of our handshakes.
-fn any_handshake() -> impl Strategy<Value = Vec<Segment>> {
-    (0..handshakes().len()).prop_map(|index| handshakes().swap_remove(index).1)
+/// Its conversations.
+fn seeds(protocol: &SessionProtocol) -> Vec<(String, Conversation)> {
+    let is_talk = |(name, _): &(String, Vec<u8>)| name.ends_with(".talk");
+    let read =
+        |(name, bytes): (String, Vec<u8>)| (name, Conversation::parse(&String::from_utf8_lossy(&bytes)));
+    let seeds: Vec<_> = corpus(protocol).into_iter().filter(is_talk).map(read).collect();
+    assert!(!seeds.is_empty(), "{} has no corpus/{}/*.talk", protocol.name, protocol.name);
+    seeds
 }
 
-/// One of our handshakes with some bytes changed, some left out, and some put in.
-fn any_mutated() -> impl Strategy<Value = Vec<Segment>> {
-    let edit = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3_u8, any::<u8>());
-    (any_handshake(), prop::collection::vec(edit, 0..12)).prop_map(|(mut segments, edits)| {
-        for (segment, at, action, byte) in edits {
-            let index = segment.index(segments.len());
-            let bytes = &mut segments[index].1;
+/// One of a protocol's conversations.
+fn any_seed(protocol: &'static SessionProtocol) -> impl Strategy<Value = Conversation> {
+    let seeds: Vec<Conversation> = seeds(protocol).into_iter().map(|(_, seed)| seed).collect();
+    prop::sample::select(seeds)
+}
+
+/// One of a protocol's conversations with some bytes changed, some left out, some put in, some lost.
+fn any_mutated(protocol: &'static SessionProtocol) -> impl Strategy<Value = Conversation> {
+    let edit = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..5_u8, any::<u8>());
+    (any_seed(protocol), prop::collection::vec(edit, 0..12)).prop_map(|(mut seed, edits)| {
+        for (step, at, action, byte) in edits {
+            let step = step.index(seed.steps.len());
+            let Act::Send(bytes) = &mut seed.steps[step].act else { continue };
             if bytes.is_empty() {
                 continue;
             }
@@ -40,10 +51,22 @@ fn any_mutated() -> impl Strategy<Value = Vec<Segment>> {
             match action {
                 0 => bytes[at] = byte,
                 1 => drop(bytes.drain(at..(at + usize::from(byte)).min(bytes.len()))),
-                _ => bytes.insert(at, byte),
+                2 => bytes.insert(at, byte),
+                3 => {
+                    let tail = bytes.split_off(at);
+                    let mut gap = seed.steps[step].clone();
+                    gap.act = Act::Lose(u64::from(byte).min(tail.len() as u64));
+                    let mut rest = gap.clone();
+                    rest.act = Act::Send(tail[usize::from(byte).min(tail.len())..].to_vec());
+                    seed.steps.splice(step + 1..step + 1, [gap, rest]);
+                }
+                _ => {
+                    let other = usize::from(byte) % seed.steps.len();
+                    seed.steps.swap(step, other);
+                }
             }
         }
-        segments
+        seed
     })
 }
 
@@ -51,10 +74,115 @@ fn any_cuts() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(prop_oneof![1..8_usize, 1..400_usize], 1..40)
 }
 
+/// Runs `property` on many values of `strategy`; a failure says which protocol it was.
+fn hold<S: Strategy>(
+    protocol: &SessionProtocol,
+    cases: u32,
+    strategy: &S,
+    property: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    if let Err(error) = prop::test_runner::TestRunner::new(config).run(strategy, property) {
+        panic!("{}: {error}", protocol.name);
+    }
+}
+
 #[test]
-fn single_bytes_give_the_same_handshake() {
-    for (name, segments) in handshakes() {
-        assert_eq!(feed(&cut(&segments, &[1])), feed(&segments), "{name}");
+fn seeds_yield_sessions_and_are_recognised() {
+    for protocol in PROTOCOLS {
+        for (name, seed) in seeds(protocol) {
+            let outcome = run(protocol, &seed);
+            assert!(!outcome.sessions.is_empty(), "{name} yields nothing");
+            let all_of = |wanted: Direction| -> Vec<u8> {
+                let sent = seed.steps.iter().filter(|step| step.from == wanted).map(|step| match &step.act {
+                    Act::Send(bytes) => &bytes[..],
+                    Act::Lose(_) => &[],
+                });
+                // Of datagrams the probe is shown the last one; here the first.
+                sent.take(if seed.is_datagram { 1 } else { usize::MAX }).flatten().copied().collect()
+            };
+            let [originator, responder] = [Direction::Originator, Direction::Responder].map(all_of);
+            let opening = Opening {
+                originator: &originator,
+                responder: &responder,
+                ports: [0, 0],
+                is_datagram: seed.is_datagram,
+            };
+            assert_ne!((protocol.probe)(&opening), Probe::NotForUs, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_corpus_does_no_harm() {
+    for protocol in PROTOCOLS {
+        for (name, bytes) in corpus(protocol) {
+            println!("{name}");
+            fuzz_session(protocol, &bytes);
+        }
+    }
+}
+
+#[test]
+fn single_bytes_give_the_same_sessions() {
+    for protocol in PROTOCOLS {
+        for (name, seed) in seeds(protocol) {
+            assert_eq!(run(protocol, &seed.cut(&[1])), run(protocol, &seed), "{name}");
+        }
+    }
+}
+
+#[test]
+fn any_cutting_gives_the_same_sessions() {
+    for protocol in PROTOCOLS {
+        hold(protocol, 512, &(any_mutated(protocol), any_cuts()), |(seed, cuts)| {
+            prop_assert_eq!(run(protocol, &seed.cut(&cuts)), run(protocol, &seed));
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn one_side_alone_and_sides_exchanged_do_no_harm() {
+    for protocol in PROTOCOLS {
+        for (_, seed) in seeds(protocol) {
+            for conversation in
+                [seed.turned(), seed.one_sided(Direction::Originator), seed.one_sided(Direction::Responder)]
+            {
+                assert_eq!(run(protocol, &conversation.cut(&[1])), run(protocol, &conversation));
+            }
+        }
+    }
+}
+
+#[test]
+fn seeds_of_other_protocols_do_no_harm() {
+    for protocol in PROTOCOLS {
+        for other in PROTOCOLS {
+            for (_, seed) in seeds(other) {
+                run(protocol, &seed);
+            }
+        }
+    }
+}
+
+#[test]
+fn random_bytes_do_no_harm() {
+    for protocol in PROTOCOLS {
+        hold(protocol, 512, &prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
+            fuzz_session(protocol, &bytes);
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn mutated_seeds_do_no_harm() {
+    for protocol in PROTOCOLS {
+        hold(protocol, 512, &any_mutated(protocol), |seed| {
+            run(protocol, &seed);
+            Ok(())
+        });
     }
 }
 
@@ -62,37 +190,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_cutting_gives_the_same_handshake(segments in any_mutated(), cuts in any_cuts()) {
-        prop_assert_eq!(feed(&cut(&segments, &cuts)), feed(&segments));
-    }
-
-    #[test]
-    fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
-        fuzz_tls(&bytes);
-    }
-
-    #[test]
-    fn mutated_handshakes_do_no_harm(segments in any_mutated(), commands in prop::collection::vec(any::<u8>(), 1..64)) {
-        // As commands for the fuzzer: up to 63 bytes each, now and then a gap.
-        let mut input = Vec::new();
-        let mut commands = commands.iter().cycle();
-        for (from, bytes) in &segments {
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                let command = *commands.next().expect("endless");
-                let length = usize::from(command >> 2).clamp(1, rest.len());
-                let gap = u8::from(command == 7) << 1;
-                input.push((length as u8) << 2 | gap | *from as u8);
-                input.extend_from_slice(&rest[..length]);
-                rest = &rest[length..];
-            }
-        }
-        fuzz_tls(&input);
-    }
-
-    #[test]
     fn mutated_certificates_do_no_harm(at in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-        let handshake = feed(&support::handshake("tls12-client-cert")).remove(0);
+        let handshake = support::feed(&support::handshake("tls12-client-cert")).remove(0);
         let mut der = handshake.server_certificates.der().next().expect("given").to_vec();
         for (index, byte) in at {
             let index = index.index(der.len());

@@ -32,8 +32,7 @@ pub use handshake::{HISTORY_LETTERS_MAX, Incomplete, TlsHandshake};
 pub use hello::{ClientHello, ServerHello, is_tls13};
 pub use parser::{PATIENCE_BYTES, TlsParser};
 
-use crate::{Data, Direction, Opening, Progress, Session, SessionParser, SessionProtocol};
-use weir_packet::Timestamp;
+use crate::SessionProtocol;
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -46,39 +45,3 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     parser: || Box::new(TlsParser::default()),
     fields: fields::FIELDS,
 };
-
-/// For fuzzers: takes `bytes` as commands of one byte (which side, how much, or a gap) with the bytes they
-/// send, and reads every field of whatever comes out.
-#[doc(hidden)]
-pub fn fuzz_tls(bytes: &[u8]) {
-    let mut parser = TlsParser::default();
-    let mut sessions: Vec<Box<dyn Session>> = Vec::new();
-    let mut rest = bytes;
-    while let Some((command, tail)) = rest.split_first() {
-        let from = if command & 1 == 0 { Direction::Originator } else { Direction::Responder };
-        let length = usize::from(command >> 2).min(tail.len());
-        let (piece, tail) = tail.split_at(length);
-        rest = tail;
-        let progress = if command & 2 == 0 {
-            parser.parse(&Data { from, time: Timestamp(0), bytes: piece, is_datagram: false }, &mut sessions)
-        } else {
-            parser.gap(from, length as u64, &mut sessions)
-        };
-        assert!(parser.held_bytes() < 1 << 20, "memory is bounded");
-        if progress == Progress::Done {
-            break;
-        }
-    }
-    let _ = probe::probe(&Opening {
-        originator: bytes,
-        responder: &bytes[bytes.len() / 2..],
-        ..Opening::default()
-    });
-    parser.finish(&mut sessions);
-    assert!(sessions.len() <= 1, "one handshake a connection");
-    for session in &sessions {
-        for index in 0..PROTOCOL.fields.len() {
-            let _ = session.value(index);
-        }
-    }
-}

@@ -11,7 +11,7 @@ use weir_sessions::{Data, Direction, Progress, Session};
 /// What one side sent, in one segment.
 pub type Segment = (Direction, Vec<u8>);
 
-/// A handshake of `tests/handshakes`: `>` begins a segment of the client, `<` one of the server, a line without
+/// A handshake of `corpus/tls`: `>` begins a segment of the client, `<` one of the server, a line without
 /// either goes on with it, `#` is a comment.
 pub fn parse_segments(text: &str) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
@@ -28,11 +28,11 @@ pub fn parse_segments(text: &str) -> Vec<Segment> {
     segments
 }
 
-/// The handshakes of `tests/handshakes` by name.
+/// The handshakes of `corpus/tls` by name.
 pub fn handshakes() -> Vec<(&'static str, Vec<Segment>)> {
     macro_rules! all {
         ($($name:literal)*) => {
-            vec![$(($name, parse_segments(include_str!(concat!("../handshakes/", $name, ".hex"))))),*]
+            vec![$(($name, parse_segments(include_str!(concat!("../../../../corpus/tls/", $name, ".talk"))))),*]
         };
     }
     all!["tls10-rsa" "tls12-full" "tls12-resumed" "tls12-client-cert" "tls12-refused" "tls13-full" "tls13-plain" "tls13-retry" "tls13-resumed" "tls13-early-data"]

@@ -59,7 +59,7 @@ fn engines_agree_on_any_text() {
 
 #[test]
 fn tls_takes_any_bytes() {
-    replay("tls", weir_sessions::tls::fuzz_tls);
+    replay("tls", |bytes| weir_sessions::fuzz_session(&weir_sessions::tls::PROTOCOL, bytes));
 }
 
 type Named = (String, Vec<u8>);

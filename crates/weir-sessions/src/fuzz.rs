@@ -1,0 +1,333 @@
+//! For fuzzers and tests: conversations of two sides as text or as commands of one byte, and any parser of the
+//! registry run on them, with what must hold of every one of them asserted.
+//!
+//! A conversation as text, a seed of `corpus/PROTOCOL/NAME.talk`:
+//!
+//! ```text
+//! # A comment.
+//! > "GET / HTTP/1.1\r\n"        what the originator sends: quoted text, with \r \n \t \\ \" \x00 …
+//!   "Host: x\r\n\r\n" 0d0a      … goes on in lines that begin with neither side; hexadecimal digits are bytes
+//! < gap 100                     a hundred bytes of the responder are missing
+//! datagrams                     a line of its own: each segment is a datagram
+//! ```
+
+use crate::{Data, Direction, Opening, Progress, Session, SessionProtocol};
+use weir_packet::{Timestamp, Value, ValueType};
+
+/// What a parser may hold at most, bytes. Far above what any of them needs.
+pub const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// Time between two steps of a conversation.
+const STEP_NS: i64 = 1_000_000;
+
+/// What one side does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// It sends bytes, in one segment or datagram.
+    Send(Vec<u8>),
+    /// So many of its bytes are missing.
+    Lose(u64),
+}
+
+/// One step of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Who.
+    pub from: Direction,
+    /// When.
+    pub time: Timestamp,
+    /// What.
+    pub act: Act,
+}
+
+/// What two sides send each other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conversation {
+    /// Each segment is a datagram.
+    pub is_datagram: bool,
+    /// In order.
+    pub steps: Vec<Step>,
+}
+
+/// What became of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The values of all fields of each session, and its time.
+    pub sessions: Vec<String>,
+    /// Where another protocol took over: who sent the bytes at hand, and how many of that side were taken before.
+    pub handed_over: Option<(Direction, u64)>,
+}
+
+impl Conversation {
+    /// Reads the text form. What is no part of it is passed over: no text is wrong.
+    pub fn parse(text: &str) -> Self {
+        let mut conversation = Self::default();
+        for line in text.lines().map(str::trim) {
+            let from = match line.as_bytes().first() {
+                Some(b'#') => continue,
+                Some(b'>') => Some(Direction::Originator),
+                Some(b'<') => Some(Direction::Responder),
+                _ => None,
+            };
+            if line == "datagrams" {
+                conversation.is_datagram = true;
+                continue;
+            }
+            let content = if from.is_some() { line[1..].trim() } else { line };
+            if let Some(from) = from {
+                let lost = content.strip_prefix("gap ").and_then(|length| length.trim().parse().ok());
+                conversation.push(from, lost.map_or(Act::Send(Vec::new()), Act::Lose));
+                if lost.is_some() {
+                    continue;
+                }
+            }
+            if let Some(Step { act: Act::Send(bytes), .. }) = conversation.steps.last_mut() {
+                read_bytes(content, bytes);
+            }
+        }
+        conversation
+    }
+
+    /// Reads commands of one byte: bit 0 says which side, bit 1 that bytes are missing, the other six how many
+    /// bytes that follow are sent, sixteen times as many in a datagram.
+    pub fn from_commands(bytes: &[u8], is_datagram: bool) -> Self {
+        let mut conversation = Self { is_datagram, ..Self::default() };
+        let mut rest = bytes;
+        while let Some((command, tail)) = rest.split_first() {
+            let from = if command & 1 == 0 { Direction::Originator } else { Direction::Responder };
+            let unit = if is_datagram { 16 } else { 1 };
+            let (piece, tail) = tail.split_at((usize::from(command >> 2) * unit).min(tail.len()));
+            rest = tail;
+            let act =
+                if command & 2 == 0 { Act::Send(piece.to_vec()) } else { Act::Lose(piece.len() as u64) };
+            conversation.push(from, act);
+        }
+        conversation
+    }
+
+    /// Adds a step, a millisecond after the last.
+    pub fn push(&mut self, from: Direction, act: Act) {
+        let time = self.steps.last().map_or(Timestamp(STEP_NS), |last| Timestamp(last.time.0 + STEP_NS));
+        self.steps.push(Step { from, time, act });
+    }
+
+    /// The same with segments cut into pieces of the given lengths, in turn; datagrams stay whole.
+    #[must_use]
+    pub fn cut(&self, lengths: &[usize]) -> Self {
+        let mut lengths = lengths.iter().cycle();
+        let mut steps = Vec::new();
+        for step in &self.steps {
+            match &step.act {
+                Act::Send(bytes) if !self.is_datagram => {
+                    let mut rest = &bytes[..];
+                    while !rest.is_empty() {
+                        let length =
+                            lengths.next().map_or(rest.len(), |length| (*length).clamp(1, rest.len()));
+                        let (piece, tail) = rest.split_at(length);
+                        steps.push(Step { act: Act::Send(piece.to_vec()), ..*step });
+                        rest = tail;
+                    }
+                }
+                _ => steps.push(step.clone()),
+            }
+        }
+        Self { is_datagram: self.is_datagram, steps }
+    }
+
+    /// The same with the sides exchanged.
+    #[must_use]
+    pub fn turned(&self) -> Self {
+        let turn = |from| match from {
+            Direction::Originator => Direction::Responder,
+            Direction::Responder => Direction::Originator,
+        };
+        let steps = self.steps.iter().map(|step| Step { from: turn(step.from), ..step.clone() });
+        Self { is_datagram: self.is_datagram, steps: steps.collect() }
+    }
+
+    /// The same with one side alone.
+    #[must_use]
+    pub fn one_sided(&self, of: Direction) -> Self {
+        let steps = self.steps.iter().filter(|step| step.from == of).cloned();
+        Self { is_datagram: self.is_datagram, steps: steps.collect() }
+    }
+}
+
+/// Adds what a line of the text form says.
+fn read_bytes(content: &str, bytes: &mut Vec<u8>) {
+    let mut letters = content.chars();
+    let mut high = None;
+    while let Some(letter) = letters.next() {
+        match (letter, letter.to_digit(16)) {
+            ('"', _) => read_quoted(&mut letters, bytes),
+            ('#', _) => break,
+            (_, Some(digit)) => match high.take() {
+                None => high = Some(digit),
+                Some(high) => bytes.push((high << 4 | digit) as u8),
+            },
+            _ => {}
+        }
+    }
+}
+
+fn read_quoted(letters: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) {
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => return,
+            '\\' => match letters.next() {
+                Some('r') => bytes.push(b'\r'),
+                Some('n') => bytes.push(b'\n'),
+                Some('t') => bytes.push(b'\t'),
+                Some('x') => {
+                    let mut digit = || letters.next().and_then(|letter| letter.to_digit(16)).unwrap_or(0);
+                    bytes.push((digit() << 4 | digit()) as u8);
+                }
+                Some(other) => bytes.extend(other.encode_utf8(&mut [0; 4]).as_bytes()),
+                None => return,
+            },
+            other => bytes.extend(other.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+/// Runs a protocol's parser on a conversation.
+///
+/// # Panics
+/// Where the parser does not keep to its contract: memory beyond [`HELD_BYTES_MAX`], more bytes handed over than
+/// there were, a value that is not of its field's type.
+pub fn run(protocol: &SessionProtocol, conversation: &Conversation) -> Outcome {
+    let mut parser = (protocol.parser)();
+    let mut sessions: Vec<Box<dyn Session>> = Vec::new();
+    let mut handed_over = None;
+    let mut sent_bytes = [0_u64; 2];
+    for Step { from, time, act } in &conversation.steps {
+        let sent = &mut sent_bytes[*from as usize];
+        let (progress, length_bytes) = match act {
+            Act::Send(bytes) => {
+                let data = Data { from: *from, time: *time, bytes, is_datagram: conversation.is_datagram };
+                *sent += bytes.len() as u64;
+                (parser.parse(&data, &mut sessions), bytes.len())
+            }
+            Act::Lose(length_bytes) => {
+                *sent = sent.saturating_add(*length_bytes);
+                (parser.gap(*from, *length_bytes, &mut sessions), 0)
+            }
+        };
+        assert!(parser.held_bytes() < HELD_BYTES_MAX, "{}: memory is bounded", protocol.name);
+        match progress {
+            Progress::Wanted => continue,
+            Progress::Done => {}
+            Progress::HandOver { rest_bytes } => {
+                assert!(rest_bytes <= length_bytes, "{}: hands over what is at hand", protocol.name);
+                handed_over = Some((*from, *sent - rest_bytes as u64));
+            }
+        }
+        break;
+    }
+    parser.finish(&mut sessions);
+    let _ = parser.cut_off();
+    let sessions = sessions.iter().map(|session| describe(protocol, session.as_ref())).collect();
+    Outcome { sessions, handed_over }
+}
+
+/// All fields of a session that are not absent, and its time; each of the type that its field declares.
+fn describe(protocol: &SessionProtocol, session: &dyn Session) -> String {
+    let mut text = format!("{:?}", session.time());
+    for (index, field) in protocol.fields.iter().enumerate() {
+        let value = session.value(index);
+        assert!(fits(&value, field.value_type), "{}: {value:?} is no {:?}", field.name, field.value_type);
+        if value != Value::Absent {
+            text.push_str(&format!("; {} = {value:?}", field.name));
+        }
+    }
+    assert_eq!(session.value(protocol.fields.len()), Value::Absent, "beyond the last field there is nothing");
+    text
+}
+
+fn fits(value: &Value<'_>, value_type: ValueType) -> bool {
+    use ValueType as Type;
+    match value {
+        Value::Absent => true,
+        Value::Bool(_) => value_type == Type::Bool,
+        Value::Unsigned(_) => value_type == Type::Unsigned,
+        Value::Fraction(_) => value_type == Type::Fraction,
+        Value::Time(_) => value_type == Type::Time,
+        Value::Interval(_) => value_type == Type::Interval,
+        Value::Address(address) => {
+            value_type == Type::Address
+                || value_type == if address.is_ipv4() { Type::Ipv4 } else { Type::Ipv6 }
+        }
+        Value::Mac(_) => value_type == Type::Mac,
+        Value::Text(_) => value_type == Type::Text,
+        Value::Bytes(_) => value_type == Type::Bytes,
+        Value::Texts(_) => value_type == Type::Texts,
+        Value::Numbers(_) => value_type == Type::Numbers,
+    }
+}
+
+/// Takes any bytes as a conversation: as text where they begin with `#`, as commands otherwise (both are said at
+/// [`Conversation`]), and asserts what must hold of it. What only goes over UDP comes in datagrams.
+///
+/// # Panics
+/// As [`run`].
+pub fn fuzz_session(protocol: &SessionProtocol, bytes: &[u8]) {
+    let is_datagram = !protocol.transports.contains(&"tcp");
+    let conversation = match bytes {
+        [b'#', ..] => Conversation::parse(&String::from_utf8_lossy(bytes)),
+        _ => Conversation::from_commands(bytes, is_datagram),
+    };
+    let half = bytes.len() / 2;
+    for [originator, responder] in [[bytes, &bytes[half..]], [bytes, &[]], [&[], bytes]] {
+        let ports = [bytes.len() as u16, 53];
+        let _ = (protocol.probe)(&Opening { originator, responder, ports, is_datagram });
+    }
+    let outcome = run(protocol, &conversation);
+    // One byte at a time is the hardest of all cuts.
+    if bytes.len() < 4096 {
+        assert_eq!(run(protocol, &conversation.cut(&[1])), outcome, "{}: in single bytes", protocol.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_read_from_text() {
+        let text = "# c\n> \"a\\r\\n\\x41\\\"\" 0d0a\n  \"b\" # d\n< gap 7\n>\n";
+        let steps = Conversation::parse(text).steps;
+        let acts: Vec<_> = steps.iter().map(|step| (step.from, step.act.clone())).collect();
+        assert_eq!(
+            acts,
+            [
+                (Direction::Originator, Act::Send(b"a\r\nA\"\r\nb".to_vec())),
+                (Direction::Responder, Act::Lose(7)),
+                (Direction::Originator, Act::Send(vec![])),
+            ]
+        );
+        assert!(Conversation::parse("datagrams\n> 00").is_datagram);
+    }
+
+    #[test]
+    fn a_conversation_is_read_from_commands() {
+        let steps = Conversation::from_commands(&[2 << 2, 7, 8, 1 << 2 | 3, 9, 0xff, 1], false).steps;
+        let acts: Vec<_> = steps.iter().map(|step| (step.from, step.act.clone())).collect();
+        assert_eq!(
+            acts,
+            [
+                (Direction::Originator, Act::Send(vec![7, 8])),
+                (Direction::Responder, Act::Lose(1)),
+                (Direction::Responder, Act::Lose(1)),
+            ]
+        );
+    }
+
+    #[test]
+    fn cutting_keeps_the_bytes_and_their_times() {
+        let conversation = Conversation::parse("> 010203\n< gap 2\n> 04");
+        let cut = conversation.cut(&[2, 1]);
+        assert_eq!(cut.steps.len(), 4);
+        assert_eq!(cut.steps[0].time, cut.steps[1].time);
+        assert_eq!(cut.steps[1].act, Act::Send(vec![3]));
+    }
+}
