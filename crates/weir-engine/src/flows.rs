@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::{FlowSessions, Recognised};
 use crate::stream::{Due, FlowStreams, StreamSlots};
-use crate::subscriber::{Order, Subscriber};
+use crate::subscriber::{Order, Subscriber, TrackedPacket};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
@@ -40,35 +40,35 @@ impl Found {
 }
 
 /// The flows of one table.
-struct TableState {
-    flows: FlowTable,
-    wheel: TimerWheel,
+pub(crate) struct TableState {
+    pub(crate) flows: FlowTable,
+    pub(crate) wheel: TimerWheel,
     /// By flow; empty where the table's bytes are not wanted.
-    sessions: Vec<FlowSessions>,
+    pub(crate) sessions: Vec<FlowSessions>,
     /// As `sessions`, and empty where no question is about streams.
-    streams: StreamSlots,
-    timeouts: Timeouts,
-    wants_at: Option<usize>,
-    terms_at: Option<usize>,
-    verdict_at: Option<usize>,
-    initial_wants: u8,
-    delivers: bool,
-    observed: bool,
-    part: bool,
-    sequence: Option<Sequence>,
+    pub(crate) streams: StreamSlots,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) wants_at: Option<usize>,
+    pub(crate) terms_at: Option<usize>,
+    pub(crate) verdict_at: Option<usize>,
+    pub(crate) initial_wants: u8,
+    pub(crate) delivers: bool,
+    pub(crate) observed: bool,
+    pub(crate) part: bool,
+    pub(crate) sequence: Option<Sequence>,
     /// Session protocols that it may carry and somebody wants to know of; a bit each.
-    probed: u64,
+    pub(crate) probed: u64,
 }
 
 /// All flows of a worker.
 pub(crate) struct Flows {
-    tables: Vec<TableState>,
+    pub(crate) tables: Vec<TableState>,
     pub sequences: Reassembler,
     program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
-    outer: HashMap<FlowKey, Vec<(Table, Header)>>,
+    pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
 }
 
 /// What a tail's host may touch of its flow, besides its variables.
@@ -361,6 +361,24 @@ impl Flows {
         }
         let data = state.flows.entry(found.id).1;
         Some((found.key(), state.verdict_at.map_or(0, |at| read_number(data, at, 64))))
+    }
+
+    /// The connection of a packet that a question tracks; `None` where it has just ended.
+    pub fn tracked<'a>(
+        &'a self,
+        found: Found,
+        packet: &'a PacketMeta,
+        frame: &'a [u8],
+    ) -> Option<TrackedPacket<'a>> {
+        let state = &self.tables[found.table.index()];
+        let is_live = state.observed && state.flows.is_live(found.id);
+        is_live.then(|| TrackedPacket {
+            flow: view(&*self.program, found.table, state.flows.entry(found.id)),
+            key: found.key(),
+            from_responder: found.responder,
+            packet,
+            frame,
+        })
     }
 
     /// Number of a flow's first packet.

@@ -185,7 +185,7 @@ fn after_sessions<S: Subscriber>(
     let some = !yielded.is_empty();
     for (protocol, session) in yielded {
         let view = view(flow, data, program, recognised);
-        let met = decider.session(order, &view, flow.key, terms, protocol, session);
+        let met = decider.session(order, &view, flow.key, terms, protocol, session.into());
         verdict |= met;
         Decider::<S>::note_session(&mut verdict);
     }

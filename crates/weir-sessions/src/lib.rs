@@ -14,6 +14,7 @@ pub mod tls;
 pub use fuzz::fuzz_session;
 pub use session::{
     CutOff, Data, Direction, Field, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    SessionType,
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
