@@ -5,10 +5,13 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+pub mod dns;
 #[doc(hidden)]
 pub mod fuzz;
 mod session;
 pub mod tls;
+mod values;
+mod wire;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_session;
@@ -18,4 +21,4 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &dns::PROTOCOL];
