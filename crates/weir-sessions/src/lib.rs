@@ -5,17 +5,21 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+pub mod dns;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
 mod session;
 pub mod tls;
+mod values;
+mod wire;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_session;
 pub use session::{
     CutOff, Data, Direction, Field, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    SessionType,
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &http::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &http::PROTOCOL, &dns::PROTOCOL];

@@ -4,10 +4,11 @@
 use crate::flow_id;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use weir_engine::flow::{FlowView, NumberPlace};
+use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Column, Timestamp, Value, ValueType};
+use weir_sessions::PROTOCOLS;
 
 /// A connection that is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +27,8 @@ pub struct Connection {
     pub resp_p: u32,
     /// `tcp`, `udp`, `icmp`.
     pub proto: Cow<'static, str>,
-    /// Application protocol, as recognised from the bytes.
-    pub service: Option<&'static str>,
+    /// Application protocols, as recognised from the bytes: `smtp,ssl` where one followed on the other.
+    pub service: Option<Cow<'static, str>>,
     /// From the first packet to the last, nanoseconds; absent for a single packet.
     pub duration_ns: Option<u64>,
     /// Payload bytes sent by the originator and the responder; for TCP from sequence numbers.
@@ -157,7 +158,7 @@ impl Connection {
             resp_h: resp.address,
             resp_p,
             proto: proto.clone(),
-            service: flow.service,
+            service: service(flow.recognised),
             duration_ns: (duration > 0).then_some(duration),
             bytes: (duration > 0).then_some(bytes),
             conn_state: conn_state(&proto, both(places.endpoint), both(places.packets), bytes, &history),
@@ -190,7 +191,9 @@ impl Connection {
 
     /// The value of column `index` of [`COLUMNS`].
     pub fn value(&self, index: usize) -> Value<'_> {
-        let text = |t: &'static str| Value::Text(Cow::Borrowed(t));
+        fn text(t: &str) -> Value<'_> {
+            Value::Text(Cow::Borrowed(t))
+        }
         let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
         match index {
             0 => Value::Time(self.ts),
@@ -200,7 +203,7 @@ impl Connection {
             4 => Value::Address(self.resp_h),
             5 => Value::Unsigned(u64::from(self.resp_p)),
             6 => Value::Text(Cow::Borrowed(&self.proto)),
-            7 => self.service.map_or(Value::Absent, text),
+            7 => self.service.as_deref().map_or(Value::Absent, text),
             8 => self.duration_ns.map_or(Value::Absent, Value::Interval),
             9 => number(self.bytes.map(|b| b[0])),
             10 => number(self.bytes.map(|b| b[1])),
@@ -225,6 +228,14 @@ impl Connection {
     pub fn values(&self) -> Vec<Value<'_>> {
         (0..COLUMNS.len()).map(|i| self.value(i)).collect()
     }
+}
+
+/// Zeek's names of the protocols that were recognised.
+fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
+    let mut names = recognised.indices().map(|index| PROTOCOLS[index].service);
+    let first = names.next()?;
+    let rest = names.fold(String::new(), |rest, name| rest + "," + name);
+    Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })
 }
 
 /// The layer's name as Zeek writes protocols: it has one for both of ICMP's.

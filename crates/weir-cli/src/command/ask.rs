@@ -149,17 +149,17 @@ fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     Some(ProgressBar::new(total).with_style(style))
 }
 
-/// Rows of one kind: columns, and what hands an item's values to the sink.
+/// Rows of one kind: the name of their log, columns, and what hands an item's values to the sink.
 pub fn rows(
     question: &Question,
     args: &Output,
-    columns: &[Column],
+    (path, columns): (&'static str, &[Column]),
     mut row: impl FnMut(&Item, &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>) -> io::Result<()>,
 ) -> Result<ExitCode, Failure> {
     if args.count {
         return count(question, args);
     }
-    let mut sink = output::sink(args)?;
+    let mut sink = output::sink(args, path)?;
     sink.begin(columns)?;
     let ran = question.run(Shape::default(), &mut |item| {
         row(&item, &mut |values| sink.row(values))?;
@@ -180,7 +180,7 @@ pub fn stream_rows(
     let mut count = 0u64;
     let mut sink = match (args.count, own) {
         (true, _) => None,
-        (false, None) => Some(output::sink(args)?),
+        (false, None) => Some(output::sink(args, "")?),
         (false, own) => own,
     };
     if let Some(sink) = &mut sink {

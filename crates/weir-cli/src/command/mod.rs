@@ -10,14 +10,14 @@ mod find;
 mod flows;
 mod fmt;
 mod packets;
+mod sessions;
 mod stacks;
 mod stats;
 mod streams;
-mod tls;
 
 pub use ask::Ran;
 
-use crate::args::Command;
+use crate::args::{Command, LogCommand};
 use crate::failure::Failure;
 use std::process::ExitCode;
 
@@ -25,7 +25,8 @@ use std::process::ExitCode;
 pub fn run(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Flows(args) => flows::run(args),
-        Command::Tls(args) => tls::run(args),
+        Command::Log(LogCommand { protocol, ask }) => sessions::run_log(protocol, ask),
+        Command::Sessions(args) => sessions::run(args),
         Command::Packets(args) => packets::run(args),
         Command::Events(args) => events::run(args),
         Command::Stats(args) => stats::run(args),

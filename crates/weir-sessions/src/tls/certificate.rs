@@ -4,7 +4,7 @@
 //! nobody looks at costs one copy of them and no more. In TLS 1.3 certificates are encrypted and never seen.
 
 use super::distinguished_name::{common_name, distinguished_name};
-use super::wire::{Reader, hex};
+use crate::wire::{Reader, hex};
 use sha2::Digest;
 use std::net::IpAddr;
 use std::ops::Range;

@@ -5,7 +5,7 @@ use super::fingerprint::{self, Transport};
 use super::handshake::TlsHandshake;
 use super::hello::ClientHello;
 use crate::session::session_fields;
-use std::borrow::Cow;
+use crate::values::{bytes, name, numbers, owned, text, texts, unsigned};
 use weir_packet::Value;
 
 session_fields! { TlsHandshake;
@@ -79,38 +79,6 @@ fn of_certificate<'a>(handshake: &'a TlsHandshake, read: fn(&'a Certificate) -> 
 
 fn version_number(handshake: &TlsHandshake) -> Value<'_> {
     unsigned(handshake.version().or(handshake.client_hello.as_ref().map(|hello| hello.version)))
-}
-
-fn text(text: Option<&str>) -> Value<'_> {
-    text.map_or(Value::Absent, |text| Value::Text(Cow::Borrowed(text)))
-}
-
-fn name(name: Option<Cow<'static, str>>) -> Value<'static> {
-    name.map_or(Value::Absent, Value::Text)
-}
-
-fn owned(text: String) -> Value<'static> {
-    Value::Text(Cow::Owned(text))
-}
-
-fn unsigned<N: Into<u64>>(number: Option<N>) -> Value<'static> {
-    number.map_or(Value::Absent, |number| Value::Unsigned(number.into()))
-}
-
-fn bytes(bytes: &[u8]) -> Value<'_> {
-    if bytes.is_empty() { Value::Absent } else { Value::Bytes(Cow::Borrowed(bytes)) }
-}
-
-fn texts(texts: &[String]) -> Value<'_> {
-    if texts.is_empty() { Value::Absent } else { Value::Texts(Cow::Borrowed(texts)) }
-}
-
-fn numbers<N: Copy + Into<u64>>(numbers: &[N]) -> Value<'static> {
-    if numbers.is_empty() {
-        Value::Absent
-    } else {
-        Value::Numbers(numbers.iter().map(|n| (*n).into()).collect())
-    }
 }
 
 fn digests(chain: &CertificateChain) -> Value<'static> {

@@ -5,7 +5,7 @@
 
 use super::hello::{ClientHello, ServerHello};
 use super::names::is_grease;
-use super::wire::hex;
+use crate::wire::hex;
 use sha2::Digest;
 use std::fmt::Write;
 

@@ -4,7 +4,7 @@
 //! frames of QUIC elsewhere. What comes before the lists must be whole; the lists are read as far as they go,
 //! since a sniffer gains nothing by throwing away what it could read.
 
-use super::wire::{Reader, numbers16};
+use crate::wire::{Reader, numbers16};
 
 /// The random of a ServerHello that is a HelloRetryRequest in truth: SHA-256 of "HelloRetryRequest"
 /// (RFC 8446 §4.1.3).

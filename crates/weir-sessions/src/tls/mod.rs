@@ -25,7 +25,6 @@ pub mod names;
 mod parser;
 mod probe;
 mod record;
-mod wire;
 
 pub use certificate::{CHAIN_CERTIFICATES_MAX, Certificate, CertificateChain};
 pub use handshake::{HISTORY_LETTERS_MAX, Incomplete, TlsHandshake};

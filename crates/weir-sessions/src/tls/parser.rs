@@ -16,7 +16,7 @@ use super::names;
 use super::record::{
     ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, HEARTBEAT, Piece, Records, SSLV2,
 };
-use super::wire::Reader;
+use crate::wire::Reader;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 
 /// Bytes of ciphertext that are passed over in wait for the rest of a handshake. A capture of one direction

@@ -1,84 +1,84 @@
-//! A cursor over the presentation language of TLS (RFC 8446 §3): big-endian numbers, length-prefixed vectors.
+//! A cursor over bytes in network order: numbers, length-prefixed vectors (the presentation language of TLS, RFC 8446 §3).
 //!
 //! Every read says `None` where the bytes run out; nothing here panics or allocates.
 
 /// The bytes that are left to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     /// Reads `bytes` from the front.
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
     /// Whether all has been read.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The next `length_bytes` bytes, or as many as there are.
-    pub(super) fn take_up_to(&mut self, length_bytes: u16) -> &'a [u8] {
+    pub(crate) fn take_up_to(&mut self, length_bytes: u16) -> &'a [u8] {
         let (head, tail) = self.0.split_at(self.0.len().min(length_bytes.into()));
         self.0 = tail;
         head
     }
 
     /// The next `length_bytes` bytes.
-    pub(super) fn take(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(length_bytes)?;
         self.0 = tail;
         Some(head)
     }
 
     /// The next bytes as an array.
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, tail) = self.0.split_first_chunk::<N>()?;
         self.0 = tail;
         Some(*head)
     }
 
     /// A `uint8`.
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[a]| a)
     }
 
     /// A `uint16`.
-    pub(super) fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
     /// A `uint24`.
-    pub(super) fn u24(&mut self) -> Option<u32> {
+    pub(crate) fn u24(&mut self) -> Option<u32> {
         self.array::<3>().map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
     }
 
     /// A vector with a length of one byte.
-    pub(super) fn vector8(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn vector8(&mut self) -> Option<&'a [u8]> {
         let length = self.u8()?;
         self.take(length.into())
     }
 
     /// A vector with a length of two bytes.
-    pub(super) fn vector16(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn vector16(&mut self) -> Option<&'a [u8]> {
         let length = self.u16()?;
         self.take(length.into())
     }
 
     /// A vector with a length of three bytes.
-    pub(super) fn vector24(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn vector24(&mut self) -> Option<&'a [u8]> {
         let length = self.u24()?;
         self.take(usize::try_from(length).ok()?)
     }
 }
 
 /// The `uint16`s of a vector; an odd byte at the end is left out.
-pub(super) fn numbers16(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
+pub(crate) fn numbers16(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair))
 }
 
 /// Lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()

@@ -1,0 +1,43 @@
+//! DNS over UDP and TCP (RFC 1035, RFC 7766), multicast DNS (RFC 6762), LLMNR (RFC 4795) and NetBIOS names (RFC 1002), which
+//! share its messages.
+//!
+//! One [`DnsTransaction`] for each query with its answer. From the bytes up:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `probe` | is it DNS? |
+//! | `name` | labels and pointers → text |
+//! | `record` | what a record holds, and how a log shows it |
+//! | `message` | header, questions, records, EDNS |
+//! | `parser` | messages in a stream; which answer belongs to which query |
+//! | `transaction` | what comes out, and its names in filters |
+//! | `names` | Zeek's names of the numbers |
+
+mod message;
+mod name;
+pub mod names;
+mod parser;
+mod probe;
+mod record;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+pub use message::{Edns, Header, Message, QUESTIONS_MAX, Question, RECORDS_MAX};
+pub use parser::{DnsParser, WAITING_BYTES_MAX, WAITING_MAX};
+pub use record::{Naptr, Record, RecordData, Soa, Svcb, TXT_BYTES_MAX};
+pub use transaction::DnsTransaction;
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "dns",
+    service: "dns",
+    log: "dns",
+    transports: &["udp", "tcp"],
+    doc: "DNS queries with their answers (RFC 1035), multicast DNS and LLMNR among them",
+    probe: probe::probe,
+    parser: || Box::new(DnsParser::default()),
+    fields: transaction::FIELDS,
+};

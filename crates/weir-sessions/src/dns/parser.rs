@@ -1,0 +1,198 @@
+//! [`DnsParser`]: messages of both directions in, one [`DnsTransaction`] each for a query with its answer out.
+//!
+//! An answer belongs to the oldest query of the other side with its number and its question (RFC 5452 §4); one that repeats no
+//! question, to the oldest of its number. What finds no partner waits, [`WAITING_MAX`] messages of
+//! [`WAITING_BYTES_MAX`] bytes at most, and is yielded alone when more come or the connection ends. A query that is sent
+//! again is a transaction of its own.
+
+use super::message::Message;
+use super::transaction::DnsTransaction;
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+use std::collections::VecDeque;
+use weir_packet::Timestamp;
+
+/// Most messages that wait for their partners.
+pub const WAITING_MAX: usize = 64;
+
+/// Most bytes of messages that wait for their partners.
+pub const WAITING_BYTES_MAX: usize = 128 * 1024;
+
+/// One direction of a stream: messages with two bytes of length before each (RFC 1035 §4.2.2, RFC 7766 §8).
+#[derive(Debug, Default)]
+struct Side {
+    /// The beginning of a message that is not whole, its length first: 64 KiB at most.
+    kept: Vec<u8>,
+    /// Nobody knows any more where its messages begin.
+    is_lost: bool,
+}
+
+/// Parses the transactions of one connection or flow.
+#[derive(Debug, Default)]
+pub struct DnsParser {
+    sides: [Side; 2],
+    /// What waits for its partner, oldest first.
+    waiting: VecDeque<DnsTransaction>,
+    waiting_bytes: usize,
+    cut_off: CutOff,
+}
+
+impl SessionParser for DnsParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if data.is_datagram {
+            // A datagram that is no message may stand between two that are.
+            self.take_message(data, data.bytes, sessions);
+            return Progress::Wanted;
+        }
+        self.take_stream(data, sessions);
+        self.settle(sessions)
+    }
+
+    fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if length_bytes > 0 {
+            self.sides[from as usize] = Side { is_lost: true, ..Side::default() };
+        }
+        self.settle(sessions)
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        while self.yield_oldest(sessions) {}
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sides.iter().map(|side| side.kept.capacity()).sum::<usize>() + self.waiting_bytes
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+impl DnsParser {
+    fn take_stream(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) {
+        let mut rest = data.bytes;
+        let mut kept = std::mem::take(&mut self.sides[data.from as usize].kept);
+        while !self.sides[data.from as usize].is_lost && !rest.is_empty() {
+            let length = |prefix: &[u8]| match *prefix {
+                [high, low, ..] => usize::from(u16::from_be_bytes([high, low])),
+                _ => 0,
+            };
+            if kept.is_empty()
+                && let Some(message) = rest.get(2..2 + length(rest))
+            {
+                rest = &rest[2 + message.len()..];
+                self.take_message_of_stream(data, message, sessions);
+                continue;
+            }
+            let wanted = if kept.len() < 2 { 2 } else { 2 + length(&kept) };
+            let (head, tail) = rest.split_at(rest.len().min(wanted - kept.len()));
+            kept.extend_from_slice(head);
+            rest = tail;
+            if kept.len() >= 2 && kept.len() == 2 + length(&kept) {
+                self.take_message_of_stream(data, &kept[2..], sessions);
+                kept = Vec::new();
+            }
+        }
+        let side = &mut self.sides[data.from as usize];
+        if !side.is_lost {
+            side.kept = kept;
+        }
+    }
+
+    /// What is no message tells that the lengths are none either.
+    fn take_message_of_stream(
+        &mut self,
+        data: &Data<'_>,
+        bytes: &[u8],
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        if !bytes.is_empty() && !self.take_message(data, bytes, sessions) {
+            self.sides[data.from as usize].is_lost = true;
+        }
+    }
+
+    /// Takes a message; whether it is one.
+    fn take_message(&mut self, data: &Data<'_>, bytes: &[u8], sessions: &mut Vec<Box<dyn Session>>) -> bool {
+        let Some(message) = Message::parse(bytes) else { return false };
+        self.cut_off.parts += message.omitted;
+        let partner = self.waiting.iter().position(|waiting| is_partner(waiting, data.from, &message));
+        if let Some(mut transaction) = partner.and_then(|at| self.waiting.remove(at)) {
+            self.waiting_bytes -= transaction.held_bytes();
+            if message.header.is_response() {
+                transaction.rtt_ns = Some(data.time.since_ns(transaction.time));
+                transaction.response = Some(message);
+            } else {
+                transaction.query = Some(message);
+            }
+            sessions.push(Box::new(transaction));
+            return true;
+        }
+        let transaction = self.open(data.from, data.time, data.is_datagram, message);
+        self.waiting_bytes += transaction.held_bytes();
+        self.waiting.push_back(transaction);
+        while self.waiting.len() > WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX {
+            self.yield_oldest(sessions);
+        }
+        true
+    }
+
+    fn open(&self, from: Direction, time: Timestamp, is_datagram: bool, message: Message) -> DnsTransaction {
+        let mut transaction = DnsTransaction {
+            time,
+            client: from,
+            is_datagram,
+            query: None,
+            response: None,
+            rtt_ns: None,
+            is_retransmission: false,
+        };
+        if message.header.is_response() {
+            transaction.client = other(from);
+            transaction.response = Some(message);
+        } else {
+            let is_same = |waiting: &DnsTransaction| {
+                let query = waiting.query.as_ref().filter(|_| waiting.client == from);
+                query.is_some_and(|query| {
+                    query.header == message.header && query.questions == message.questions
+                })
+            };
+            // Multicast DNS asks with the number 0 and again by design (RFC 6762 §5.2).
+            transaction.is_retransmission = message.header.id != 0 && self.waiting.iter().any(is_same);
+            transaction.query = Some(message);
+        }
+        transaction
+    }
+
+    fn yield_oldest(&mut self, sessions: &mut Vec<Box<dyn Session>>) -> bool {
+        let Some(transaction) = self.waiting.pop_front() else { return false };
+        self.waiting_bytes -= transaction.held_bytes();
+        sessions.push(Box::new(transaction));
+        true
+    }
+
+    fn settle(&mut self, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if !self.sides.iter().all(|side| side.is_lost) {
+            return Progress::Wanted;
+        }
+        self.finish(sessions);
+        Progress::Done
+    }
+}
+
+/// Whether what waits is the other half of a message that comes from `from`.
+fn is_partner(waiting: &DnsTransaction, from: Direction, message: &Message) -> bool {
+    let (half, client) =
+        if message.header.is_response() { (&waiting.query, other(from)) } else { (&waiting.response, from) };
+    let Some(half) = half else { return false };
+    let is_same_question = match (half.questions.first(), message.questions.first()) {
+        (Some(one), Some(other)) => one.name == other.name && one.kind == other.kind,
+        _ => true,
+    };
+    waiting.client == client && half.header.id == message.header.id && is_same_question
+}
+
+fn other(side: Direction) -> Direction {
+    match side {
+        Direction::Originator => Direction::Responder,
+        Direction::Responder => Direction::Originator,
+    }
+}

@@ -1,0 +1,185 @@
+//! Is it DNS? It has no signature, so the whole first message must add up; on its own ports a header with a question is
+//! enough.
+
+use super::message::{HEADER_BYTES, Header, Message};
+use super::{name, names};
+use crate::{Opening, Probe};
+
+/// Ports of DNS, multicast DNS (RFC 6762), link-local multicast resolution (RFC 4795), NetBIOS names (RFC 1002).
+const PORTS: [u16; 4] = [53, 5353, 5355, 137];
+
+/// Most questions of a message that is believed; multicast DNS asks for some dozens at once.
+const QUESTIONS_BELIEVED: u16 = 256;
+
+/// What a sender's first message looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// It is no DNS.
+    No,
+    /// It may be; more is needed.
+    Open,
+    /// The header is possible and the first question is whole.
+    Question,
+    /// All of it adds up to the last byte.
+    Whole,
+}
+
+/// Looks at the first message of either side. One is enough.
+pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    let is_port_known = opening.ports.iter().any(|port| PORTS.contains(port));
+    let side = |bytes: &[u8]| match bytes {
+        [] => Fit::Open,
+        _ if opening.is_datagram => message(bytes, is_port_known),
+        _ => stream(bytes, is_port_known),
+    };
+    let judge = |fit: Fit| match fit {
+        Fit::Whole => Probe::Certain,
+        Fit::Question if is_port_known => Probe::Certain,
+        Fit::Question | Fit::Open if !opening.is_datagram => Probe::Unsure,
+        _ => Probe::NotForUs,
+    };
+    match (opening.originator, opening.responder) {
+        ([], []) => Probe::Unsure,
+        (one, []) | ([], one) => judge(side(one)),
+        (originator, responder) => match (judge(side(originator)), judge(side(responder))) {
+            (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+            (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+            _ => Probe::Unsure,
+        },
+    }
+}
+
+/// Over TCP each message has its length before it (RFC 1035 §4.2.2).
+fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
+    let Some(([high, low], rest)) = bytes.split_first_chunk::<2>() else { return Fit::Open };
+    let length = usize::from(u16::from_be_bytes([*high, *low]));
+    if length < HEADER_BYTES {
+        return Fit::No;
+    }
+    match rest.get(..length) {
+        Some(whole) => message(whole, is_port_known),
+        None => match message(rest, is_port_known) {
+            Fit::Whole => Fit::No, // it says that it is longer
+            fit => fit,
+        },
+    }
+}
+
+fn message(bytes: &[u8], is_port_known: bool) -> Fit {
+    if !is_header_possible(bytes, is_port_known) {
+        return Fit::No;
+    }
+    let Some(header) = Header::read(bytes) else { return Fit::Open };
+    let [questions, records @ ..] = header.counts;
+    if questions == 0 && records == [0; 3] {
+        // A refusal may say nothing but that.
+        let is_refusal = header.is_response() && header.rcode() != 0 && bytes.len() == HEADER_BYTES;
+        return if is_refusal && is_port_known { Fit::Question } else { Fit::No };
+    }
+    if questions > 0 {
+        match read_question(bytes, is_port_known) {
+            None if bytes.len() < HEADER_BYTES + 256 + 4 => return Fit::Open,
+            Some(true) => {}
+            _ => return Fit::No,
+        }
+    }
+    match Message::parse(bytes) {
+        Some(message) if message.end == bytes.len() && has_known_types(&message) => Fit::Whole,
+        Some(_) => Fit::Question,
+        None => Fit::Open,
+    }
+}
+
+/// What there is of the header: the operation is known, a reserved bit is zero, as are counts of what only
+/// answers have.
+fn is_header_possible(bytes: &[u8], is_port_known: bool) -> bool {
+    let word = |at: usize| bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let flags = word(2).unwrap_or(0);
+    let (is_response, opcode, rcode) = (flags & 0x8000 != 0, flags >> 11 & 15, flags & 15);
+    let is_query = !is_response && opcode == 0;
+    let at_most = |at: usize, max: u16| word(at).is_none_or(|count| count <= max);
+    (opcode <= 6 || (is_port_known && opcode <= 8))
+        && flags & 0x40 == 0
+        && (is_response || rcode == 0)
+        && at_most(4, if is_port_known { QUESTIONS_BELIEVED } else { 8 })
+        // Multicast DNS queries name the answers that are known (RFC 6762 §7.1).
+        && (is_port_known || !is_query || (at_most(6, 0) && at_most(8, 0) && at_most(10, 4)))
+}
+
+/// Whether the first question is one; `None` where it is cut.
+fn read_question(bytes: &[u8], is_port_known: bool) -> Option<bool> {
+    let behind = name::skip(bytes, HEADER_BYTES)?;
+    let [a, b, c, d] = *bytes.get(behind..)?.first_chunk::<4>()?;
+    let (kind, class) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]) & 0x7fff);
+    let is_class = matches!(class, 1 | 3 | 4 | 254 | 255);
+    Some(name::read(bytes, HEADER_BYTES).is_some() && is_class && (is_port_known || names::is_assigned(kind)))
+}
+
+fn has_known_types(message: &Message) -> bool {
+    message.records().all(|record| names::is_assigned(record.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUERY: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01";
+
+    fn datagram(bytes: &[u8], port: u16) -> Probe {
+        super::probe(&Opening {
+            originator: bytes,
+            ports: [40000, port],
+            is_datagram: true,
+            ..Opening::default()
+        })
+    }
+
+    fn stream(bytes: &[u8], port: u16) -> Probe {
+        super::probe(&Opening { originator: bytes, ports: [40000, port], ..Opening::default() })
+    }
+
+    #[test]
+    fn a_whole_query_is_enough_on_any_port() {
+        assert_eq!(datagram(QUERY, 53), Probe::Certain);
+        assert_eq!(datagram(QUERY, 9999), Probe::Certain);
+        assert_eq!(stream(&[&[0, 29], QUERY].concat(), 9999), Probe::Certain);
+    }
+
+    #[test]
+    fn elsewhere_every_byte_must_fit() {
+        assert_eq!(datagram(&[QUERY, b"x"].concat(), 9999), Probe::NotForUs);
+        assert_eq!(datagram(&[QUERY, b"x"].concat(), 53), Probe::Certain);
+        assert_eq!(datagram(&QUERY[..QUERY.len() - 1], 9999), Probe::NotForUs);
+    }
+
+    #[test]
+    fn a_stream_is_unsure_until_its_first_message_is_whole() {
+        let bytes = [&[0, 29], QUERY].concat();
+        for length in 0..bytes.len() {
+            assert_eq!(stream(&bytes[..length], 9999), Probe::Unsure, "{length}");
+        }
+        assert_eq!(stream(&bytes, 53), Probe::Certain);
+    }
+
+    #[test]
+    fn other_protocols_are_not_for_us() {
+        for bytes in [
+            &b"GET / HTTP/1.1\r\nHost: x\r\n"[..],
+            b"SSH-2.0-OpenSSH_9.0\r\n",
+            b"220 mail ESMTP ready\r\n",
+            &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0],
+            &[0; 64],
+            &[0xff; 64],
+        ] {
+            assert_eq!(stream(bytes, 9999), Probe::NotForUs, "{bytes:?}");
+            assert_eq!(stream(bytes, 53), Probe::NotForUs, "{bytes:?}");
+            assert_eq!(datagram(bytes, 53), Probe::NotForUs, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_twelve_bytes_is_dns_on_its_port() {
+        let refusal = b"\x12\x34\x80\x05\0\0\0\0\0\0\0\0";
+        assert_eq!((datagram(refusal, 53), datagram(refusal, 9999)), (Probe::Certain, Probe::NotForUs));
+    }
+}

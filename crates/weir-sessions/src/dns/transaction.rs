@@ -1,0 +1,200 @@
+//! [`DnsTransaction`]: a query with its answer, or the one of them that was seen; and its names in filters.
+
+use super::message::{Edns, Message, Question};
+use super::names;
+use super::record::{Record, RecordData};
+use crate::session::session_fields;
+use crate::values::{collect_numbers, name, owned, owned_texts, text, unsigned};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// A query with its answer. At least one of them is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DnsTransaction {
+    /// When the first of its messages came.
+    pub time: Timestamp,
+    /// Who asked, or was answered.
+    pub client: Direction,
+    /// Whether it went over UDP.
+    pub is_datagram: bool,
+    /// The query.
+    pub query: Option<Message>,
+    /// The answer.
+    pub response: Option<Message>,
+    /// Time from query to answer, nanoseconds; none where the answer was seen first.
+    pub rtt_ns: Option<u64>,
+    /// The same query was under way already.
+    pub is_retransmission: bool,
+}
+
+impl DnsTransaction {
+    /// The first question, the query's if there is one.
+    pub fn question(&self) -> Option<&Question> {
+        self.messages().find_map(|message| message.questions.first())
+    }
+
+    /// The name asked for; where only an answer was seen that repeats no question, the name answered for.
+    pub fn name(&self) -> Option<&str> {
+        match self.question() {
+            Some(question) => Some(&question.name),
+            None => self.response.as_ref()?.answers.first().map(|answer| &*answer.name),
+        }
+    }
+
+    /// The answers.
+    pub fn answers(&self) -> &[Record] {
+        self.response.as_ref().map_or(&[], |response| &response.answers)
+    }
+
+    /// The response code without the bits of EDNS; none without an answer.
+    pub fn rcode(&self) -> Option<u16> {
+        self.response.as_ref().map(|response| response.header.rcode())
+    }
+
+    /// Whether the answer is none: it holds no record, or is an error that does not even repeat the question. Zeek's `rejected`.
+    pub fn is_rejected(&self) -> bool {
+        self.response.as_ref().is_some_and(|response| {
+            let [questions, records @ ..] = response.header.counts;
+            if questions == 0 { response.header.rcode() != 0 } else { records == [0; 3] }
+        })
+    }
+
+    fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.query.iter().chain(&self.response)
+    }
+
+    /// The query, or else the answer, which repeats most of it.
+    fn asking(&self) -> Option<&Message> {
+        self.query.as_ref().or(self.response.as_ref())
+    }
+
+    fn is_flagged(message: Option<&Message>, bit: u16) -> bool {
+        message.is_some_and(|message| message.header.flags & bit != 0)
+    }
+
+    /// What EDNS says in the query, or else in the answer.
+    fn edns(&self) -> Option<&Edns> {
+        self.messages().find_map(|message| message.edns.as_ref())
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        self.messages().flat_map(Message::records)
+    }
+
+    /// Bytes it holds.
+    pub(super) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.messages().map(|message| message.held_bytes).sum::<usize>()
+    }
+}
+
+impl Session for DnsTransaction {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+session_fields! { DnsTransaction;
+    // In the log.
+    "dns.proto" [] proto: Text, "What carries it: udp, tcp" => |t| text(Some(if t.is_datagram { "udp" } else { "tcp" }));
+    "dns.id" ["dns.trans_id"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.asking().map(|m| m.header.id));
+    "dns.time" ["dns.rtt"] rtt: Interval, "Time from query to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
+    "dns.qry.name" ["dns.query", "dns.name"] query: Text, "Name asked for, in lower case" => |t| text(t.name());
+    "dns.qry.class" ["dns.qclass"] qclass: Unsigned, "Class asked for" => |t| unsigned(t.question().map(|q| q.class));
+    "dns.qclass_name" [] qclass_name: Text, "Name of the class: C_INTERNET" => |t| name(t.question().map(|q| names::class(q.class)));
+    "dns.qry.type" ["dns.qtype"] qtype: Unsigned, "Type asked for" => |t| unsigned(t.question().map(|q| q.kind));
+    "dns.qtype_name" [] qtype_name: Text, "Name of the type: AAAA" => |t| name(t.question().map(type_name));
+    "dns.flags.rcode" ["dns.rcode"] rcode: Unsigned, "Response code, as the header has it" => |t| unsigned(t.rcode());
+    "dns.rcode_name" [] rcode_name: Text, "Name of the response code: NXDOMAIN" => |t| name(t.rcode().map(names::rcode));
+    "dns.flags.authoritative" ["dns.aa"] AA: Bool, "Whether the answer is authoritative" => |t| Value::Bool(DnsTransaction::is_flagged(t.response.as_ref(), 0x0400));
+    "dns.flags.truncated" ["dns.tc"] TC: Bool, "Whether query or answer was cut to fit its datagram" => |t| Value::Bool(t.messages().any(|m| m.header.flags & 0x0200 != 0));
+    "dns.flags.recdesired" ["dns.rd"] RD: Bool, "Whether the client wants recursion" => |t| Value::Bool(DnsTransaction::is_flagged(t.asking(), 0x0100));
+    "dns.flags.recavail" ["dns.ra"] RA: Bool, "Whether the server offers recursion" => |t| Value::Bool(DnsTransaction::is_flagged(t.response.as_ref(), 0x0080));
+    "dns.z" [] Z: Unsigned, "Three bits of the query's flags: reserved, authentic data, checking disabled" => |t| Value::Unsigned(t.asking().map_or(0, |m| u64::from(m.header.flags >> 4 & 7)));
+    "dns.answers" ["dns.answer"] answers: Texts, "The answers, as Zeek shows them: addresses, names, TXT 5 hello" => |t| owned_texts(shown(t).map(|shown| shown.1).collect());
+    "dns.ttls" [] TTLs: Numbers, "How long each of the answers may be kept, seconds" => |t| collect_numbers(shown(t).map(|shown| shown.0));
+    "dns.rejected" [] rejected: Bool, "Whether the server answered without any record, or with an error alone" => |t| Value::Bool(t.is_rejected());
+    "dns.flags.opcode" ["dns.opcode"] opcode: Unsigned, "Operation: 0 is a query" => |t| unsigned(t.asking().map(|m| m.header.opcode()));
+    "dns.opcode_name" [] opcode_name: Text, "Name of the operation: query, notify, dynamic-update" => |t| name(t.asking().map(|m| names::opcode(m.header.opcode())));
+    // Header and questions.
+    "dns.flags" [] _: Unsigned, "Flags, operation and response code: the answer's, or the query's where unanswered" => |t| unsigned(t.messages().last().map(|m| m.header.flags));
+    "dns.flags.response" ["dns.answered"] _: Bool, "Whether there was an answer" => |t| Value::Bool(t.response.is_some());
+    "dns.unsolicited" [] _: Bool, "Whether an answer was seen without its query" => |t| Value::Bool(t.query.is_none());
+    "dns.flags.authenticated" ["dns.ad"] _: Bool, "Whether the server vouches for the answer (RFC 4035)" => |t| Value::Bool(DnsTransaction::is_flagged(t.response.as_ref(), 0x0020));
+    "dns.flags.checkdisable" ["dns.cd"] _: Bool, "Whether the client wants data that is not checked" => |t| Value::Bool(DnsTransaction::is_flagged(t.asking(), 0x0010));
+    "dns.retransmission" [] _: Bool, "Whether the same query was under way already" => |t| Value::Bool(t.is_retransmission);
+    "dns.count.queries" [] _: Unsigned, "Questions" => |t| unsigned(t.asking().map(|m| m.header.counts[0]));
+    "dns.count.answers" [] _: Unsigned, "Answers, as the header says" => |t| unsigned(t.response.as_ref().map(|m| m.header.counts[1]));
+    "dns.count.auth_rr" [] _: Unsigned, "Records of authority in the answer" => |t| unsigned(t.response.as_ref().map(|m| m.header.counts[2]));
+    "dns.count.add_rr" [] _: Unsigned, "Additional records in the answer" => |t| unsigned(t.response.as_ref().map(|m| m.header.counts[3]));
+    "dns.qry.names" [] _: Texts, "Names of all questions" => |t| owned_texts(t.asking().map(|m| m.questions.iter().map(|q| q.name.clone()).collect()).unwrap_or_default());
+    "dns.original_query" [] _: Text, "Name asked for in the letters it was sent in, where not all were lower case" => |t| text(t.question().and_then(|q| q.sent_name.as_deref()));
+    "dns.qry.name.len" [] _: Unsigned, "Length of the name asked for" => |t| unsigned(t.name().map(|name| name.len() as u64));
+    "dns.malformed" [] _: Bool, "Whether query or answer could not be read to its end" => |t| Value::Bool(t.messages().any(|m| m.is_malformed));
+    "dns.query_length" [] _: Unsigned, "Bytes of the query" => |t| unsigned(t.query.as_ref().map(|m| m.length_bytes));
+    "dns.length" ["dns.response_length"] _: Unsigned, "Bytes of the answer" => |t| unsigned(t.response.as_ref().map(|m| m.length_bytes));
+    // Records of all sections, of query and answer.
+    "dns.resp.name" [] _: Texts, "Names that records are of" => |t| owned_texts(t.records().map(|r| r.name.clone()).collect());
+    "dns.resp.type" [] _: Numbers, "Types of records" => |t| collect_numbers(t.records().map(|r| r.kind));
+    "dns.resp.ttl" [] _: Numbers, "How long records may be kept, seconds" => |t| collect_numbers(t.records().map(|r| r.ttl));
+    "dns.a" [] _: Texts, "IPv4 addresses" => |t| collect(t, |data| if let RecordData::A(a) = data { Some(a.to_string()) } else { None });
+    "dns.aaaa" [] _: Texts, "IPv6 addresses" => |t| collect(t, |data| if let RecordData::Aaaa(a) = data { Some(a.to_string()) } else { None });
+    "dns.cname" [] _: Texts, "What names are aliases of" => |t| named(t, 5);
+    "dns.ns" [] _: Texts, "Name servers" => |t| named(t, 2);
+    "dns.ptr.domain_name" ["dns.ptr"] _: Texts, "Names that addresses have" => |t| named(t, 12);
+    "dns.mx.mail_exchange" ["dns.mx"] _: Texts, "Hosts that take mail" => |t| collect(t, |data| if let RecordData::Mx { exchange, .. } = data { Some(exchange.clone()) } else { None });
+    "dns.soa.mname" [] _: Texts, "First name servers of zones" => |t| collect(t, |data| if let RecordData::Soa(soa) = data { Some(soa.mname.clone()) } else { None });
+    "dns.soa.rname" [] _: Texts, "Mailboxes of who answers for zones" => |t| collect(t, |data| if let RecordData::Soa(soa) = data { Some(soa.rname.clone()) } else { None });
+    "dns.soa.serial_number" [] _: Numbers, "Versions of zones" => |t| collect_numbers(t.records().filter_map(|r| if let RecordData::Soa(soa) = &r.data { Some(soa.serial) } else { None }));
+    "dns.srv.target" [] _: Texts, "Hosts of services" => |t| collect(t, |data| if let RecordData::Srv { target, .. } = data { Some(target.clone()) } else { None });
+    "dns.srv.port" [] _: Numbers, "Ports of services" => |t| collect_numbers(t.records().filter_map(|r| if let RecordData::Srv { port, .. } = r.data { Some(port) } else { None }));
+    "dns.txt" [] _: Texts, "Texts" => |t| owned_texts(t.records().filter(|r| r.kind == 16).flat_map(Record::strings).map(super::name::escape).collect());
+    "dns.svcb.targetname" [] _: Texts, "Hosts of SVCB and HTTPS records" => |t| collect(t, |data| if let RecordData::Svcb(service) = data { Some(service.target.clone()) } else { None });
+    "dns.svcb.svcparam.alpn" [] _: Texts, "Protocols of SVCB and HTTPS records" => |t| owned_texts(t.records().flat_map(|r| if let RecordData::Svcb(service) = &r.data { service.alpn.clone() } else { Vec::new() }).collect());
+    // EDNS, of the query where it has it.
+    "dns.rr.udp_payload_size" ["dns.edns.payload"] _: Unsigned, "Largest datagram that is taken, bytes" => |t| unsigned(t.edns().map(|e| e.payload_bytes));
+    "dns.resp.edns0_version" ["dns.edns.version"] _: Unsigned, "Version of EDNS" => |t| unsigned(t.edns().map(|e| e.version));
+    "dns.resp.z.do" ["dns.edns.do"] _: Bool, "Whether records of DNSSEC are wanted" => |t| t.edns().map_or(Value::Absent, |e| Value::Bool(e.is_dnssec_ok));
+    "dns.opt.code" ["dns.edns.options"] _: Numbers, "Options of EDNS, of query and answer" => |t| collect_numbers(t.messages().filter_map(|m| m.edns.as_ref()).flat_map(|e| e.options.iter().copied()));
+    "dns.opt.client.addr" ["dns.client_subnet"] _: Text, "For whom a resolver asks (RFC 7871): 192.0.2.0/24" => |t| t.messages().find_map(|m| m.edns.as_ref()?.client_subnet).map_or(Value::Absent, |(address, bits, _)| owned(format!("{address}/{bits}")));
+    "dns.opt.ext_error.info_code" ["dns.extended_error"] _: Unsigned, "Why there is no answer (RFC 8914)" => |t| unsigned(t.response.as_ref().and_then(|m| m.edns.as_ref()?.extended_error));
+    "dns.extended_rcode" [] _: Unsigned, "Response code with the bits of EDNS" => |t| unsigned(t.response.as_ref().map(extended_rcode));
+}
+
+/// The answers that show something: how long each may be kept, and how it is shown.
+fn shown(transaction: &DnsTransaction) -> impl Iterator<Item = (u32, String)> {
+    let shown = transaction.answers().iter().map(|record| (record.ttl, record.answer()));
+    shown.filter(|(_, answer)| !answer.is_empty())
+}
+
+fn type_name(question: &Question) -> std::borrow::Cow<'static, str> {
+    match (question.is_netbios, question.kind) {
+        (true, 32) => "NB".into(),
+        (true, 33) => "NBSTAT".into(),
+        (_, kind) => names::kind(kind),
+    }
+}
+
+fn extended_rcode(message: &Message) -> u16 {
+    let upper = message.edns.as_ref().map_or(0, |edns| edns.extended_rcode);
+    u16::from(upper) << 4 | message.header.rcode()
+}
+
+fn collect(transaction: &DnsTransaction, read: fn(&RecordData) -> Option<String>) -> Value<'_> {
+    owned_texts(transaction.records().filter_map(|record| read(&record.data)).collect())
+}
+
+fn named(transaction: &DnsTransaction, kind: u16) -> Value<'_> {
+    let of_kind = transaction.records().filter(|record| record.kind == kind);
+    let name =
+        |record: &Record| if let RecordData::Name(name) = &record.data { Some(name.clone()) } else { None };
+    owned_texts(of_kind.filter_map(name).collect())
+}
