@@ -3,6 +3,7 @@
 
 use super::exchange::{HttpExchange, HttpMessage};
 use crate::session::session_fields;
+use crate::values::{collect_numbers, owned_texts as texts};
 use std::borrow::Cow;
 use weir_packet::Value;
 
@@ -58,7 +59,7 @@ session_fields! { HttpExchange;
     "http.last_modified" [] _: Text, "When the content was changed last" => |h| response_header(h, "last-modified");
     // Of both.
     "http.content_type" [] _: Texts, "Content-Type of request and response" => |h| both(h, "content-type");
-    "http.content_length" [] _: Numbers, "Content-Length of request and response" => |h| numbers(messages(h).filter_map(HttpMessage::content_length).collect());
+    "http.content_length" [] _: Numbers, "Content-Length of request and response" => |h| collect_numbers(messages(h).filter_map(HttpMessage::content_length));
     "http.content_encoding" [] _: Texts, "Content-Encoding of request and response" => |h| both(h, "content-encoding");
     "http.transfer_encoding" [] _: Texts, "Transfer-Encoding of request and response" => |h| both(h, "transfer-encoding");
     "http.connection" [] _: Texts, "Connection of request and response" => |h| both(h, "connection");
@@ -165,12 +166,4 @@ fn text(bytes: Option<&[u8]>) -> Value<'_> {
 
 fn owned(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn texts(list: Vec<String>) -> Value<'static> {
-    if list.is_empty() { Value::Absent } else { Value::Texts(Cow::Owned(list)) }
-}
-
-fn numbers(list: Vec<u64>) -> Value<'static> {
-    if list.is_empty() { Value::Absent } else { Value::Numbers(Cow::Owned(list)) }
 }

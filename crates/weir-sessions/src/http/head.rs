@@ -105,13 +105,17 @@ pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
+/// `1.1` and what follows it. Some write more digits than one.
 fn read_version(bytes: &[u8]) -> Option<(Version, &[u8])> {
-    match bytes {
-        [major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9', rest @ ..] => {
-            Some((Version(major - b'0', minor - b'0'), rest))
-        }
-        _ => None,
-    }
+    let (major, rest) = read_digits(bytes)?;
+    let (minor, rest) = read_digits(rest.strip_prefix(b".")?)?;
+    Some((Version(major, minor), rest))
+}
+
+fn read_digits(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let length = bytes.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = bytes.split_at(length);
+    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
 /// Where the head ends that begins `bytes`: behind its empty line (RFC 9112 §2.1), lines ending in CRLF or bare LF.
@@ -391,6 +395,8 @@ mod tests {
             "INVITE sip:a SIP/2.0",
             "",
             "GET / HTTP/1",
+            "GET / HTTP/1.",
+            "GET / HTTP/1.1000",
             "GET / HTTP/1.1x",
         ] {
             assert_eq!(StartLine::parse(line.as_bytes()), None, "{line}");

@@ -51,7 +51,7 @@ fn side(bytes: &[u8]) -> Probe {
 }
 
 fn status_line(bytes: &[u8]) -> Probe {
-    let shape = b"HTTP/d.d ddd";
+    let shape = b"HTTP/d.";
     let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
     match bytes.iter().zip(shape).all(fits) {
         true if bytes.len() >= shape.len() => Probe::Certain,
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn a_status_line_of_either_side_is_enough() {
         assert_eq!(probe(b"", b"HTTP/1.1 200 OK"), Probe::Certain);
-        assert_eq!(probe(b"HTTP/1.0 404", b""), Probe::Certain);
-        assert_eq!(probe(b"", b"HTTP/1."), Probe::Unsure);
+        assert_eq!(probe(b"HTTP/1.00 404", b""), Probe::Certain);
+        assert_eq!(probe(b"", b"HTTP/1"), Probe::Unsure);
     }
 
     #[test]
