@@ -9,7 +9,9 @@ pub mod dns;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
+mod line;
 mod session;
+pub mod smtp;
 pub mod tls;
 mod values;
 mod wire;
@@ -22,4 +24,5 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &http::PROTOCOL, &dns::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] =
+    &[&tls::PROTOCOL, &http::PROTOCOL, &smtp::PROTOCOL, &dns::PROTOCOL];
