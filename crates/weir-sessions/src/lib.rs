@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dns;
+pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
@@ -25,4 +26,4 @@ pub use session::{
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
 pub const PROTOCOLS: &[&SessionProtocol] =
-    &[&tls::PROTOCOL, &http::PROTOCOL, &smtp::PROTOCOL, &dns::PROTOCOL];
+    &[&tls::PROTOCOL, &http::PROTOCOL, &smtp::PROTOCOL, &ftp::PROTOCOL, &dns::PROTOCOL];

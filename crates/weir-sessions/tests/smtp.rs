@@ -122,3 +122,13 @@ fn endless_headers_and_lists_are_bounded() {
     assert!(parser.cut_off().parts > 9000);
     assert_eq!(sessions.len(), 1);
 }
+
+#[test]
+fn a_greeting_that_is_handed_on_late_answers_nothing() {
+    let talk = r#"
+        > "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n"
+        < "220 mx\r\n250 mx\r\n250 ok\r\n250 ok\r\n354 go on\r\n"
+        > "Subject: s\r\n\r\n.\r\n"
+        < "250 queued\r\n""#;
+    assert_eq!(rows(&PROTOCOL, talk, &["subject", "last_reply", "smtp.greeting"]), ["s | 250 queued | mx"]);
+}

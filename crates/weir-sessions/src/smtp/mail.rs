@@ -127,14 +127,14 @@ fn push_addresses(list: &mut Vec<String>, value: &str) -> u64 {
     cut
 }
 
-/// Where the line stands that ends the mail: a dot alone.
+/// Where in its line the body stands: a dot alone ends the mail.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Dot {
+enum Place {
     #[default]
     LineStart,
     InLine,
-    Dot,
-    DotCr,
+    BehindDot,
+    BehindDotCr,
 }
 
 /// Reads one mail.
@@ -149,7 +149,7 @@ pub(super) struct Mail {
     /// Bytes of the lines of the header so far.
     header_bytes: u64,
     is_body: bool,
-    dot: Dot,
+    place: Place,
 }
 
 impl Mail {
@@ -190,7 +190,7 @@ impl Mail {
         self.end_field();
         self.lines.lose();
         self.is_body = true;
-        self.dot = Dot::InLine;
+        self.place = Place::InLine;
         self.length_bytes = self.length_bytes.saturating_add(length_bytes);
     }
 
@@ -231,32 +231,32 @@ impl Mail {
             // An empty line ends the header; so does a line that is none of it.
             _ => {
                 self.is_body = true;
-                self.dot = Dot::LineStart;
+                self.place = Place::LineStart;
             }
         }
     }
 
     fn skip_until_dot(&mut self, bytes: &mut &[u8]) -> bool {
         loop {
-            if self.dot == Dot::InLine {
+            if self.place == Place::InLine {
                 let Some(newline) = memchr(b'\n', bytes) else {
                     *bytes = &[];
                     return false;
                 };
                 *bytes = &bytes[newline + 1..];
-                self.dot = Dot::LineStart;
+                self.place = Place::LineStart;
             }
             let Some((byte, tail)) = bytes.split_first() else { return false };
             *bytes = tail;
-            self.dot = match (self.dot, byte) {
-                (Dot::LineStart, b'.') => Dot::Dot,
-                (Dot::Dot, b'\r') => Dot::DotCr,
-                (Dot::Dot | Dot::DotCr, b'\n') => {
-                    self.dot = Dot::LineStart;
+            self.place = match (self.place, byte) {
+                (Place::LineStart, b'.') => Place::BehindDot,
+                (Place::BehindDot, b'\r') => Place::BehindDotCr,
+                (Place::BehindDot | Place::BehindDotCr, b'\n') => {
+                    self.place = Place::LineStart;
                     return true;
                 }
-                (_, b'\n') => Dot::LineStart,
-                _ => Dot::InLine,
+                (_, b'\n') => Place::LineStart,
+                _ => Place::InLine,
             };
         }
     }

@@ -85,6 +85,8 @@ pub struct SmtpParser {
     waiting: VecDeque<Waiting>,
     mail: Option<Box<Mail>>,
     current: Option<Box<SmtpTransaction>>,
+    /// The server said something.
+    has_replies: bool,
     cut_off: CutOff,
 }
 
@@ -343,12 +345,19 @@ impl SmtpParser {
             return Next::GoOn;
         }
         let reply_text = text(reply.text.trim_ascii(), LINE_BYTES_MAX);
-        let is_greeting = self.waiting.is_empty() && reply.code == 220;
+        let is_first = !std::mem::replace(&mut self.has_replies, true);
+        let is_greeting = is_first
+            && reply.code == 220
+            && self.waiting.front().is_none_or(|first| *first != Waiting::StartTls);
         let current = self.current();
-        if is_greeting && !current.is_active {
+        if is_greeting {
             current.greeting = Some(reply_text.clone());
         }
         current.last_reply = Some((reply.code, reply_text));
+        if is_greeting {
+            // The client may not have waited for it, or its bytes are handed on first.
+            return Next::GoOn;
+        }
         match (self.waiting.pop_front(), reply.code) {
             (Some(Waiting::Auth), 334) => {
                 self.waiting.push_front(Waiting::Auth);
