@@ -10,7 +10,9 @@ pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
+pub mod imap;
 mod line;
+pub mod pop3;
 mod session;
 pub mod smtp;
 pub mod tls;
@@ -25,5 +27,12 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] =
-    &[&tls::PROTOCOL, &http::PROTOCOL, &smtp::PROTOCOL, &ftp::PROTOCOL, &dns::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] = &[
+    &tls::PROTOCOL,
+    &http::PROTOCOL,
+    &smtp::PROTOCOL,
+    &ftp::PROTOCOL,
+    &pop3::PROTOCOL,
+    &imap::PROTOCOL,
+    &dns::PROTOCOL,
+];

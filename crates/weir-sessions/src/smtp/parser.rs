@@ -6,9 +6,8 @@
 
 use super::mail::{ADDRESSES_MAX, Mail};
 use super::transaction::SmtpTransaction;
-use crate::line::{Lines, Replies, read_code, split_word, text};
+use crate::line::{Lines, Replies, note, read_code, read_plain_user, split_word, text};
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
-use base64::Engine;
 use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
@@ -263,7 +262,7 @@ impl SmtpParser {
         current.is_active |= !matches!(&*upper, b"QUIT" | b"RSET" | b"NOOP");
         // Others are not kept: where the server is not seen they may be what AUTH is answered with.
         if VERBS.contains(&&*upper) {
-            note(&mut current.commands, upper);
+            note(&mut current.commands, text(upper, 16), VERBS.len());
         }
         let waiting = match &*upper {
             b"HELO" | b"EHLO" | b"LHLO" => {
@@ -315,17 +314,7 @@ impl SmtpParser {
         if current.auth_user.is_some() || line.is_empty() {
             return;
         }
-        let mechanism = current.auth_mechanism.as_deref().unwrap_or_default();
-        let decoded = base64::engine::general_purpose::STANDARD.decode(line).unwrap_or_default();
-        let name = if mechanism.eq_ignore_ascii_case("LOGIN") {
-            Some(&decoded[..])
-        } else if mechanism.eq_ignore_ascii_case("PLAIN") {
-            // Authorisation, user and password, with zeros between them (RFC 4616 §2).
-            decoded.split(|byte| *byte == 0).nth(1)
-        } else {
-            None
-        };
-        current.auth_user = name.filter(|name| !name.is_empty()).map(|name| text(name, 256));
+        current.auth_user = read_plain_user(current.auth_mechanism.as_deref(), line);
     }
 
     fn wait(&mut self, waiting: Waiting) {
@@ -422,11 +411,4 @@ fn path(argument: &[u8]) -> Option<String> {
         None => split_word(rest).0,
     };
     Some(if address.is_empty() { "<>".to_owned() } else { text(address, 320) })
-}
-
-/// Adds a verb, each once.
-fn note(commands: &mut Vec<String>, verb: &[u8]) {
-    if !commands.iter().any(|command| command.as_bytes() == verb) {
-        commands.push(text(verb, 16));
-    }
 }
