@@ -91,3 +91,10 @@ fn a_greeting_that_is_handed_on_late_answers_nothing() {
     let talk = "> \"USER a\\r\\n\"\n< \"220 ready\\r\\n331 password\\r\\n\"";
     assert_eq!(rows(&PROTOCOL, talk, &["command", "reply_code"]), ["USER | 331"]);
 }
+
+#[test]
+fn an_answer_without_a_code_is_one() {
+    let talk = "< \"220 ftp\\r\\n\"\n> \"PASV\\r\\nQUIT\\r\\n\"\n< \"99 invalid\\r\\n221 Bye\\r\\n\"";
+    let names = ["command", "reply_code", "reply_msg"];
+    assert_eq!(rows(&PROTOCOL, talk, &names), ["PASV | - | 99 invalid", "QUIT | 221 | Bye"]);
+}

@@ -135,10 +135,15 @@ fn single_bytes_give_the_same_sessions() {
 #[test]
 fn any_cutting_gives_the_same_sessions() {
     for protocol in PROTOCOLS {
-        hold(protocol, 512, &(any_mutated(protocol), any_cuts()), |(seed, cuts)| {
-            prop_assert_eq!(run(protocol, &seed.cut(&cuts)), run(protocol, &seed));
-            Ok(())
-        });
+        hold(
+            protocol,
+            std::env::var("CASES").map_or(512, |n| n.parse().unwrap()),
+            &(any_mutated(protocol), any_cuts()),
+            |(seed, cuts)| {
+                prop_assert_eq!(run(protocol, &seed.cut(&cuts)), run(protocol, &seed));
+                Ok(())
+            },
+        );
     }
 }
 
@@ -169,20 +174,30 @@ fn seeds_of_other_protocols_do_no_harm() {
 #[test]
 fn random_bytes_do_no_harm() {
     for protocol in PROTOCOLS {
-        hold(protocol, 512, &prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
-            fuzz_session(protocol, &bytes);
-            Ok(())
-        });
+        hold(
+            protocol,
+            std::env::var("CASES").map_or(512, |n| n.parse().unwrap()),
+            &prop::collection::vec(any::<u8>(), 0..2000),
+            |bytes| {
+                fuzz_session(protocol, &bytes);
+                Ok(())
+            },
+        );
     }
 }
 
 #[test]
 fn mutated_seeds_do_no_harm() {
     for protocol in PROTOCOLS {
-        hold(protocol, 512, &any_mutated(protocol), |seed| {
-            run(protocol, &seed);
-            Ok(())
-        });
+        hold(
+            protocol,
+            std::env::var("CASES").map_or(512, |n| n.parse().unwrap()),
+            &any_mutated(protocol),
+            |seed| {
+                run(protocol, &seed);
+                Ok(())
+            },
+        );
     }
 }
 

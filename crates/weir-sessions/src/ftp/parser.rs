@@ -136,7 +136,16 @@ impl FtpParser {
 
     /// Takes a line of the server; whether what follows is TLS.
     fn take_reply(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) -> bool {
-        let Some(reply) = self.replies.read(line) else { return false };
+        let Some(reply) = self.replies.read(line) else {
+            // A code that is none (`99 …`) is an answer, too.
+            if line.first().is_some_and(u8::is_ascii_digit)
+                && let Some(mut exchange) = self.waiting.pop_front()
+            {
+                exchange.reply_text = Some(text(line.trim_ascii(), LINE_BYTES_MAX));
+                sessions.push(Box::new(exchange));
+            }
+            return false;
+        };
         if !reply.is_last {
             return false;
         }

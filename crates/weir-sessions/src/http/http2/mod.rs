@@ -53,6 +53,8 @@ pub(super) struct Http2 {
     depth: u32,
     /// The highest stream that a request began.
     last_request: u32,
+    /// Stream 1 began with a request; behind `Upgrade: h2c` (RFC 7540 §3.2) its request is of HTTP/1.
+    has_first_request: bool,
     is_over: bool,
     cut_off: CutOff,
 }
@@ -170,6 +172,7 @@ impl Http2 {
                 let id = if is_pushed { frame.promised_id } else { frame.stream_id };
                 if !self.streams.contains_key(&id) && (is_pushed || from == client) {
                     self.last_request = self.last_request.max(id);
+                    self.has_first_request |= id == 1;
                     let open = self.add(id, client, sessions);
                     open.exchange.request = Some(HttpMessage::new(head, time, None));
                     open.is_request_over = is_pushed;
@@ -195,12 +198,14 @@ impl Http2 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
         // Of a stream that is over, by a reset, something may still be under way.
-        let is_late = !self.streams.contains_key(&id) && id <= self.last_request;
+        let is_new = !self.streams.contains_key(&id);
+        let is_upgraded = id == 1 && !self.has_first_request;
+        let is_late = is_new && id <= self.last_request && !is_upgraded;
         let code = message.head.code();
-        if is_late || (!self.streams.contains_key(&id) && (100..200).contains(&code)) {
+        if is_late || (is_new && (100..200).contains(&code)) {
             return;
         }
-        let is_new = !self.streams.contains_key(&id);
+        self.has_first_request |= id == 1;
         let open = if is_new {
             self.add(id, client, sessions)
         } else {
