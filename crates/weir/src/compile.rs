@@ -195,7 +195,7 @@ impl Compiler {
 
     /// The fields that filters can name.
     pub fn catalog(&self) -> StackCatalog {
-        StackCatalog::new(self.stack(), connection::COLUMNS, PROTOCOLS)
+        StackCatalog::of(self.stack())
     }
 
     /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.

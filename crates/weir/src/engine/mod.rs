@@ -60,7 +60,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use weir_compile::Need;
 use weir_engine::plan::Want;
-use weir_lang::diag::Diagnostics;
+use weir_io::CaptureReader;
+use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::Source;
 
 /// What a worker does itself with what a question is given.
@@ -185,6 +186,14 @@ impl<'c> Engine<'c> {
         F: Callback<A> + 'c,
         A: 'c,
     {
+        let (stack, mine) = (checked.stack, &self.compiler.stack().name);
+        if stack != mine {
+            let message =
+                format!("this filter was checked for the stack `{stack}`, and the engine's is `{mine}`");
+            let help = format!("write `#[weir::subscribe(\"…\", stack = \"{mine}\")]`");
+            let list = vec![Diagnostic::error("W0197", message).help(help)];
+            return Err(Diagnostics { sources: Sources::new(), list });
+        }
         self.subscribe(checked.filter, checked.callback)
     }
 
@@ -318,6 +327,19 @@ impl<'c> Engine<'c> {
         Ok(outcome)
     }
 
+    /// Runs it over capture files, one after the other, on one worker.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); and the first fault of the files, once all that could be read was.
+    pub fn read<P: AsRef<std::path::Path>>(
+        &mut self,
+        files: impl IntoIterator<Item = P>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let files: Vec<P> = files.into_iter().collect();
+        let outcome = self.run(&mut CaptureReader::open(&files), 1)?;
+        outcome.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+    }
+
     /// Of each question its subscription.
     fn owners(&self) -> Vec<Subscription> {
         let name = |(place, _): (usize, &Part)| Subscription { serial: self.entries[place].serial, place };
@@ -329,6 +351,7 @@ impl<'c> Engine<'c> {
 #[derive(Debug, Clone, Copy)]
 pub struct Checked<A, F> {
     filter: &'static str,
+    stack: &'static str,
     callback: F,
     takes: std::marker::PhantomData<fn(A)>,
 }
@@ -336,8 +359,8 @@ pub struct Checked<A, F> {
 impl<A, F: Callback<A>> Checked<A, F> {
     /// What `#[weir::subscribe]` expands to.
     #[doc(hidden)]
-    pub const fn new(filter: &'static str, callback: F) -> Self {
-        Self { filter, callback, takes: std::marker::PhantomData }
+    pub const fn new(filter: &'static str, stack: &'static str, callback: F) -> Self {
+        Self { filter, stack, callback, takes: std::marker::PhantomData }
     }
 }
 

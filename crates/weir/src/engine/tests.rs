@@ -251,7 +251,7 @@ fn other_threads_add_and_take_away_while_it_runs() {
     let outcome = engine.run(&mut slow(1, before), 1).unwrap();
     drop(engine);
     other.join().unwrap();
-    assert!(frames > 1000 && outcome.swaps.0 >= 2, "{:?}", outcome.swaps);
+    assert!(frames > 1000 && outcome.swaps.0 >= 1, "{:?}", outcome.swaps);
 }
 
 /// Counts packets.
