@@ -8,6 +8,7 @@
 pub mod dns;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod quic;
 mod session;
 pub mod tls;
 mod values;
@@ -21,4 +22,4 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &dns::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &dns::PROTOCOL, &quic::PROTOCOL];
