@@ -37,7 +37,7 @@ pub use connection::Connection;
 pub use drive::{Outcome, run};
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs, Next,
-    Reply, SessionData, SessionsOf, Subscription, Track, TrackPacket, Tracked,
+    Reply, SessionData, SessionsOf, Subscription, TakeItems, Track, TrackPacket, Tracked,
 };
 pub use events::EventRows;
 #[doc(hidden)]

@@ -40,7 +40,7 @@ mod handler;
 mod tests;
 mod track;
 
-pub use callback::{Callback, Next, Reply};
+pub use callback::{Callback, Next, Reply, TakeItems};
 pub use control::{Control, Listed};
 pub use datum::{Datum, EventRow, Flow, Frame, Needs, SessionData, SessionsOf, Tracked};
 pub use handler::Handler;
@@ -53,7 +53,6 @@ use crate::collect::{Item, Shape};
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::drive::{Changes, Outcome, run_changing};
 use crate::stream::{ChunkParams, StreamHandler, StreamParams, StreamSink, typed_sink};
-use callback::Bundle;
 use control::{Done, Request, Requests};
 use entry::{Entry, Part};
 use std::convert::Infallible;
@@ -251,6 +250,19 @@ impl<'c> Engine<'c> {
         self.add(Entry::of_part(Part { ask, shape: Shape::default(), sink: Some(make) }))
     }
 
+    /// Adds a question as it is compiled, and whoever takes its answers as they come: rows, for those who write them.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_items(
+        &mut self,
+        ask: Ask,
+        shape: Shape,
+        take: impl TakeItems + 'c,
+    ) -> Result<Subscription, Diagnostics> {
+        self.add(Entry::of_items(Part { ask, shape, sink: None }, Box::new(take)))
+    }
+
     fn add(&mut self, mut entry: Entry<'c>) -> Result<Subscription, Diagnostics> {
         for part in &entry.parts {
             self.compiler.check_filter(&part.ask.filter, self.options.bpf)?;
@@ -415,7 +427,7 @@ impl Running<'_, '_> {
 impl Changes<Infallible> for Running<'_, '_> {
     fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
         let owner = self.owners[question];
-        if self.engine.entries[owner.place].take(Bundle::of(item)) == Next::End {
+        if self.engine.entries[owner.place].take(item) == Next::End {
             self.ended.push(owner);
         }
         Ok(())
