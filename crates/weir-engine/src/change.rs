@@ -69,7 +69,7 @@ impl<P> HoldQueue<P> {
     /// Goes over to another plan of the same stack.
     pub fn change(&mut self, plan: &Arc<Plan>) {
         let map = BitMap::between(self.plan(), plan);
-        let live = plan.questions_of(u64::MAX >> (64 - plan.bits.len().max(1)));
+        let live = plan.bits.iter().fold(0, |mask, bit| mask | 1 << bit.question);
         self.replace(Arc::clone(plan), |terms| map.map(terms), live);
     }
 }

@@ -327,12 +327,25 @@ impl<'c> Engine<'c> {
     /// # Errors
     /// As [`compile`](Self::compile). Faults of the source are in the outcome.
     pub fn run(&mut self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
+        self.run_shown(source, workers, &mut |_| ())
+    }
+
+    /// As [`run`](Self::run); `progress` is called now and then.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_shown(
+        &mut self,
+        source: &mut dyn Source,
+        workers: usize,
+        progress: &mut dyn FnMut(&dyn Source),
+    ) -> Result<Outcome, Diagnostics> {
         let compiled = self.compile()?;
         let compiler = self.compiler.clone();
         let shapes = self.shapes();
         let mut running = Running { owners: self.owners(), engine: self, ended: vec![], lost: 0 };
         let Ok(mut outcome) =
-            run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, &mut |_| ());
+            run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, progress);
         let Running { owners, lost, .. } = running;
         outcome.lost = lost + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
         outcome.handlers.name(&owners);

@@ -118,6 +118,10 @@ fn a_program_that_kept_nothing_may_be_followed_by_one_that_does() {
         let (rows, _) = replaced(&[nothing.clone(), all.clone()], every, 1);
         assert_eq!(rows[0], expected[0]);
     }
+    let none = compile(&[("", Want::Nothing), ("", Want::Nothing)]);
+    for workers in [1, 2] {
+        replaced(&[none.clone(), all.clone(), nothing.clone()], 2, workers);
+    }
     let (rows, _) = replaced(&[nothing, all.clone(), all], 20, 1);
     assert!(!rows[1].is_empty() && rows[1].len() <= expected[1].len());
 }
