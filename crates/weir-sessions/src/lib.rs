@@ -8,6 +8,7 @@
 pub mod dns;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod http;
 pub mod quic;
 mod session;
 pub mod tls;
@@ -22,4 +23,10 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &dns::PROTOCOL, &quic::PROTOCOL];
+#[rustfmt::skip]
+pub const PROTOCOLS: &[&SessionProtocol] = &[
+    &tls::PROTOCOL,
+    &http::PROTOCOL,
+    &dns::PROTOCOL,
+    &quic::PROTOCOL,
+];
