@@ -10,6 +10,7 @@ pub mod dns;
 pub mod fuzz;
 pub mod quic;
 mod session;
+pub mod ssh;
 pub mod tls;
 mod values;
 mod wire;
@@ -21,4 +22,4 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &dns::PROTOCOL, &quic::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &dns::PROTOCOL, &quic::PROTOCOL, &ssh::PROTOCOL];
