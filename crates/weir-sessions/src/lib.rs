@@ -11,6 +11,7 @@ pub mod fuzz;
 pub mod http;
 pub mod quic;
 mod session;
+pub mod ssh;
 pub mod tls;
 mod values;
 mod wire;
@@ -29,4 +30,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &http::PROTOCOL,
     &dns::PROTOCOL,
     &quic::PROTOCOL,
+    &ssh::PROTOCOL,
 ];
