@@ -137,11 +137,7 @@ impl Conversation {
     /// The same with the sides exchanged.
     #[must_use]
     pub fn turned(&self) -> Self {
-        let turn = |from| match from {
-            Direction::Originator => Direction::Responder,
-            Direction::Responder => Direction::Originator,
-        };
-        let steps = self.steps.iter().map(|step| Step { from: turn(step.from), ..step.clone() });
+        let steps = self.steps.iter().map(|step| Step { from: step.from.other(), ..step.clone() });
         Self { is_datagram: self.is_datagram, steps: steps.collect() }
     }
 

@@ -6,11 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod dns;
+pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
+pub mod imap;
+mod line;
+pub mod pop3;
 pub mod quic;
 mod session;
+pub mod smtp;
 pub mod ssh;
 pub mod tls;
 mod values;
@@ -28,7 +33,11 @@ pub use session::{
 pub const PROTOCOLS: &[&SessionProtocol] = &[
     &tls::PROTOCOL,
     &http::PROTOCOL,
+    &smtp::PROTOCOL,
+    &ftp::PROTOCOL,
+    &pop3::PROTOCOL,
+    &imap::PROTOCOL,
+    &ssh::PROTOCOL,
     &dns::PROTOCOL,
     &quic::PROTOCOL,
-    &ssh::PROTOCOL,
 ];

@@ -15,7 +15,6 @@ mod hpack;
 mod huffman;
 
 use super::exchange::{HttpExchange, HttpMessage};
-use super::http1::other;
 use super::stream::Flaw;
 use crate::{CutOff, Data, Direction, Progress, Session};
 use block::{Block, Kind};
@@ -167,7 +166,7 @@ impl Http2 {
             Kind::Request(head) => {
                 self.cut_off.parts += u64::from(head.lines_cut());
                 let is_pushed = frame.kind == PUSH_PROMISE;
-                let client = *self.client.get_or_insert(if is_pushed { other(from) } else { from });
+                let client = *self.client.get_or_insert(if is_pushed { from.other() } else { from });
                 let id = if is_pushed { frame.promised_id } else { frame.stream_id };
                 if !self.streams.contains_key(&id) && (is_pushed || from == client) {
                     self.last_request = self.last_request.max(id);
@@ -178,7 +177,7 @@ impl Http2 {
             }
             Kind::Response(head) => {
                 self.cut_off.parts += u64::from(head.lines_cut());
-                let client = *self.client.get_or_insert(other(from));
+                let client = *self.client.get_or_insert(from.other());
                 self.take_response(frame.stream_id, client, HttpMessage::new(head, time, None), sessions);
             }
             Kind::Trailers => {}
