@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod dns;
+pub mod dtls;
 #[doc(hidden)]
 pub mod fuzz;
+mod pieces;
 pub mod quic;
 mod session;
 pub mod ssh;
@@ -22,4 +24,5 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] = &[&tls::PROTOCOL, &dns::PROTOCOL, &quic::PROTOCOL, &ssh::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] =
+    &[&tls::PROTOCOL, &dns::PROTOCOL, &quic::PROTOCOL, &ssh::PROTOCOL, &dtls::PROTOCOL];
