@@ -5,10 +5,12 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+pub mod dhcp;
 pub mod dns;
 pub mod dtls;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod ntp;
 mod pieces;
 pub mod quic;
 mod session;
@@ -24,5 +26,12 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
-pub const PROTOCOLS: &[&SessionProtocol] =
-    &[&tls::PROTOCOL, &dns::PROTOCOL, &quic::PROTOCOL, &ssh::PROTOCOL, &dtls::PROTOCOL];
+pub const PROTOCOLS: &[&SessionProtocol] = &[
+    &tls::PROTOCOL,
+    &dns::PROTOCOL,
+    &quic::PROTOCOL,
+    &ssh::PROTOCOL,
+    &dtls::PROTOCOL,
+    &dhcp::PROTOCOL,
+    &ntp::PROTOCOL,
+];
