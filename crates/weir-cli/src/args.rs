@@ -1,9 +1,11 @@
 //! The command line.
 
-use clap::builder::RangedU64ValueParser;
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+use clap::{ArgMatches, Args as ClapArgs, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use weir::io::Format;
+use weir::sessions::PROTOCOLS;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,12 +37,16 @@ impl Args {
     pub fn read() -> Self {
         let mut args = Self::parse();
         match &mut args.command {
-            Command::Flows(ask) | Command::Tls(ask) | Command::Stats(ask) => ask.settle(),
+            Command::Flows(ask) | Command::Stats(ask) | Command::Sessions(ask) => ask.settle(),
+            Command::Log(log) => log.ask.settle(),
             Command::Streams(streams) => settle(&mut streams.filter, &mut streams.input),
             Command::Match(find) => settle(&mut find.filter, &mut find.input),
             Command::Packets(packets) => packets.ask.settle(),
             Command::Events(events) => events.ask.settle(),
+            Command::Zeek(zeek) => settle(&mut zeek.filter, &mut zeek.input),
             Command::Fields(_)
+            | Command::Run(_)
+            | Command::Ctl(_)
             | Command::Stacks(_)
             | Command::Explain(_)
             | Command::Docs(_)
@@ -56,8 +62,17 @@ impl Args {
 pub enum Command {
     /// Connections, one row each when they are over: Zeek's conn.log
     Flows(Ask),
-    /// TLS handshakes, one row each: Zeek's ssl.log with JA3, JA3S and JA4
-    Tls(Ask),
+    /// A command per log of application sessions: TLS handshakes, HTTP exchanges …
+    #[command(flatten)]
+    Log(LogCommand),
+    /// Sessions of all application protocols, each with the name of its log (`_path`)
+    Sessions(Ask),
+    /// Several questions at once, from a file; more may come and go while it runs (`weir ctl`)
+    Run(Run),
+    /// Zeek's logs: conn.log, and one for each protocol that there is something of
+    Zeek(Zeek),
+    /// Adds, lists and takes away questions of a `weir run --control SOCKET` that goes on
+    Ctl(Ctl),
     /// Packets, one line each; or their number; or a capture file of them
     Packets(Packets),
     /// Events that the stack declares (fragments, resets, …), with their columns
@@ -80,6 +95,49 @@ pub enum Command {
     Check(Check),
     /// Lays .weir files out anew, in place: indentation and spaces; lines, columns and comments stay
     Fmt(Fmt),
+}
+
+/// A command of its own for each session protocol of the registry: its log.
+#[derive(Clone)]
+pub struct LogCommand {
+    /// Name of the protocol.
+    pub protocol: &'static str,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+impl FromArgMatches for LogCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let known = |name: &str| PROTOCOLS.iter().find(|protocol| protocol.name == name);
+        match matches.subcommand().and_then(|(name, of_command)| Some((known(name)?, of_command))) {
+            Some((protocol, of_command)) => {
+                Ok(Self { protocol: protocol.name, ask: Ask::from_arg_matches(of_command)? })
+            }
+            None => Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for LogCommand {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        PROTOCOLS.iter().fold(command, |command, protocol| {
+            let about = format!("{}: Zeek's {}.log", protocol.doc, protocol.log);
+            command.subcommand(Ask::augment_args(clap::Command::new(protocol.name)).about(about))
+        })
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        PROTOCOLS.iter().any(|protocol| protocol.name == name)
+    }
 }
 
 /// What most questions have in common.
@@ -132,8 +190,8 @@ pub struct Streams {
     /// there (digests leave it out)
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// table, json or csv; a table on a terminal, JSON lines otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    /// table, json, csv or zeek; a table on a terminal, JSON lines otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
     /// Print the number of streams alone
     #[arg(long)]
@@ -171,8 +229,8 @@ pub struct Match {
     pub input: Input,
     #[command(flatten)]
     pub bounds: StreamBounds,
-    /// grep, table, json or csv; grep (who, where, what; in colours) on a terminal, JSON lines otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = ["grep", "table", "json", "csv"])]
+    /// grep, table, json, csv or zeek; grep (who, where, what; in colours) on a terminal, JSON lines otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&["grep"]))]
     pub format: Option<String>,
     /// Print the number of matches alone
     #[arg(long)]
@@ -217,6 +275,92 @@ pub struct StreamBounds {
     pub overload_cutoff: Option<String>,
 }
 
+/// What `weir run` is asked.
+#[derive(ClapArgs, Clone)]
+#[command(after_help = QUESTIONS, mut_arg("read", |arg| arg.required(false)))]
+pub struct Run {
+    /// A file of questions (see below)
+    #[arg(value_name = "QUESTIONS.toml")]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub input: Input,
+    /// Listen on this socket for questions that come and go: `weir ctl`
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+}
+
+const QUESTIONS: &str = "\
+A file of questions:
+  read = [\"capture.pcap\"]                   # or -r
+  [[question]]
+  name = \"com\"                              # unique
+  ask = \"tls\"                               # flows, packets, events, sessions, or a session protocol
+  filter = 'tls.sni matches \"[.]com$\"'      # everything without
+  format = \"json\"                           # table, json, csv, zeek
+  output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng";
+
+/// What `weir zeek` is asked.
+#[derive(ClapArgs, Clone)]
+pub struct Zeek {
+    /// Which traffic; everything without
+    pub filter: Option<String>,
+    #[command(flatten)]
+    pub input: Input,
+    /// Directory for the logs
+    #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// zeek (tab-separated, with Zeek's header) or json
+    #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
+    pub format: String,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// What `weir ctl` is asked.
+#[derive(ClapArgs, Clone)]
+pub struct Ctl {
+    /// The socket that `weir run --control` listens on
+    pub socket: PathBuf,
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+/// What `weir ctl` does.
+#[derive(Subcommand, Clone)]
+pub enum CtlCommand {
+    /// Add a question
+    Add(CtlAdd),
+    /// List the questions
+    List,
+    /// Take a question away: its file is complete then
+    Remove {
+        /// What it is called
+        name: String,
+    },
+}
+
+/// A question to be added.
+#[derive(ClapArgs, Clone)]
+pub struct CtlAdd {
+    /// What it is called
+    pub name: String,
+    /// What is wanted: flows, packets, events, sessions, or a session protocol
+    pub ask: String,
+    /// Which traffic; everything without
+    pub filter: Option<String>,
+    /// table, json, csv or zeek; json without
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    pub format: Option<String>,
+    /// A file for the answers; standard output of the run without
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 /// What `weir docs` is asked.
 #[derive(ClapArgs)]
 pub struct Docs {
@@ -255,6 +399,11 @@ pub struct Input {
     pub flows_max: usize,
 }
 
+/// The formats of rows, and those that a command has besides.
+fn formats(others: &[&'static str]) -> PossibleValuesParser {
+    others.iter().copied().chain(Format::ALL.iter().map(|format| format.label())).collect::<Vec<_>>().into()
+}
+
 /// Numbers of which 0 would mean that nothing is done.
 fn one_or_more() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
@@ -280,8 +429,8 @@ pub struct Program {
 /// Where rows go.
 #[derive(ClapArgs, Clone)]
 pub struct Output {
-    /// table, json or csv; a table on a terminal, JSON lines otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    /// table, json, csv or zeek; a table on a terminal, JSON lines otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
     /// Write rows to this file
     #[arg(short = 'o', long = "output", value_name = "FILE")]
@@ -312,8 +461,8 @@ pub struct Fields {
     /// A stack by name, or a .weir file with one
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
-    /// table, json or csv
-    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    /// table, json, csv or zeek
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
 }
 
@@ -323,8 +472,8 @@ pub struct Stacks {
     /// A .weir file whose stacks are listed, too
     #[arg(long, value_name = "FILE.weir")]
     pub stack: Vec<String>,
-    /// table, json or csv
-    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv"])]
+    /// table, json, csv or zeek
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
 }
 

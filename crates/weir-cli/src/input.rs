@@ -4,7 +4,7 @@ use crate::args::{Input, Program};
 use crate::failure::Failure;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use weir::{Compiler, Engine, Limits, Options};
+use weir::{Compiler, Executor, Limits, Options};
 
 /// A compiler that knows the stacks and files named.
 pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
@@ -53,9 +53,9 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
     }
     Ok(Options {
         engine: match program.engine.as_str() {
-            "native" => Engine::Native,
-            "interpreter" => Engine::Interpreter,
-            _ => Engine::Auto,
+            "native" => Executor::Native,
+            "interpreter" => Executor::Interpreter,
+            _ => Executor::Auto,
         },
         without_passes: program.without.clone(),
         bpf: program.bpf,

@@ -20,8 +20,8 @@ pub fn stdout_color() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// The sink that rows are written to.
-pub fn sink(output: &Output) -> Result<Box<dyn Sink + Send>, Failure> {
+/// The sink that the rows of a log are written to.
+pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>, Failure> {
     let terminal = output.output.is_none() && io::stdout().is_terminal();
     let format: Format = match &output.format {
         Some(name) => name.parse().map_err(Failure::new)?,
@@ -32,8 +32,14 @@ pub fn sink(output: &Output) -> Result<Box<dyn Sink + Send>, Failure> {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: terminal.then(terminal_width).flatten(),
         flush_rows: false,
+        path,
     };
     Ok(weir::io::sink::create(format, writer(output)?, &options))
+}
+
+/// Rows on standard output, in this format where one is given.
+pub fn plain(format: Option<String>) -> Output {
+    Output { format, output: None, count: false, stats: false }
 }
 
 /// The file or standard output.

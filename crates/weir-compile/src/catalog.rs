@@ -70,6 +70,11 @@ impl Catalog for StackCatalog {
 }
 
 impl StackCatalog {
+    /// The fields of `stack`, of connections and of every session protocol that there is.
+    pub fn of(stack: &Stack) -> Self {
+        Self::new(stack, crate::CONNECTION_COLUMNS, weir_sessions::PROTOCOLS)
+    }
+
     /// Collects the fields of `stack`, of connections (`conn.` before each column's name) and of sessions.
     pub fn new(stack: &Stack, connection: &[Column], sessions: &[&SessionProtocol]) -> Self {
         let mut catalog = Self::default();
@@ -91,17 +96,32 @@ impl StackCatalog {
                 Stage::Connection,
             );
         }
-        for (p, protocol) in sessions.iter().enumerate() {
-            let key = FieldKey::Session(p as u16);
-            catalog.add(key, protocol.name.to_string(), ValueType::Bool, 1, protocol.doc, Stage::Session);
-            catalog.last().is_protocol = true;
-            for (f, field) in protocol.fields.iter().enumerate() {
-                let key = FieldKey::SessionField(p as u16, f as u16);
-                catalog.add(key, field.name.to_string(), field.value_type, 64, field.doc, Stage::Session);
-                catalog.last().aliases = field.aliases.iter().map(|a| a.to_string()).collect();
-            }
+        for (index, protocol) in sessions.iter().enumerate() {
+            catalog.add_session(index as u16, protocol);
         }
         catalog
+    }
+
+    /// A session protocol with its fields. What a layer of the stack has of that name comes first.
+    fn add_session(&mut self, index: u16, protocol: &SessionProtocol) {
+        let stage = Stage::Session;
+        if !self.is_taken(protocol.name) {
+            let key = FieldKey::Session(index);
+            self.add(key, protocol.name.to_string(), ValueType::Bool, 1, protocol.doc, stage);
+            self.last().is_protocol = true;
+        }
+        for (f, field) in protocol.fields.iter().enumerate() {
+            if !self.is_taken(field.name) {
+                let key = FieldKey::SessionField(index, f as u16);
+                self.add(key, field.name.to_string(), field.value_type, 64, field.doc, stage);
+                self.last().aliases = field.aliases.iter().map(|a| a.to_string()).collect();
+            }
+        }
+    }
+
+    /// Whether there is a field of this name.
+    fn is_taken(&self, name: &str) -> bool {
+        self.fields.iter().any(|f| f.name == name || f.aliases.iter().any(|alias| alias == name))
     }
 
     /// What field `index` is.
@@ -198,10 +218,7 @@ impl StackCatalog {
 
     /// An event, and its columns. What a header has of that name comes first.
     fn add_event(&mut self, event: &StackEvent) {
-        let is_taken = |catalog: &Self, name: &str| {
-            catalog.fields.iter().any(|f| f.name == name || f.aliases.iter().any(|alias| alias == name))
-        };
-        if is_taken(self, &event.filter_name) {
+        if self.is_taken(&event.filter_name) {
             return;
         }
         let key = FieldKey::Event(event.layer, event.index);
@@ -211,7 +228,7 @@ impl StackCatalog {
             let name = format!("{}.{column}", event.filter_name);
             let key = FieldKey::EventColumn(event.layer, event.index, index as u16);
             let doc = "as it was when this happened";
-            if !is_taken(self, &name) {
+            if !self.is_taken(&name) {
                 self.add(key, name, *value_type, 64, doc, Stage::Packet);
             }
         }

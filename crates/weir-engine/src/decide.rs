@@ -7,7 +7,7 @@ use crate::host::InOrder;
 use crate::plan::{Plan, QuestionPlan, Residual, ResidualField, SESSIONS_OVER, Want};
 use crate::stage::Stages;
 use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, StreamBudget};
-use crate::subscriber::{EventView, Order, Settled, Subscriber, Undecided};
+use crate::subscriber::{EventView, Order, Settled, Subscriber, TrackedPacket, Undecided};
 use crate::table::Header;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) use crate::subscriber::FlowKey;
 
 /// Sessions held until their connection's record is complete: the bits of which only the connection's part
 /// is open, the protocol, and the session.
-type HeldSessions = Vec<(u64, usize, Box<dyn Session>)>;
+type HeldSessions = Vec<(u64, usize, Arc<dyn Session>)>;
 
 /// Hands to subscribers what is decided, and tells them of packets that are not.
 pub(crate) struct Decider<S> {
@@ -45,8 +45,20 @@ pub(crate) struct Decider<S> {
     pub counters: Counters,
     /// Flows with undecided packets.
     waiting: HashSet<FlowKey>,
-    sessions: HashMap<FlowKey, HeldSessions>,
+    pub sessions: HashMap<FlowKey, HeldSessions>,
     ask: Continuation,
+    masks: Masks,
+    /// What the streams share.
+    pub streams: StreamBudget,
+    /// What the program emitted on the packet at hand.
+    pub emitted: Emitted,
+    /// Slots of the packet's record in use.
+    outs: usize,
+}
+
+/// Bits of terms, and questions, by what they are about.
+#[derive(Debug, Clone, Copy)]
+struct Masks {
     packet_bits: u64,
     plain_bits: u64,
     session_bits: u64,
@@ -57,33 +69,37 @@ pub(crate) struct Decider<S> {
     stream_questions: u64,
     class_questions: u64,
     event_bits: u64,
-    /// What the streams share.
-    pub streams: StreamBudget,
-    /// What the program emitted on the packet at hand.
-    pub emitted: Emitted,
-    /// Slots of the packet's record in use.
-    outs: usize,
+    tracked_bits: u64,
+    /// Questions that track connections, a bit each.
+    tracking: u64,
+}
+
+impl Masks {
+    fn of(plan: &Plan) -> Self {
+        let streams = plan.bits_of(|w| matches!(w, Want::Streams(_)));
+        let classes = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.is_class));
+        let tracked = plan.bits_of(|w| matches!(w, Want::Tracked(_)));
+        let sessions = plan.bits.iter().enumerate().filter(|(_, bit)| !bit.session.is_empty());
+        Self {
+            packet_bits: plan.packet_bits(),
+            plain_bits: plan.plain_bits(),
+            session_bits: sessions.fold(0, |mask, (index, _)| mask | 1 << index),
+            absence_bits: plan.absence_bits(),
+            stream_bits: streams,
+            stream_questions: plan.questions_of(streams),
+            class_questions: plan.questions_of(classes),
+            event_bits: plan.bits_of(|w| w == Want::Events),
+            tracked_bits: tracked,
+            tracking: plan.questions_of(tracked),
+        }
+    }
 }
 
 impl<S: Subscriber> Decider<S> {
     pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
-        let session_bits = plan
-            .bits
-            .iter()
-            .enumerate()
-            .filter(|(_, b)| !b.session.is_empty())
-            .fold(0, |m, (i, _)| m | 1 << i);
         Self {
-            packet_bits: plan.packet_bits(),
-            plain_bits: plan.plain_bits(),
-            session_bits,
-            absence_bits: plan.absence_bits(),
-            stream_bits: plan.bits_of(|w| matches!(w, Want::Streams(_))),
-            stream_questions: plan.questions_of(plan.bits_of(|w| matches!(w, Want::Streams(_)))),
-            class_questions: plan
-                .questions_of(plan.bits_of(|w| matches!(w, Want::Streams(params) if params.is_class))),
+            masks: Masks::of(&plan),
             streams: StreamBudget::new(plan.overload),
-            event_bits: plan.bits_of(|w| w == Want::Events),
             emitted: Emitted::default(),
             outs: plan.program.graph().outs.len().min(OUTS_MAX),
             stages: Stages::new(plan.timed),
@@ -96,15 +112,22 @@ impl<S: Subscriber> Decider<S> {
         }
     }
 
+    /// Goes over to another plan.
+    pub fn set_plan(&mut self, plan: Arc<Plan>) {
+        self.masks = Masks::of(&plan);
+        self.outs = plan.program.graph().outs.len().min(OUTS_MAX);
+        self.plan = plan;
+    }
+
     /// A packet is through the program. `flow`: its connection's key and verdict word, where it has one.
     #[inline]
     pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, u64)>) {
-        let mine = packet.terms & self.packet_bits;
+        let mine = packet.terms & self.masks.packet_bits;
         if mine == 0 {
             self.count(packet.otherwise);
             return;
         }
-        if mine & self.plain_bits == mine {
+        if mine & self.masks.plain_bits == mine {
             let questions = self.plan.questions_of(mine);
             self.deliver(order, questions, packet);
             return;
@@ -116,7 +139,7 @@ impl<S: Subscriber> Decider<S> {
         let &PacketView { meta, frame, terms, outs, otherwise } = packet;
         let Some((flow, verdict)) = flow else {
             // No flow: no session and no record. What asks for their absence holds.
-            let questions = self.plan.questions_of(terms & (self.plain_bits | self.absence_bits));
+            let questions = self.plan.questions_of(terms & (self.masks.plain_bits | self.masks.absence_bits));
             self.deliver(order, questions, packet);
             return;
         };
@@ -152,7 +175,7 @@ impl<S: Subscriber> Decider<S> {
         if self.emitted.is_empty() {
             return;
         }
-        let mut questions = self.plan.questions_of(terms & self.event_bits & self.plain_bits);
+        let mut questions = self.plan.questions_of(terms & self.masks.event_bits & self.masks.plain_bits);
         while questions != 0 {
             for event in self.emitted.views(packet) {
                 self.subscriber.event(order, questions.trailing_zeros() as usize, &event);
@@ -165,12 +188,12 @@ impl<S: Subscriber> Decider<S> {
     /// Bits of the questions that are given packets.
     #[inline]
     pub fn packet_bits(&self) -> u64 {
-        self.packet_bits
+        self.masks.packet_bits
     }
 
     /// Some question is about streams.
     pub fn wants_streams(&self) -> bool {
-        self.stream_bits != 0
+        self.masks.stream_bits != 0
     }
 
     /// Bytes in order, for questions about streams. What depends on a session or the record is not known yet; such
@@ -199,20 +222,20 @@ impl<S: Subscriber> Decider<S> {
 
     /// The questions about streams that a flow with these terms is given to, and those that it may be.
     fn given(&self, terms: u64, streams: &mut FlowStreams) -> (u64, u64) {
-        let given = self.plan.questions_of(terms & self.stream_bits & self.plain_bits);
-        let classes = given & self.class_questions;
+        let given = self.plan.questions_of(terms & self.masks.stream_bits & self.masks.plain_bits);
+        let classes = given & self.masks.class_questions;
         if classes == 0 {
-            return (given, self.stream_questions);
+            return (given, self.masks.stream_questions);
         }
         let told = streams.questions() & classes;
         let class = if told == 0 { classes & classes.wrapping_neg() } else { told };
-        let others = self.class_questions & !class;
-        (given & !others, self.stream_questions & !others)
+        let others = self.masks.class_questions & !class;
+        (given & !others, self.masks.stream_questions & !others)
     }
 
     /// The highest priority of the questions about streams that a flow with these terms is given to.
     pub fn priority(&self, terms: u64) -> u8 {
-        let given = self.plan.questions_of(terms & self.stream_bits & self.plain_bits);
+        let given = self.plan.questions_of(terms & self.masks.stream_bits & self.masks.plain_bits);
         let of = |(question, plan): (usize, &QuestionPlan)| match plan.want {
             Want::Streams(params) if given >> question & 1 == 1 => Some(params.priority),
             _ => None,
@@ -296,9 +319,10 @@ impl<S: Subscriber> Decider<S> {
         key: FlowKey,
         terms: u64,
         protocol: usize,
-        session: Box<dyn Session>,
+        session: Arc<dyn Session>,
     ) -> u64 {
         let mut met = 0;
+        self.track_session((order, protocol), flow, key, terms, &session);
         let mut told = 0u64;
         let plan = Arc::clone(&self.plan);
         let mut open = 0u64;
@@ -313,7 +337,7 @@ impl<S: Subscriber> Decider<S> {
             }
             if bit.connection.is_empty() {
                 told |= 1 << bit.question;
-                self.subscriber.session(order, bit.question, flow, protocol, &*session);
+                self.subscriber.session(order, bit.question, flow, protocol, &session);
             } else {
                 open |= 1 << index;
             }
@@ -322,7 +346,36 @@ impl<S: Subscriber> Decider<S> {
         if open != 0 {
             self.sessions.entry(key).or_default().push((open, protocol, session));
         }
-        met & self.session_bits
+        met & self.masks.session_bits
+    }
+
+    /// Some question tracks a connection that fulfils these terms.
+    #[inline]
+    pub fn is_tracked(&self, terms: u64) -> bool {
+        terms & self.masks.tracked_bits != 0
+    }
+
+    /// A packet of a connection that fulfils `terms`, some of which are tracked.
+    pub fn track(&mut self, order: Order, terms: u64, packet: &TrackedPacket<'_>) {
+        for question in bits_of(self.plan.questions_of(terms & self.masks.tracked_bits)) {
+            self.subscriber.tracked_packet(order, question, packet);
+        }
+    }
+
+    fn track_session(
+        &mut self,
+        (order, protocol): (Order, usize),
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        terms: u64,
+        session: &Arc<dyn Session>,
+    ) {
+        for question in bits_of(self.plan.questions_of(terms & self.masks.tracked_bits)) {
+            let Want::Tracked(protocols) = self.plan.questions[question].want else { continue };
+            if protocols >> protocol & 1 == 1 {
+                self.subscriber.tracked_session(order, question, flow, key, session);
+            }
+        }
     }
 
     fn session_holds(&mut self, residual: &Residual, protocol: usize, session: &dyn Session) -> bool {
@@ -342,14 +395,7 @@ impl<S: Subscriber> Decider<S> {
             return;
         }
         *verdict |= SESSIONS_OVER;
-        let plan = Arc::clone(&self.plan);
-        for (index, bit) in plan.bits.iter().enumerate() {
-            let absent = bit.session.iter().all(|r| r.negated);
-            if !bit.session.is_empty() && *verdict >> index & 1 == 0 && absent && *verdict & HAD_SESSION == 0
-            {
-                *verdict |= 1 << index;
-            }
-        }
+        *verdict |= self.plan.absent(*verdict);
         self.settle(order, key, *verdict, None);
     }
 
@@ -388,11 +434,14 @@ impl<S: Subscriber> Decider<S> {
             }
             held |= 1 << index;
             let met = bit.session.is_empty() || verdict >> index & 1 == 1;
-            let wanted = plan.questions[bit.question].want == Want::Connections;
+            let wanted = matches!(plan.questions[bit.question].want, Want::Connections | Want::Tracked(_));
             if wanted && met && terms >> index & 1 == 1 && told >> bit.question & 1 == 0 {
                 told |= 1 << bit.question;
-                self.subscriber.connection(order, bit.question, flow, reason);
+                self.subscriber.connection(order, bit.question, flow, key, reason);
             }
+        }
+        for question in bits_of(self.masks.tracking & !told) {
+            self.subscriber.untracked(question, key);
         }
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&key) };
         for (open, protocol, session) in sessions.unwrap_or_default() {
@@ -400,7 +449,7 @@ impl<S: Subscriber> Decider<S> {
             let mut questions = plan.questions_of(open & held);
             while questions != 0 {
                 let question = questions.trailing_zeros() as usize;
-                self.subscriber.session(order, question, flow, protocol, &*session);
+                self.subscriber.session(order, question, flow, protocol, &session);
                 questions &= questions - 1;
             }
         }
@@ -412,6 +461,15 @@ impl<S: Subscriber> Decider<S> {
         let value = (self.plan.connection_value)(flow, column);
         residual.holds(&value, &mut self.ask)
     }
+}
+
+/// The places of the bits that are set, from the lowest on.
+fn bits_of(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        place
+    })
 }
 
 /// Events of one packet, in the order in which they happened.
@@ -446,4 +504,4 @@ impl Emitted {
 }
 
 /// Bit of a flow's verdict word: it had sessions.
-const HAD_SESSION: u64 = 1 << 62;
+pub(crate) const HAD_SESSION: u64 = 1 << 62;

@@ -1,5 +1,6 @@
 //! A flow as subscribers see it: its key, its times, and the program's variables by name.
 
+pub use crate::sessions::Recognised;
 use crate::table::Header;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::Layout;
@@ -41,8 +42,8 @@ pub struct FlowView<'a> {
     pub header: &'a Header,
     /// Its variables.
     pub data: &'a [u8],
-    /// Zeek's name of the protocol that was recognised in it.
-    pub service: Option<&'static str>,
+    /// The session protocols that were recognised in it; only known where it has ended or a session is at hand.
+    pub recognised: Recognised,
     /// The connections that it runs in, outermost first; only known where it has ended.
     pub outer: &'a [(Table, Header)],
 }

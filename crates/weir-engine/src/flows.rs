@@ -7,9 +7,9 @@ use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
 use crate::host::InOrder;
 use crate::plan::Plan;
 use crate::sequence::{Reassembler, SequenceLimits};
-use crate::sessions::FlowSessions;
+use crate::sessions::{FlowSessions, Recognised};
 use crate::stream::{Due, FlowStreams, StreamSlots};
-use crate::subscriber::{Order, Subscriber};
+use crate::subscriber::{Order, Subscriber, TrackedPacket};
 use crate::table::{Birth, FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
@@ -40,33 +40,35 @@ impl Found {
 }
 
 /// The flows of one table.
-struct TableState {
-    flows: FlowTable,
-    wheel: TimerWheel,
+pub(crate) struct TableState {
+    pub(crate) flows: FlowTable,
+    pub(crate) wheel: TimerWheel,
     /// By flow; empty where the table's bytes are not wanted.
-    sessions: Vec<FlowSessions>,
+    pub(crate) sessions: Vec<FlowSessions>,
     /// As `sessions`, and empty where no question is about streams.
-    streams: StreamSlots,
-    timeouts: Timeouts,
-    wants_at: Option<usize>,
-    terms_at: Option<usize>,
-    verdict_at: Option<usize>,
-    initial_wants: u8,
-    delivers: bool,
-    observed: bool,
-    part: bool,
-    sequence: Option<Sequence>,
+    pub(crate) streams: StreamSlots,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) wants_at: Option<usize>,
+    pub(crate) terms_at: Option<usize>,
+    pub(crate) verdict_at: Option<usize>,
+    pub(crate) initial_wants: u8,
+    pub(crate) delivers: bool,
+    pub(crate) observed: bool,
+    pub(crate) part: bool,
+    pub(crate) sequence: Option<Sequence>,
+    /// Session protocols that it may carry and somebody wants to know of; a bit each.
+    pub(crate) probed: u64,
 }
 
 /// All flows of a worker.
 pub(crate) struct Flows {
-    tables: Vec<TableState>,
+    pub(crate) tables: Vec<TableState>,
     pub sequences: Reassembler,
     program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
-    outer: HashMap<FlowKey, Vec<(Table, Header)>>,
+    pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
 }
 
 /// What a tail's host may touch of its flow, besides its variables.
@@ -82,6 +84,10 @@ pub(crate) struct TailFlow<'a> {
     pub layout: &'a Layout,
     pub plan: &'a Plan,
     pub key: FlowKey,
+    /// Session protocols to be probed for.
+    pub probed: u64,
+    /// Its bytes come in datagrams, and not as a stream.
+    pub is_datagram: bool,
     timeouts: Timeouts,
 }
 
@@ -121,6 +127,8 @@ impl TableState {
             layout,
             plan,
             key: (table.0, id.0),
+            probed: self.probed,
+            is_datagram: self.sequence.is_none(),
             timeouts: self.timeouts,
         };
         (tail, data)
@@ -172,6 +180,7 @@ impl Flows {
                         .iter()
                         .position(|s| s.table == table)
                         .map(|s| Sequence(s as u32)),
+                    probed: plan.probed_over(&declared.name),
                 }
             })
             .collect();
@@ -354,6 +363,24 @@ impl Flows {
         Some((found.key(), state.verdict_at.map_or(0, |at| read_number(data, at, 64))))
     }
 
+    /// The connection of a packet that a question tracks; `None` where it has just ended.
+    pub fn tracked<'a>(
+        &'a self,
+        found: Found,
+        packet: &'a PacketMeta,
+        frame: &'a [u8],
+    ) -> Option<TrackedPacket<'a>> {
+        let state = &self.tables[found.table.index()];
+        let is_live = state.observed && state.flows.is_live(found.id);
+        is_live.then(|| TrackedPacket {
+            flow: view(&*self.program, found.table, state.flows.entry(found.id)),
+            key: found.key(),
+            from_responder: found.responder,
+            packet,
+            frame,
+        })
+    }
+
     /// Number of a flow's first packet.
     pub fn first_packet(&self, table: Table, id: FlowId) -> u64 {
         self.tables[table.index()].flows.entry(id).0.first_packet
@@ -428,10 +455,9 @@ impl Flows {
             let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
-            let service =
-                state.sessions.get(id.0 as usize).filter(|_| state.delivers).and_then(|s| s.protocol());
+            let sessions = state.sessions.get(id.0 as usize).filter(|_| state.delivers);
             let view = FlowView {
-                service: service.map(|p| self.plan.protocols[p].service),
+                recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
                 outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
                 ..view(&*self.program, table, (header, data))
             };
@@ -544,7 +570,7 @@ impl Flows {
 /// A flow as subscribers see it while it lives.
 fn view<'a>(program: &'a dyn Program, table: Table, entry: (&'a Header, &'a [u8])) -> FlowView<'a> {
     let ((header, data), graph, layout) = (entry, program.graph(), program.layout());
-    FlowView { graph, layout, table, header, data, service: None, outer: &[] }
+    FlowView { graph, layout, table, header, data, recognised: Recognised::default(), outer: &[] }
 }
 
 /// Segments that wait are bounded as the memory of streams is.

@@ -55,6 +55,23 @@ impl<P> HoldQueue<P> {
         Self { plan, held: VecDeque::new(), left: 0, bytes: 0, waiting: HashMap::new(), given_up: 0 }
     }
 
+    /// The plan that it goes by.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Goes by another plan: what `map` makes of terms, and of questions those that are `live`.
+    pub(crate) fn replace(&mut self, plan: Arc<Plan>, map: impl Fn(u64) -> u64, live: u64) {
+        self.plan = plan;
+        for held in &mut self.held {
+            held.terms = map(held.terms);
+            held.certain &= live;
+            if let Verdict::Decided(questions) = &mut held.verdict {
+                *questions &= live;
+            }
+        }
+    }
+
     /// Nothing waits.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
@@ -169,8 +186,8 @@ mod tests {
             program: Arc::new(Interpreter::new(b.finish()).unwrap()),
             questions: vec![QuestionPlan { want: Want::Packets }; 2],
             bits: vec![
-                BitPlan { question: 0, connection, session: vec![] },
-                BitPlan { question: 1, connection: vec![], session },
+                BitPlan { question: 0, name: String::new(), connection, session: vec![] },
+                BitPlan { question: 1, name: String::new(), connection: vec![], session },
             ],
             protocols: &[],
             probed: 0,

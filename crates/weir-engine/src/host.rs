@@ -1,17 +1,17 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
 use crate::decide::Decider;
-use crate::flow::{FlowView, read_number, receiver, write_number};
+use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
 use crate::flows::{TailFlow, stop_bytes};
 use crate::sequence::{SEGMENT_COST, Segment};
-use crate::sessions::Yielded;
+use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, Host, Ordered, Program, Slice};
 use weir_ir::graph::{Event, Sequence, Table};
-use weir_packet::Block;
-use weir_sessions::Direction;
+use weir_packet::{Block, Timestamp};
+use weir_sessions::{Data, Direction};
 
 /// The host of one packet's tail.
 pub(crate) struct TailHost<'a, 'f, S> {
@@ -119,7 +119,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
 ) {
     if let Some(streams) = flow.streams.take() {
         let terms = terms_of(flow, data, decider);
-        let view = view(flow, data, program, None);
+        let view = view(flow, data, program, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
         let over = decider.stream((order, queued_bytes), &view, flow.key, streams, next, terms);
         flow.streams = Some(streams);
@@ -136,11 +136,14 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let began = decider.stages.begin();
     let counters = &mut decider.counters.session;
     let from = if next.side { Direction::Responder } else { Direction::Originator };
-    let cut = next.cut_bytes();
-    sessions.take(plan, from, next.gap_bytes, next.bytes, &mut yielded, counters);
-    if cut > 0 && !sessions.is_over() {
-        sessions.take(plan, from, cut, &[], &mut yielded, counters);
-    }
+    let (originator, responder) = endpoints(flow.header);
+    let ports = [originator, responder].map(|end| end.port as u16);
+    let is_datagram = flow.is_datagram;
+    let carrier = Carrier { plan, probed: flow.probed, ports, is_datagram };
+    sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
+    let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
+    sessions.take(&carrier, &piece, &mut yielded, counters);
+    sessions.gap(&carrier, (from, next.cut_bytes()), &mut yielded, counters);
     decider.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, decider, program, order, yielded);
 }
@@ -175,15 +178,14 @@ fn after_sessions<S: Subscriber>(
     order: Order,
     yielded: Yielded,
 ) {
-    let protocol = flow.sessions.as_ref().and_then(|s| s.protocol());
+    let recognised = flow.sessions.as_ref().map(|s| s.recognised()).unwrap_or_default();
     let over = flow.sessions.as_ref().is_some_and(|s| s.is_over());
     let terms = terms_of(flow, data, decider);
     let mut verdict = flow.verdict_at.map_or(0, |at| read_number(data, at, 64));
     let some = !yielded.is_empty();
-    for session in yielded {
-        let protocol = protocol.unwrap_or(0);
-        let view = view(flow, data, program, Some(decider.plan.protocols[protocol].service));
-        let met = decider.session(order, &view, flow.key, terms, protocol, session);
+    for (protocol, session) in yielded {
+        let view = view(flow, data, program, recognised);
+        let met = decider.session(order, &view, flow.key, terms, protocol, session.into());
         verdict |= met;
         Decider::<S>::note_session(&mut verdict);
     }
@@ -213,7 +215,7 @@ fn view<'a>(
     flow: &'a TailFlow<'_>,
     data: &'a [u8],
     program: &'a dyn Program,
-    service: Option<&'static str>,
+    recognised: Recognised,
 ) -> FlowView<'a> {
     FlowView {
         graph: program.graph(),
@@ -221,7 +223,7 @@ fn view<'a>(
         table: flow.table,
         header: flow.header,
         data,
-        service,
+        recognised,
         outer: &[],
     }
 }

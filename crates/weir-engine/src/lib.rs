@@ -8,11 +8,13 @@
 //! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
+//! * `change`: another program takes over between two bursts.
 //! * [`counters`]: what became of every packet; they add up.
 //!
 //! No input or output, no clock of the machine (time is that of packets, an argument), and no protocol is named here.
 #![deny(unsafe_code)]
 
+mod change;
 pub mod clock;
 pub mod counters;
 mod decide;

@@ -1,6 +1,7 @@
 //! What a run is to do: the program, its questions, and what remains to be asked of connections and
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
+use crate::decide::HAD_SESSION;
 use crate::flow::FlowView;
 use crate::sequence::Policies;
 use crate::stream::{OverloadParams, StreamParams};
@@ -29,6 +30,11 @@ pub enum Want {
     Streams(StreamParams),
     /// The events that the program emits on packets that match.
     Events,
+    /// Every packet and, of the protocols whose bits are set, every session of connections that may yet match, as
+    /// they come; and the record of each that does, when it is over.
+    Tracked(u64),
+    /// Nothing: a question that was taken away, and whose number is still in use.
+    Nothing,
 }
 
 /// A question.
@@ -69,6 +75,8 @@ pub struct Residual {
 pub struct BitPlan {
     /// The question.
     pub question: usize,
+    /// What is asked of connections and sessions, as text: bits of two plans that have the same mean the same.
+    pub name: String,
     /// Must all hold for the connection, when it is over.
     pub connection: Vec<Residual>,
     /// Must all hold for one session.
@@ -173,9 +181,25 @@ impl Plan {
         mask
     }
 
+    /// Protocols to recognise in what a layer carries.
+    pub(crate) fn probed_over(&self, layer: &str) -> u64 {
+        let carried = self.protocols.iter().enumerate().filter(|(_, p)| p.transports.contains(&layer));
+        self.probed & carried.fold(0, |mask, (index, _)| mask | 1 << index)
+    }
+
     /// Some question is given packets by what becomes of their connections or sessions.
     pub fn holds_packets(&self) -> bool {
         self.packet_bits() & !self.plain_bits() != 0
+    }
+
+    /// Bits that hold for want of any session, of a flow that has this verdict.
+    pub(crate) fn absent(&self, verdict: u64) -> u64 {
+        if verdict & HAD_SESSION != 0 {
+            return 0;
+        }
+        let is_absent = |bit: &BitPlan| !bit.session.is_empty() && bit.session.iter().all(|r| r.negated);
+        let bits = self.bits.iter().enumerate().filter(|(_, bit)| is_absent(bit));
+        bits.fold(0, |mask, (index, _)| mask | 1 << index)
     }
 
     /// Questions that the bits belong to, a bit each.

@@ -107,6 +107,10 @@ impl<S: Subscriber> Worker<S> {
         self.count(packet, reason);
         self.decider.events(order, packet, terms);
         let of_connection = connection.map_or(0, |found| self.flows.note_terms(found, terms));
+        if self.decider.is_tracked(of_connection) {
+            let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
+            tracked.iter().for_each(|packet| self.decider.track(order, of_connection, packet));
+        }
         let otherwise = match reason {
             _ if of_connection & !self.decider.packet_bits() != 0 => Account::Delivered,
             Some(reason) => Account::Dropped(reason),

@@ -1,122 +1,247 @@
 //! The sessions of a flow: probe until it is certain which protocol it is, parse while somebody wants
-//! its sessions, then be over.
+//! its sessions, probe anew where another protocol follows in the same bytes, then be over.
 
 use crate::counters::SessionCounters;
 use crate::plan::Plan;
-use weir_sessions::{Direction, Probe, Progress, Session, SessionParser};
+use weir_packet::Timestamp;
+use weir_sessions::{Data, Direction, Opening, Probe, Progress, Session, SessionParser};
+
+/// What sessions are found in.
+#[derive(Clone, Copy)]
+pub(crate) struct Carrier<'a> {
+    pub plan: &'a Plan,
+    /// Protocols that its flows may carry and somebody wants to know of; a bit each.
+    pub probed: u64,
+    /// Ports of originator and responder.
+    pub ports: [u16; 2],
+    /// Its bytes come in datagrams.
+    pub is_datagram: bool,
+}
+
+/// The protocols that were recognised in a flow, one behind the other: indices into the plan's protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recognised([u8; PROTOCOLS_MAX]);
+
+/// Protocols of one flow. What follows on so many is not looked at.
+const PROTOCOLS_MAX: usize = 4;
+
+/// No protocol.
+const NONE: u8 = u8::MAX;
+
+impl Default for Recognised {
+    fn default() -> Self {
+        Self([NONE; PROTOCOLS_MAX])
+    }
+}
+
+impl Recognised {
+    /// Their indices, in order.
+    pub fn indices(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().take_while(|&index| index != NONE).map(usize::from)
+    }
+
+    /// None at all.
+    pub fn is_empty(self) -> bool {
+        self.0[0] == NONE
+    }
+
+    fn is_full(self) -> bool {
+        self.0[PROTOCOLS_MAX - 1] != NONE
+    }
+
+    fn with(mut self, protocol: usize) -> Self {
+        if let Some(free) = self.0.iter_mut().find(|index| **index == NONE) {
+            *free = protocol as u8;
+        }
+        self
+    }
+
+    fn last(self) -> Option<usize> {
+        self.indices().last()
+    }
+}
 
 /// Where the sessions of one flow stand.
-#[derive(Default)]
 pub(crate) enum FlowSessions {
-    /// No byte yet.
-    #[default]
-    Fresh,
+    /// No byte yet, or none since the last protocol handed over.
+    Fresh(Recognised),
     /// Not yet certain; the first bytes of both directions are kept.
     Probing(Box<Probing>),
-    /// Certain, and wanted.
-    Parsing {
-        /// Index of the protocol.
-        protocol: u8,
-        /// Its parser.
-        parser: Box<dyn SessionParser>,
-    },
+    /// Certain, and wanted: the last of those recognised.
+    Parsing(Recognised, Box<dyn SessionParser>),
     /// Nothing more is wanted of the bytes.
-    Over {
-        /// Index of the protocol, if one was recognised.
-        protocol: Option<u8>,
-    },
+    Over(Recognised),
+}
+
+impl Default for FlowSessions {
+    fn default() -> Self {
+        FlowSessions::Fresh(Recognised::default())
+    }
 }
 
 /// The first bytes of a flow.
 pub(crate) struct Probing {
+    before: Recognised,
+    /// Of each direction.
     bytes: [Vec<u8>; 2],
+    /// The pieces in which they came: from whom, when, how many.
+    pieces: Vec<(Direction, Timestamp, u32)>,
     /// Protocols that it may still be.
     candidates: u64,
 }
 
-/// The first bytes of each direction.
-type Kept = [(Direction, Vec<u8>); 2];
+/// Sessions yielded by a call, each with its protocol's index.
+pub(crate) type Yielded = Vec<(usize, Box<dyn Session>)>;
 
-/// Sessions yielded by a call, with their protocol's index.
-pub(crate) type Yielded = Vec<Box<dyn Session>>;
+/// What probes found.
+enum Found {
+    Certain(usize),
+    Unsure(u64),
+    Nothing,
+}
 
 impl FlowSessions {
     /// Takes the next bytes of one direction. What they complete is pushed to `out`.
     pub fn take(
         &mut self,
-        plan: &Plan,
-        from: Direction,
-        gap_bytes: u64,
-        bytes: &[u8],
+        carrier: &Carrier<'_>,
+        data: &Data<'_>,
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
-        if gap_bytes == 0 && bytes.is_empty() {
-            return;
-        }
-        if matches!(self, FlowSessions::Fresh) {
-            if gap_bytes > 0 {
-                *self = FlowSessions::Over { protocol: None };
-                return;
-            }
-            *self = match probe_first(plan, from, bytes) {
-                First::Certain(protocol) => certain(plan, protocol),
-                First::Unsure(candidates) => {
-                    FlowSessions::Probing(Box::new(Probing { bytes: Default::default(), candidates }))
-                }
-                First::None => FlowSessions::Over { protocol: None },
-            };
-        }
         match self {
-            FlowSessions::Fresh | FlowSessions::Over { .. } => {}
-            FlowSessions::Parsing { protocol, parser } => {
-                let mut progress = Progress::Wanted;
-                if gap_bytes > 0 {
-                    progress = parser.gap(from, gap_bytes, out);
+            _ if data.bytes.is_empty() => {}
+            FlowSessions::Over(_) => {}
+            FlowSessions::Fresh(before) => {
+                let before = *before;
+                *self = match probe(carrier, carrier.probed, opening(carrier, data)) {
+                    Found::Certain(protocol) => certain(carrier.plan, before, protocol),
+                    Found::Nothing => FlowSessions::Over(before),
+                    Found::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
+                        counters.probes_cut += 1;
+                        FlowSessions::Over(before)
+                    }
+                    Found::Unsure(candidates) => {
+                        FlowSessions::Probing(Probing::begin(before, candidates, data))
+                    }
+                };
+                if let FlowSessions::Parsing(..) = self {
+                    self.take(carrier, data, out, counters);
                 }
-                if progress == Progress::Wanted && !bytes.is_empty() {
-                    progress = parser.parse(from, bytes, out);
-                }
-                if progress == Progress::Done {
-                    count(&**parser, counters);
-                    *self = FlowSessions::Over { protocol: Some(*protocol) };
+            }
+            FlowSessions::Parsing(recognised, parser) => {
+                let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
+                let mut sessions = vec![];
+                let progress = parser.parse(data, &mut sessions);
+                out.extend(sessions.into_iter().map(|session| (protocol, session)));
+                self.go_on(progress, recognised, counters);
+                if let Progress::HandOver { rest_bytes } = progress {
+                    let at = data.bytes.len().saturating_sub(rest_bytes);
+                    self.take(carrier, &Data { bytes: &data.bytes[at..], ..*data }, out, counters);
                 }
             }
             FlowSessions::Probing(probing) => {
-                let next = probing.take(plan, from, gap_bytes, bytes, counters);
-                if let Some((next, kept)) = next {
-                    *self = next;
-                    // What was kept goes through the parser in the order of directions.
-                    for (from, bytes) in kept {
-                        if !bytes.is_empty() {
-                            self.take(plan, from, 0, &bytes, out, counters);
-                        }
+                probing.keep(data);
+                let (next, replayed) = match probing.probe(carrier) {
+                    Found::Unsure(_) if probing.is_full(carrier, data.from) => {
+                        counters.probes_cut += 1;
+                        (FlowSessions::Over(probing.before), None)
                     }
+                    Found::Unsure(candidates) => {
+                        probing.candidates = candidates;
+                        return;
+                    }
+                    Found::Nothing => (FlowSessions::Over(probing.before), None),
+                    Found::Certain(protocol) => {
+                        let kept = (std::mem::take(&mut probing.bytes), std::mem::take(&mut probing.pieces));
+                        (certain(carrier.plan, probing.before, protocol), Some(kept))
+                    }
+                };
+                *self = next;
+                if let Some((bytes, pieces)) = replayed {
+                    self.replay(carrier, &bytes, pieces, out, counters);
                 }
             }
         }
     }
 
+    /// Takes note that bytes of one direction are missing.
+    pub fn gap(
+        &mut self,
+        carrier: &Carrier<'_>,
+        (from, length_bytes): (Direction, u64),
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        match self {
+            _ if length_bytes == 0 => {}
+            FlowSessions::Over(_) => {}
+            FlowSessions::Parsing(recognised, parser) => {
+                let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
+                let mut sessions = vec![];
+                let progress = parser.gap(from, length_bytes, &mut sessions);
+                out.extend(sessions.into_iter().map(|session| (protocol, session)));
+                self.go_on(progress, recognised, counters);
+            }
+            // A datagram that the capture cut off, or that is missing, says nothing of the others.
+            FlowSessions::Fresh(_) | FlowSessions::Probing(_) if carrier.is_datagram => {}
+            FlowSessions::Fresh(before) => *self = FlowSessions::Over(*before),
+            FlowSessions::Probing(probing) => *self = FlowSessions::Over(probing.before),
+        }
+    }
+
+    /// What was kept goes through the parser as it came.
+    fn replay(
+        &mut self,
+        carrier: &Carrier<'_>,
+        bytes: &[Vec<u8>; 2],
+        pieces: Vec<(Direction, Timestamp, u32)>,
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        let mut at = [0; 2];
+        for (from, time, length) in pieces {
+            let at = &mut at[from as usize];
+            let bytes = &bytes[from as usize][*at..*at + length as usize];
+            *at += length as usize;
+            let is_datagram = carrier.is_datagram;
+            self.take(carrier, &Data { from, time, bytes, is_datagram }, out, counters);
+        }
+    }
+
+    fn go_on(&mut self, progress: Progress, recognised: Recognised, counters: &mut SessionCounters) {
+        if progress == Progress::Wanted {
+            return;
+        }
+        if let FlowSessions::Parsing(_, parser) = self {
+            count(&**parser, counters);
+        }
+        let goes_on = matches!(progress, Progress::HandOver { .. }) && !recognised.is_full();
+        *self = if goes_on { FlowSessions::Fresh(recognised) } else { FlowSessions::Over(recognised) };
+    }
+
     /// The flow is over.
     pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
-        if let FlowSessions::Parsing { parser, protocol } = self {
-            parser.finish(out);
-            count(&**parser, counters);
-            *self = FlowSessions::Over { protocol: Some(*protocol) };
+        if let FlowSessions::Parsing(recognised, parser) = self {
+            let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
+            let mut sessions = vec![];
+            parser.finish(&mut sessions);
+            out.extend(sessions.into_iter().map(|session| (protocol, session)));
+            self.go_on(Progress::Done, recognised, counters);
         }
     }
 
     /// Nothing more is wanted of the bytes.
     pub fn is_over(&self) -> bool {
-        matches!(self, FlowSessions::Over { .. })
+        matches!(self, FlowSessions::Over(_))
     }
 
-    /// The protocol that was recognised.
-    pub fn protocol(&self) -> Option<usize> {
+    /// The protocols that were recognised.
+    pub fn recognised(&self) -> Recognised {
         match self {
-            FlowSessions::Parsing { protocol, .. } => Some(usize::from(*protocol)),
-            FlowSessions::Over { protocol } => protocol.map(usize::from),
-            _ => None,
+            FlowSessions::Fresh(before) => *before,
+            FlowSessions::Probing(probing) => probing.before,
+            FlowSessions::Parsing(recognised, _) | FlowSessions::Over(recognised) => *recognised,
         }
     }
 }
@@ -128,77 +253,75 @@ fn count(parser: &dyn SessionParser, counters: &mut SessionCounters) {
     counters.sessions_cut += cut_off.sessions;
 }
 
-enum First {
-    Certain(usize),
-    Unsure(u64),
-    None,
-}
-
-fn probe_first(plan: &Plan, from: Direction, bytes: &[u8]) -> First {
-    let (orig, resp) = match from {
-        Direction::Originator => (bytes, &[][..]),
-        Direction::Responder => (&[][..], bytes),
+fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
+    let [originator, responder] = match data.from {
+        Direction::Originator => [data.bytes, &[][..]],
+        Direction::Responder => [&[][..], data.bytes],
     };
-    probe(plan, plan.probed, orig, resp)
+    Opening { originator, responder, ports: carrier.ports, is_datagram: carrier.is_datagram }
 }
 
-fn probe(plan: &Plan, candidates: u64, orig: &[u8], resp: &[u8]) -> First {
+fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Found {
     let mut unsure = 0;
-    for (index, protocol) in plan.protocols.iter().enumerate() {
-        if candidates >> index & 1 == 0 {
-            continue;
-        }
-        match (protocol.probe)(orig, resp) {
-            Probe::Certain => return First::Certain(index),
+    let mut left = candidates;
+    while left != 0 {
+        let index = left.trailing_zeros() as usize;
+        left &= left - 1;
+        match (carrier.plan.protocols[index].probe)(&opening) {
+            Probe::Certain => return Found::Certain(index),
             Probe::Unsure => unsure |= 1 << index,
             Probe::NotForUs => {}
         }
     }
-    if unsure == 0 { First::None } else { First::Unsure(unsure) }
+    if unsure == 0 { Found::Nothing } else { Found::Unsure(unsure) }
 }
 
-fn certain(plan: &Plan, protocol: usize) -> FlowSessions {
+fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
+    let recognised = before.with(protocol);
     if plan.parsed >> protocol & 1 == 1 {
-        FlowSessions::Parsing { protocol: protocol as u8, parser: (plan.protocols[protocol].parser)() }
+        FlowSessions::Parsing(recognised, (plan.protocols[protocol].parser)())
     } else {
-        FlowSessions::Over { protocol: Some(protocol as u8) }
+        FlowSessions::Over(recognised)
     }
 }
 
 impl Probing {
-    fn take(
-        &mut self,
-        plan: &Plan,
-        from: Direction,
-        gap_bytes: u64,
-        bytes: &[u8],
-        counters: &mut SessionCounters,
-    ) -> Option<(FlowSessions, Kept)> {
-        let none = [(Direction::Originator, vec![]), (Direction::Responder, vec![])];
-        let over = || Some((FlowSessions::Over { protocol: None }, none));
-        if gap_bytes > 0 {
-            return over();
-        }
-        // A segment may be larger than what is kept: what decides may still be within the bound, and then
-        // all of it is parsed.
-        self.bytes[from as usize].extend_from_slice(bytes);
-        let bytes_max = plan.limits.probe_bytes_max;
-        let [orig, resp] = self.bytes.each_ref().map(|bytes| &bytes[..bytes.len().min(bytes_max)]);
-        match probe(plan, self.candidates, orig, resp) {
-            First::Unsure(_) if self.bytes[from as usize].len() > bytes_max => {
-                counters.probes_cut += 1;
-                over()
+    fn begin(before: Recognised, candidates: u64, data: &Data<'_>) -> Box<Self> {
+        let mut probing = Self { before, bytes: [vec![], vec![]], pieces: vec![], candidates };
+        probing.keep(data);
+        Box::new(probing)
+    }
+
+    fn keep(&mut self, data: &Data<'_>) {
+        self.bytes[data.from as usize].extend_from_slice(data.bytes);
+        self.pieces.push((data.from, data.time, data.bytes.len() as u32));
+    }
+
+    /// More bytes of a direction were kept than probes may see.
+    fn is_full(&self, carrier: &Carrier<'_>, from: Direction) -> bool {
+        self.bytes[from as usize].len() > carrier.plan.limits.probe_bytes_max
+    }
+
+    /// Asks those who may still be meant. Of a stream they see the first bytes, of datagrams the last one of each side.
+    fn probe(&self, carrier: &Carrier<'_>) -> Found {
+        let bytes_max = carrier.plan.limits.probe_bytes_max;
+        let seen = |from: Direction| {
+            let bytes = &self.bytes[from as usize];
+            if carrier.is_datagram {
+                let last = self.pieces.iter().rev().find(|piece| piece.0 == from);
+                let length = last.map_or(0, |piece| piece.2 as usize);
+                return &bytes[bytes.len() - length..];
             }
-            First::Unsure(candidates) => {
-                self.candidates = candidates;
-                None
-            }
-            First::None => over(),
-            First::Certain(protocol) => {
-                let [orig, resp] = std::mem::take(&mut self.bytes);
-                let kept = [(Direction::Originator, orig), (Direction::Responder, resp)];
-                Some((certain(plan, protocol), kept))
-            }
-        }
+            // A segment may be larger than what is kept: what decides may still be within the bound, and then
+            // all of it is parsed.
+            &bytes[..bytes.len().min(bytes_max)]
+        };
+        let opening = Opening {
+            originator: seen(Direction::Originator),
+            responder: seen(Direction::Responder),
+            ports: carrier.ports,
+            is_datagram: carrier.is_datagram,
+        };
+        probe(carrier, self.candidates, opening)
     }
 }

@@ -4,6 +4,7 @@ use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
 use crate::stream::{Chunk, StreamHandle};
 use crate::table::Header;
+use std::sync::Arc;
 use weir_ir::graph::{Event, Table};
 use weir_packet::PacketMeta;
 use weir_sessions::Session;
@@ -70,6 +71,21 @@ pub struct EventView<'a> {
     pub values: &'a [u64],
 }
 
+/// A packet of a connection that a question tracks.
+#[derive(Debug, Clone, Copy)]
+pub struct TrackedPacket<'a> {
+    /// The connection, this packet counted.
+    pub flow: FlowView<'a>,
+    /// Its name while it lives.
+    pub key: FlowKey,
+    /// The responder sent it.
+    pub from_responder: bool,
+    /// What the capture says of it.
+    pub packet: &'a PacketMeta,
+    /// Its bytes.
+    pub frame: &'a [u8],
+}
+
 /// Is given what questions asked for. One per worker; calls come in the order of the capture.
 ///
 /// Everything handed over is valid during the call only.
@@ -90,8 +106,37 @@ pub trait Subscriber: Send {
     }
 
     /// A connection, when it is over.
-    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, reason: EndReason) {
-        let _ = (order, question, flow, reason);
+    fn connection(
+        &mut self,
+        order: Order,
+        question: usize,
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        reason: EndReason,
+    ) {
+        let _ = (order, question, flow, key, reason);
+    }
+
+    /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in the order of the capture.
+    fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
+        let _ = (order, question, packet);
+    }
+
+    /// A session of such a connection, whether the question's filter lets it through or not.
+    fn tracked_session(
+        &mut self,
+        order: Order,
+        question: usize,
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        session: &Arc<dyn Session>,
+    ) {
+        let _ = (order, question, flow, key, session);
+    }
+
+    /// A connection is over, and what the question tracked of it is not wanted: it did not match.
+    fn untracked(&mut self, question: usize, key: FlowKey) {
+        let _ = (question, key);
     }
 
     /// A session. `protocol`: index into the plan's protocols.
@@ -101,7 +146,7 @@ pub trait Subscriber: Send {
         question: usize,
         flow: &FlowView<'_>,
         protocol: usize,
-        session: &dyn Session,
+        session: &Arc<dyn Session>,
     ) {
         let _ = (order, question, flow, protocol, session);
     }

@@ -12,5 +12,5 @@
 pub mod sink;
 pub mod source;
 
-pub use sink::{CaptureFormat, CaptureWriter, Format, Options, PcapWriter, PcapngWriter};
+pub use sink::{CaptureFormat, CaptureWriter, Format, Options, PcapWriter, PcapngWriter, json_text};
 pub use source::{CaptureReader, Interface, TimeResolution};

@@ -11,7 +11,7 @@
 //! datagrams                     a line of its own: each segment is a datagram
 //! ```
 
-use crate::{Data, Direction, Opening, Progress, Session, SessionProtocol};
+use crate::{Data, Direction, Field, Opening, Progress, Session, SessionProtocol};
 use weir_packet::{Timestamp, Value, ValueType};
 
 /// What a parser may hold at most, bytes. Far above what any of them needs.
@@ -228,6 +228,62 @@ pub fn run(protocol: &SessionProtocol, conversation: &Conversation) -> Outcome {
     let _ = parser.cut_off();
     let sessions = sessions.iter().map(|session| describe(protocol, session.as_ref())).collect();
     Outcome { sessions, handed_over }
+}
+
+/// Runs a protocol's parser on a conversation as text, whole and in single bytes; what the named fields of each
+/// session are, `-` where absent, and in the end `over to BYTES` where another protocol took over.
+///
+/// # Panics
+/// As [`run`]; and where single bytes give something else, or there is no such field.
+pub fn rows(protocol: &SessionProtocol, talk: &str, names: &[&str]) -> Vec<String> {
+    let conversation = Conversation::parse(talk);
+    let outcome = run(protocol, &conversation);
+    assert_eq!(run(protocol, &conversation.cut(&[1])), outcome, "in single bytes");
+    let mut parser = (protocol.parser)();
+    let mut sessions: Vec<Box<dyn Session>> = Vec::new();
+    let is_datagram = conversation.is_datagram;
+    for Step { from, time, act } in &conversation.steps {
+        let progress = match act {
+            Act::Send(bytes) => {
+                parser.parse(&Data { from: *from, time: *time, bytes, is_datagram }, &mut sessions)
+            }
+            Act::Lose(length_bytes) => parser.gap(*from, *length_bytes, &mut sessions),
+        };
+        if progress != Progress::Wanted {
+            break;
+        }
+    }
+    parser.finish(&mut sessions);
+    let index = |name: &&str| {
+        let is_it =
+            |field: &Field| field.name == *name || field.column == *name || field.aliases.contains(name);
+        protocol.fields.iter().position(is_it).unwrap_or_else(|| panic!("no field {name}"))
+    };
+    let indices: Vec<usize> = names.iter().map(index).collect();
+    let row = |session: &dyn Session| {
+        let values = indices.iter().map(|index| plain(&session.value(*index)));
+        values.collect::<Vec<_>>().join(" | ")
+    };
+    let mut rows: Vec<String> = sessions.iter().map(|session| row(session.as_ref())).collect();
+    rows.extend(outcome.handed_over.map(|(_, taken_bytes)| format!("over to {taken_bytes}")));
+    rows
+}
+
+/// A value as tests have it: lists with commas, numbers and times as they are.
+fn plain(value: &Value<'_>) -> String {
+    match value {
+        Value::Absent => "-".to_owned(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Unsigned(number) | Value::Interval(number) => number.to_string(),
+        Value::Fraction(number) => number.to_string(),
+        Value::Time(time) => time.0.to_string(),
+        Value::Address(address) => address.to_string(),
+        Value::Text(text) => text.to_string(),
+        Value::Texts(list) => list.join(","),
+        Value::Numbers(list) => list.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+        Value::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Value::Mac(bytes) => bytes.map(|byte| format!("{byte:02x}")).join(":"),
+    }
 }
 
 /// All fields of a session that are not absent, and its time; each of the type that its field declares.

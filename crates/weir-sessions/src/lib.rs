@@ -10,6 +10,7 @@ pub mod dns;
 pub mod dtls;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod http;
 pub mod ntp;
 mod pieces;
 pub mod quic;
@@ -23,11 +24,14 @@ mod wire;
 pub use fuzz::fuzz_session;
 pub use session::{
     CutOff, Data, Direction, Field, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    SessionType,
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
+#[rustfmt::skip]
 pub const PROTOCOLS: &[&SessionProtocol] = &[
     &tls::PROTOCOL,
+    &http::PROTOCOL,
     &dns::PROTOCOL,
     &quic::PROTOCOL,
     &ssh::PROTOCOL,

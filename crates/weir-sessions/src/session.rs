@@ -90,7 +90,7 @@ pub struct Field {
 }
 
 /// One application exchange: a TLS handshake, an HTTP request with its response …
-pub trait Session: Any + Send + std::fmt::Debug {
+pub trait Session: Any + Send + Sync + std::fmt::Debug {
     /// The value of field `index` of the protocol's [`SessionProtocol::fields`]; absent beyond their end.
     fn value(&self, index: usize) -> Value<'_>;
 
@@ -99,6 +99,12 @@ pub trait Session: Any + Send + std::fmt::Debug {
 
     /// For subscribers that want the type itself.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A type of sessions, known when the program is compiled. `session_fields!` implements it.
+pub trait SessionType: Session {
+    /// Its fields: those of its protocols.
+    const FIELDS: &'static [Field];
 }
 
 /// Parses the sessions of one connection.
@@ -168,6 +174,10 @@ macro_rules! session_fields {
             value_type: ::weir_packet::ValueType::$kind,
             doc: $doc,
         }),*];
+
+        impl $crate::SessionType for $session {
+            const FIELDS: &'static [$crate::Field] = FIELDS;
+        }
 
         /// How each is read.
         const READ: &[fn(&$session) -> ::weir_packet::Value<'_>] = &[$($read),*];

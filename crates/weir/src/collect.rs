@@ -1,21 +1,22 @@
 //! What a worker yields, collected: rows as questions want them, each with its [`Order`].
 
 use crate::connection::{Connection, Places};
+use crate::engine::{Flow, Sink};
 use crate::events::EventRows;
 use crate::stream::{Stream, StreamSink};
-use crate::{line, tls};
+use crate::{line, session_rows};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle};
-use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, Undecided};
+use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, TrackedPacket, Undecided};
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Value};
 use weir_sessions::Session;
-use weir_sessions::tls::TlsHandshake;
 
 /// Something that a question was given.
 #[derive(Debug)]
@@ -33,8 +34,19 @@ pub enum Item {
     },
     /// A connection that is over.
     Connection(Box<Connection>),
-    /// A row of a session.
-    Session(Vec<Value<'static>>),
+    /// A row of a session, with the index of its protocol.
+    Session(usize, Vec<Value<'static>>),
+    /// A session as it is, and its connection.
+    Whole(Box<Flow>, Arc<dyn Session>),
+    /// What is kept of a connection by a type of its own, and its record so far.
+    Tracked {
+        /// The record.
+        connection: Box<Connection>,
+        /// A [`Tracked`](crate::Tracked).
+        state: Arc<dyn Any + Send + Sync>,
+        /// The connection is over.
+        is_over: bool,
+    },
     /// A row of an event.
     Event(Vec<Value<'static>>),
     /// A row that a handler of streams emitted.
@@ -50,6 +62,8 @@ pub struct Shape {
     pub frames: bool,
     /// Packets come with their line.
     pub lines: bool,
+    /// Sessions come as they are, and not as rows.
+    pub whole: bool,
 }
 
 /// What a worker says.
@@ -140,8 +154,8 @@ pub struct Collector {
     pub yielded: VecDeque<(Order, Yielded)>,
     /// Things given to each question, packets that wait not counted.
     pub matched: Vec<u64>,
-    /// Handlers of streams, by question.
-    pub sinks: Vec<Box<dyn StreamSink>>,
+    /// What this worker does itself with what questions are given; by question.
+    pub sinks: Vec<Sink>,
     /// Rows of the handler that is called, until they are handed on.
     pub rows: Vec<Vec<Value<'static>>>,
 }
@@ -160,6 +174,9 @@ impl Collector {
 impl Subscriber for Collector {
     fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, frame: &[u8], outs: &[u64]) {
         self.matched[question] += 1;
+        if let Some(Sink::Handler(handler)) = self.sinks.get_mut(question) {
+            return handler.packet(packet, frame);
+        }
         if let Some(item) = self.presenter.packet(question, packet, frame, outs) {
             self.push(order, question, item);
         }
@@ -175,10 +192,59 @@ impl Subscriber for Collector {
         self.yielded.push_back((order, Yielded::Settled(settled)));
     }
 
-    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
-        if !self.is_counted(question) {
-            let connection = Connection::read(flow, &self.places[flow.table.index()]);
-            self.push(order, question, Item::Connection(Box::new(connection)));
+    fn connection(
+        &mut self,
+        order: Order,
+        question: usize,
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        _reason: EndReason,
+    ) {
+        let state = match self.sinks.get_mut(question) {
+            Some(Sink::Track(sink)) => Some(sink.end(key)),
+            _ => None,
+        };
+        if self.is_counted(question) {
+            return;
+        }
+        let connection = Connection::read(flow, &self.places[flow.table.index()]);
+        match (state, self.sinks.get_mut(question)) {
+            (_, Some(Sink::Handler(handler))) => handler.connection(&connection),
+            (None, _) => self.push(order, question, Item::Connection(Box::new(connection))),
+            // A connection of which no packet was tracked began before the question was there.
+            (Some(None), _) => {}
+            (Some(Some(state)), _) => {
+                let connection = Box::new(connection);
+                self.push(order, question, Item::Tracked { connection, state, is_over: true });
+            }
+        }
+    }
+
+    fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
+        let Some(Sink::Track(sink)) = self.sinks.get_mut(question) else { return };
+        if let Some(state) = sink.packet(packet) {
+            let places = &self.places[packet.flow.table.index()];
+            let connection = Box::new(Connection::read(&packet.flow, places));
+            self.push(order, question, Item::Tracked { connection, state, is_over: false });
+        }
+    }
+
+    fn tracked_session(
+        &mut self,
+        _order: Order,
+        question: usize,
+        _flow: &FlowView<'_>,
+        key: FlowKey,
+        session: &Arc<dyn Session>,
+    ) {
+        if let Some(Sink::Track(sink)) = self.sinks.get_mut(question) {
+            sink.session(key, &**session);
+        }
+    }
+
+    fn untracked(&mut self, question: usize, key: FlowKey) {
+        if let Some(Sink::Track(sink)) = self.sinks.get_mut(question) {
+            sink.end(key);
         }
     }
 
@@ -187,14 +253,20 @@ impl Subscriber for Collector {
         order: Order,
         question: usize,
         flow: &FlowView<'_>,
-        _: usize,
-        session: &dyn Session,
+        protocol: usize,
+        session: &Arc<dyn Session>,
     ) {
         if self.is_counted(question) {
             return;
         }
-        if let Some(handshake) = session.as_any().downcast_ref::<TlsHandshake>() {
-            self.push(order, question, Item::Session(tls::values(flow, handshake)));
+        if let Some(Sink::Handler(handler)) = self.sinks.get_mut(question) {
+            handler.session(&Flow::of(flow), &**session);
+        } else if self.presenter.shapes[question].whole {
+            let flow = Box::new(Flow::of(flow));
+            self.push(order, question, Item::Whole(flow, Arc::clone(session)));
+        } else {
+            let row = session_rows::values(flow, protocol, &**session);
+            self.push(order, question, Item::Session(protocol, row));
         }
     }
 
@@ -241,7 +313,7 @@ impl Collector {
         handle: &mut StreamHandle<'_>,
         what: impl FnOnce(&mut dyn StreamSink, &mut Stream<'_, '_>),
     ) {
-        let Some(sink) = self.sinks.get_mut(question) else { return };
+        let Some(Sink::Stream(sink)) = self.sinks.get_mut(question) else { return };
         let places = &self.places[handle.flow.table.index()];
         what(&mut **sink, &mut Stream { handle, places, rows: &mut self.rows });
         for row in self.rows.drain(..) {

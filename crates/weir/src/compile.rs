@@ -1,7 +1,7 @@
 //! From questions to a program: filters checked, one graph lowered, passes run, code made.
 
 use crate::connection::{self, Connection, Places};
-use crate::stream::MakeSink;
+use crate::engine::MakeSink;
 use crate::words;
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use weir_sessions::PROTOCOLS;
 
 /// What carries a program out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Engine {
+pub enum Executor {
     /// Native code where executable memory is to be had, else the interpreter.
     #[default]
     Auto,
@@ -38,7 +38,7 @@ pub enum Engine {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What carries the program out.
-    pub engine: Engine,
+    pub engine: Executor,
     /// Passes to leave out, by name; `all` leaves out every one.
     pub without_passes: Vec<String>,
     /// Filters are in the syntax of pcap-filter(7).
@@ -78,6 +78,7 @@ pub struct Timing {
 }
 
 /// A compiled set of questions.
+#[derive(Clone)]
 pub struct Compiled {
     /// What the engine carries out.
     pub plan: Arc<Plan>,
@@ -101,8 +102,8 @@ pub struct Compiled {
     pub engine: Result<(), String>,
     /// Machine code and its intermediate form as text, made when asked.
     pub native: Option<Arc<weir_codegen::NativeProgram>>,
-    /// What makes the handlers of streams, by question.
-    pub(crate) sinks: Vec<MakeSink>,
+    /// What makes workers' parts of questions; by question, where they have any.
+    pub(crate) sinks: Vec<Option<MakeSink>>,
 }
 
 impl fmt::Debug for Compiled {
@@ -194,7 +195,7 @@ impl Compiler {
 
     /// The fields that filters can name.
     pub fn catalog(&self) -> StackCatalog {
-        StackCatalog::new(self.stack(), connection::COLUMNS, PROTOCOLS)
+        StackCatalog::of(self.stack())
     }
 
     /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.
@@ -220,6 +221,10 @@ impl Compiler {
             return Err(Diagnostics { sources: Sources::new(), list });
         }
         for ask in asks {
+            if ask.want == Want::Nothing {
+                questions.push(Question { filter: Filter::never(), need: Need::default() });
+                continue;
+            }
             let filter = check_filter(&ask.filter, &catalog, self.stack(), options.bpf)?;
             warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
@@ -284,7 +289,7 @@ impl Compiler {
 /// The usual way, where there is one and somebody wants it.
 fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Options) -> Option<Graph> {
     let is_left_out = |pass: &String| pass == STRAIGHT || pass == "all";
-    if options.engine == Engine::Interpreter || options.without_passes.iter().any(is_left_out) {
+    if options.engine == Executor::Interpreter || options.without_passes.iter().any(is_left_out) {
         return None;
     }
     let mut straight = weir_ir::straight::straighten(graph)?;
@@ -348,11 +353,11 @@ fn check_filter(text: &str, catalog: &StackCatalog, stack: &Stack, bpf: bool) ->
 
 /// What predicates on connections and sessions need beyond what is wanted.
 fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCatalog) -> Need {
-    if let Want::Sessions(protocols) = want {
+    if let Want::Sessions(protocols) | Want::Tracked(protocols) = want {
         need.sessions |= protocols;
     }
     need.packets |= want == Want::Packets;
-    need.connections |= want == Want::Connections;
+    need.connections |= matches!(want, Want::Connections | Want::Tracked(_));
     if let Want::Streams(params) = want {
         need.streams = true;
         need.cutoff = Some(params.cutoff).filter(|&cutoff| cutoff != [u64::MAX; 2]);
@@ -384,7 +389,7 @@ fn session_masks(
     let probed = questions.iter().fold(0, |m, q| m | q.need.sessions);
     let mut parsed = 0;
     for ask in asks {
-        if let Want::Sessions(protocols) = ask.want {
+        if let Want::Sessions(protocols) | Want::Tracked(protocols) = ask.want {
             parsed |= protocols;
         }
     }
@@ -401,6 +406,7 @@ fn bit_plan(bit: &weir_compile::TermBit, catalog: &StackCatalog) -> BitPlan {
     let residuals = |list: &[Predicate]| list.iter().map(|p| residual(p, catalog)).collect();
     BitPlan {
         question: bit.question,
+        name: format!("{:?} {:?}", bit.connection, bit.session),
         connection: residuals(&bit.connection),
         session: residuals(&bit.session),
     }
@@ -431,9 +437,9 @@ fn pass_options(options: &Options) -> weir_ir::passes::Options {
 
 type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
 
-fn make_program(graph: Graph, straight: Option<Graph>, engine: Engine) -> Result<Made, String> {
+fn make_program(graph: Graph, straight: Option<Graph>, engine: Executor) -> Result<Made, String> {
     let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
-    if engine == Engine::Interpreter {
+    if engine == Executor::Interpreter {
         return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
     }
     match weir_codegen::compile_with_straight(graph.clone(), straight) {
@@ -441,7 +447,7 @@ fn make_program(graph: Graph, straight: Option<Graph>, engine: Engine) -> Result
             let native = Arc::new(native);
             Ok((Arc::clone(&native) as Arc<dyn Program>, Some(native), Ok(())))
         }
-        Err(error) if engine == Engine::Auto && error.is_environment() => {
+        Err(error) if engine == Executor::Auto && error.is_environment() => {
             Ok((Arc::new(interpret(graph)?), None, Err(error.to_string())))
         }
         Err(error) => Err(error.to_string()),

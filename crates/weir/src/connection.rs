@@ -4,10 +4,12 @@
 use crate::flow_id;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use weir_engine::flow::{FlowView, NumberPlace};
+pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
+use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::graph::{Graph, Table};
-use weir_packet::{Column, Timestamp, Value, ValueType};
+use weir_packet::{Timestamp, Value};
+use weir_sessions::PROTOCOLS;
 
 /// A connection that is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +28,8 @@ pub struct Connection {
     pub resp_p: u32,
     /// `tcp`, `udp`, `icmp`.
     pub proto: Cow<'static, str>,
-    /// Application protocol, as recognised from the bytes.
-    pub service: Option<&'static str>,
+    /// Application protocols, as recognised from the bytes: `smtp,ssl` where one followed on the other.
+    pub service: Option<Cow<'static, str>>,
     /// From the first packet to the last, nanoseconds; absent for a single packet.
     pub duration_ns: Option<u64>,
     /// Payload bytes sent by the originator and the responder; for TCP from sequence numbers.
@@ -49,36 +51,6 @@ pub struct Connection {
     /// VLAN identifier of the inner tag, where there is one.
     pub inner_vlan: Option<u64>,
 }
-
-/// Columns of the record, in Zeek's order.
-pub const COLUMNS: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the first packet"),
-    Column::new("uid", ValueType::Text, "identifier of the connection"),
-    Column::new("id.orig_h", ValueType::Address, "originator's address"),
-    Column::new("id.orig_p", ValueType::Unsigned, "originator's port; type of an ICMP message"),
-    Column::new("id.resp_h", ValueType::Address, "responder's address"),
-    Column::new("id.resp_p", ValueType::Unsigned, "responder's port; code of an ICMP message"),
-    Column::new("proto", ValueType::Text, "transport protocol"),
-    Column::new("service", ValueType::Text, "application protocol, recognised from the bytes"),
-    Column::new("duration", ValueType::Interval, "from the first packet to the last"),
-    Column::new("orig_bytes", ValueType::Unsigned, "payload bytes that the originator sent"),
-    Column::new("resp_bytes", ValueType::Unsigned, "payload bytes that the responder sent"),
-    Column::new("conn_state", ValueType::Text, "how the connection went, as Zeek sums it up"),
-    Column::new("missed_bytes", ValueType::Unsigned, "payload bytes missing in the capture"),
-    Column::new("history", ValueType::Text, "what happened, a letter each, upper case by the originator"),
-    Column::new("orig_pkts", ValueType::Unsigned, "packets that the originator sent"),
-    Column::new("orig_ip_bytes", ValueType::Unsigned, "IP bytes that the originator sent"),
-    Column::new("resp_pkts", ValueType::Unsigned, "packets that the responder sent"),
-    Column::new("resp_ip_bytes", ValueType::Unsigned, "IP bytes that the responder sent"),
-    Column::new(
-        "tunnel_parents",
-        ValueType::Text,
-        "identifiers of the connections that it runs in, outermost first",
-    ),
-    Column::new("community_id", ValueType::Text, "Community ID, version 1"),
-    Column::new("vlan", ValueType::Unsigned, "VLAN identifier, the outer one, of the first packet"),
-    Column::new("inner_vlan", ValueType::Unsigned, "VLAN identifier of the inner tag (802.1ad)"),
-];
 
 /// Where the numbers that a record is made of lie in the flows of one table.
 #[derive(Debug, Clone, Copy)]
@@ -157,7 +129,7 @@ impl Connection {
             resp_h: resp.address,
             resp_p,
             proto: proto.clone(),
-            service: flow.service,
+            service: service(flow.recognised),
             duration_ns: (duration > 0).then_some(duration),
             bytes: (duration > 0).then_some(bytes),
             conn_state: conn_state(&proto, both(places.endpoint), both(places.packets), bytes, &history),
@@ -190,7 +162,9 @@ impl Connection {
 
     /// The value of column `index` of [`COLUMNS`].
     pub fn value(&self, index: usize) -> Value<'_> {
-        let text = |t: &'static str| Value::Text(Cow::Borrowed(t));
+        fn text(t: &str) -> Value<'_> {
+            Value::Text(Cow::Borrowed(t))
+        }
         let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
         match index {
             0 => Value::Time(self.ts),
@@ -200,7 +174,7 @@ impl Connection {
             4 => Value::Address(self.resp_h),
             5 => Value::Unsigned(u64::from(self.resp_p)),
             6 => Value::Text(Cow::Borrowed(&self.proto)),
-            7 => self.service.map_or(Value::Absent, text),
+            7 => self.service.as_deref().map_or(Value::Absent, text),
             8 => self.duration_ns.map_or(Value::Absent, Value::Interval),
             9 => number(self.bytes.map(|b| b[0])),
             10 => number(self.bytes.map(|b| b[1])),
@@ -225,6 +199,14 @@ impl Connection {
     pub fn values(&self) -> Vec<Value<'_>> {
         (0..COLUMNS.len()).map(|i| self.value(i)).collect()
     }
+}
+
+/// Zeek's names of the protocols that were recognised.
+fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
+    let mut names = recognised.indices().map(|index| PROTOCOLS[index].service);
+    let first = names.next()?;
+    let rest = names.fold(String::new(), |rest, name| rest + "," + name);
+    Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })
 }
 
 /// The layer's name as Zeek writes protocols: it has one for both of ICMP's.

@@ -4,16 +4,19 @@
 use crate::collect::{Collector, Item, Presenter, Shape};
 use crate::compile::{Compiled, Compiler};
 use crate::connection::Places;
+use crate::engine::{MakeSink, Sink};
 use crate::events::EventRows;
 use crate::merge::Merger;
 use crate::spread::{Dispatcher, run_many};
 use crate::stream::Handlers;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use weir_engine::clock::Clock;
 use weir_engine::counters::Counters;
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
+use weir_ir::abi::Program;
 use weir_ir::graph::Table;
 use weir_packet::{Burst, Source, SourceError};
 
@@ -32,8 +35,35 @@ pub struct Outcome {
     pub table_bytes: u64,
     /// Why one worker ran where several were asked for.
     pub one_worker: Option<String>,
-    /// The handlers of streams, of all workers.
+    /// The handlers of all workers.
     pub handlers: Handlers,
+    /// What did not fit into the queues of callbacks that run on threads of their own.
+    pub lost: u64,
+    /// How often the program was replaced while it ran, and how long that took at most: from the request to the new
+    /// program's first burst, compiling it left out.
+    pub swaps: (u64, Duration),
+}
+
+/// Whom a run hands out to, and who may change what is asked while it goes on.
+pub(crate) trait Changes<E> {
+    /// Something for a question.
+    fn item(&mut self, question: usize, item: Item) -> Result<(), E>;
+
+    /// The program that is to run from now on, with the shapes of its questions; `None`: go on. Asked between bursts.
+    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)>;
+}
+
+/// What is asked stays as it is.
+struct Fixed<'a, E>(&'a mut dyn FnMut(usize, Item) -> Result<(), E>);
+
+impl<E> Changes<E> for Fixed<'_, E> {
+    fn item(&mut self, question: usize, item: Item) -> Result<(), E> {
+        (self.0)(question, item)
+    }
+
+    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
+        None
+    }
 }
 
 impl Outcome {
@@ -57,34 +87,27 @@ pub fn run<E>(
     each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
-    let mut shapes = shapes.to_vec();
-    shapes.resize(compiled.filters.len(), Shape::default());
-    let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
-    let tables = (0..graph.tables.len() as u32).map(Table);
-    let places = Arc::new(tables.map(|t| Places::of(graph, layout, t)).collect::<Vec<_>>());
-    let presenter = Arc::new(Presenter {
-        shapes: shapes.clone(),
-        stack: compiled.stack.clone(),
-        outs: compiled.outs().to_vec(),
-        events: compiled.events.iter().map(|&mask| EventRows::with_mask(&compiled.stack, mask)).collect(),
-    });
-    let collector = || Collector {
-        presenter: Arc::clone(&presenter),
-        places: Arc::clone(&places),
-        program: Arc::clone(&compiled.plan.program),
-        yielded: VecDeque::new(),
-        matched: vec![0; shapes.len()],
-        sinks: compiled.sinks.iter().map(|make| make()).collect(),
-        rows: vec![],
-    };
-    let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&presenter), each);
-    let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, compiled)).transpose();
+    run_changing(compiler, compiled.clone(), source, (shapes, workers), &mut Fixed(each), progress)
+}
+
+/// As [`run`]; what is asked may change in between.
+pub(crate) fn run_changing<E>(
+    compiler: &Compiler,
+    compiled: Compiled,
+    source: &mut dyn Source,
+    (shapes, workers): (&[Shape], usize),
+    changes: &mut dyn Changes<E>,
+    progress: &mut dyn FnMut(&dyn Source),
+) -> Result<Outcome, E> {
+    let parts = WorkerParts::of(&compiled, shapes);
+    let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
+    let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, &compiled)).transpose();
     let one_worker = dispatcher.as_ref().err().cloned();
     let mut outcome = match dispatcher {
         Ok(Some(dispatcher)) => {
-            run_many(compiled, source, dispatcher, workers, &collector, &mut merger, progress)?
+            run_many(&compiled, source, dispatcher, workers, &parts, &mut merger, progress)?
         }
-        _ => run_one(compiled, source, collector(), &mut merger, progress)?,
+        _ => run_one(&compiled, source, &parts, &mut merger, progress)?,
     };
     outcome.one_worker = one_worker;
     merger.finish(&mut outcome)?;
@@ -92,14 +115,76 @@ pub fn run<E>(
     Ok(outcome)
 }
 
+/// What each worker is made of.
+pub(crate) struct WorkerParts {
+    pub presenter: Arc<Presenter>,
+    places: Arc<Vec<Places>>,
+    program: Arc<dyn Program>,
+    sinks: Vec<Option<MakeSink>>,
+}
+
+impl WorkerParts {
+    pub fn of(compiled: &Compiled, shapes: &[Shape]) -> Self {
+        let mut shapes = shapes.to_vec();
+        shapes.resize(compiled.filters.len(), Shape::default());
+        let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
+        let tables = (0..graph.tables.len() as u32).map(Table);
+        let stack = &compiled.stack;
+        let presenter = Presenter {
+            shapes,
+            stack: stack.clone(),
+            outs: compiled.outs().to_vec(),
+            events: compiled.events.iter().map(|&mask| EventRows::with_mask(stack, mask)).collect(),
+        };
+        Self {
+            presenter: Arc::new(presenter),
+            places: Arc::new(tables.map(|t| Places::of(graph, layout, t)).collect()),
+            program: Arc::clone(&compiled.plan.program),
+            sinks: compiled.sinks.clone(),
+        }
+    }
+
+    /// A new worker's subscriber.
+    pub fn collector(&self) -> Collector {
+        let mut collector = Collector {
+            presenter: Arc::clone(&self.presenter),
+            places: Arc::clone(&self.places),
+            program: Arc::clone(&self.program),
+            yielded: VecDeque::new(),
+            matched: vec![],
+            sinks: vec![],
+            rows: vec![],
+        };
+        self.change(&mut collector);
+        collector
+    }
+
+    /// A worker's subscriber goes over to other questions: those that stay keep what they have.
+    pub fn change(&self, collector: &mut Collector) {
+        collector.presenter = Arc::clone(&self.presenter);
+        collector.places = Arc::clone(&self.places);
+        collector.program = Arc::clone(&self.program);
+        collector.matched.resize(self.presenter.shapes.len(), 0);
+        collector.sinks.resize_with(self.sinks.len(), || Sink::None);
+        for (sink, make) in collector.sinks.iter_mut().zip(&self.sinks) {
+            match (&*sink, make) {
+                (Sink::None, Some(make)) => *sink = make(),
+                // Nobody reads what a question keeps that was taken away.
+                (_, None) => *sink = Sink::None,
+                _ => {}
+            }
+        }
+    }
+}
+
 fn run_one<E>(
     compiled: &Compiled,
     source: &mut dyn Source,
-    collector: Collector,
+    parts: &WorkerParts,
     merger: &mut Merger<'_, E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
-    let mut worker = Worker::new(Arc::clone(&compiled.plan), collector);
+    let mut worker = Worker::new(Arc::clone(&compiled.plan), parts.collector());
     let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
     let mut burst = Burst::default();
     let mut clock = Clock::default();
@@ -116,6 +201,14 @@ fn run_one<E>(
             Err(error) => outcome.errors.push(error),
         }
         merger.take_all(&mut worker.subscriber().yielded)?;
+        if let Some((compiled, shapes)) = merger.changed() {
+            let began = Instant::now();
+            let parts = WorkerParts::of(&compiled, &shapes);
+            merger.change(&compiled.plan, &parts.presenter);
+            parts.change(worker.subscriber());
+            worker.change(Arc::clone(&compiled.plan));
+            outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
+        }
         if number % 4096 == 0 {
             progress(source);
         }

@@ -121,6 +121,8 @@ fn wants(compiled: &Compiled) -> String {
         }
         Want::Streams(_) => "streams".into(),
         Want::Events => "events".into(),
+        Want::Tracked(_) => "packets and sessions of connections".into(),
+        Want::Nothing => "nothing".into(),
     };
     compiled.plan.questions.iter().map(|q| of(q.want)).collect::<Vec<_>>().join("; ")
 }

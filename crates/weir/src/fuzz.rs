@@ -6,7 +6,7 @@ mod texts;
 
 pub use texts::{Tried, fuzz_text, shrink_text, try_text};
 
-use crate::{Ask, Compiled, Compiler, Engine, Item, Options, Shape, Want, run};
+use crate::{Ask, Compiled, Compiler, Executor, Item, Options, Shape, Want, run};
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use weir_compile::Need;
@@ -40,7 +40,7 @@ pub fn fuzz_program(bytes: &[u8]) {
     let ask = |want| Ask { filter: filter.to_string(), need: Need::default(), want };
     let asks = [ask(Want::Packets), ask(Want::Connections), ask(Want::Sessions(1))];
     let plain =
-        Options { engine: Engine::Interpreter, without_passes: vec!["all".into()], ..Options::default() };
+        Options { engine: Executor::Interpreter, without_passes: vec!["all".into()], ..Options::default() };
     let Ok(reference) = compiler.compile(&asks, &plain) else { return };
     let native = compiler.compile(&asks, &Options::default()).expect("it compiles for the interpreter");
     assert_eq!(answer(compiler, &native, &burst), answer(compiler, &reference, &burst), "{filter:?}");

@@ -1,7 +1,8 @@
 //! The library that people depend on: ask a question of network traffic, get packets, connections or
 //! sessions.
 //!
-//! * [`Compiler`] turns a stack and questions into a [`Compiled`] program.
+//! * [`Engine`]: filters with callbacks, handlers, types of one's own; added and taken away while it runs. Begin there.
+//! * [`Compiler`] turns a stack and questions into a [`Compiled`] program: what the engine stands on.
 //! * [`run`](run()) runs it over a source of packets, on one worker or several, and hands out what was
 //!   asked for in the order of the capture.
 //! * [`explain`] shows every stage between the two.
@@ -11,25 +12,33 @@ mod collect;
 mod compile;
 mod connection;
 mod drive;
+mod engine;
 mod events;
 pub mod explain;
 mod flow_id;
 mod fuzz;
 mod line;
 mod merge;
+mod session_rows;
 mod spread;
 mod stats;
 pub mod stream;
-mod tls;
 mod words;
 
+// So that what `subscribe` expands to holds in here, too.
+extern crate self as weir;
+
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
-pub use tls::COLUMNS as TLS_COLUMNS;
+pub use session_rows::Log;
 
 pub use collect::{Item, Shape};
-pub use compile::{Ask, Compiled, Compiler, Engine, Options, Timing};
+pub use compile::{Ask, Compiled, Compiler, Executor, Options, Timing};
 pub use connection::Connection;
 pub use drive::{Outcome, run};
+pub use engine::{
+    Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs, Next,
+    Reply, SessionData, SessionsOf, Subscription, TakeItems, Track, TrackPacket, Tracked,
+};
 pub use events::EventRows;
 #[doc(hidden)]
 pub use fuzz::{Tried, fuzz_program, fuzz_text, shrink_text, try_text};
@@ -41,6 +50,8 @@ pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;
 pub use weir_lang as lang;
+#[cfg(feature = "macros")]
+pub use weir_macros::subscribe;
 pub use weir_match as patterns;
 pub use weir_packet as packet;
 pub use weir_sessions as sessions;

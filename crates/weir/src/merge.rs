@@ -3,8 +3,9 @@
 //! Packets that wait for their connection are kept here, in one queue, not by the workers: which packets wait, in
 //! what order they leave and which are given up at a bound is then decided by the order of the capture alone.
 
-use crate::collect::{Item, KeptPacket, Presenter, Yielded};
-use crate::drive::Outcome;
+use crate::collect::{Item, KeptPacket, Presenter, Shape, Yielded};
+use crate::compile::Compiled;
+use crate::drive::{Changes, Outcome};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -30,7 +31,7 @@ enum Waiting {
 pub struct Merger<'a, E> {
     presenter: Arc<Presenter>,
     hold: HoldQueue<Waiting>,
-    each: &'a mut dyn FnMut(usize, Item) -> Result<(), E>,
+    changes: &'a mut dyn Changes<E>,
     /// Packets that waited and were given to each question.
     matched: Vec<u64>,
     /// What became of packets that waited.
@@ -39,16 +40,24 @@ pub struct Merger<'a, E> {
 }
 
 impl<'a, E> Merger<'a, E> {
-    /// A merger for the questions of `plan`; `each` is given the items.
-    pub fn new(
-        plan: Arc<Plan>,
-        presenter: Arc<Presenter>,
-        each: &'a mut dyn FnMut(usize, Item) -> Result<(), E>,
-    ) -> Self {
+    /// A merger for the questions of `plan`; `changes` is given the items.
+    pub fn new(plan: Arc<Plan>, presenter: Arc<Presenter>, changes: &'a mut dyn Changes<E>) -> Self {
         let matched = vec![0; presenter.shapes.len()];
         let stages = Stages::new(plan.timed);
         let (hold, counters) = (HoldQueue::new(plan), Counters::default());
-        Self { presenter, hold, each, matched, counters, stages }
+        Self { presenter, hold, changes, matched, counters, stages }
+    }
+
+    /// The program that is to run from now on, where what is asked has changed.
+    pub fn changed(&mut self) -> Option<(Compiled, Vec<Shape>)> {
+        self.changes.program()
+    }
+
+    /// Goes over to other questions. All that workers yielded for those before has been taken.
+    pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) {
+        self.hold.change(plan);
+        self.presenter = Arc::clone(presenter);
+        self.matched.resize(presenter.shapes.len(), 0);
     }
 
     /// Takes one batch's yields of every worker.
@@ -101,7 +110,7 @@ impl<'a, E> Merger<'a, E> {
                 let bytes = item_bytes(&item);
                 self.hold.pass(Waiting::Item(item), bytes, 1 << question);
             }
-            Yielded::Item(question, item) => return (self.each)(question, item),
+            Yielded::Item(question, item) => return self.changes.item(question, item),
             Yielded::Held(held) => {
                 let (flow, bytes) = ((worker, held.flow), held.packet.bytes());
                 self.hold.hold(flow, Waiting::Packet(held.packet), bytes, held.terms, held.certain);
@@ -128,7 +137,9 @@ impl<'a, E> Merger<'a, E> {
 
     fn hand_out(&mut self, packet: Waiting, questions: u64) -> Result<(), E> {
         let kept = match packet {
-            Waiting::Item(item) => return (self.each)(questions.trailing_zeros() as usize, item),
+            // The question that it is for was taken away while it waited.
+            Waiting::Item(_) if questions == 0 => return Ok(()),
+            Waiting::Item(item) => return self.changes.item(questions.trailing_zeros() as usize, item),
             Waiting::Packet(kept) => kept,
         };
         self.counters.account(if questions != 0 { Account::Delivered } else { kept.otherwise });
@@ -138,7 +149,7 @@ impl<'a, E> Merger<'a, E> {
             left &= left - 1;
             self.matched[question] += 1;
             if let Some(item) = self.presenter.packet(question, &kept.meta, &kept.frame, &kept.outs) {
-                (self.each)(question, item)?;
+                self.changes.item(question, item)?;
             }
         }
         Ok(())
@@ -155,6 +166,6 @@ fn first(queues: &[Yields]) -> Option<usize> {
 fn item_bytes(item: &Item) -> usize {
     match item {
         Item::Packet { frame, line, .. } => frame.len() + line.len(),
-        Item::Connection(_) | Item::Session(_) | Item::Event(_) | Item::Stream(_) => 0,
+        _ => 0,
     }
 }

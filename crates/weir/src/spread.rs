@@ -3,10 +3,11 @@
 
 use crate::collect::Collector;
 use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::drive::{Outcome, gather, read};
+use crate::drive::{Outcome, WorkerParts, gather, read};
 use crate::merge::{Merger, Yields};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
 use weir_compile::Need;
 use weir_engine::clock::Clock;
 use weir_engine::plan::{Plan, Want};
@@ -22,6 +23,14 @@ const BATCHES_MAX: usize = 8;
 
 /// A worker's share of a batch: of each burst its number, what time it was before it, and the packets.
 type Batch = Vec<(u64, i64, Burst)>;
+
+/// What a worker is told.
+enum Message {
+    /// Packets. Each batch is answered.
+    Batch(Batch),
+    /// Another program runs from now on.
+    Change(Arc<Plan>, Arc<WorkerParts>),
+}
 
 /// Tells which worker a packet belongs to: both directions and all fragments of a datagram to the same.
 pub(crate) struct Dispatcher {
@@ -99,19 +108,19 @@ pub(crate) fn run_many<E>(
     source: &mut dyn Source,
     mut dispatcher: Dispatcher,
     workers: usize,
-    collector: &dyn Fn() -> Collector,
+    parts: &WorkerParts,
     merger: &mut Merger<'_, E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
     let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
     std::thread::scope(|scope| {
-        let mut inputs: Vec<SyncSender<Batch>> = vec![];
+        let mut inputs: Vec<SyncSender<Message>> = vec![];
         let mut outputs: Vec<Receiver<Yields>> = vec![];
         let mut threads = vec![];
         for _ in 0..workers {
-            let (to_worker, from_dispatcher) = sync_channel::<Batch>(BATCHES_MAX);
+            let (to_worker, from_dispatcher) = sync_channel::<Message>(BATCHES_MAX);
             let (to_merger, from_worker) = sync_channel::<Yields>(BATCHES_MAX * 2);
-            let worker = Worker::new(Arc::clone(&compiled.plan), collector());
+            let worker = Worker::new(Arc::clone(&compiled.plan), parts.collector());
             threads.push(scope.spawn(move || work(worker, &from_dispatcher, &to_merger)));
             inputs.push(to_worker);
             outputs.push(from_worker);
@@ -123,12 +132,26 @@ pub(crate) fn run_many<E>(
             more = dispatcher.fill(source, &mut shares, &mut outcome);
             for (input, share) in inputs.iter().zip(shares) {
                 // A worker that is gone has panicked; joining it says so.
-                let _ = input.send(share);
+                let _ = input.send(Message::Batch(share));
             }
             sent += 1;
             if sent - merged > BATCHES_MAX {
                 merger.take_batch(&outputs)?;
                 merged += 1;
+            }
+            if let Some((compiled, shapes)) = merger.changed() {
+                let began = Instant::now();
+                // All that was asked of before is answered before anything else is asked.
+                while merged < sent {
+                    merger.take_batch(&outputs)?;
+                    merged += 1;
+                }
+                let parts = Arc::new(WorkerParts::of(&compiled, &shapes));
+                merger.change(&compiled.plan, &parts.presenter);
+                for input in &inputs {
+                    let _ = input.send(Message::Change(Arc::clone(&compiled.plan), Arc::clone(&parts)));
+                }
+                outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
             }
             progress(source);
         }
@@ -150,11 +173,19 @@ pub(crate) fn run_many<E>(
 
 fn work(
     mut worker: Worker<Collector>,
-    batches: &Receiver<Batch>,
+    messages: &Receiver<Message>,
     yields: &SyncSender<Yields>,
 ) -> Worker<Collector> {
     let mut last = 0;
-    for batch in batches {
+    for message in messages {
+        let batch = match message {
+            Message::Batch(batch) => batch,
+            Message::Change(plan, parts) => {
+                parts.change(worker.subscriber());
+                worker.change(plan);
+                continue;
+            }
+        };
         for (number, time, burst) in batch {
             worker.pass_time(number, time);
             worker.take(&burst, number);
@@ -177,13 +208,13 @@ fn work(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::Engine;
+    use crate::compile::Executor;
 
     #[test]
     fn packets_are_spread_by_the_engine_that_was_asked_for() {
         let compiler = Compiler::default();
         let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
-        for (engine, is_native) in [(Engine::Native, true), (Engine::Interpreter, false)] {
+        for (engine, is_native) in [(Executor::Native, true), (Executor::Interpreter, false)] {
             let options = Options { engine, ..Options::default() };
             let asked = compiler.compile(std::slice::from_ref(&ask), &options).expect("it is right");
             let spreads = compile(&compiler, &asked).expect("the stack has keys");

@@ -104,7 +104,7 @@ impl Stats {
         match item {
             Item::Packet { meta, path, .. } => self.packet(meta, *path),
             Item::Connection(connection) => self.connection(connection),
-            Item::Session(_) | Item::Event(_) | Item::Stream(_) => {}
+            _ => {}
         }
     }
 

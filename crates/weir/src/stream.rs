@@ -27,6 +27,7 @@
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::connection::{Connection, Places};
 use crate::drive::Outcome;
+use crate::engine::{MakeSink, Sink};
 use crate::flow_id;
 use std::any::Any;
 use std::convert::Infallible;
@@ -38,6 +39,7 @@ use weir_lang::diag::Diagnostics;
 use weir_packet::{Source, Timestamp, Value};
 use weir_sessions::Direction;
 
+pub use crate::engine::Subscription;
 pub use weir_engine::flow::EndReason;
 pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stream::{
@@ -222,19 +224,17 @@ impl<H: StreamHandler> StreamSink for Typed<H> {
     }
 }
 
-/// Makes a worker's handler.
-pub(crate) type MakeSink = Arc<dyn Fn() -> Box<dyn StreamSink> + Send + Sync>;
+/// A worker's part of a question about streams.
+pub(crate) fn typed_sink<H: StreamHandler>(handler: H) -> Box<dyn StreamSink> {
+    Box::new(Typed { handler, states: vec![], free: vec![] })
+}
 
 /// Subscriptions to streams.
 #[derive(Default)]
 pub struct Streams {
     asks: Vec<Ask>,
-    make: Vec<MakeSink>,
+    make: Vec<Option<MakeSink>>,
 }
-
-/// A subscription of [`Streams`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subscription(usize);
 
 impl Streams {
     /// None yet.
@@ -253,9 +253,8 @@ impl Streams {
         let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
         let need = Need { connections: H::RECORD, ..Need::default() };
         self.asks.push(Ask { filter: filter.to_string(), need, want: Want::Streams(params) });
-        let typed = move || Typed { handler: make(), states: vec![], free: vec![] };
-        self.make.push(Arc::new(move || Box::new(typed())));
-        Subscription(self.asks.len() - 1)
+        self.make.push(Some(Arc::new(move || Sink::Stream(typed_sink(make())))));
+        Subscription::of_question(self.asks.len() - 1)
     }
 
     /// Their program, to be [run](crate::run()). Rows that handlers emit come as [`Item::Stream`](crate::Item),
@@ -289,18 +288,33 @@ impl Streams {
     }
 }
 
-/// The handlers of a run, at its end, with the question of each.
+/// The handlers of a run, at its end, with the subscription of each.
 #[derive(Default)]
-pub struct Handlers(Vec<(usize, Box<dyn Any + Send>)>);
+pub struct Handlers(Vec<(Subscription, Box<dyn Any + Send>)>);
 
 impl Handlers {
-    pub(crate) fn add(&mut self, sinks: Vec<Box<dyn StreamSink>>) {
-        self.0.extend(sinks.into_iter().map(StreamSink::into_handler).enumerate());
+    /// Adds those of a worker, by question.
+    pub(crate) fn add(&mut self, sinks: Vec<Sink>) {
+        for (question, sink) in sinks.into_iter().enumerate() {
+            let handler = match sink {
+                Sink::Stream(sink) => sink.into_handler(),
+                Sink::Handler(sink) => sink.into_any(),
+                Sink::Track(_) | Sink::None => continue,
+            };
+            self.0.push((Subscription::of_question(question), handler));
+        }
+    }
+
+    /// Says of each question which subscription it belongs to.
+    pub(crate) fn name(&mut self, owners: &[Subscription]) {
+        for (subscription, _) in &mut self.0 {
+            *subscription = owners[subscription.question()];
+        }
     }
 
     /// Those of a subscription, one per worker; none where they are not of type `H`.
-    pub fn of<H: StreamHandler>(&self, subscription: Subscription) -> Vec<&H> {
-        let mine = self.0.iter().filter(|(of, _)| *of == subscription.0);
+    pub fn of<H: 'static>(&self, subscription: Subscription) -> Vec<&H> {
+        let mine = self.0.iter().filter(|(of, _)| *of == subscription);
         mine.filter_map(|(_, handler)| handler.downcast_ref()).collect()
     }
 }

@@ -18,7 +18,7 @@ pub fn run(args: &Events) -> Result<ExitCode, Failure> {
     })?;
     let need = Need { events: rows.mask, ..Need::default() };
     let question = ask::compile_over(compiler, &args.ask, ask::one(&args.ask, need, Want::Events))?;
-    ask::rows(&question, &args.ask.output, &rows.columns, |item, write| match item {
+    ask::rows(&question, &args.ask.output, ("", &rows.columns), |item, write| match item {
         Item::Event(values) => write(values),
         _ => Ok(()),
     })

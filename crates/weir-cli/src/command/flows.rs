@@ -9,7 +9,7 @@ use weir::{CONNECTION_COLUMNS, Item, Need, Want};
 pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
     let need = Need { service: !args.output.count, ..Need::default() };
     let question = ask::compile(args, ask::one(args, need, Want::Connections))?;
-    ask::rows(&question, &args.output, CONNECTION_COLUMNS, |item, write| match item {
+    ask::rows(&question, &args.output, ("conn", CONNECTION_COLUMNS), |item, write| match item {
         Item::Connection(connection) => write(&connection.values()),
         _ => Ok(()),
     })

@@ -182,6 +182,34 @@ impl Reassembler {
         }
     }
 
+    /// Those of another graph, with what these keep: `before` says where a sequence was in the graph of these.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub(crate) fn renew(
+        self,
+        graph: &Graph,
+        layout: &Layout,
+        before: &dyn Fn(&str) -> Option<usize>,
+    ) -> Self {
+        let mut new = Self::new(graph, layout, self.limits);
+        let mut old: Vec<Option<State>> = self.sequences.into_iter().map(Some).collect();
+        (new.budget, new.assembly, new.counters) = (self.budget, self.assembly, self.counters);
+        for (sequence, state) in graph.sequences.iter().zip(&mut new.sequences) {
+            if let Some(old) = before(&sequence.name).and_then(|index| old[index].take()) {
+                state.kept = old.kept;
+            }
+        }
+        // What a sequence kept that is no more is let go.
+        for mut kept in old.into_iter().flatten().flat_map(|state| state.kept.into_values()) {
+            for piece in std::iter::from_fn(|| kept.queue.pop()) {
+                new.budget.release(&piece.bytes);
+                new.counters.released += 1;
+            }
+        }
+        new
+    }
+
     /// What became of the segments so far; of those that programs passed by themselves, as far as their
     /// flows have ended or come here since.
     pub fn counters(&self) -> &SequenceCounters {

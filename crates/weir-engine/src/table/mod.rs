@@ -188,6 +188,29 @@ impl FlowTable {
         ids
     }
 
+    /// Ids given so far: each is less than this.
+    pub fn ids(&self) -> u32 {
+        self.slab.length()
+    }
+
+    /// The same flows, with the same ids, with other variables: `write` makes a live flow's new ones, which are zeros, of its old
+    /// ones.
+    ///
+    /// # Panics
+    /// Where the system has no memory for a second copy.
+    pub fn lay_out_anew(&mut self, data_bytes: usize, mut write: impl FnMut(FlowId, &[u8], &mut [u8])) {
+        let old = std::mem::replace(&mut self.slab, Slab::new(data_bytes));
+        for id in (0..old.length()).map(FlowId) {
+            assert_eq!(self.slab.push(), Some(id), "there is memory for as many flows as before");
+            let (header, from) = old.parts(id);
+            let (place, to) = self.slab.parts_mut(id);
+            *place = *header;
+            if header.live {
+                write(id, from, to);
+            }
+        }
+    }
+
     /// Live flows.
     pub fn len(&self) -> usize {
         self.live

@@ -59,6 +59,13 @@ impl Sink for JsonLines {
     }
 }
 
+/// A value as it stands in a line.
+pub fn json_text(value: &Value<'_>) -> String {
+    let mut line = vec![];
+    push_value(&mut line, value);
+    String::from_utf8_lossy(&line).into_owned()
+}
+
 fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Absent => line.extend_from_slice(b"null"),

@@ -1,4 +1,4 @@
-//! Where answers go: rows as a table, JSON lines or CSV, and packets as pcap or pcapng.
+//! Where answers go: rows as a table, JSON lines, CSV or Zeek's logs, and packets as pcap or pcapng.
 //!
 //! A new format of rows is one file that implements [`Sink`] and one line of the table below.
 
@@ -11,8 +11,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod text;
+mod zeek;
 
 pub use capture::{CaptureFormat, CaptureWriter};
+pub use jsonl::json_text;
 pub use pcap::PcapWriter;
 pub use pcapng::PcapngWriter;
 
@@ -58,6 +60,7 @@ formats! {
     Table, "table", table::Table::new, "Aligned columns for a person to read.";
     Json, "json", jsonl::JsonLines::new, "A JSON object per line, as Zeek's JSON logs.";
     Csv, "csv", csv::Csv::new, "Comma-separated values with a header line (RFC 4180).";
+    Zeek, "zeek", zeek::Zeek::new, "Tab-separated values with the header of Zeek's logs.";
 }
 
 impl fmt::Display for Format {
@@ -90,6 +93,8 @@ pub struct Options {
     /// Whether every row is handed on at once, for a live source that somebody watches. Costs a call
     /// of the system per row.
     pub flush_rows: bool,
+    /// The name of the log, for formats that say it: Zeek's `#path`. Empty: not known.
+    pub path: &'static str,
 }
 
 /// Bytes of rows that are collected before they are written.

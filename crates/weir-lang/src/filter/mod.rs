@@ -52,6 +52,14 @@ pub struct Filter {
     pub warnings: Vec<Diagnostic>,
 }
 
+impl Filter {
+    /// That which never holds.
+    pub fn never() -> Self {
+        let (text, expr) = (String::new(), Expr::Or(vec![]));
+        Self { text, expr, predicates: vec![], terms: vec![], warnings: vec![] }
+    }
+}
+
 /// Compiles a display filter over the names of `catalog`.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ mod runs;
 mod shrink;
 
 use super::choices::Choices;
-use crate::{Ask, Compiled, Compiler, Engine, Need, Options, Want};
+use crate::{Ask, Compiled, Compiler, Executor, Need, Options, Want};
 use names::Names;
 use packets::Packet;
 pub use shrink::shrink_text;
@@ -91,13 +91,13 @@ impl Case {
         if let Err(wrong) = compiler.add("made-up.weir", text) {
             return refused(&wrong);
         }
-        let reference = match compiler.compile(asks, &options(Engine::Interpreter, &["all"])) {
+        let reference = match compiler.compile(asks, &options(Executor::Interpreter, &["all"])) {
             Ok(compiled) => compiled,
             Err(wrong) => return refused(&wrong),
         };
         assert_valid(&reference.lowered.graph, "lowering");
         let expected = runs::told(&compiler, &reference, packets);
-        for engine in [Engine::Interpreter, Engine::Native] {
+        for engine in [Executor::Interpreter, Executor::Native] {
             let compiled = match compiler.compile(asks, &options(engine, &[])) {
                 Ok(compiled) => compiled,
                 Err(wrong) => return refused(&wrong),
@@ -132,7 +132,7 @@ impl fmt::Display for Case {
     }
 }
 
-fn options(engine: Engine, without: &[&str]) -> Options {
+fn options(engine: Executor, without: &[&str]) -> Options {
     let without_passes = without.iter().map(ToString::to_string).collect();
     Options { engine, without_passes, ..Options::default() }
 }
@@ -167,7 +167,7 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
 fn guilty(compiler: &Compiler, asks: &[Ask], packets: &[Packet], expected: &[String]) -> Vec<&'static str> {
     let says = |compiled: &Compiled| runs::told(compiler, compiled, packets);
     let is_right = |name: &&str| {
-        let options = options(Engine::Interpreter, &[name]);
+        let options = options(Executor::Interpreter, &[name]);
         compiler.compile(asks, &options).is_ok_and(|compiled| says(&compiled) == expected)
     };
     weir_ir::passes::PASSES.iter().map(|pass| pass.name).filter(is_right).collect()

@@ -6,8 +6,7 @@ use weir::io::CaptureReader;
 use weir::packet::Value;
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams, Streams, Subscription};
 use weir::{
-    Ask, Compiled, Compiler, Connection, Item, Limits, Need, Options, Shape, Stats, TLS_COLUMNS, Want,
-    path_need,
+    Ask, Compiled, Compiler, Connection, Item, Limits, Log, Need, Options, Shape, Stats, Want, path_need,
 };
 
 /// Keeps the digest of every stream with bytes.
@@ -36,7 +35,7 @@ impl StreamHandler for Digests {
 pub struct Seen {
     pub stats: Stats,
     pub connections: Vec<Connection>,
-    /// Rows of handshakes, as [`TLS_COLUMNS`] names them.
+    /// Rows of handshakes, as [`Log::columns`] names them.
     pub tls: Vec<Vec<Value<'static>>>,
     /// Numbers of the packets that are fragments of IPv4, of IPv6, and made a datagram whole.
     pub whole: [Vec<u64>; 2],
@@ -118,7 +117,7 @@ impl Questions {
         match (question, item) {
             (PACKETS, Item::Packet { meta, path, .. }) => seen.stats.packet(&meta, path),
             (CONNECTIONS, Item::Connection(connection)) => seen.connections.push(*connection),
-            (TLS, Item::Session(row)) => seen.tls.push(row),
+            (TLS, Item::Session(_, row)) => seen.tls.push(row),
             (version, Item::Packet { meta, path, .. }) if version >= FRAGMENTS => {
                 let name = Stats::path_name(&self.compiled.stack, path);
                 let carrier = if version == FRAGMENTS { "ip" } else { "ipv6.fraghdr" };
@@ -142,7 +141,12 @@ impl Questions {
 
 /// A column of a handshake's row as text; empty where absent.
 pub fn column(row: &[Value<'static>], name: &str) -> String {
-    let index = TLS_COLUMNS.iter().position(|c| c.name == name).expect("a column of the row");
+    let index = Log::of("tls")
+        .expect("it is in the registry")
+        .columns()
+        .iter()
+        .position(|c| c.name == name)
+        .expect("a column of the row");
     match &row[index] {
         Value::Absent => String::new(),
         Value::Text(text) => text.to_string(),

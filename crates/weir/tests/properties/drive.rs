@@ -71,7 +71,7 @@ pub fn ask(filter: &str, want: Want) -> Ask {
 }
 
 /// Every session protocol.
-pub const ALL_SESSIONS: Want = Want::Sessions(u64::MAX >> 63);
+pub const ALL_SESSIONS: Want = Want::Sessions(u64::MAX >> (64 - weir::sessions::PROTOCOLS.len()));
 
 /// Runs, and checks that every packet and flow is accounted for. The items as text, in their order.
 ///

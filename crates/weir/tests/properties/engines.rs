@@ -4,7 +4,7 @@ use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, read_capture, rows, s
 use crate::filters::filter;
 use crate::frames;
 use crate::traffic::{Network, conversation, mix};
-use weir::{Ask, Compiler, Engine, Options, Want};
+use weir::{Ask, Compiler, Executor, Options, Want};
 use weir_ir::testing::Random;
 
 const SEEDS: u64 = 240;
@@ -28,7 +28,7 @@ fn packets(random: &mut Random, shipped: &[Packet]) -> Vec<Packet> {
     all
 }
 
-fn options(engine: Engine, passes: bool) -> Options {
+fn options(engine: Executor, passes: bool) -> Options {
     Options { engine, without_passes: if passes { vec![] } else { vec!["all".into()] }, ..Options::default() }
 }
 
@@ -36,7 +36,8 @@ fn options(engine: Engine, passes: bool) -> Options {
 fn guilty(compiler: &Compiler, asks: &[Ask], packets: &[Packet], expected: &[String]) -> Vec<&'static str> {
     let is_right = |name: &&str| {
         let without = vec![name.to_string()];
-        let options = Options { engine: Engine::Interpreter, without_passes: without, ..Options::default() };
+        let options =
+            Options { engine: Executor::Interpreter, without_passes: without, ..Options::default() };
         let compiled = compiler.compile(asks, &options).unwrap();
         rows(compiler, &compiled, packets, 1).0 == expected
     };
@@ -61,7 +62,7 @@ fn native_and_interpreter_and_passes_agree() {
             })
             .collect();
         let packets = packets(&mut random, &shipped);
-        let reference = match compiler.compile(&asks, &options(Engine::Interpreter, false)) {
+        let reference = match compiler.compile(&asks, &options(Executor::Interpreter, false)) {
             Ok(compiled) => compiled,
             Err(diagnostics) => {
                 // Filters that can never hold, and such as grow too large, are refused.
@@ -74,8 +75,8 @@ fn native_and_interpreter_and_passes_agree() {
         let (expected, outcome) = rows(&compiler, &reference, &packets, 1);
         matched += usize::from(!expected.is_empty());
         // Code of what no pass has cleaned up takes long to make: of every fourth seed.
-        let big = (Engine::Native, false);
-        let others = [(Engine::Interpreter, true), (Engine::Native, true), big];
+        let big = (Executor::Native, false);
+        let others = [(Executor::Interpreter, true), (Executor::Native, true), big];
         for (engine, passes) in others.into_iter().filter(|&o| o != big || seed % 4 == 0) {
             let compiled = compiler.compile(&asks, &options(engine, passes)).unwrap();
             let (got, other) = rows(&compiler, &compiled, &packets, 1);
@@ -112,7 +113,7 @@ fn a_fragment_that_waits_does_not_hold_what_comes_after_it() {
     let compiler = Compiler::default();
     for filter in ["ip and not tls or udp", "ip and conn.orig_pkts > 3 or udp"] {
         for passes in [false, true] {
-            let options = options(Engine::Interpreter, passes);
+            let options = options(Executor::Interpreter, passes);
             let compiled = compiler.compile(&[ask(filter, Want::Packets)], &options).unwrap();
             let found = rows(&compiler, &compiled, &packets, 1).0;
             assert!(found.contains(&"0 packet 2".to_string()), "{filter}, passes {passes}: {found:?}");
@@ -137,9 +138,9 @@ fn segments_that_programs_pass_by_themselves_are_counted() {
             let compiled = compiler.compile(&[ask("", Want::Connections)], &options).unwrap();
             rows(&compiler, &compiled, &packets, 1).1.counters.sequence
         };
-        let asked = sequence(Engine::Interpreter, &["fast_forward"]);
+        let asked = sequence(Executor::Interpreter, &["fast_forward"]);
         ordered += asked.ordered;
-        for engine in [Engine::Interpreter, Engine::Native] {
+        for engine in [Executor::Interpreter, Executor::Native] {
             assert_eq!(sequence(engine, &[]), asked, "seed {seed}, {engine:?}");
         }
     }

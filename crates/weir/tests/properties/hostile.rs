@@ -3,7 +3,7 @@
 use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
 use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
 use weir::stream::StreamParams;
-use weir::{Compiler, Counters, Engine, Limits, Options, Want};
+use weir::{Compiler, Counters, Executor, Limits, Options, Want};
 use weir_ir::testing::Random;
 
 pub const FLOWS_MAX: usize = 64;
@@ -120,7 +120,7 @@ fn counter(counters: &Counters, name: &str) -> u64 {
     counters.iter().find(|(n, _, _)| *n == name).map_or(0, |(_, value, _)| value)
 }
 
-fn hold(engine: Engine, usual: std::ops::Range<u64>, packets: usize) {
+fn hold(engine: Executor, usual: std::ops::Range<u64>, packets: usize) {
     let compiler = Compiler::default();
     let limits = Limits { flows_max: FLOWS_MAX, held_packets_max: 32, ..Limits::default() };
     let options = Options { engine, limits, ..Options::default() };
@@ -156,10 +156,10 @@ fn hold(engine: Engine, usual: std::ops::Range<u64>, packets: usize) {
 
 #[test]
 fn nothing_panics_and_nothing_grows() {
-    hold(Engine::Native, 0..4, 6_000);
+    hold(Executor::Native, 0..4, 6_000);
 }
 
 #[test]
 fn nor_in_the_interpreter() {
-    hold(Engine::Interpreter, 100..101, 3_000);
+    hold(Executor::Interpreter, 100..101, 3_000);
 }

@@ -4,7 +4,7 @@
 use crate::drive::{ALL_SESSIONS, Packet, ask, compile, read_capture, rows, seeds};
 use crate::frames::{damage, give_times};
 use std::path::Path;
-use weir::{Ask, Compiler, Engine, Options, Want};
+use weir::{Ask, Compiler, Executor, Options, Want};
 use weir_ir::testing::Random;
 
 /// Packets made of those of one capture.
@@ -57,9 +57,9 @@ fn damaged_packets_mean_the_same_to_every_engine() {
                 let options = Options { engine, without_passes, ..Options::default() };
                 rows(&compiler, &compile(&compiler, &asks, &options), &packets, 1).0
             };
-            let expected = run(Engine::Interpreter, false);
+            let expected = run(Executor::Interpreter, false);
             assert!(!expected.is_empty(), "{}", path.display());
-            for (engine, passes) in [(Engine::Interpreter, true), (Engine::Native, true)] {
+            for (engine, passes) in [(Executor::Interpreter, true), (Executor::Native, true)] {
                 let got = run(engine, passes);
                 let at = (0..expected.len().max(got.len())).find(|&i| expected.get(i) != got.get(i));
                 if let Some(at) = at {

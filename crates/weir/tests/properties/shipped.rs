@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use weir::packet::Value;
-use weir::{Ask, Compiler, Connection, Item, Options, Shape, TLS_COLUMNS, Want};
+use weir::{Ask, Compiler, Connection, Item, Log, Options, Shape, Want};
 
 fn expectation() -> Json {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.expect.json");
@@ -79,11 +79,11 @@ type Handshake = (String, String, String, String, String, String, bool);
 
 #[test]
 fn handshakes_are_those_that_the_servers_completed() {
-    let column = |name: &str| TLS_COLUMNS.iter().position(|c| c.name == name).unwrap();
+    let column = |name: &str| Log::of("tls").unwrap().columns().iter().position(|c| c.name == name).unwrap();
     let mut found: Vec<Handshake> = vec![];
     let mut unfinished = 0;
     for item in items(&[ask("", ALL_SESSIONS)]) {
-        let Item::Session(row) = item else { panic!("{item:?} instead of a session") };
+        let Item::Session(_, row) = item else { panic!("{item:?} instead of a session") };
         let text = |name: &str| match &row[column(name)] {
             Value::Text(text) => text.to_string(),
             Value::Address(address) => address.to_string(),

@@ -6,7 +6,7 @@ use crate::traffic::{Conversation, Network, conversation, mix};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir::packet::{Burst, Source};
-use weir::{Compiler, Engine, Options, Policies, Policy, Want};
+use weir::{Compiler, Executor, Options, Policies, Policy, Want};
 use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
@@ -75,7 +75,7 @@ fn check(conversations: &[Conversation], streams: &Streams, seed: u64) {
 
 fn hold(count: u64, network: Network) {
     let compiler = Compiler::default();
-    let plans = [Engine::Native, Engine::Interpreter].map(|engine| {
+    let plans = [Executor::Native, Executor::Interpreter].map(|engine| {
         compile(
             &compiler,
             &[ask("", Want::Streams(StreamParams::default()))],
@@ -180,7 +180,7 @@ fn of_contradicting_bytes_those_count_that_the_receiver_takes() {
         contradictions((40_003, 443), v6([V6[1], V6[0]])),
     ]
     .concat();
-    for engine in [Engine::Native, Engine::Interpreter] {
+    for engine in [Executor::Native, Executor::Interpreter] {
         let options = Options { engine, policies: policies.clone(), ..Options::default() };
         let plan =
             compile(&Compiler::default(), &[ask("", Want::Streams(StreamParams::default()))], &options).plan;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::panic;
 use weir::packet::LinkType;
 use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
-use weir::{Compiler, Engine, Options, Tried, Want};
+use weir::{Compiler, Executor, Options, Tried, Want};
 use weir_ir::testing::Random;
 
 const SEEDS: u64 = 150;
@@ -54,7 +54,7 @@ fn connections(text: &str, filter: &str, frames: &[&[u8]]) -> [Vec<String>; 2] {
     compiler.add("mine.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
     let packets = packets(frames);
     [vec!["all".to_string()], vec![]].map(|without_passes| {
-        let options = Options { engine: Engine::Interpreter, without_passes, ..Options::default() };
+        let options = Options { engine: Executor::Interpreter, without_passes, ..Options::default() };
         let compiled = compile(&compiler, &[ask(filter, Want::Connections)], &options);
         rows(&compiler, &compiled, &packets, 1).0
     })

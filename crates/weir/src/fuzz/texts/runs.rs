@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle};
-use weir_engine::subscriber::{EventView, Order, Subscriber};
+use weir_engine::subscriber::{EventView, FlowKey, Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_ir::graph::{Var, VarKind};
 use weir_packet::{Burst, Source};
@@ -50,7 +50,14 @@ fn heard(compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
 struct Witness(Vec<String>);
 
 impl Subscriber for Witness {
-    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, reason: EndReason) {
+    fn connection(
+        &mut self,
+        order: Order,
+        question: usize,
+        flow: &FlowView<'_>,
+        _: FlowKey,
+        reason: EndReason,
+    ) {
         let mut text = format!("{order:?} {question} {flow:?} {reason:?}");
         for (at, var) in flow.graph.vars.iter().enumerate() {
             if var.table != flow.table || !var.observed {

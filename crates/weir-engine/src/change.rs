@@ -1,0 +1,212 @@
+//! A worker goes over to another program between two bursts: what it keeps of its flows stays.
+//!
+//! Tables of a stack have the same numbers in all of its programs. Of a flow's variables those are taken over that both
+//! programs keep, by name; others begin as of a new flow. A question that both programs answer, by its number and what
+//! it asks of connections and sessions, goes on where it was; one that is new sees what comes from now on: of
+//! connections whose bytes are still followed also these.
+
+use crate::decide::{Decider, HAD_SESSION};
+use crate::flow::{find_var, read_number, write_number};
+use crate::flows::{Flows, TableState};
+use crate::hold::HoldQueue;
+use crate::plan::{Plan, SESSIONS_OVER};
+use crate::sequence::Reassembler;
+use crate::subscriber::Subscriber;
+use crate::table::FlowId;
+use crate::worker::Worker;
+use std::sync::Arc;
+use weir_ir::abi::{Layout, WANTS_BYTES};
+use weir_ir::graph::{Graph, Table, Var, VarKind};
+
+/// Where the bits of one plan's terms are in another's.
+#[derive(Debug, Clone)]
+pub(crate) struct BitMap(Vec<Option<u8>>);
+
+impl BitMap {
+    pub fn between(old: &Plan, new: &Plan) -> Self {
+        let of = |bit: &crate::plan::BitPlan| {
+            let same =
+                |other: &crate::plan::BitPlan| other.question == bit.question && other.name == bit.name;
+            new.bits.iter().position(same).map(|index| index as u8)
+        };
+        Self(old.bits.iter().map(of).collect())
+    }
+
+    /// Terms of the old plan as the new one's. Flags that are no terms stay.
+    pub fn map(&self, terms: u64) -> u64 {
+        let mapped = self.0.iter().enumerate().filter(|(old, _)| terms >> old & 1 == 1);
+        let flags = terms & (SESSIONS_OVER | HAD_SESSION);
+        mapped.filter_map(|(_, new)| *new).fold(flags, |mask, new| mask | 1 << new)
+    }
+}
+
+impl<S: Subscriber> Worker<S> {
+    /// Runs another plan from the next burst on. It is of the same stack, and what it was subscribed to has been told.
+    ///
+    /// Costs little where the programs keep the same variables; otherwise every entry of the tables is written anew.
+    pub fn change(&mut self, plan: Arc<Plan>) {
+        let map = BitMap::between(&self.plan, &plan);
+        self.flows.change(&plan, &map, &self.plan);
+        self.decider.change(&plan, &map);
+        self.program = Arc::clone(&plan.program);
+        self.continuations.iter_mut().for_each(|k| *k = weir_ir::abi::Continuation::default());
+        self.plan = plan;
+    }
+}
+
+impl<S: Subscriber> Decider<S> {
+    fn change(&mut self, plan: &Arc<Plan>, map: &BitMap) {
+        self.set_plan(Arc::clone(plan));
+        for (open, ..) in self.sessions.values_mut().flatten() {
+            *open = map.map(*open);
+        }
+        self.sessions.values_mut().for_each(|held| held.retain(|(open, ..)| *open != 0));
+        self.sessions.retain(|_, held| !held.is_empty());
+    }
+}
+
+impl<P> HoldQueue<P> {
+    /// Goes over to another plan of the same stack.
+    pub fn change(&mut self, plan: &Arc<Plan>) {
+        let map = BitMap::between(self.plan(), plan);
+        let live = plan.bits.iter().fold(0, |mask, bit| mask | 1 << bit.question);
+        self.replace(Arc::clone(plan), |terms| map.map(terms), live);
+    }
+}
+
+impl Flows {
+    fn change(&mut self, plan: &Arc<Plan>, map: &BitMap, old_plan: &Plan) {
+        let mut new = Flows::new(plan);
+        let moves = Moves { map, unconditional: old_plan.unconditional, old: old_plan, new: plan };
+        for (index, table) in new.tables.iter_mut().enumerate() {
+            moves.table(Table(index as u32), &mut self.tables[index], table);
+        }
+        let (graph, layout) = (plan.program.graph(), plan.program.layout());
+        let old_graph = old_plan.program.graph();
+        std::mem::swap(&mut self.sequences, &mut new.sequences);
+        new.sequences = Reassembler::taking_over(new.sequences, old_graph, graph, layout);
+        new.outer = std::mem::take(&mut self.outer);
+        *self = new;
+    }
+}
+
+/// How flows' parts go from one program to another.
+struct Moves<'a> {
+    map: &'a BitMap,
+    /// Terms that every packet fulfilled, and that no flow's variable holds.
+    unconditional: u64,
+    old: &'a Plan,
+    new: &'a Plan,
+}
+
+impl Moves<'_> {
+    fn table(&self, table: Table, old: &mut TableState, new: &mut TableState) {
+        let copies = Copies::of(self.old, self.new, table);
+        let size = self.new.program.layout().size(table);
+        std::mem::swap(&mut new.flows, &mut old.flows);
+        let (wants, terms, verdict) = (new.wants_at, new.terms_at, new.verdict_at);
+        let sessions = std::mem::take(&mut old.sessions);
+        let delivers = new.delivers;
+        let initial = new.initial_wants;
+        new.flows.lay_out_anew(size, |id, from, to| {
+            copies.copy(from, to);
+            if let Some(at) = new.timeouts.at.filter(|_| old.timeouts.at.is_none()) {
+                write_number(to, at, 32, u64::from(old.timeouts.ms(from)));
+            }
+            if let Some(at) = wants {
+                // What is wanted for the first time is wanted of every flow; what a flow is done with stays so.
+                let before = old.wants_at.map_or(old.initial_wants, |at| from[at]);
+                to[at] = before & initial | initial & !old.initial_wants;
+            }
+            if let Some(at) = terms {
+                let before = old.terms_at.map_or(0, |at| read_number(from, at, 64)) | self.unconditional;
+                write_number(to, at, 64, self.map.map(before));
+            }
+            if let Some(at) = verdict {
+                let flow = sessions.get(id.0 as usize).filter(|_| delivers);
+                let mut known = old.verdict_at.map_or(0, |at| self.map.map(read_number(from, at, 64)));
+                if flow.is_some_and(|flow| !flow.recognised().is_empty()) {
+                    known |= HAD_SESSION;
+                }
+                if !delivers || flow.is_some_and(|flow| flow.is_over()) {
+                    known |= SESSIONS_OVER | self.new.absent(known);
+                }
+                write_number(to, at, 64, known);
+            }
+        });
+        std::mem::swap(&mut new.wheel, &mut old.wheel);
+        if new.delivers {
+            new.sessions = sessions;
+            new.sessions.resize_with(new.flows.ids() as usize, Default::default);
+            if new.probed & !old.probed != 0 {
+                begin_anew(new);
+            }
+        }
+        if self.new.bits_of(|want| matches!(want, crate::plan::Want::Streams(_))) != 0 && new.delivers {
+            std::mem::swap(&mut new.streams, &mut old.streams);
+            if new.flows.ids() > 0 {
+                new.streams.reserve(FlowId(new.flows.ids() - 1));
+            }
+        }
+    }
+}
+
+/// Connections in which nothing was recognised may be what is looked for now.
+fn begin_anew(table: &mut TableState) {
+    for (id, sessions) in table.sessions.iter_mut().enumerate() {
+        let id = FlowId(id as u32);
+        if !sessions.is_over() || !sessions.recognised().is_empty() || !table.flows.is_live(id) {
+            continue;
+        }
+        *sessions = Default::default();
+        if let Some(at) = table.wants_at {
+            table.flows.entry_mut(id).1[at] |= WANTS_BYTES as u8;
+        }
+    }
+}
+
+/// Bytes that a table's variables of one program have in common with another's: from where, to where, how many.
+struct Copies(Vec<(usize, usize, usize)>);
+
+impl Copies {
+    fn of(old: &Plan, new: &Plan, table: Table) -> Self {
+        let (from, to) = (&*old.program, &*new.program);
+        let mut copies = vec![];
+        for (index, declared) in to.graph().vars.iter().enumerate() {
+            let is_same = |var: Var| {
+                let other = &from.graph().vars[var.index()];
+                other.kind == declared.kind && other.each_side == declared.each_side
+            };
+            let var = find_var(from.graph(), table, &declared.name).filter(|&var| is_same(var));
+            let Some(var) = var.filter(|_| declared.table == table) else { continue };
+            let bytes = match declared.kind {
+                VarKind::Bits(bits) => usize::from(bits / 8),
+                VarKind::Letters(max) => usize::from(max) + 1,
+            };
+            let (at, by) = (place(from.layout(), var), place(to.layout(), Var(index as u32)));
+            copies.push((at, by, bytes));
+            if declared.each_side {
+                copies.push((at + from.layout().stride(table), by + to.layout().stride(table), bytes));
+            }
+        }
+        Self(copies)
+    }
+
+    fn copy(&self, from: &[u8], to: &mut [u8]) {
+        for &(at, by, bytes) in &self.0 {
+            to[by..by + bytes].copy_from_slice(&from[at..at + bytes]);
+        }
+    }
+}
+
+fn place(layout: &Layout, var: Var) -> usize {
+    layout.offset(var)
+}
+
+impl Reassembler {
+    /// Those of another program's graph, with all that these keep.
+    fn taking_over(old: Self, from: &Graph, to: &Graph, layout: &Layout) -> Self {
+        let named = |name: &str| from.sequences.iter().position(|sequence| sequence.name == name);
+        old.renew(to, layout, &|name| named(name))
+    }
+}

@@ -1,0 +1,120 @@
+//! Tab-separated values as Zeek writes its logs: a header that names fields and types, `-` for what is not there,
+//! `(empty)` for what is empty, `T` and `F`, lists joined by commas
+//! (<https://docs.zeek.org/en/master/log-formats.html>).
+//!
+//! `#open` and `#close` are left out: they are times of the machine, and the same question gives the same bytes.
+
+use super::text::*;
+use super::{Options, Out, Rows};
+use std::io;
+use weir_packet::{Column, Sink, Value, ValueType};
+
+pub(super) struct Zeek {
+    rows: Rows,
+    path: &'static str,
+}
+
+impl Zeek {
+    pub fn new(out: Out, options: &Options) -> Self {
+        Self { rows: Rows::new(out, options), path: options.path }
+    }
+}
+
+/// Zeek's name of a column's type.
+fn type_name(column: &Column) -> &'static str {
+    match column.value_type {
+        ValueType::Bool => "bool",
+        ValueType::Unsigned if column.name.ends_with("_p") => "port",
+        ValueType::Unsigned => "count",
+        ValueType::Fraction => "double",
+        ValueType::Time => "time",
+        ValueType::Interval => "interval",
+        ValueType::Ipv4 | ValueType::Ipv6 | ValueType::Address => "addr",
+        ValueType::Mac | ValueType::Text | ValueType::Bytes => "string",
+        ValueType::Texts => "vector[string]",
+        ValueType::Numbers => "vector[count]",
+    }
+}
+
+impl Sink for Zeek {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        let line = &mut self.rows.bytes;
+        line.extend_from_slice(
+            b"#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n",
+        );
+        let path = if self.path.is_empty() { "-" } else { self.path };
+        line.extend_from_slice(format!("#path\t{path}\n#fields").as_bytes());
+        for column in columns {
+            line.push(b'\t');
+            line.extend_from_slice(column.name.as_bytes());
+        }
+        line.extend_from_slice(b"\n#types");
+        for column in columns {
+            line.push(b'\t');
+            line.extend_from_slice(type_name(column).as_bytes());
+        }
+        line.push(b'\n');
+        self.rows.end_row()
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let line = &mut self.rows.bytes;
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                line.push(b'\t');
+            }
+            push_value(line, value);
+        }
+        line.push(b'\n');
+        self.rows.end_row()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+}
+
+fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Absent => line.push(b'-'),
+        Value::Bool(v) => line.push(if *v { b'T' } else { b'F' }),
+        Value::Unsigned(v) => push_number(line, *v),
+        Value::Fraction(v) => push_fraction(line, *v),
+        Value::Time(v) => push_time(line, *v),
+        Value::Interval(ns) => push_seconds(line, *ns),
+        Value::Address(v) => push_address(line, *v),
+        Value::Mac(v) => push_mac(line, *v),
+        Value::Text(v) => push_text(line, v, false),
+        Value::Bytes(v) => push_hex(line, v),
+        Value::Texts(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
+        Value::Numbers(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
+        Value::Texts(v) => join(line, v.iter(), |line, text| push_text(line, text, true)),
+        Value::Numbers(v) => join(line, v.iter(), |line, number| push_number(line, *number)),
+    }
+}
+
+fn join<T>(line: &mut Vec<u8>, list: impl Iterator<Item = T>, push: impl Fn(&mut Vec<u8>, T)) {
+    for (index, element) in list.enumerate() {
+        if index > 0 {
+            line.push(b',');
+        }
+        push(line, element);
+    }
+}
+
+/// Text; what would be taken for something else is escaped, as `\x09`.
+fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
+    match text {
+        "" => return line.extend_from_slice(b"(empty)"),
+        "-" => return line.extend_from_slice(b"\\x2d"),
+        "(empty)" => return line.extend_from_slice(b"\\x28empty)"),
+        _ => {}
+    }
+    for &byte in text.as_bytes() {
+        match byte {
+            0..0x20 | 0x7f | b'\\' => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            b',' if in_list => line.extend_from_slice(b"\\x2c"),
+            _ => line.push(byte),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The chunked transfer coding (RFC 9112 §7.1): where the data lies and where the body ends. Nothing is kept.
+
+use memchr::memchr;
+
+/// What comes out of a chunked body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chunk<'a> {
+    /// Bytes of the content; never empty.
+    Data(&'a [u8]),
+    /// The body is over, its trailers with it.
+    End,
+    /// This is no chunked body, or none any more.
+    Broken,
+}
+
+/// Where a chunked body stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chunked {
+    /// In the digits of a size.
+    Size {
+        value: u64,
+        digits: u8,
+    },
+    /// Behind the digits: an extension (§7.1.1), or nothing.
+    Extension {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
+    /// The line end behind the data.
+    DataEnd,
+    Trailers(EmptyLine),
+}
+
+impl Default for Chunked {
+    fn default() -> Self {
+        Self::Size { value: 0, digits: 0 }
+    }
+}
+
+impl Chunked {
+    /// Takes the next piece off the front of `bytes`; `None` where more bytes are needed.
+    pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Chunk<'a>> {
+        loop {
+            match self {
+                Self::Size { value, digits } => {
+                    let (byte, tail) = bytes.split_first()?;
+                    match (char::from(*byte).to_digit(16), byte) {
+                        (Some(digit), _) if *value >> 60 == 0 => {
+                            *value = *value << 4 | u64::from(digit);
+                            *digits = digits.saturating_add(1);
+                        }
+                        (None, b' ' | b'\t') if *digits == 0 => {}
+                        (None, b'\r' | b'\n' | b';' | b' ' | b'\t') if *digits > 0 => {
+                            *self = Self::Extension { size: *value };
+                            continue;
+                        }
+                        _ => return Some(Chunk::Broken),
+                    }
+                    *bytes = tail;
+                }
+                Self::Extension { size } => {
+                    let Some(newline) = memchr(b'\n', bytes) else {
+                        *bytes = &[];
+                        return None;
+                    };
+                    *bytes = &bytes[newline + 1..];
+                    *self = match *size {
+                        0 => Self::Trailers(EmptyLine::at_line_start()),
+                        left => Self::Data { left },
+                    };
+                }
+                Self::Data { left: 0 } => *self = Self::DataEnd,
+                Self::Data { left } => {
+                    let take = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                    if take == 0 {
+                        return None;
+                    }
+                    let (data, tail) = bytes.split_at(take);
+                    *bytes = tail;
+                    *left -= take as u64;
+                    return Some(Chunk::Data(data));
+                }
+                Self::DataEnd => {
+                    let (byte, tail) = bytes.split_first()?;
+                    match byte {
+                        b'\n' => *self = Self::default(),
+                        b'\r' => {}
+                        _ => return Some(Chunk::Broken),
+                    }
+                    *bytes = tail;
+                }
+                Self::Trailers(empty_line) => {
+                    return empty_line.skip(bytes).then_some(Chunk::End);
+                }
+            }
+        }
+    }
+
+    /// Takes note that `length_bytes` bytes are missing; whether they all lie in the data of one chunk.
+    pub(super) fn skip(&mut self, length_bytes: u64) -> bool {
+        match self {
+            Self::Data { left } if *left >= length_bytes => {
+                *left -= length_bytes;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Looks for the empty line that ends trailers, or the rest of a head that is too long to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct EmptyLine {
+    /// Nothing but CRs since the last line end.
+    is_line_empty: bool,
+}
+
+impl EmptyLine {
+    pub(super) fn at_line_start() -> Self {
+        Self { is_line_empty: true }
+    }
+
+    /// Takes bytes up to the end of the empty line; whether it was found.
+    pub(super) fn skip(&mut self, bytes: &mut &[u8]) -> bool {
+        loop {
+            if self.is_line_empty {
+                match bytes.split_first() {
+                    None => return false,
+                    Some((b'\n', tail)) => {
+                        *bytes = tail;
+                        return true;
+                    }
+                    Some((b'\r', tail)) => *bytes = tail,
+                    Some(_) => self.is_line_empty = false,
+                }
+            } else {
+                let Some(newline) = memchr(b'\n', bytes) else {
+                    *bytes = &[];
+                    return false;
+                };
+                *bytes = &bytes[newline + 1..];
+                self.is_line_empty = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The data of a body given in pieces, and what is left of the last piece behind its end.
+    fn read(pieces: &[&[u8]]) -> (Vec<u8>, Option<Vec<u8>>) {
+        let (mut chunked, mut data) = (Chunked::default(), Vec::new());
+        for piece in pieces {
+            let mut rest = *piece;
+            while let Some(chunk) = chunked.next(&mut rest) {
+                match chunk {
+                    Chunk::Data(bytes) => data.extend_from_slice(bytes),
+                    Chunk::End => return (data, Some(rest.to_vec())),
+                    Chunk::Broken => return (data, None),
+                }
+            }
+        }
+        (data, None)
+    }
+
+    #[test]
+    fn chunks_make_a_body_however_they_are_cut() {
+        let body = b"4;x=\"y\"\r\nWiki\r\n5 \r\npedia\r\n00\r\nExpires: 0\r\nA: b\r\n\r\nrest";
+        assert_eq!(read(&[body]), (b"Wikipedia".to_vec(), Some(b"rest".to_vec())));
+        let single: Vec<&[u8]> = body.chunks(1).collect();
+        assert_eq!(read(&single), (b"Wikipedia".to_vec(), Some(vec![])));
+    }
+
+    #[test]
+    fn bare_line_feeds_will_do() {
+        assert_eq!(read(&[b"a\n0123456789\n0\n\n"]), (b"0123456789".to_vec(), Some(vec![])));
+    }
+
+    #[test]
+    fn what_is_no_size_breaks_it() {
+        for body in ["x\r\n", "\r\n", "10000000000000000\r\n", "1\r\nabc", "-1\r\n"] {
+            assert_eq!(read(&[body.as_bytes()]).1, None, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn a_gap_is_borne_in_data_only() {
+        let mut chunked = Chunked::default();
+        assert!(!chunked.skip(1));
+        assert_eq!(chunked.next(&mut &b"9\r\nab"[..]), Some(Chunk::Data(b"ab")));
+        assert!(!chunked.skip(8) && chunked.skip(7));
+        assert_eq!(chunked.next(&mut &b"\r\n0\r\n\r\n"[..]), Some(Chunk::End));
+    }
+}

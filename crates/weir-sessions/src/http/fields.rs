@@ -1,0 +1,169 @@
+//! The fields of an exchange that filters can name: one line each, Wireshark's name first, then ours; columns are those
+//! of Zeek's `http.log`. Where request and response both may have a header, the plain name is a list of the two.
+
+use super::exchange::{HttpExchange, HttpMessage};
+use crate::session::session_fields;
+use crate::values::{collect_numbers, owned_texts as texts};
+use std::borrow::Cow;
+use weir_packet::Value;
+
+session_fields! { HttpExchange;
+    // In the log.
+    "http.request_number" ["http.trans_depth"] trans_depth: Unsigned, "Which exchange of its connection it is, from 1" => |h| Value::Unsigned(h.depth.into());
+    "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| of_request(h, |m| text(Some(m.head.method())));
+    "http.server_name" ["http.hostname"] host: Text, "Host that the request is for, without the port" => |h| h.host().map_or(Value::Absent, |host| Value::Text(without_port(host)));
+    "http.request.uri" ["http.uri"] uri: Text, "Target of the request as it stands there" => |h| of_request(h, |m| text(Some(m.head.target())));
+    "http.referer" ["http.referrer"] referrer: Text, "Page that referred to it" => |h| request_header(h, "referer");
+    "http.version" [] version: Text, "Version of HTTP: 1.0, 1.1, 2" => |h| h.version().map_or(Value::Absent, |version| Value::Text(version.text()));
+    "http.user_agent" [] user_agent: Text, "Name of the client's program" => |h| request_header(h, "user-agent");
+    "http.origin" [] origin: Text, "Origin that asks, in requests across origins" => |h| request_header(h, "origin");
+    "http.request.body_bytes" ["http.request_body_len"] request_body_len: Unsigned, "Content of the request, bytes as they were sent" => |h| of_request(h, |m| Value::Unsigned(m.body_bytes));
+    "http.response.body_bytes" ["http.response_body_len"] response_body_len: Unsigned, "Content of the response, bytes as they were sent" => |h| of_response(h, |m| Value::Unsigned(m.body_bytes));
+    "http.response.code" ["http.status_code", "http.status"] status_code: Unsigned, "Status code of the response" => |h| of_response(h, |m| Value::Unsigned(m.head.code().into()));
+    "http.response.phrase" ["http.status_msg"] status_msg: Text, "Reason phrase of the response; none in HTTP/2" => |h| of_response(h, |m| text(Some(m.head.phrase())));
+    "http.info.code" ["http.info_code"] info_code: Unsigned, "Status code of the last interim response (100 to 199)" => |h| h.info.as_ref().map_or(Value::Absent, |info| Value::Unsigned(info.0.into()));
+    "http.info.phrase" ["http.info_msg"] info_msg: Text, "Reason phrase of the last interim response" => |h| h.info.as_ref().map_or(Value::Absent, |info| text(Some(info.1.as_bytes())));
+    "http.tags" [] tags: Texts, "Marks that something was found out about it; none so far" => |_| Value::Absent;
+    "http.authbasic.user" ["http.username"] username: Text, "User name of basic authentication" => |h| h.user_name().map_or(Value::Absent, |name| Value::Text(Cow::Owned(name)));
+    "http.authbasic.password" [] password: Text, "Password of basic authentication; never shown" => |_| Value::Absent;
+    "http.proxied" [] proxied: Texts, "Headers that tell of proxies, as Zeek shows them: VIA -> 1.1 cache" => proxied;
+    "http.request.mime_types" ["http.orig_mime_types"] orig_mime_types: Texts, "Media type of the request's content by its first bytes" => |h| of_request(h, media_type);
+    "http.response.mime_types" ["http.resp_mime_types"] resp_mime_types: Texts, "Media type of the response's content by its first bytes" => |h| of_response(h, media_type);
+    // The request.
+    "http.host" [] _: Text, "Host that the request is for, with the port where it is told" => |h| h.host().map_or(Value::Absent, Value::Text);
+    "http.request.full_uri" ["http.full_uri"] _: Text, "URI of the request with scheme and host" => |h| h.full_uri().map_or(Value::Absent, Value::Text);
+    "http.request.uri.path" ["http.path"] _: Text, "Target of the request up to its query" => |h| of_request(h, |m| text(m.head.target().split(|byte| *byte == b'?').next()));
+    "http.request.uri.query" ["http.query"] _: Text, "Query of the request's target" => |h| of_request(h, |m| text(m.head.target().splitn(2, |byte| *byte == b'?').nth(1)));
+    "http.request.version" [] _: Text, "Version that the request says: HTTP/1.1" => |h| of_request(h, version);
+    "http.request.content_length" [] _: Unsigned, "Content-Length of the request" => |h| of_request(h, content_length);
+    "http.request.content_type" [] _: Text, "Content-Type of the request" => |h| request_header(h, "content-type");
+    "http.request.line" [] _: Texts, "Header lines of the request, in order" => |h| of_request(h, lines);
+    "http.request.header_names" ["http.client_header_names"] _: Texts, "Names of the request's headers, in order" => |h| of_request(h, names);
+    "http.accept" [] _: Text, "Media types that the client takes" => |h| request_header(h, "accept");
+    "http.accept_language" [] _: Text, "Languages that the client takes" => |h| request_header(h, "accept-language");
+    "http.accept_encoding" [] _: Text, "Codings that the client takes" => |h| request_header(h, "accept-encoding");
+    "http.authorization" [] _: Text, "Credentials of the request" => |h| request_header(h, "authorization");
+    "http.proxy_authorization" [] _: Text, "Credentials for a proxy" => |h| request_header(h, "proxy-authorization");
+    "http.cookie" [] _: Text, "Cookies of the request" => |h| request_header(h, "cookie");
+    "http.x_forwarded_for" ["http.xff"] _: Text, "Client for whom a proxy asks" => |h| request_header(h, "x-forwarded-for");
+    // The response.
+    "http.response.version" [] _: Text, "Version that the response says: HTTP/1.1" => |h| of_response(h, version);
+    "http.response.content_length" [] _: Unsigned, "Content-Length of the response" => |h| of_response(h, content_length);
+    "http.response.content_type" [] _: Text, "Content-Type of the response" => |h| response_header(h, "content-type");
+    "http.response.line" [] _: Texts, "Header lines of the response, in order" => |h| of_response(h, lines);
+    "http.response.header_names" ["http.server_header_names"] _: Texts, "Names of the response's headers, in order" => |h| of_response(h, names);
+    "http.server" [] _: Text, "Name of the server's program" => |h| response_header(h, "server");
+    "http.location" [] _: Text, "Where the response points to" => |h| response_header(h, "location");
+    "http.set_cookie" [] _: Texts, "Cookies that the response sets" => |h| of_response(h, |m| texts(m.head.all("set-cookie").map(owned).collect()));
+    "http.www_authenticate" [] _: Text, "How the client may authenticate itself" => |h| response_header(h, "www-authenticate");
+    "http.last_modified" [] _: Text, "When the content was changed last" => |h| response_header(h, "last-modified");
+    // Of both.
+    "http.content_type" [] _: Texts, "Content-Type of request and response" => |h| both(h, "content-type");
+    "http.content_length" [] _: Numbers, "Content-Length of request and response" => |h| collect_numbers(messages(h).filter_map(HttpMessage::content_length));
+    "http.content_encoding" [] _: Texts, "Content-Encoding of request and response" => |h| both(h, "content-encoding");
+    "http.transfer_encoding" [] _: Texts, "Transfer-Encoding of request and response" => |h| both(h, "transfer-encoding");
+    "http.connection" [] _: Texts, "Connection of request and response" => |h| both(h, "connection");
+    "http.upgrade" [] _: Texts, "Protocols that request and response go over to" => |h| both(h, "upgrade");
+    "http.cache_control" [] _: Texts, "Cache-Control of request and response" => |h| both(h, "cache-control");
+    "http.date" [] _: Texts, "Date of request and response" => |h| both(h, "date");
+    // How it went.
+    "http.time" [] _: Interval, "Time between the first bytes of request and response" => |h| h.wait_ns().map_or(Value::Absent, Value::Interval);
+    "http.incomplete" [] _: Text, "Why it was not read to its end: gap, oversize, malformed, unfinished" => |h| h.flaw().map_or(Value::Absent, |flaw| Value::Text(Cow::Borrowed(flaw.as_str())));
+    "http2.streamid" ["http.stream_id"] _: Unsigned, "Number of its stream, in HTTP/2" => |h| h.stream_id.map_or(Value::Absent, |id| Value::Unsigned(id.into()));
+    "http2.rst_stream.error" ["http.reset_code"] _: Unsigned, "Error code of the RST_STREAM that ended it, in HTTP/2" => |h| h.reset_code.map_or(Value::Absent, |code| Value::Unsigned(code.into()));
+}
+
+/// Headers that tell of proxies, in lower case.
+const PROXY_HEADERS: &[&str] = &[
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-from",
+    "client-ip",
+    "via",
+    "xroxy-connection",
+    "proxy-connection",
+];
+
+fn of_request<'a>(exchange: &'a HttpExchange, read: fn(&'a HttpMessage) -> Value<'a>) -> Value<'a> {
+    exchange.request.as_ref().map_or(Value::Absent, read)
+}
+
+fn of_response<'a>(exchange: &'a HttpExchange, read: fn(&'a HttpMessage) -> Value<'a>) -> Value<'a> {
+    exchange.response.as_ref().map_or(Value::Absent, read)
+}
+
+fn messages(exchange: &HttpExchange) -> impl Iterator<Item = &HttpMessage> {
+    [&exchange.request, &exchange.response].into_iter().flatten()
+}
+
+fn request_header<'a>(exchange: &'a HttpExchange, name: &str) -> Value<'a> {
+    exchange.request.as_ref().map_or(Value::Absent, |message| header(message, name))
+}
+
+fn response_header<'a>(exchange: &'a HttpExchange, name: &str) -> Value<'a> {
+    exchange.response.as_ref().map_or(Value::Absent, |message| header(message, name))
+}
+
+fn header<'a>(message: &'a HttpMessage, name: &str) -> Value<'a> {
+    message.head.header(name).map_or(Value::Absent, |value| Value::Text(String::from_utf8_lossy(value)))
+}
+
+fn both(exchange: &HttpExchange, name: &str) -> Value<'static> {
+    texts(messages(exchange).flat_map(|message| message.head.all(name).map(owned)).collect())
+}
+
+fn media_type(message: &HttpMessage) -> Value<'_> {
+    texts(message.media_type().into_iter().map(str::to_owned).collect())
+}
+
+fn version(message: &HttpMessage) -> Value<'_> {
+    Value::Text(Cow::Owned(format!("HTTP/{}", message.head.version().text())))
+}
+
+fn content_length(message: &HttpMessage) -> Value<'_> {
+    message.content_length().map_or(Value::Absent, Value::Unsigned)
+}
+
+fn lines(message: &HttpMessage) -> Value<'_> {
+    texts(message.head.headers().map(|(name, value)| format!("{}: {}", owned(name), owned(value))).collect())
+}
+
+fn names(message: &HttpMessage) -> Value<'_> {
+    texts(message.head.headers().map(|(name, _)| owned(name)).collect())
+}
+
+fn proxied(exchange: &HttpExchange) -> Value<'_> {
+    let Some(request) = &exchange.request else { return Value::Absent };
+    let tell = |(name, value): (&[u8], &[u8])| {
+        let name = owned(name).to_ascii_lowercase();
+        PROXY_HEADERS
+            .contains(&name.as_str())
+            .then(|| format!("{} -> {}", name.to_ascii_uppercase(), owned(value)))
+    };
+    texts(request.head.headers().filter_map(tell).collect())
+}
+
+/// The host without the `:8080` that may end it.
+fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
+    let is_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
+    match host.rsplit_once(':').filter(is_port).map(|(name, _)| name.len()) {
+        None => host,
+        // Brackets stand around addresses of IPv6, which have colons of their own.
+        Some(length) if host[..length].contains(':') && !host[..length].ends_with(']') => host,
+        Some(length) => match host {
+            Cow::Borrowed(host) => Cow::Borrowed(&host[..length]),
+            Cow::Owned(host) => Cow::Owned(host[..length].to_owned()),
+        },
+    }
+}
+
+fn text(bytes: Option<&[u8]>) -> Value<'_> {
+    match bytes {
+        None | Some([]) => Value::Absent,
+        Some(bytes) => Value::Text(String::from_utf8_lossy(bytes)),
+    }
+}
+
+fn owned(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,208 @@
+//! HTTP/1.0 and HTTP/1.1 (RFC 9112): both directions in, exchanges out.
+
+use super::chunked::Chunked;
+use super::exchange::{HttpMessage, read_content_length};
+use super::head::Head;
+use super::pairing::Pairing;
+use super::stream::{Flaw, Framing, Piece, Stream};
+use crate::{CutOff, Data, Direction, Progress, Session};
+
+/// Bytes that are passed over in search of a message before the connection is given up.
+pub const LOST_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Parses the exchanges of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Http1 {
+    streams: [Stream; 2],
+    /// Who sends requests, once that is known.
+    client: Option<Direction>,
+    pairing: Pairing,
+    /// Bytes of the server were lost since its last response, and maybe responses with them.
+    is_behind_loss: bool,
+    /// Bytes passed over since the last message of either side.
+    lost_bytes: u64,
+}
+
+/// What follows a head.
+enum Next {
+    Body(Framing),
+    /// Another protocol.
+    Tunnel,
+}
+
+impl Http1 {
+    pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let mut rest = data.bytes;
+        let was_lost = self.streams[data.from as usize].is_lost();
+        while let Some(piece) = self.streams[data.from as usize].next(&mut rest, data.time) {
+            if self.take(data.from, piece, sessions) == Progress::Done {
+                return self.hand_over(rest.len(), sessions);
+            }
+        }
+        if was_lost && self.streams[data.from as usize].is_lost() {
+            self.lost_bytes += data.bytes.len() as u64;
+            if self.lost_bytes > LOST_BYTES_MAX {
+                self.pairing.cut_off.sessions += 1;
+                self.finish(sessions);
+                return Progress::Done;
+            }
+        }
+        Progress::Wanted
+    }
+
+    pub(super) fn gap(
+        &mut self,
+        from: Direction,
+        length_bytes: u64,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) -> Progress {
+        if length_bytes == 0 {
+            return Progress::Wanted;
+        }
+        let piece = self.streams[from as usize].skip(length_bytes);
+        self.is_behind_loss |= Some(from) != self.client && self.streams[from as usize].is_lost();
+        if let Some(piece) = piece
+            && self.take(from, piece, sessions) == Progress::Done
+        {
+            return self.hand_over(0, sessions);
+        }
+        // What is missing may be just the rest of a body.
+        let mut nothing: &[u8] = &[];
+        while let Some(piece) = self.streams[from as usize].next(&mut nothing, weir_packet::Timestamp(0)) {
+            self.take(from, piece, sessions);
+        }
+        Progress::Wanted
+    }
+
+    pub(super) fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        for from in [Direction::Originator, Direction::Responder] {
+            let stream = &mut self.streams[from as usize];
+            let flaw = (!stream.ends_with_connection()).then_some(Flaw::Unfinished);
+            let head = stream.take_unfinished_head();
+            if let Some((head, time)) = head {
+                self.take_head(from, HttpMessage::new(head, time, Some(Flaw::Unfinished)), sessions);
+            }
+            if let Some(client) = self.client {
+                self.pairing.end_message(from == client, flaw, sessions);
+            }
+        }
+        self.pairing.yield_all(sessions);
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.pairing.held_bytes() + self.streams.iter().map(Stream::held_bytes).sum::<usize>()
+    }
+
+    pub(super) fn cut_off(&self) -> CutOff {
+        self.pairing.cut_off
+    }
+
+    fn hand_over(&mut self, rest_bytes: usize, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.pairing.yield_all(sessions);
+        self.streams = <[Stream; 2]>::default();
+        Progress::HandOver { rest_bytes }
+    }
+
+    /// Takes what comes out of one direction; `Done` where another protocol takes over.
+    fn take(&mut self, from: Direction, piece: Piece<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let is_request = Some(from) == self.client;
+        match piece {
+            Piece::Head { head, time, flaw } => {
+                let next = self.take_head(from, HttpMessage::new(head, time, flaw), sessions);
+                match next {
+                    _ if flaw == Some(Flaw::Gap) => {
+                        let is_request = Some(from) == self.client;
+                        self.pairing.end_message(is_request, flaw, sessions);
+                    }
+                    Some(Next::Body(framing)) => self.streams[from as usize].expect(framing),
+                    Some(Next::Tunnel) => return Progress::Done,
+                    None => {}
+                }
+            }
+            Piece::Body(bytes) => {
+                if let Some(message) = self.pairing.open_message(is_request) {
+                    message.take_body(bytes);
+                }
+            }
+            Piece::BodyLost(length_bytes) => {
+                if let Some(message) = self.pairing.open_message(is_request) {
+                    message.lose_body(length_bytes);
+                }
+            }
+            Piece::End => self.pairing.end_message(is_request, None, sessions),
+            Piece::Lost(flaw) => {
+                self.is_behind_loss |= !is_request;
+                if self.client.is_some() {
+                    self.pairing.end_message(is_request, Some(flaw), sessions);
+                }
+            }
+        }
+        Progress::Wanted
+    }
+
+    /// A message begins; `None` where it comes from the wrong side, and is passed over.
+    fn take_head(
+        &mut self,
+        from: Direction,
+        message: HttpMessage,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) -> Option<Next> {
+        let is_request = message.head.is_request();
+        let client = *self.client.get_or_insert(if is_request { from } else { other(from) });
+        if is_request != (from == client) {
+            return None;
+        }
+        self.lost_bytes = 0;
+        if is_request {
+            let framing = request_framing(&message.head);
+            self.pairing.begin_request(client, message, sessions);
+            return Some(Next::Body(framing));
+        }
+        let code = message.head.code();
+        if (100..200).contains(&code) && code != 101 {
+            self.pairing.inform(code, message.head.phrase());
+            return Some(Next::Body(Framing::Length(0)));
+        }
+        let method = self.pairing.awaited_method();
+        let is_tunnel = code == 101 || (method == Some(b"CONNECT") && (200..300).contains(&code));
+        let next = if is_tunnel { Next::Tunnel } else { Next::Body(response_framing(&message.head, method)) };
+        let is_behind_loss = std::mem::take(&mut self.is_behind_loss);
+        self.pairing.begin_response(client, message, is_behind_loss, sessions);
+        Some(next)
+    }
+}
+
+pub(super) fn other(direction: Direction) -> Direction {
+    match direction {
+        Direction::Originator => Direction::Responder,
+        Direction::Responder => Direction::Originator,
+    }
+}
+
+/// How the end of a request's body is known (RFC 9112 §6.3). What no server would take has no body.
+fn request_framing(head: &Head) -> Framing {
+    match (is_chunked(head), read_content_length(head)) {
+        (Some(true), _) => Framing::Chunked(Chunked::default()),
+        (None, Some(Ok(length))) => Framing::Length(length),
+        _ => Framing::Length(0),
+    }
+}
+
+/// How the end of a response's body is known (RFC 9112 §6.3).
+fn response_framing(head: &Head, method: Option<&[u8]>) -> Framing {
+    if method == Some(b"HEAD") || matches!(head.code(), 100..200 | 204 | 304) {
+        return Framing::Length(0);
+    }
+    match (is_chunked(head), read_content_length(head)) {
+        (Some(true), _) => Framing::Chunked(Chunked::default()),
+        (None, Some(Ok(length))) => Framing::Length(length),
+        _ => Framing::UntilClose,
+    }
+}
+
+/// Whether the last transfer coding is chunked; `None` where there is no transfer coding at all.
+fn is_chunked(head: &Head) -> Option<bool> {
+    let last = head.all("transfer-encoding").last()?;
+    let coding = last.rsplit(|byte| *byte == b',').next().unwrap_or(last).trim_ascii();
+    Some(coding.eq_ignore_ascii_case(b"chunked"))
+}

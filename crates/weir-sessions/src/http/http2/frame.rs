@@ -1,0 +1,246 @@
+//! Frames of HTTP/2 (RFC 9113 §4.1): one direction's bytes → frames without their padding.
+//!
+//! Nothing is kept but a header of nine bytes and the few numbers that stand before the content.
+
+use crate::Probe;
+use crate::http::stream::Flaw;
+use weir_packet::Timestamp;
+
+/// What a client sends first (RFC 9113 §3.4).
+pub(in crate::http) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Frame types (RFC 9113 §6).
+pub(super) const DATA: u8 = 0;
+/// HEADERS.
+pub(super) const HEADERS: u8 = 1;
+/// RST_STREAM.
+pub(super) const RST_STREAM: u8 = 3;
+/// SETTINGS.
+const SETTINGS: u8 = 4;
+/// PUSH_PROMISE.
+pub(super) const PUSH_PROMISE: u8 = 5;
+/// CONTINUATION.
+pub(super) const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+
+/// Whether bytes begin with the SETTINGS frame that each side sends first (RFC 9113 §3.4).
+pub(in crate::http) fn is_settings(bytes: &[u8]) -> Probe {
+    let Some((header, rest)) = bytes.split_first_chunk::<9>() else {
+        let shape = [0, 0, bytes.get(2).copied().unwrap_or(0), SETTINGS, 0, 0, 0, 0, 0];
+        return if bytes == &shape[..bytes.len()] { Probe::Unsure } else { Probe::NotForUs };
+    };
+    let [high, middle, length, kind, flags, stream @ ..] = *header;
+    let fits =
+        [high, middle, flags] == [0; 3] && kind == SETTINGS && stream == [0; 4] && length.is_multiple_of(6);
+    match rest {
+        _ if !fits => Probe::NotForUs,
+        // Identifiers are small numbers, GREASE apart (RFC 8701 is for TLS, but some do it here, too).
+        [_, identifier, ..] if length > 0 => {
+            if *identifier <= 0x10 || identifier & 0xf == 0xa {
+                Probe::Certain
+            } else {
+                Probe::NotForUs
+            }
+        }
+        _ if length == 0 => Probe::Certain,
+        _ => Probe::Unsure,
+    }
+}
+
+/// The header of a frame, and the numbers that stand before its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    flags: u8,
+    pub(super) stream_id: u32,
+    /// Of a PUSH_PROMISE, the stream that is promised.
+    pub(super) promised_id: u32,
+    /// When its first byte came.
+    pub(super) time: Option<Timestamp>,
+}
+
+impl Frame {
+    pub(super) fn ends_stream(self) -> bool {
+        matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
+    }
+
+    pub(super) fn ends_headers(self) -> bool {
+        self.flags & END_HEADERS != 0
+    }
+
+    fn is_padded(self) -> bool {
+        matches!(self.kind, DATA | HEADERS | PUSH_PROMISE) && self.flags & PADDED != 0
+    }
+
+    /// Bytes before the content: length of the padding, priority (§6.2), promised stream (§6.6).
+    fn prefix_bytes(self) -> usize {
+        let fixed = match self.kind {
+            HEADERS if self.flags & PRIORITY != 0 => 5,
+            PUSH_PROMISE => 4,
+            _ => 0,
+        };
+        usize::from(self.is_padded()) + fixed
+    }
+
+    /// Whether somebody reads its content, so that none of it may be missing.
+    fn is_read(self) -> bool {
+        matches!(self.kind, HEADERS | RST_STREAM | PUSH_PROMISE | CONTINUATION)
+    }
+}
+
+/// Some of a frame's content.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Content<'a> {
+    pub(super) frame: Frame,
+    pub(super) bytes: &'a [u8],
+    /// The content begins with them.
+    pub(super) is_first: bool,
+    /// The content ends with them.
+    pub(super) is_last: bool,
+}
+
+/// Where one direction stands in its frames.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// Bytes of the preface that came, if it began with one.
+    preface_bytes: usize,
+    has_begun: bool,
+    header: [u8; 9],
+    header_bytes: usize,
+    frame: Frame,
+    prefix: [u8; 6],
+    prefix_bytes: usize,
+    /// Bytes that are still to come of the content, and behind it.
+    content_left: u32,
+    padding_left: u32,
+    is_first: bool,
+    /// The end of the content is still to be told.
+    is_open: bool,
+}
+
+impl Frames {
+    /// Takes the next content off the front of `bytes`; `None` where more bytes are needed.
+    ///
+    /// # Errors
+    /// Where there is no preface though it began with one, or lengths don't fit each other.
+    pub(super) fn next<'a>(
+        &mut self,
+        bytes: &mut &'a [u8],
+        time: Timestamp,
+    ) -> Option<Result<Content<'a>, Flaw>> {
+        if !self.has_begun && !self.pass_preface(bytes)? {
+            return Some(Err(Flaw::Malformed));
+        }
+        loop {
+            if self.is_open {
+                if self.content_left > 0 && bytes.is_empty() {
+                    return None;
+                }
+                let content = take(bytes, &mut self.content_left);
+                self.is_open = self.content_left > 0;
+                return Some(Ok(Content {
+                    frame: self.frame,
+                    bytes: content,
+                    is_first: std::mem::take(&mut self.is_first),
+                    is_last: !self.is_open,
+                }));
+            }
+            take(bytes, &mut self.padding_left);
+            if bytes.is_empty() {
+                return None;
+            }
+            if self.padding_left == 0 {
+                match self.read_header(bytes, time)? {
+                    Ok(()) => {}
+                    Err(flaw) => return Some(Err(flaw)),
+                }
+            }
+        }
+    }
+
+    /// Takes note that `length_bytes` bytes are missing. The frame within whose content they lie and how many of
+    /// them are content, where nothing is lost by that; else nobody knows where the next frame begins.
+    pub(super) fn skip(&mut self, length_bytes: u64) -> Option<(Frame, u64)> {
+        let length = u32::try_from(length_bytes).ok()?;
+        let content = if self.is_open { length.min(self.content_left) } else { 0 };
+        if (content > 0 && self.frame.is_read()) || length - content > self.padding_left {
+            return None;
+        }
+        self.content_left -= content;
+        self.padding_left -= length - content;
+        self.is_first &= content == 0;
+        Some((self.frame, content.into()))
+    }
+
+    /// Whether the preface was passed; `None` where more bytes are needed.
+    fn pass_preface(&mut self, bytes: &mut &[u8]) -> Option<bool> {
+        loop {
+            let (byte, tail) = bytes.split_first()?;
+            if self.preface_bytes == 0 && *byte != PREFACE[0] {
+                self.has_begun = true;
+                return Some(true);
+            }
+            if *byte != PREFACE[self.preface_bytes] {
+                return Some(false);
+            }
+            *bytes = tail;
+            self.preface_bytes += 1;
+            if self.preface_bytes == PREFACE.len() {
+                self.has_begun = true;
+                return Some(true);
+            }
+        }
+    }
+
+    /// Reads the header and the numbers before the content; `None` where more bytes are needed.
+    fn read_header(&mut self, bytes: &mut &[u8], time: Timestamp) -> Option<Result<(), Flaw>> {
+        while self.header_bytes < self.header.len() {
+            let (byte, tail) = bytes.split_first()?;
+            if self.header_bytes == 0 {
+                self.frame = Frame { time: Some(time), ..Frame::default() };
+                self.prefix_bytes = 0;
+            }
+            *bytes = tail;
+            self.header[self.header_bytes] = *byte;
+            self.header_bytes += 1;
+        }
+        let [high, middle, low, kind, flags, a, b, c, d] = self.header;
+        let length = u32::from_be_bytes([0, high, middle, low]);
+        (self.frame.kind, self.frame.flags) = (kind, flags);
+        self.frame.stream_id = u32::from_be_bytes([a & 0x7f, b, c, d]);
+        let prefix_bytes = self.frame.prefix_bytes();
+        if prefix_bytes > length as usize {
+            return Some(Err(Flaw::Malformed));
+        }
+        while self.prefix_bytes < prefix_bytes {
+            let (byte, tail) = bytes.split_first()?;
+            *bytes = tail;
+            self.prefix[self.prefix_bytes] = *byte;
+            self.prefix_bytes += 1;
+        }
+        self.header_bytes = 0;
+        let padded = usize::from(self.frame.is_padded());
+        let padding = if padded == 1 { u32::from(self.prefix[0]) } else { 0 };
+        if let Some([a, b, c, d]) = self.prefix[padded..].first_chunk::<4>() {
+            self.frame.promised_id = u32::from_be_bytes([a & 0x7f, *b, *c, *d]);
+        }
+        let Some(content) = (length - prefix_bytes as u32).checked_sub(padding) else {
+            return Some(Err(Flaw::Malformed));
+        };
+        (self.content_left, self.padding_left) = (content, padding);
+        (self.is_open, self.is_first) = (true, true);
+        Some(Ok(()))
+    }
+}
+
+/// Takes as many bytes off the front as are `left` at most.
+fn take<'a>(bytes: &mut &'a [u8], left: &mut u32) -> &'a [u8] {
+    let (head, tail) = bytes.split_at(bytes.len().min(*left as usize));
+    *bytes = tail;
+    *left -= head.len() as u32;
+    head
+}

@@ -1,0 +1,288 @@
+//! HTTP/2 (RFC 9113) in clear text: one exchange a stream.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `frame` | bytes → frames |
+//! | `hpack`, `huffman` | header blocks → names and values |
+//! | `block` | frames of a header block → a head |
+//! | here | streams, and when each is over |
+//!
+//! Header blocks depend on all that came before them, so a gap outside of DATA ends it.
+
+mod block;
+pub(super) mod frame;
+mod hpack;
+mod huffman;
+
+use super::exchange::{HttpExchange, HttpMessage};
+use super::http1::other;
+use super::stream::Flaw;
+use crate::{CutOff, Data, Direction, Progress, Session};
+use block::{Block, Kind};
+use frame::{CONTINUATION, Content, DATA, Frames, HEADERS, PUSH_PROMISE, RST_STREAM};
+use std::collections::BTreeMap;
+use weir_packet::Timestamp;
+
+/// Most streams that are open at once.
+pub const STREAMS_MAX: usize = 256;
+/// Most bytes of their heads.
+pub const STREAMS_BYTES_MAX: usize = 256 * 1024;
+
+/// A stream that is not over.
+#[derive(Debug)]
+struct Open {
+    exchange: HttpExchange,
+    is_request_over: bool,
+    is_response_over: bool,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Side {
+    frames: Frames,
+    block: Block,
+    /// The error code of a RST_STREAM, as far as it came.
+    reset: Vec<u8>,
+}
+
+/// Parses the exchanges of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Http2 {
+    sides: [Side; 2],
+    client: Option<Direction>,
+    streams: BTreeMap<u32, Open>,
+    depth: u32,
+    /// The highest stream that a request began.
+    last_request: u32,
+    is_over: bool,
+    cut_off: CutOff,
+}
+
+impl Http2 {
+    pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let mut rest = data.bytes;
+        while !self.is_over
+            && let Some(content) = self.sides[data.from as usize].frames.next(&mut rest, data.time)
+        {
+            match content {
+                Ok(content) => self.take(data.from, &content, sessions),
+                Err(flaw) => self.end(flaw, sessions),
+            }
+        }
+        if self.is_over { Progress::Done } else { Progress::Wanted }
+    }
+
+    pub(super) fn gap(
+        &mut self,
+        from: Direction,
+        length_bytes: u64,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) -> Progress {
+        match self.sides[from as usize].frames.skip(length_bytes) {
+            None => self.end(Flaw::Gap, sessions),
+            Some((frame, content_bytes)) => {
+                if frame.kind == DATA
+                    && let Some(message) = self.message(frame.stream_id, from)
+                {
+                    message.lose_body(content_bytes);
+                }
+                let nothing = Data { from, time: Timestamp(0), bytes: &[], is_datagram: false };
+                return self.parse(&nothing, sessions);
+            }
+        }
+        Progress::Done
+    }
+
+    pub(super) fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        if !self.is_over {
+            self.end(Flaw::Unfinished, sessions);
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let sides = self.sides.iter().map(|side| side.block.held_bytes() + side.reset.capacity());
+        sides.sum::<usize>() + self.streams_bytes()
+    }
+
+    pub(super) fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+
+    fn streams_bytes(&self) -> usize {
+        self.streams.values().map(|open| open.exchange.held_bytes()).sum()
+    }
+
+    fn take(&mut self, from: Direction, content: &Content<'_>, sessions: &mut Vec<Box<dyn Session>>) {
+        let (frame, bytes) = (content.frame, content.bytes);
+        let side = &mut self.sides[from as usize];
+        if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
+            // Nothing may stand between the frames of a header block (RFC 9113 §6.10).
+            return self.end(Flaw::Malformed, sessions);
+        }
+        match frame.kind {
+            DATA => {
+                if let Some(message) = self.message(frame.stream_id, from) {
+                    message.take_body(bytes);
+                }
+                if content.is_last && frame.ends_stream() {
+                    self.end_side(frame.stream_id, from, sessions);
+                }
+            }
+            HEADERS | PUSH_PROMISE | CONTINUATION => {
+                if content.is_first && !side.block.begin(frame) {
+                    return self.end(Flaw::Malformed, sessions);
+                }
+                if !side.block.push(bytes) {
+                    self.cut_off.sessions += 1;
+                    return self.end(Flaw::Oversize, sessions);
+                }
+                if content.is_last && frame.ends_headers() {
+                    self.take_block(from, sessions);
+                }
+            }
+            RST_STREAM => {
+                if content.is_first {
+                    side.reset.clear();
+                }
+                let room = 4_usize.saturating_sub(side.reset.len());
+                side.reset.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                if content.is_last {
+                    let code = side.reset.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
+                    self.reset(frame.stream_id, code, sessions);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A header block is whole.
+    fn take_block(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
+        let block = &mut self.sides[from as usize].block;
+        let frame = block.frame();
+        let Ok(kind) = block.read() else {
+            return self.end(Flaw::Malformed, sessions);
+        };
+        let time = frame.time.unwrap_or(Timestamp(0));
+        match kind {
+            Kind::Request(head) => {
+                self.cut_off.parts += u64::from(head.lines_cut());
+                let is_pushed = frame.kind == PUSH_PROMISE;
+                let client = *self.client.get_or_insert(if is_pushed { other(from) } else { from });
+                let id = if is_pushed { frame.promised_id } else { frame.stream_id };
+                if !self.streams.contains_key(&id) && (is_pushed || from == client) {
+                    self.last_request = self.last_request.max(id);
+                    let open = self.add(id, client, sessions);
+                    open.exchange.request = Some(HttpMessage::new(head, time, None));
+                    open.is_request_over = is_pushed;
+                }
+            }
+            Kind::Response(head) => {
+                self.cut_off.parts += u64::from(head.lines_cut());
+                let client = *self.client.get_or_insert(other(from));
+                self.take_response(frame.stream_id, client, HttpMessage::new(head, time, None), sessions);
+            }
+            Kind::Trailers => {}
+        }
+        if frame.ends_stream() {
+            self.end_side(frame.stream_id, from, sessions);
+        }
+    }
+
+    fn take_response(
+        &mut self,
+        id: u32,
+        client: Direction,
+        message: HttpMessage,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        // Of a stream that is over, by a reset, something may still be under way.
+        let is_late = !self.streams.contains_key(&id) && id <= self.last_request;
+        let code = message.head.code();
+        if is_late || (!self.streams.contains_key(&id) && (100..200).contains(&code)) {
+            return;
+        }
+        let is_new = !self.streams.contains_key(&id);
+        let open = if is_new {
+            self.add(id, client, sessions)
+        } else {
+            self.streams.entry(id).or_insert_with(|| Open::new(0, client, id))
+        };
+        open.is_request_over |= is_new;
+        if (100..200).contains(&code) {
+            open.exchange.info = Some((code, String::new()));
+        } else if open.exchange.response.is_none() {
+            open.exchange.response = Some(message);
+        }
+    }
+
+    fn add(&mut self, id: u32, client: Direction, sessions: &mut Vec<Box<dyn Session>>) -> &mut Open {
+        while self.streams.len() >= STREAMS_MAX || self.streams_bytes() > STREAMS_BYTES_MAX {
+            let Some((_, mut first)) = self.streams.pop_first() else { break };
+            self.cut_off.sessions += 1;
+            first.mar(Flaw::Unfinished);
+            sessions.push(Box::new(first.exchange));
+        }
+        self.depth = self.depth.saturating_add(1);
+        let depth = self.depth;
+        self.streams.entry(id).or_insert_with(|| Open::new(depth, client, id))
+    }
+
+    /// One side has said all on a stream; once both have, it is over.
+    fn end_side(&mut self, id: u32, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
+        let is_client = Some(from) == self.client;
+        let Some(open) = self.streams.get_mut(&id) else { return };
+        open.is_request_over |= is_client;
+        open.is_response_over |= !is_client;
+        if open.is_request_over
+            && open.is_response_over
+            && let Some(open) = self.streams.remove(&id)
+        {
+            sessions.push(Box::new(open.exchange));
+        }
+    }
+
+    fn reset(&mut self, id: u32, code: Option<u32>, sessions: &mut Vec<Box<dyn Session>>) {
+        if let Some(mut open) = self.streams.remove(&id) {
+            open.exchange.reset_code = code;
+            sessions.push(Box::new(open.exchange));
+        }
+    }
+
+    /// Nothing more can be read: yields everything as it stands.
+    fn end(&mut self, flaw: Flaw, sessions: &mut Vec<Box<dyn Session>>) {
+        self.is_over = true;
+        for mut open in std::mem::take(&mut self.streams).into_values() {
+            open.mar(flaw);
+            sessions.push(Box::new(open.exchange));
+        }
+        self.sides = <[Side; 2]>::default();
+    }
+
+    /// The message that a side sends on a stream.
+    fn message(&mut self, id: u32, from: Direction) -> Option<&mut HttpMessage> {
+        let exchange = &mut self.streams.get_mut(&id)?.exchange;
+        if Some(from) == self.client { exchange.request.as_mut() } else { exchange.response.as_mut() }
+    }
+}
+
+impl Open {
+    fn new(depth: u32, client: Direction, id: u32) -> Self {
+        let mut exchange = HttpExchange::new(depth, client);
+        exchange.stream_id = Some(id);
+        Self { exchange, is_request_over: false, is_response_over: false }
+    }
+
+    /// Notes why what is not over was not read to its end.
+    fn mar(&mut self, flaw: Flaw) {
+        if !self.is_request_over
+            && let Some(request) = &mut self.exchange.request
+        {
+            request.mar(flaw);
+        }
+        if !self.is_response_over
+            && let Some(response) = &mut self.exchange.response
+        {
+            response.mar(flaw);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The media type of a content by its first bytes, under the names that Zeek has for them.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+/// Bytes of a compressed content that are looked at, once it is unpacked.
+const UNPACKED_BYTES_MAX: u64 = 512;
+
+/// Signatures: where they stand, what they are, what they mean.
+const SIGNATURES: &[(usize, &[u8], &str)] = &[
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF87a", "image/gif"),
+    (0, b"GIF89a", "image/gif"),
+    (0, b"%PDF-", "application/pdf"),
+    (0, b"PK\x03\x04", "application/zip"),
+    (0, b"PK\x05\x06", "application/zip"),
+    (0, b"\x1f\x8b\x08", "application/x-gzip"),
+    (0, b"BZh", "application/x-bzip2"),
+    (0, b"\xfd7zXZ\0", "application/x-xz"),
+    (0, b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (0, b"Rar!\x1a\x07", "application/x-rar"),
+    (0, b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (0, b"MSCF\0\0\0\0", "application/vnd.ms-cab-compressed"),
+    (0, b"MZ", "application/x-dosexec"),
+    (0, b"\x7fELF", "application/x-executable"),
+    (0, b"\xca\xfe\xba\xbe", "application/x-java-applet"),
+    (0, b"\xcf\xfa\xed\xfe", "application/x-mach-o-executable"),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/msword"),
+    (0, b"\0\0\x01\0", "image/x-icon"),
+    (0, b"II*\0", "image/tiff"),
+    (0, b"MM\0*", "image/tiff"),
+    (0, b"BM", "image/x-ms-bmp"),
+    (8, b"WEBP", "image/webp"),
+    (8, b"WAVE", "audio/x-wav"),
+    (4, b"ftyp", "video/mp4"),
+    (0, b"\x1a\x45\xdf\xa3", "video/webm"),
+    (0, b"FLV\x01", "video/x-flv"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"OggS", "application/ogg"),
+    (0, b"FWS", "application/x-shockwave-flash"),
+    (0, b"CWS", "application/x-shockwave-flash"),
+    (0, b"ZWS", "application/x-shockwave-flash"),
+    (0, b"wOFF", "application/font-woff"),
+    (0, b"wOF2", "application/font-woff2"),
+    (0, b"%!PS", "application/postscript"),
+    (0, b"{\\rtf", "text/rtf"),
+    (0, b"-----BEGIN CERTIFICATE", "application/x-x509-ca-cert"),
+];
+
+/// Beginnings of markup, in lower case, and what they mean.
+const MARKUP: &[(&[u8], &str)] = &[
+    (b"<!doctype html", "text/html"),
+    (b"<html", "text/html"),
+    (b"<head", "text/html"),
+    (b"<body", "text/html"),
+    (b"<title", "text/html"),
+    (b"<script", "text/html"),
+    (b"<table", "text/html"),
+    (b"<div", "text/html"),
+    (b"<svg", "image/svg+xml"),
+    (b"<?xml", "application/xml"),
+    (b"<?php", "text/x-php"),
+    (b"<soap", "application/xml"),
+];
+
+/// The media type of a content that begins with `bytes`; none where nothing is known of it. `coding` is its
+/// Content-Encoding: gzip and deflate are undone.
+pub(super) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let content = match coding.map(<[u8]>::trim_ascii) {
+        Some(coding) if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {
+            Cow::Owned(unpack(flate2::read::GzDecoder::new(bytes)))
+        }
+        Some(coding) if coding.eq_ignore_ascii_case(b"deflate") => {
+            let unpacked = unpack(flate2::read::ZlibDecoder::new(bytes));
+            // Some send it without the wrapping that RFC 9110 §8.4.1.2 asks for.
+            let is_bare = unpacked.is_empty();
+            Cow::Owned(if is_bare { unpack(flate2::read::DeflateDecoder::new(bytes)) } else { unpacked })
+        }
+        Some(coding) if !coding.eq_ignore_ascii_case(b"identity") => return None,
+        _ => Cow::Borrowed(bytes),
+    };
+    sniff_plain(&content)
+}
+
+/// As much as comes out of the first bytes.
+fn unpack(decoder: impl Read) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    // An error is the end of what there is: the first bytes end in the middle.
+    let _ = decoder.take(UNPACKED_BYTES_MAX).read_to_end(&mut unpacked);
+    unpacked
+}
+
+fn sniff_plain(bytes: &[u8]) -> Option<&'static str> {
+    let has = |&&(at, signature, _): &&(usize, &[u8], &str)| {
+        bytes.get(at..).is_some_and(|rest| rest.starts_with(signature))
+    };
+    if let Some(found) = SIGNATURES.iter().find(has) {
+        return Some(found.2);
+    }
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if text.is_empty() || !is_text(text) {
+        return None;
+    }
+    let text = skip_comments(text.trim_ascii_start());
+    let begins = |(beginning, _): &&(&[u8], &str)| {
+        text.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+    };
+    if let Some((_, meaning)) = MARKUP.iter().find(begins) {
+        return Some(meaning);
+    }
+    if is_json(text) { Some("text/json") } else { Some("text/plain") }
+}
+
+/// What follows comments of markup.
+fn skip_comments(mut text: &[u8]) -> &[u8] {
+    while let Some(rest) = text.strip_prefix(b"<!--") {
+        let Some(end) = memchr::memmem::find(rest, b"-->") else { return text };
+        text = rest[end + 3..].trim_ascii_start();
+    }
+    text
+}
+
+/// Whether the text may begin a JSON object or list (RFC 8259).
+fn is_json(text: &[u8]) -> bool {
+    match text {
+        [b'{', rest @ ..] => matches!(rest.trim_ascii_start(), [b'"' | b'}', ..]),
+        [b'[', rest @ ..] => {
+            matches!(rest.trim_ascii_start(), [b'{' | b'[' | b']' | b'"' | b'-' | b'0'..=b'9', ..])
+                || [&b"true"[..], b"false", b"null"]
+                    .iter()
+                    .any(|word| rest.trim_ascii_start().starts_with(word))
+        }
+        _ => false,
+    }
+}
+
+/// Whether the bytes are text: no control characters, and UTF-8 but for a letter that is cut at the end.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_control =
+        |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);
+    let is_utf8 = match std::str::from_utf8(bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    is_utf8 && !bytes.iter().any(is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn contents_are_known_by_their_beginnings() {
+        for (bytes, expected) in [
+            (&b"\x89PNG\r\n\x1a\n\0\0"[..], Some("image/png")),
+            (b"  <!DOCTYPE HTML PUBLIC", Some("text/html")),
+            (b"<!-- a --> <html>", Some("text/html")),
+            (b"<?xml version=\"1.0\"?>", Some("application/xml")),
+            (b"{\"a\": 1", Some("text/json")),
+            (b"{a}", Some("text/plain")),
+            ("gr\u{fc}n".as_bytes(), Some("text/plain")),
+            (b"gr\xfcn", None),
+            (b"\0\x01\x02", None),
+            (b"", None),
+        ] {
+            assert_eq!(sniff(bytes, None), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_content_is_known_by_what_it_unpacks_to() {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(b"<html><body>").expect("memory");
+        let packed = encoder.finish().expect("memory");
+        assert_eq!(sniff(&packed, Some(b"gzip")), Some("text/html"));
+        assert_eq!(sniff(&packed, None), Some("application/x-gzip"));
+        assert_eq!(sniff(&packed, Some(b"br")), None);
+        assert_eq!(sniff(b"no gzip", Some(b"gzip")), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! Is it HTTP? A request line or a status line, or the preface of HTTP/2, from either side.
+
+use super::head::{METHOD_BYTES_MAX, StartLine, is_token};
+use super::http2::frame::{PREFACE, is_settings};
+use crate::{Opening, Probe};
+use memchr::memchr;
+
+/// Methods that no other protocol has: with the space behind them they are enough.
+const METHODS: &[&[u8]] = &[
+    b"GET",
+    b"POST",
+    b"HEAD",
+    b"PUT",
+    b"DELETE",
+    b"CONNECT",
+    b"PATCH",
+    b"TRACE",
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"MKCOL",
+    b"REPORT",
+    b"MERGE",
+    b"CHECKOUT",
+    b"MKACTIVITY",
+    b"M-SEARCH",
+    b"UNLOCK",
+];
+
+/// Looks at the first bytes of both directions.
+pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    let [originator, responder] = [opening.originator, opening.responder].map(side);
+    match (originator, responder) {
+        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+        // What one side says for sure is no HTTP stays none, whatever the other does.
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        _ => Probe::Unsure,
+    }
+}
+
+fn side(bytes: &[u8]) -> Probe {
+    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
+    let bytes = &bytes[start..];
+    match bytes {
+        [] if start <= 4 => Probe::Unsure,
+        [] => Probe::NotForUs,
+        [0, ..] => is_settings(bytes),
+        [b'H', b'T', b'T', b'P', b'/', ..] => status_line(bytes),
+        _ if bytes.len() < 5 && b"HTTP/".starts_with(bytes) => Probe::Unsure,
+        _ => request_line(bytes),
+    }
+}
+
+fn status_line(bytes: &[u8]) -> Probe {
+    let shape = b"HTTP/d.";
+    let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
+    match bytes.iter().zip(shape).all(fits) {
+        true if bytes.len() >= shape.len() => Probe::Certain,
+        true => Probe::Unsure,
+        false => Probe::NotForUs,
+    }
+}
+
+fn request_line(bytes: &[u8]) -> Probe {
+    let known = bytes.len().min(PREFACE.len());
+    if known > 4 && bytes[..known] == PREFACE[..known] {
+        return Probe::Certain;
+    }
+    let method = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];
+    let space = memchr(b' ', method);
+    let method = &method[..space.unwrap_or(method.len())];
+    let is_upper = |byte: &u8| is_token(*byte) && !byte.is_ascii_lowercase();
+    if !bytes[0].is_ascii_uppercase() || method.len() > METHOD_BYTES_MAX || !method.iter().all(is_upper) {
+        return Probe::NotForUs;
+    }
+    let newline = memchr(b'\n', bytes);
+    match (space, newline) {
+        (None, None) => Probe::Unsure,
+        (_, Some(newline)) => {
+            let line = &bytes[..newline];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if StartLine::parse(line).is_some() { Probe::Certain } else { Probe::NotForUs }
+        }
+        (Some(_), None) if METHODS.contains(&method) => Probe::Certain,
+        // Other protocols have such methods: OPTIONS rtsp://…, REGISTER sip:…
+        (Some(_), None) => Probe::Unsure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(originator: &[u8], responder: &[u8]) -> Probe {
+        super::probe(&Opening { originator, responder, ..Opening::default() })
+    }
+
+    #[test]
+    fn a_method_and_a_space_are_enough() {
+        assert_eq!(probe(b"GET /index", b""), Probe::Certain);
+        assert_eq!(probe(b"", b"GET /index"), Probe::Certain);
+        assert_eq!(probe(b"\r\nGET / HTTP/1.0\r\n", b""), Probe::Certain);
+        assert_eq!(probe(b"GE", b""), Probe::Unsure);
+        assert_eq!(probe(b"BREW /pot HTTP/1.1\r\n", b""), Probe::Certain);
+    }
+
+    #[test]
+    fn a_status_line_of_either_side_is_enough() {
+        assert_eq!(probe(b"", b"HTTP/1.1 200 OK"), Probe::Certain);
+        assert_eq!(probe(b"HTTP/1.00 404", b""), Probe::Certain);
+        assert_eq!(probe(b"", b"HTTP/1"), Probe::Unsure);
+    }
+
+    #[test]
+    fn the_preface_of_http2_is_enough() {
+        assert_eq!(probe(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b""), Probe::Certain);
+        assert_eq!(probe(b"", b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64"), Probe::Certain);
+        assert_eq!(probe(b"", b"\0\0\x06\x04"), Probe::Unsure);
+    }
+
+    #[test]
+    fn other_protocols_are_not_for_us() {
+        for bytes in [
+            &b"OPTIONS rtsp://a/ RTSP/1.0\r\n"[..],
+            b"REGISTER sip:a SIP/2.0\r\n",
+            b"SSH-2.0-x\r\n",
+            b"220 mail",
+            b"EHLO x\r\n",
+            &[22, 3, 1],
+            b"get x\r\n",
+            b"GET /\r\n",
+            &[0, 0, 0, 85, 0xff, b'S', b'M', b'B'],
+        ] {
+            assert_eq!(probe(bytes, b""), Probe::NotForUs, "{bytes:?}");
+        }
+        assert_eq!(probe(b"OPTIONS rtsp", b""), Probe::Unsure);
+    }
+}

@@ -1,0 +1,205 @@
+//! Lines of the protocols that are made of them (SMTP, FTP, POP3, IMAP): one direction's bytes → lines.
+//!
+//! A line that lies whole in one piece is handed on where it lies; otherwise it is kept until it is whole, up to a
+//! bound, and cut there. Lines end in CRLF or bare LF.
+
+use memchr::memchr;
+use std::borrow::Cow;
+use weir_packet::Timestamp;
+
+/// A line without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    /// The bytes, at most as many as are kept.
+    pub(crate) bytes: Cow<'a, [u8]>,
+    /// When its first byte came.
+    pub(crate) time: Timestamp,
+    /// It was longer than what is kept.
+    pub(crate) is_cut: bool,
+}
+
+/// Where one direction stands in its lines.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    kept: Vec<u8>,
+    /// When the first byte of what is kept came; none between lines.
+    time: Option<Timestamp>,
+    is_cut: bool,
+}
+
+impl Lines {
+    /// Takes the next line off the front of `bytes`, which came at `time`; `None` where more bytes are needed. At
+    /// most `bytes_max` bytes of a line are kept.
+    pub(crate) fn next<'a>(
+        &mut self,
+        bytes: &mut &'a [u8],
+        time: Timestamp,
+        bytes_max: usize,
+    ) -> Option<Line<'a>> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let time = *self.time.get_or_insert(time);
+        let newline = memchr(b'\n', bytes);
+        let (part, tail) = bytes.split_at(newline.unwrap_or(bytes.len()));
+        *bytes = tail.get(1..).unwrap_or_default();
+        if newline.is_some() && self.kept.is_empty() && chomp(part).len() <= bytes_max {
+            self.time = None;
+            return Some(Line { bytes: Cow::Borrowed(chomp(part)), time, is_cut: false });
+        }
+        // One byte more than is kept, as it may be the CR of the line end.
+        let room = (bytes_max + 1).saturating_sub(self.kept.len());
+        self.kept.extend_from_slice(&part[..part.len().min(room)]);
+        self.is_cut |= part.len() > room;
+        newline?;
+        self.time = None;
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.truncate(chomp(&kept).len());
+        let is_cut = std::mem::take(&mut self.is_cut) || kept.len() > bytes_max;
+        kept.truncate(bytes_max);
+        Some(Line { bytes: Cow::Owned(kept), time, is_cut })
+    }
+
+    /// Bytes are missing: forgets what is kept. What follows is taken for the beginning of a line.
+    pub(crate) fn lose(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether it is between two lines.
+    pub(crate) fn is_between(&self) -> bool {
+        self.time.is_none()
+    }
+
+    /// Bytes held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.kept.capacity()
+    }
+}
+
+fn chomp(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The first word of a line and what follows it, without the white space between them and at the ends.
+pub(crate) fn split_word(line: &[u8]) -> (&[u8], &[u8]) {
+    let line = line.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    (&line[..end], line[end..].trim_ascii_start())
+}
+
+/// Text of a line; what is no UTF-8 is replaced. At most `bytes_max` bytes of it.
+pub(crate) fn text(bytes: &[u8], bytes_max: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into_owned()
+}
+
+/// Replies of three digits, as FTP (RFC 959 §4.2) and SMTP (RFC 5321 §4.2) have them: `220 text`, or several lines
+/// from `220-text` to `220 text`, between which FTP allows any text.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    /// The code of the reply that is open.
+    open: Option<u16>,
+}
+
+/// A line of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reply<'a> {
+    /// The code.
+    pub(crate) code: u16,
+    /// What follows it.
+    pub(crate) text: &'a [u8],
+    /// It is the last line of its reply.
+    pub(crate) is_last: bool,
+}
+
+impl Replies {
+    /// Reads a line; `None` where it is no line of a reply. Inside of a reply any line is one.
+    pub(crate) fn read<'a>(&mut self, line: &'a [u8]) -> Option<Reply<'a>> {
+        let coded = read_code(line);
+        match (self.open, coded) {
+            (Some(open), Some((code, is_last, text))) if code == open => {
+                self.open = (!is_last).then_some(code);
+                Some(Reply { code, text, is_last })
+            }
+            // Some servers end a reply with another code; a whole reply of its own is no text.
+            (Some(_), Some((code, true, text))) => {
+                self.open = None;
+                Some(Reply { code, text, is_last: true })
+            }
+            (Some(code), _) => Some(Reply { code, text: line, is_last: false }),
+            (None, Some((code, is_last, text))) => {
+                self.open = (!is_last).then_some(code);
+                Some(Reply { code, text, is_last })
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Bytes are missing: no reply is open any more.
+    pub(crate) fn lose(&mut self) {
+        self.open = None;
+    }
+}
+
+/// The code of a line, whether it ends its reply, and its text.
+pub(crate) fn read_code(line: &[u8]) -> Option<(u16, bool, &[u8])> {
+    let (code, rest) = line.split_first_chunk::<3>()?;
+    if !matches!(code[0], b'1'..=b'6') || !code.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let code = code.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+    match rest {
+        [] => Some((code, true, rest)),
+        [b' ', text @ ..] => Some((code, true, text)),
+        [b'-', text @ ..] => Some((code, false, text)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&str], bytes_max: usize) -> Vec<(String, bool)> {
+        let mut lines = Lines::default();
+        let mut list = Vec::new();
+        for piece in pieces {
+            let mut rest = piece.as_bytes();
+            while let Some(line) = lines.next(&mut rest, Timestamp(0), bytes_max) {
+                list.push((text(&line.bytes, 100), line.is_cut));
+            }
+        }
+        list
+    }
+
+    #[test]
+    fn lines_are_the_same_in_any_pieces() {
+        let expected = [("a b".to_owned(), false), (String::new(), false), ("c".to_owned(), false)];
+        assert_eq!(lines(&["a b\r\n\nc\n"], 9), expected);
+        assert_eq!(lines(&["a", " b\r", "\n\n", "c", "\n"], 9), expected);
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let expected = [("abc".to_owned(), true), ("abc".to_owned(), false)];
+        assert_eq!(lines(&["abcdef\r\nabc\r\n"], 3), expected);
+        assert_eq!(lines(&["ab", "cd", "ef\r\nabc", "\r", "\n"], 3), expected);
+    }
+
+    #[test]
+    fn replies_have_one_line_or_many() {
+        let mut replies = Replies::default();
+        let mut read = |line: &'static str| replies.read(line.as_bytes()).map(|r| (r.code, r.is_last));
+        assert_eq!(read("220 hello"), Some((220, true)));
+        assert_eq!(read("250-a"), Some((250, false)));
+        assert_eq!(read(" any text"), Some((250, false)));
+        assert_eq!(read("250"), Some((250, true)));
+        assert_eq!(read("HELO x"), None);
+        assert_eq!(read("2500 x"), None);
+    }
+
+    #[test]
+    fn words_are_told_from_what_follows() {
+        assert_eq!(split_word(b" MAIL  FROM:<a> "), (&b"MAIL"[..], &b"FROM:<a>"[..]));
+        assert_eq!(split_word(b"QUIT"), (&b"QUIT"[..], &b""[..]));
+    }
+}

@@ -1,0 +1,263 @@
+//! The mail itself (RFC 5322): the header lines that are kept, and where it ends (RFC 5321 §4.5.2).
+//!
+//! Of the body nothing is kept, its bytes are counted.
+
+use crate::line::{Lines, text};
+use memchr::memchr;
+use std::net::IpAddr;
+use weir_packet::Timestamp;
+
+/// Longest header field that is kept, bytes, folded lines included.
+pub const FIELD_BYTES_MAX: usize = 4096;
+/// Most addresses of a list.
+pub const ADDRESSES_MAX: usize = 256;
+/// Most bytes of a mail's header fields that are looked at.
+pub const HEADER_BYTES_MAX: u64 = 256 * 1024;
+
+/// Header fields of a mail, each at most [`FIELD_BYTES_MAX`] bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MailHeader {
+    /// Date.
+    pub date: Option<String>,
+    /// From, as it stands there.
+    pub from: Option<String>,
+    /// Addresses of To.
+    pub to: Vec<String>,
+    /// Addresses of Cc.
+    pub cc: Vec<String>,
+    /// Reply-To.
+    pub reply_to: Option<String>,
+    /// Message-ID.
+    pub message_id: Option<String>,
+    /// In-Reply-To.
+    pub in_reply_to: Option<String>,
+    /// Subject; encoded words (RFC 2047) are left as they are.
+    pub subject: Option<String>,
+    /// X-Originating-IP.
+    pub x_originating_ip: Option<IpAddr>,
+    /// The last Received: the first station of the mail.
+    pub first_received: Option<String>,
+    /// The last Received but one.
+    pub second_received: Option<String>,
+    /// Addresses in brackets in Received fields, in their order.
+    pub path: Vec<String>,
+    /// User-Agent or X-Mailer.
+    pub user_agent: Option<String>,
+    /// Content-Type.
+    pub content_type: Option<String>,
+    /// Parts that were not kept: too long, or too many.
+    pub(super) parts_cut: u64,
+}
+
+impl MailHeader {
+    fn take(&mut self, name: &[u8], value: &[u8]) {
+        let value = text(value.trim_ascii(), FIELD_BYTES_MAX);
+        match name.to_ascii_lowercase().as_slice() {
+            b"date" => self.date = Some(value),
+            b"from" => self.from = Some(value),
+            b"to" => self.parts_cut += push_addresses(&mut self.to, &value),
+            b"cc" => self.parts_cut += push_addresses(&mut self.cc, &value),
+            b"reply-to" => self.reply_to = Some(value),
+            b"message-id" => self.message_id = Some(value),
+            b"in-reply-to" => self.in_reply_to = Some(value),
+            b"subject" => self.subject = Some(value),
+            b"user-agent" | b"x-mailer" => self.user_agent = Some(value),
+            b"content-type" => self.content_type = Some(value),
+            b"x-originating-ip" => {
+                self.x_originating_ip = value.trim_matches(['[', ']', ' ']).parse().ok();
+            }
+            b"received" => {
+                let addresses = value.split('[').skip(1).filter_map(|rest| rest.split(']').next());
+                for address in addresses.filter(|address| is_address(address)) {
+                    if self.path.len() < ADDRESSES_MAX {
+                        self.path.push(address.trim_start_matches("IPv6:").to_owned());
+                    } else {
+                        self.parts_cut += 1;
+                    }
+                }
+                self.second_received = self.first_received.replace(value);
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [
+            &self.date,
+            &self.from,
+            &self.reply_to,
+            &self.message_id,
+            &self.in_reply_to,
+            &self.subject,
+            &self.first_received,
+            &self.second_received,
+            &self.user_agent,
+            &self.content_type,
+        ];
+        let lists = [&self.to, &self.cc, &self.path];
+        texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+            + lists.into_iter().flatten().map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    text.trim_start_matches("IPv6:").parse::<IpAddr>().is_ok()
+}
+
+/// Adds the addresses of a list (RFC 5322 §3.4): what stands in angles, else the word with an `@`. How many were
+/// too many.
+fn push_addresses(list: &mut Vec<String>, value: &str) -> u64 {
+    let mut cut = 0;
+    let mut is_quoted = false;
+    let is_end = |letter: char| {
+        is_quoted ^= letter == '"';
+        !is_quoted && matches!(letter, ',' | ';' | ':')
+    };
+    for part in value.split(is_end) {
+        let address = match part.rsplit_once('<') {
+            Some((_, rest)) => rest.split('>').next().unwrap_or(rest),
+            None => part.split_ascii_whitespace().find(|word| word.contains('@')).unwrap_or_default(),
+        };
+        if address.is_empty() {
+            continue;
+        }
+        if list.len() < ADDRESSES_MAX { list.push(address.trim().to_owned()) } else { cut += 1 }
+    }
+    cut
+}
+
+/// Where the line stands that ends the mail: a dot alone.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Dot {
+    #[default]
+    LineStart,
+    InLine,
+    Dot,
+    DotCr,
+}
+
+/// Reads one mail.
+#[derive(Debug, Default)]
+pub(super) struct Mail {
+    pub(super) header: MailHeader,
+    /// Bytes of it, header and body, with the line of the dot.
+    pub(super) length_bytes: u64,
+    lines: Lines,
+    /// The header field that may go on in the next line: its name and value.
+    field: Option<(Vec<u8>, Vec<u8>)>,
+    /// Bytes of the lines of the header so far.
+    header_bytes: u64,
+    is_body: bool,
+    dot: Dot,
+}
+
+impl Mail {
+    /// Takes bytes up to the line of the dot; whether that was found.
+    pub(super) fn take_until_dot(&mut self, bytes: &mut &[u8]) -> bool {
+        let before = bytes.len();
+        while !self.is_body {
+            if bytes.is_empty() {
+                self.length_bytes += before as u64;
+                return false;
+            }
+            let Some(line) = self.lines.next(bytes, Timestamp(0), FIELD_BYTES_MAX) else { continue };
+            if line.bytes[..] == *b"." {
+                self.end_field();
+                self.length_bytes += (before - bytes.len()) as u64;
+                return true;
+            }
+            self.take_line(&line.bytes, line.is_cut);
+        }
+        let is_end = self.skip_until_dot(bytes);
+        self.length_bytes += (before - bytes.len()) as u64;
+        is_end
+    }
+
+    /// Takes bytes of a chunk (RFC 3030), which has no dots.
+    pub(super) fn take_chunk(&mut self, mut bytes: &[u8]) {
+        self.length_bytes += bytes.len() as u64;
+        while !self.is_body {
+            match self.lines.next(&mut bytes, Timestamp(0), FIELD_BYTES_MAX) {
+                Some(line) => self.take_line(&line.bytes, line.is_cut),
+                None => return,
+            }
+        }
+    }
+
+    /// Bytes are missing: what follows counts as body.
+    pub(super) fn lose(&mut self, length_bytes: u64) {
+        self.end_field();
+        self.lines.lose();
+        self.is_body = true;
+        self.dot = Dot::InLine;
+        self.length_bytes = self.length_bytes.saturating_add(length_bytes);
+    }
+
+    /// The mail is over: the field that is open is whole.
+    pub(super) fn end_field(&mut self) {
+        if let Some((name, value)) = self.field.take() {
+            self.header.take(&name, &value);
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn held_bytes(&self) -> usize {
+        let field = self.field.as_ref().map_or(0, |(name, value)| name.capacity() + value.capacity());
+        self.lines.held_bytes() + field + self.header.held_bytes()
+    }
+
+    fn take_line(&mut self, line: &[u8], is_cut: bool) {
+        self.header.parts_cut += u64::from(is_cut);
+        self.header_bytes += line.len() as u64 + 1;
+        if let [b' ' | b'\t', ..] = line
+            && let Some((_, value)) = &mut self.field
+        {
+            let room = FIELD_BYTES_MAX - value.len().min(FIELD_BYTES_MAX);
+            let more = line.trim_ascii();
+            self.header.parts_cut += u64::from(more.len() + 1 > room);
+            if room > 0 {
+                value.push(b' ');
+                value.extend_from_slice(&more[..more.len().min(room - 1)]);
+            }
+            return;
+        }
+        self.end_field();
+        let colon = memchr(b':', line).filter(|colon| line[..*colon].iter().all(u8::is_ascii_graphic));
+        match colon {
+            Some(colon) if colon > 0 && self.header_bytes < HEADER_BYTES_MAX => {
+                self.field = Some((line[..colon].to_vec(), line[colon + 1..].trim_ascii().to_vec()));
+            }
+            // An empty line ends the header; so does a line that is none of it.
+            _ => {
+                self.is_body = true;
+                self.dot = Dot::LineStart;
+            }
+        }
+    }
+
+    fn skip_until_dot(&mut self, bytes: &mut &[u8]) -> bool {
+        loop {
+            if self.dot == Dot::InLine {
+                let Some(newline) = memchr(b'\n', bytes) else {
+                    *bytes = &[];
+                    return false;
+                };
+                *bytes = &bytes[newline + 1..];
+                self.dot = Dot::LineStart;
+            }
+            let Some((byte, tail)) = bytes.split_first() else { return false };
+            *bytes = tail;
+            self.dot = match (self.dot, byte) {
+                (Dot::LineStart, b'.') => Dot::Dot,
+                (Dot::Dot, b'\r') => Dot::DotCr,
+                (Dot::Dot | Dot::DotCr, b'\n') => {
+                    self.dot = Dot::LineStart;
+                    return true;
+                }
+                (_, b'\n') => Dot::LineStart,
+                _ => Dot::InLine,
+            };
+        }
+    }
+}

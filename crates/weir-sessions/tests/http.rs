@@ -1,0 +1,284 @@
+//! Conversations in HTTP, and what must be read of them.
+
+use std::fmt::Write;
+use weir_sessions::fuzz::{Act, Conversation, HELD_BYTES_MAX, rows};
+use weir_sessions::http::{HEAD_BYTES_MAX, PROTOCOL, UNANSWERED_MAX};
+use weir_sessions::{CutOff, Data, Direction, Progress};
+
+/// Method, URI, status, length of the response, what was wrong.
+fn exchanges(talk: &str) -> Vec<String> {
+    rows(&PROTOCOL, talk, &["method", "uri", "status_code", "response_body_len", "http.incomplete"])
+}
+
+fn seed(name: &str) -> String {
+    let path = format!("{}/../../corpus/http/{name}.talk", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).expect("a seed")
+}
+
+#[test]
+fn responses_answer_requests_in_order() {
+    assert_eq!(
+        exchanges(&seed("pipelined")),
+        [
+            "GET | /a | 200 | 6 | -",
+            "POST | /b?q=1 | 404 | 7 | -",
+            "HEAD | /c | 200 | 0 | -",
+            "GET | /d | 304 | 0 | -",
+            "GET | /e | 200 | 13 | -",
+        ]
+    );
+}
+
+#[test]
+fn a_request_is_told_of_in_full() {
+    let names = ["trans_depth", "host", "user_agent", "version", "http.host", "http.full_uri", "http.time"];
+    assert_eq!(
+        rows(&PROTOCOL, &seed("pipelined"), &names)[0],
+        "1 | one.example | x/1 | 1.1 | one.example:8080 | http://one.example:8080/a | 1000000"
+    );
+    let names = ["request_body_len", "orig_mime_types", "resp_mime_types", "proxied", "http.content_length"];
+    let rows = rows(&PROTOCOL, &seed("pipelined"), &names);
+    assert_eq!(rows[0], "0 | - | text/html | - | 6");
+    assert_eq!(rows[1], "5 | text/plain | text/plain | - | 5");
+    assert_eq!(rows[2], "0 | - | - | X-FORWARDED-FOR -> 192.0.2.1 | 1000");
+}
+
+#[test]
+fn an_interim_response_is_no_answer() {
+    let names = ["method", "status_code", "info_code", "info_msg", "username", "password", "http.set_cookie"];
+    let rows = rows(&PROTOCOL, &seed("continued"), &names);
+    assert_eq!(rows, ["PUT | 303 | 100 | Continue | user | - | a=1,b=2"]);
+}
+
+#[test]
+fn bytes_missing_in_a_body_are_counted_and_elsewhere_the_next_message_is_found() {
+    assert_eq!(
+        exchanges(&seed("lossy")),
+        ["GET | /1 | 200 | 30 | -", "GET | /2 | 200 | 3 | gap", "GET | /3 | 206 | 2 | -"]
+    );
+}
+
+#[test]
+fn a_gap_up_to_the_end_of_a_body_is_no_loss() {
+    let talk = r#"
+        > "GET /1 HTTP/1.1\r\n\r\n"
+        < "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234"
+        < gap 5
+        > "GET /2 HTTP/1.1\r\n\r\n"
+        < "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n0"
+        < gap 4
+        < "\r\n0\r\n\r\n""#;
+    assert_eq!(exchanges(talk), ["GET | /1 | 200 | 10 | -", "GET | /2 | 200 | 5 | -"]);
+}
+
+#[test]
+fn a_response_that_is_lost_as_a_whole_leaves_its_request_without() {
+    let talk = r#"
+        > "GET /1 HTTP/1.1\r\n\r\n"
+        < gap 500
+        > "GET /2 HTTP/1.1\r\n\r\n"
+        < "HTTP/1.1 204 No Content\r\n\r\n""#;
+    assert_eq!(exchanges(talk), ["GET | /1 | - | - | -", "GET | /2 | 204 | 0 | -"]);
+}
+
+#[test]
+fn other_protocols_take_over() {
+    assert_eq!(exchanges(&seed("upgraded")), ["GET | /chat | 101 | 0 | -", "over to 77"]);
+    assert_eq!(
+        exchanges(&seed("tunnel")),
+        ["CONNECT | h.example:443 | 407 | 2 | -", "CONNECT | h.example:443 | 200 | 0 | -", "over to 133"]
+    );
+}
+
+#[test]
+fn the_client_may_be_the_responder() {
+    let turned = Conversation::parse(&seed("pipelined")).turned();
+    let outcome = weir_sessions::fuzz::run(&PROTOCOL, &turned);
+    let same = weir_sessions::fuzz::run(&PROTOCOL, &Conversation::parse(&seed("pipelined")));
+    assert_eq!(outcome.sessions, same.sessions);
+}
+
+#[test]
+fn one_direction_alone_is_something() {
+    let client = r#"
+        > "GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\nHost: a"
+    "#;
+    assert_eq!(exchanges(client), ["GET | /1 | - | - | -", "GET | /2 | - | - | unfinished"]);
+    let server = r#"
+        < "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.0 404 No\r\n\r\nto the end"
+    "#;
+    assert_eq!(exchanges(server), ["- | - | 200 | 2 | -", "- | - | 404 | 10 | -"]);
+}
+
+#[test]
+fn what_is_cut_off_says_so() {
+    let talk = r#"
+        > "PUT /1 HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"
+        < "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabcd""#;
+    assert_eq!(exchanges(talk), ["PUT | /1 | 200 | 4 | unfinished"]);
+}
+
+#[test]
+fn a_length_that_is_none_is_no_length() {
+    for length in ["x", "-1", "1, 2", "99999999999999999999"] {
+        let talk = format!(
+            "> \"GET / HTTP/1.1\\r\\n\\r\\n\"\n< \"HTTP/1.1 200 OK\\r\\nContent-Length: {length}\\r\\n\\r\\nabc\""
+        );
+        assert_eq!(exchanges(&talk), ["GET | / | 200 | 3 | -"], "{length}");
+    }
+    let talk =
+        "> \"GET / HTTP/1.1\\r\\n\\r\\n\"\n< \"HTTP/1.1 200 OK\\r\\nContent-Length: 3, 3\\r\\n\\r\\nabc\"";
+    assert_eq!(exchanges(talk), ["GET | / | 200 | 3 | -"]);
+}
+
+#[test]
+fn a_broken_chunk_is_the_end_of_its_response() {
+    let talk = r#"
+        > "GET /1 HTTP/1.1\r\n\r\n"
+        < "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n3\r\nabcd\r\n"
+        > "GET /2 HTTP/1.1\r\n\r\n"
+        < "HTTP/1.1 204 No Content\r\n\r\n""#;
+    assert_eq!(exchanges(talk), ["GET | /1 | 200 | 3 | malformed", "GET | /2 | 204 | 0 | -"]);
+}
+
+#[test]
+fn targets_have_four_forms() {
+    let talk = r#"
+        > "GET http://a.example/p?q HTTP/1.1\r\nHost: b.example\r\n\r\nOPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"
+          "CONNECT c.example:443 HTTP/1.1\r\n\r\nGET http://d.example HTTP/1.0\r\n\r\n""#;
+    let rows = rows(&PROTOCOL, talk, &["http.host", "host", "http.full_uri", "http.path", "http.query"]);
+    assert_eq!(
+        rows,
+        [
+            "b.example | b.example | http://a.example/p?q | http://a.example/p | q",
+            "[::1]:80 | [::1] | http://[::1]:80 | * | -",
+            "c.example:443 | c.example | c.example:443 | c.example:443 | -",
+            "d.example | d.example | http://d.example | http://d.example | -",
+        ]
+    );
+}
+
+#[test]
+fn streams_of_http2_are_exchanges() {
+    let names =
+        ["http2.streamid", "method", "host", "uri", "status_code", "request_body_len", "response_body_len"];
+    assert_eq!(
+        rows(&PROTOCOL, &seed("http2"), &names),
+        [
+            "1 | GET | h2.example | /one?x=1 | 404 | 0 | 6",
+            "3 | POST | h2.example | /two | 200 | 5 | 3",
+            "5 | GET | h2.example | /five | - | 0 | -",
+            "7 | GET | h2.example | /seven | - | 0 | -",
+        ]
+    );
+    let names = ["version", "info_code", "http.reset_code", "http.incomplete"];
+    assert_eq!(
+        rows(&PROTOCOL, &seed("http2"), &names),
+        ["2 | - | - | -", "2 | 103 | - | -", "2 | - | 7 | -", "2 | - | - | -"]
+    );
+}
+
+#[test]
+fn a_server_of_http2_alone_is_read() {
+    let names = ["http2.streamid", "status_code", "http.server", "response_body_len", "http.incomplete"];
+    assert_eq!(rows(&PROTOCOL, &seed("http2-server-only"), &names), ["1 | 200 | alone | 18 | -"]);
+}
+
+#[test]
+fn a_gap_in_the_headers_of_http2_is_the_end() {
+    let mut talk = Conversation::parse(&seed("http2"));
+    talk.steps.truncate(4);
+    talk.push(Direction::Originator, Act::Lose(1));
+    let outcome = weir_sessions::fuzz::run(&PROTOCOL, &talk);
+    assert_eq!(outcome.sessions.len(), 2, "what was asked for before");
+}
+
+/// Feeds bytes in large pieces until the parser has enough; how often it cut something off, and how many sessions.
+fn feed(pieces: impl Iterator<Item = (Direction, Vec<u8>)>) -> (CutOff, usize) {
+    let mut parser = (PROTOCOL.parser)();
+    let mut sessions = Vec::new();
+    for (from, bytes) in pieces {
+        let data = Data { from, time: weir_packet::Timestamp(0), bytes: &bytes, is_datagram: false };
+        let progress = parser.parse(&data, &mut sessions);
+        assert!(parser.held_bytes() < HELD_BYTES_MAX, "{} bytes", parser.held_bytes());
+        if progress != Progress::Wanted {
+            break;
+        }
+    }
+    parser.finish(&mut sessions);
+    (parser.cut_off(), sessions.len())
+}
+
+const CLIENT: Direction = Direction::Originator;
+const SERVER: Direction = Direction::Responder;
+
+#[test]
+fn an_endless_head_is_read_as_far_as_it_is_kept() {
+    let mut request = b"GET / HTTP/1.1\r\nHost: h\r\n".to_vec();
+    while request.len() < 2 * HEAD_BYTES_MAX {
+        request.extend_from_slice(
+            b"A: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n",
+        );
+    }
+    request.extend_from_slice(b"\r\nGET /2 HTTP/1.1\r\n\r\n");
+    for size in [1, 1000, request.len()] {
+        let (cut_off, sessions) = feed(request.chunks(size).map(|piece| (CLIENT, piece.to_vec())));
+        assert_eq!((cut_off.sessions, sessions), (0, 2));
+        assert!(cut_off.parts > 0);
+    }
+}
+
+#[test]
+fn requests_that_nobody_answers_do_not_pile_up() {
+    let mut requests = String::new();
+    for number in 0..1000 {
+        write!(requests, "GET /{number} HTTP/1.1\r\nCookie: {}\r\n\r\n", "x".repeat(5000)).expect("memory");
+    }
+    let pieces = |first: Option<(Direction, Vec<u8>)>| {
+        first.into_iter().chain(requests.as_bytes().chunks(1460).map(|piece| (CLIENT, piece.to_vec())))
+    };
+    assert_eq!(feed(pieces(None)), (CutOff::default(), 1000), "of the server nothing is seen");
+    let answer = (SERVER, b"HTTP/1.1 204 No\r\n\r\n".to_vec());
+    let (cut_off, sessions) = feed(pieces(Some(answer)));
+    assert_eq!(sessions, 1001);
+    assert!(cut_off.sessions as usize >= 1000 - UNANSWERED_MAX, "they were cut off: {cut_off:?}");
+}
+
+#[test]
+fn a_flood_of_continuations_is_cut_off() {
+    let preface =
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\0\0\0\0\x01\x82".to_vec();
+    let continuation = |length: usize| {
+        let mut frame = vec![0, (length >> 8) as u8, length as u8, 9, 0, 0, 0, 0, 1];
+        frame.resize(9 + length, 0);
+        frame
+    };
+    for length in [0, 1000] {
+        let flood = std::iter::repeat_n((CLIENT, continuation(length)), 100_000);
+        feed(std::iter::once((CLIENT, preface.clone())).chain(flood));
+    }
+}
+
+#[test]
+fn a_header_bomb_costs_no_more_than_its_length() {
+    // A value of 60 000 bytes in the table, then 60 000 references to it.
+    let mut block = vec![0x3f, 0xe1, 0xff, 0x03, 0x82, 0x84, 0x40, 1, b'a', 0x7f, 0xe1, 0xd3, 0x03];
+    block.resize(block.len() + 60_000, b'x');
+    let frame = |kind: u8, block: &[u8]| {
+        let length = &(block.len() as u32).to_be_bytes()[1..];
+        [length, &[kind, 4, 0, 0, 0, 1], block].concat()
+    };
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(1, &block));
+    bytes.extend(frame(1, &vec![0xbe; 60_000]));
+    let (cut_off, sessions) = feed(std::iter::once((CLIENT, bytes)));
+    assert_eq!((cut_off.sessions, sessions), (0, 1));
+}
+
+#[test]
+fn what_is_no_http_any_more_is_given_up() {
+    let rest = std::iter::repeat_n((CLIENT, vec![0xff; 64 * 1024]), 100);
+    let request = (CLIENT, b"GET / HTTP/1.1\r\n\r\n".to_vec());
+    let (cut_off, sessions) = feed(std::iter::once(request).chain(rest));
+    assert_eq!((cut_off.sessions, sessions), (1, 1));
+}

@@ -1,0 +1,241 @@
+//! Callbacks: functions and closures of up to three parameters, each a type of `datum`.
+
+use super::datum::{Datum, EventRow, Flow, Frame, Needs};
+use crate::collect::Item;
+use crate::connection::Connection;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use weir_sessions::Session;
+
+/// What is there for a callback.
+#[derive(Debug, Default, Clone)]
+pub struct Bundle {
+    pub(super) flow: Option<Flow>,
+    pub(super) frame: Option<Frame>,
+    pub(super) connection: Option<Box<Connection>>,
+    pub(super) session: Option<Arc<dyn Session>>,
+    pub(super) sessions: Vec<Arc<dyn Session>>,
+    pub(super) event: Option<EventRow>,
+    pub(super) tracked: Option<Arc<dyn Any + Send + Sync>>,
+    /// The connection is over.
+    pub(super) is_over: bool,
+}
+
+impl Bundle {
+    pub(super) fn of(item: Item) -> Self {
+        let mut bundle = Self::default();
+        match item {
+            Item::Packet { meta, frame: bytes, .. } => bundle.frame = Some(Frame { meta, bytes }),
+            Item::Whole(flow, session) => {
+                bundle.flow = Some(*flow);
+                bundle.session = Some(session);
+            }
+            Item::Connection(connection) => {
+                bundle.flow = Some(Flow::of_record(&connection));
+                bundle.connection = Some(connection);
+                bundle.is_over = true;
+            }
+            Item::Tracked { connection, state, is_over } => {
+                bundle.flow = Some(Flow::of_record(&connection));
+                bundle.connection = Some(connection);
+                bundle.tracked = Some(state);
+                bundle.is_over = is_over;
+            }
+            Item::Event(values) => bundle.event = Some(EventRow { values }),
+            // A row is for whoever asked for rows.
+            Item::Session(..) | Item::Stream(_) => {}
+        }
+        bundle
+    }
+}
+
+/// What a callback wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Next {
+    /// More.
+    #[default]
+    Go,
+    /// No more of this connection.
+    EndFlow,
+    /// No more at all: the subscription is taken away.
+    End,
+}
+
+/// What a callback may answer: nothing, or a [`Next`].
+pub trait Reply {
+    /// What it wants next.
+    fn next(self) -> Next;
+}
+
+impl Reply for () {
+    fn next(self) -> Next {
+        Next::Go
+    }
+}
+
+impl Reply for Next {
+    fn next(self) -> Next {
+        self
+    }
+}
+
+/// A function or closure that takes references to up to three [data](Datum), and answers nothing or a [`Next`]. `A` tells
+/// the compiler which they are; nobody has to name it.
+pub trait Callback<A> {
+    /// What it needs of the program.
+    fn needs(needs: &mut Needs);
+
+    /// Calls it, where all that it takes is there.
+    #[doc(hidden)]
+    fn call(&mut self, bundle: &Bundle) -> Next;
+}
+
+impl<F, A, R> Callback<(A,)> for F
+where
+    F: FnMut(&A) -> R,
+    A: Datum,
+    R: Reply,
+{
+    fn needs(needs: &mut Needs) {
+        A::needs(needs);
+    }
+
+    fn call(&mut self, bundle: &Bundle) -> Next {
+        let mut next = Next::Go;
+        A::with(bundle, &mut |a| next = self(a).next());
+        next
+    }
+}
+
+impl<F, A, B, R> Callback<(A, B)> for F
+where
+    F: FnMut(&A, &B) -> R,
+    A: Datum,
+    B: Datum,
+    R: Reply,
+{
+    fn needs(needs: &mut Needs) {
+        A::needs(needs);
+        B::needs(needs);
+    }
+
+    fn call(&mut self, bundle: &Bundle) -> Next {
+        let mut next = Next::Go;
+        A::with(bundle, &mut |a| B::with(bundle, &mut |b| next = self(a, b).next()));
+        next
+    }
+}
+
+impl<F, A, B, C, R> Callback<(A, B, C)> for F
+where
+    F: FnMut(&A, &B, &C) -> R,
+    A: Datum,
+    B: Datum,
+    C: Datum,
+    R: Reply,
+{
+    fn needs(needs: &mut Needs) {
+        A::needs(needs);
+        B::needs(needs);
+        C::needs(needs);
+    }
+
+    fn call(&mut self, bundle: &Bundle) -> Next {
+        let mut next = Next::Go;
+        A::with(bundle, &mut |a| {
+            B::with(bundle, &mut |b| C::with(bundle, &mut |c| next = self(a, b, c).next()));
+        });
+        next
+    }
+}
+
+/// Takes the answers to a question as they come.
+pub trait TakeItems {
+    /// The next one.
+    fn take(&mut self, item: Item) -> Next;
+
+    /// No more will come.
+    fn finish(&mut self) {}
+}
+
+/// Whatever bundles go to.
+pub(super) trait Deliver {
+    fn call(&mut self, bundle: &Bundle) -> Next;
+
+    /// The run is over, or the subscription: what is under way ends. What was lost.
+    fn finish(&mut self) -> u64 {
+        0
+    }
+}
+
+/// A callback, its parameters forgotten.
+struct Here<F, A>(F, std::marker::PhantomData<fn(A)>);
+
+impl<A, F: Callback<A>> Deliver for Here<F, A> {
+    fn call(&mut self, bundle: &Bundle) -> Next {
+        self.0.call(bundle)
+    }
+}
+
+pub(super) fn boxed<'c, A: 'c, F: Callback<A> + 'c>(callback: F) -> Box<dyn Deliver + 'c> {
+    Box::new(Here(callback, std::marker::PhantomData))
+}
+
+pub(super) fn boxed_send<A: 'static, F: Callback<A> + Send + 'static>(
+    callback: F,
+) -> Box<dyn Deliver + Send> {
+    Box::new(Here(callback, std::marker::PhantomData))
+}
+
+/// Threads that run a callback, each with a copy and a queue of its own. What does not fit into a queue is lost.
+pub(super) struct Pool {
+    queues: Vec<SyncSender<Bundle>>,
+    threads: Vec<JoinHandle<()>>,
+    next: usize,
+    lost: u64,
+}
+
+impl Pool {
+    pub fn start(threads: usize, room: usize, callback: impl Fn() -> Box<dyn Deliver + Send>) -> Self {
+        let mut pool = Self { queues: vec![], threads: vec![], next: 0, lost: 0 };
+        for _ in 0..threads.max(1) {
+            let (queue, bundles) = sync_channel::<Bundle>(room.max(1));
+            let mut callback = callback();
+            let run = move || {
+                bundles.into_iter().for_each(|bundle| {
+                    let _ = callback.call(&bundle);
+                })
+            };
+            pool.threads.push(std::thread::spawn(run));
+            pool.queues.push(queue);
+        }
+        pool
+    }
+}
+
+impl Deliver for Pool {
+    fn call(&mut self, bundle: &Bundle) -> Next {
+        let mut bundle = bundle.clone();
+        for _ in 0..self.queues.len() {
+            self.next = (self.next + 1) % self.queues.len();
+            match self.queues[self.next].try_send(bundle) {
+                Ok(()) => return Next::Go,
+                Err(TrySendError::Full(back) | TrySendError::Disconnected(back)) => bundle = back,
+            }
+        }
+        self.lost += 1;
+        Next::Go
+    }
+
+    fn finish(&mut self) -> u64 {
+        self.queues.clear();
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        self.lost
+    }
+}

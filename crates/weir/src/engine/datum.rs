@@ -1,0 +1,258 @@
+//! The types that callbacks are given, and what each needs of the program.
+
+use super::callback::Bundle;
+use super::track::{MakeTrack, Track, track_sink};
+use crate::connection::Connection;
+use crate::flow_id;
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use weir_engine::flow::FlowView;
+use weir_packet::{PacketMeta, Timestamp, Value};
+use weir_sessions::{PROTOCOLS, Session, SessionType};
+
+/// What a subscription needs of the program.
+#[derive(Default)]
+pub struct Needs {
+    pub(super) packets: bool,
+    pub(super) connections: bool,
+    pub(super) sessions: u64,
+    pub(super) events: bool,
+    pub(super) track: Option<MakeTrack>,
+    /// Sessions that what is tracked is told of.
+    pub(super) track_sessions: u64,
+    /// It is called once for each session.
+    pub(super) each_session: bool,
+    /// It is called when a connection is over.
+    pub(super) at_end: bool,
+}
+
+impl Needs {
+    /// Packets.
+    pub fn packets(&mut self) {
+        self.packets = true;
+    }
+
+    /// Records of connections.
+    pub fn connections(&mut self) {
+        self.connections = true;
+        self.at_end = true;
+    }
+
+    /// Sessions of a type.
+    pub fn sessions<T: SessionType>(&mut self) {
+        self.sessions |= protocols_of::<T>();
+    }
+
+    /// Events of the stack.
+    pub fn events(&mut self) {
+        self.events = true;
+    }
+}
+
+impl std::fmt::Debug for Needs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { packets, connections, sessions, events, .. } = self;
+        write!(f, "packets {packets}, connections {connections}, sessions {sessions:#b}, events {events}")
+    }
+}
+
+/// The protocols whose sessions are of a type; a bit each.
+fn protocols_of<T: SessionType>() -> u64 {
+    let mine = T::FIELDS.first().map(|field| field.name);
+    let is_mine = |fields: &[weir_sessions::Field]| fields.first().map(|field| field.name) == mine;
+    PROTOCOLS
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| is_mine(p.fields))
+        .fold(0, |mask, (index, _)| mask | 1 << index)
+}
+
+/// A type that callbacks can be given.
+pub trait Datum: 'static {
+    /// What it needs of the program.
+    fn needs(needs: &mut Needs);
+
+    /// Hands it to `take`, where it is there.
+    #[doc(hidden)]
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self));
+}
+
+/// A session, as a callback takes it: any type of [`sessions`](crate::sessions).
+pub trait SessionData: SessionType {}
+
+impl<T: SessionType> SessionData for T {}
+
+impl<T: SessionData> Datum for T {
+    fn needs(needs: &mut Needs) {
+        needs.sessions::<T>();
+        needs.each_session = true;
+    }
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        if let Some(session) = bundle.session.as_ref().and_then(|session| session.as_any().downcast_ref()) {
+            take(session);
+        }
+    }
+}
+
+/// All sessions of a connection that are of a type, in the order in which they became whole.
+#[derive(Debug)]
+pub struct SessionsOf<T> {
+    sessions: Vec<Arc<dyn Session>>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: SessionType> SessionsOf<T> {
+    /// Goes over them.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.sessions.iter().filter_map(|session| session.as_any().downcast_ref())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: SessionType> Datum for SessionsOf<T> {
+    fn needs(needs: &mut Needs) {
+        needs.connections();
+        needs.sessions::<T>();
+    }
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        take(&Self { sessions: bundle.sessions.clone(), of: PhantomData });
+    }
+}
+
+/// A packet of matching traffic.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// What the capture says of it.
+    pub meta: PacketMeta,
+    /// As much of it as was captured.
+    pub bytes: Vec<u8>,
+}
+
+impl Datum for Frame {
+    fn needs(needs: &mut Needs) {
+        needs.packets();
+    }
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        bundle.frame.iter().for_each(take);
+    }
+}
+
+impl Datum for Connection {
+    fn needs(needs: &mut Needs) {
+        needs.connections();
+    }
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        bundle.connection.iter().for_each(|connection| take(connection));
+    }
+}
+
+/// Something that happened, with the columns that the stack declares for it.
+#[derive(Debug, Clone)]
+pub struct EventRow {
+    /// Values, in the order of [`EventRows::columns`](crate::EventRows).
+    pub values: Vec<Value<'static>>,
+}
+
+impl Datum for EventRow {
+    fn needs(needs: &mut Needs) {
+        needs.events();
+    }
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        bundle.event.iter().for_each(take);
+    }
+}
+
+/// Which connection something belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// Its identifier, the same in every run.
+    pub uid: String,
+    /// The layer that carries it: `tcp`, `udp`.
+    pub proto: Cow<'static, str>,
+    /// The originator's address and port.
+    pub orig: (IpAddr, u32),
+    /// The responder's.
+    pub resp: (IpAddr, u32),
+    /// Time of its first packet.
+    pub ts: Timestamp,
+}
+
+impl Flow {
+    pub(crate) fn of(flow: &FlowView<'_>) -> Self {
+        let (orig, resp) = flow.endpoints();
+        Self {
+            uid: flow_id::uid(flow.graph, flow.table, flow.header),
+            proto: crate::connection::proto_name(flow.table_name()),
+            orig: (orig.address, orig.port),
+            resp: (resp.address, resp.port),
+            ts: flow.first_time(),
+        }
+    }
+
+    pub(super) fn of_record(record: &Connection) -> Self {
+        Self {
+            uid: record.uid.clone(),
+            proto: record.proto.clone(),
+            orig: (record.orig_h, record.orig_p),
+            resp: (record.resp_h, record.resp_p),
+            ts: record.ts,
+        }
+    }
+}
+
+impl Datum for Flow {
+    fn needs(_: &mut Needs) {}
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        bundle.flow.iter().for_each(take);
+    }
+}
+
+/// What is kept of each connection by a type of one's own, when it is given to a callback.
+#[derive(Debug, Clone)]
+pub struct Tracked<T> {
+    pub(super) state: T,
+}
+
+impl<T> Deref for Tracked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.state
+    }
+}
+
+impl<T: Track> Datum for Tracked<T> {
+    fn needs(needs: &mut Needs) {
+        needs.connections();
+        for (index, protocol) in PROTOCOLS.iter().enumerate() {
+            if T::PROTOCOLS.contains(&protocol.name) {
+                needs.track_sessions |= 1 << index;
+            }
+        }
+        needs.track = Some(Arc::new(|every| track_sink::<T>(every)));
+    }
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        if let Some(tracked) = bundle.tracked.as_ref().and_then(|tracked| tracked.downcast_ref()) {
+            take(tracked);
+        }
+    }
+}

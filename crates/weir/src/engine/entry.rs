@@ -1,0 +1,199 @@
+//! A subscription: the questions that it asks of the program, and what becomes of the answers.
+
+use super::callback::{Bundle, Deliver, Next, TakeItems};
+use super::datum::Needs;
+use super::track::{Every, MakeTrack, track_sink};
+use super::{MakeSink, Sink};
+use crate::collect::{Item, Shape};
+use crate::compile::Ask;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use weir_compile::Need;
+use weir_engine::plan::Want;
+use weir_sessions::Session;
+
+/// A question of a subscription.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub ask: Ask,
+    pub shape: Shape,
+    pub sink: Option<MakeSink>,
+}
+
+impl Part {
+    /// Nobody asks any more.
+    pub fn nothing() -> Self {
+        let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Nothing };
+        Self { ask, shape: Shape::default(), sink: None }
+    }
+
+    fn new(filter: &str, want: Want) -> Self {
+        let ask = Ask { filter: filter.to_string(), need: Need::default(), want };
+        Self { ask, shape: Shape { whole: true, ..Shape::default() }, sink: None }
+    }
+}
+
+/// A subscription.
+pub(super) struct Entry<'c> {
+    pub parts: Vec<Part>,
+    deliver: Option<Box<dyn Deliver + 'c>>,
+    items: Option<Box<dyn TakeItems + 'c>>,
+    /// Called once for each session; otherwise once for each connection that has any.
+    each_session: bool,
+    /// Called when connections are over: sessions wait until then.
+    at_end: bool,
+    /// Sessions that wait, by connection.
+    held: HashMap<String, Vec<Arc<dyn Session>>>,
+    /// Connections of which no more is wanted.
+    ended: HashSet<String>,
+    /// It was taken away. Its questions keep their numbers until the program is made anew.
+    pub is_over: bool,
+    /// It was taken away, and no answer to its questions is under way.
+    pub is_free: bool,
+    /// The number of its subscription.
+    pub serial: u64,
+}
+
+/// Connections of which no more is wanted that are remembered: those of which the end is not told would stay.
+const ENDED_MAX: usize = 1 << 16;
+
+impl<'c> Entry<'c> {
+    pub fn of_part(part: Part) -> Self {
+        Self {
+            parts: vec![part],
+            deliver: None,
+            items: None,
+            each_session: false,
+            at_end: false,
+            held: HashMap::new(),
+            ended: HashSet::new(),
+            is_over: false,
+            is_free: false,
+            serial: 0,
+        }
+    }
+
+    /// Of whoever takes answers as they come.
+    pub fn of_items(part: Part, items: Box<dyn TakeItems + 'c>) -> Self {
+        Self { items: Some(items), ..Self::of_part(part) }
+    }
+
+    /// A callback's.
+    pub fn of_callback(filter: &str, needs: Needs, every: Every, deliver: Box<dyn Deliver + 'c>) -> Self {
+        let mut parts = vec![];
+        if needs.packets {
+            let mut part = Part::new(filter, Want::Packets);
+            part.shape.frames = true;
+            parts.push(part);
+        }
+        if needs.sessions != 0 {
+            parts.push(Part::new(filter, Want::Sessions(needs.sessions)));
+        }
+        if needs.connections {
+            let is_tracked = needs.track.is_some() || every != Every::Connection;
+            let nothing: MakeTrack = Arc::new(track_sink::<()>);
+            let make = needs.track.unwrap_or(nothing);
+            let sink: MakeSink = Arc::new(move || make(every));
+            parts.push(match is_tracked {
+                true => Part { sink: Some(sink), ..Part::new(filter, Want::Tracked(needs.track_sessions)) },
+                false => Part::new(filter, Want::Connections),
+            });
+        }
+        if needs.events {
+            let mut part = Part::new(filter, Want::Events);
+            part.ask.need.events = u64::MAX;
+            parts.push(part);
+        }
+        let (each_session, at_end) = (needs.each_session, needs.at_end);
+        Self { parts, deliver: Some(deliver), each_session, at_end, ..Self::of_part(Part::nothing()) }
+    }
+
+    /// A handler's: everything goes to it.
+    pub fn of_handler(filter: &str, needs: Needs, make: Arc<dyn Fn() -> Sink + Send + Sync>) -> Self {
+        let callback = Self::of_callback(filter, needs, Every::Connection, Box::new(Nobody));
+        let parts = callback.parts.into_iter().map(|part| Part { sink: Some(Arc::clone(&make)), ..part });
+        Self { parts: parts.collect(), deliver: None, ..Self::of_part(Part::nothing()) }
+    }
+
+    /// Its filter.
+    pub fn filter(&self) -> &str {
+        self.parts.first().map_or("", |part| &part.ask.filter)
+    }
+
+    /// Nothing more is asked and delivered.
+    pub fn end(&mut self) -> u64 {
+        self.is_over = true;
+        self.parts.iter_mut().for_each(|part| *part = Part::nothing());
+        self.held.clear();
+        self.ended.clear();
+        if let Some(mut items) = self.items.take() {
+            items.finish();
+        }
+        self.deliver.take().map_or(0, |mut deliver| deliver.finish())
+    }
+
+    /// The run is over; what was lost.
+    pub fn finish(&mut self) -> u64 {
+        self.held.clear();
+        self.ended.clear();
+        self.items.iter_mut().for_each(|items| items.finish());
+        self.deliver.as_mut().map_or(0, |deliver| deliver.finish())
+    }
+
+    /// Something that a question of it was given.
+    pub fn take(&mut self, item: Item) -> Next {
+        if let Some(items) = &mut self.items {
+            return items.take(item);
+        }
+        let mut bundle = Bundle::of(item);
+        let Some(deliver) = &mut self.deliver else { return Next::Go };
+        let uid = bundle.flow.as_ref().map(|flow| flow.uid.as_str()).unwrap_or_default();
+        if !self.ended.is_empty() && self.ended.contains(uid) {
+            if bundle.is_over {
+                self.ended.remove(uid);
+            }
+            return Next::Go;
+        }
+        if let Some(session) = bundle.session.take_if(|_| self.at_end) {
+            self.held.entry(uid.to_string()).or_default().push(session);
+            return Next::Go;
+        }
+        let mut next = Next::Go;
+        if self.at_end {
+            let sessions = match bundle.is_over {
+                true => self.held.remove(uid),
+                false => self.held.get(uid).cloned(),
+            };
+            bundle.sessions = sessions.unwrap_or_default();
+        }
+        let uid = uid.to_string();
+        let is_over = bundle.is_over;
+        if self.at_end && self.each_session {
+            for session in std::mem::take(&mut bundle.sessions) {
+                bundle.session = Some(session);
+                next = deliver.call(&bundle);
+                if next != Next::Go {
+                    break;
+                }
+            }
+        } else {
+            next = deliver.call(&bundle);
+        }
+        if next == Next::EndFlow && !is_over && !uid.is_empty() {
+            if self.ended.len() == ENDED_MAX {
+                self.ended.clear();
+            }
+            self.ended.insert(uid);
+        }
+        next
+    }
+}
+
+/// Stands where a handler's answers never come.
+struct Nobody;
+
+impl Deliver for Nobody {
+    fn call(&mut self, _: &Bundle) -> Next {
+        Next::Go
+    }
+}

@@ -1,0 +1,465 @@
+//! Questions for programs: a filter, and a callback or handler that is given what it asks for. Several share one program,
+//! and one pass over the packets.
+//!
+//! ```no_run
+//! use weir::Engine;
+//! use weir::sessions::tls::TlsHandshake;
+//!
+//! let mut engine = Engine::new();
+//! engine
+//!     .subscribe("tls.sni matches \"[.]com$\"", |hello: &TlsHandshake| {
+//!         println!("{}", hello.server_name().unwrap_or_default());
+//!     })
+//!     .expect("the filter is right");
+//! let mut source = weir::io::CaptureReader::open(&["capture.pcap"]);
+//! let outcome = engine.run(&mut source, 1).expect("the filters are right");
+//! assert!(outcome.errors.is_empty());
+//! ```
+//!
+//! | what is given | type | when |
+//! |---|---|---|
+//! | a packet of matching traffic | [`Frame`] | in the order of the capture, once it is known to match |
+//! | a session: TLS handshake, HTTP exchange … | its type in [`sessions`](crate::sessions) | when it is whole |
+//! | all sessions of a connection, of a type | [`SessionsOf`] | when the connection is over |
+//! | a connection's record | [`Connection`](crate::Connection) | when it is over |
+//! | what a program of its own keeps of each connection | a type that is [`Track`] | when it is over, or [every so often](Every) |
+//! | an event of the stack | [`EventRow`] | when its packet is through |
+//! | which connection it is | [`Flow`] | with any of the others but packets and events |
+//! | a stream's bytes in order | [`StreamHandler`](crate::stream::StreamHandler) | as they come, on the worker |
+//!
+//! A callback takes up to three of these. Callbacks run on the thread that called [`Engine::run`], in the order of the
+//! capture whatever the number of workers: so they may borrow, and lock nothing. What is to run where the packets
+//! are is a [handler](Engine::subscribe_handler): one per worker, merged at the end.
+
+mod callback;
+mod control;
+mod datum;
+mod entry;
+mod handler;
+#[cfg(test)]
+mod tests;
+mod track;
+
+pub use callback::{Callback, Next, Reply, TakeItems};
+pub use control::{Control, Listed};
+pub use datum::{Datum, EventRow, Flow, Frame, Needs, SessionData, SessionsOf, Tracked};
+pub use handler::Handler;
+pub use track::{Every, Track, TrackPacket};
+
+pub(crate) use handler::HandlerSink;
+pub(crate) use track::TrackSink;
+
+use crate::collect::{Item, Shape};
+use crate::compile::{Ask, Compiled, Compiler, Options};
+use crate::drive::{Changes, Outcome, run_changing};
+use crate::stream::{ChunkParams, StreamHandler, StreamParams, StreamSink, typed_sink};
+use control::{Done, Request, Requests};
+use entry::{Entry, Part};
+use std::convert::Infallible;
+use std::sync::Arc;
+use weir_compile::Need;
+use weir_engine::plan::Want;
+use weir_io::CaptureReader;
+use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
+use weir_packet::Source;
+
+/// What a worker does itself with what a question is given.
+pub(crate) enum Sink {
+    /// Nothing: it goes to whoever started the run.
+    None,
+    /// Streams.
+    Stream(Box<dyn StreamSink>),
+    /// What is kept of each connection.
+    Track(Box<dyn TrackSink>),
+    /// Anything.
+    Handler(Box<dyn HandlerSink>),
+}
+
+/// Makes a worker's part of a question.
+pub(crate) type MakeSink = Arc<dyn Fn() -> Sink + Send + Sync>;
+
+/// A subscription of an [`Engine`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Subscription {
+    /// How many were made before it.
+    serial: u64,
+    /// Its place among the entries.
+    place: usize,
+}
+
+impl Subscription {
+    /// That of a question by its number, where each has one of its own.
+    pub(crate) fn of_question(question: usize) -> Self {
+        Self { serial: question as u64, place: question }
+    }
+
+    /// The other way round.
+    pub(crate) fn question(self) -> usize {
+        self.place
+    }
+}
+
+impl std::fmt::Display for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "q{}", self.serial)
+    }
+}
+
+/// Subscriptions, and the program that answers them all. `'c`: what callbacks borrow.
+pub struct Engine<'c> {
+    compiler: Compiler,
+    options: Options,
+    /// A subscription that was taken away keeps its place, and asks for nothing.
+    entries: Vec<Entry<'c>>,
+    requests: Requests,
+    /// Subscriptions so far.
+    serial: u64,
+}
+
+impl Default for Engine<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Engine<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "an engine with {} subscriptions", self.subscriptions().count())
+    }
+}
+
+impl<'c> Engine<'c> {
+    /// No subscription yet, over the stack that takes whatever comes.
+    pub fn new() -> Self {
+        Self::with(Compiler::default(), Options::default())
+    }
+
+    /// No subscription yet.
+    pub fn with(compiler: Compiler, options: Options) -> Self {
+        Self { compiler, options, entries: vec![], requests: Requests::default(), serial: 0 }
+    }
+
+    /// What compiles its filters.
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// Adds a callback: what it takes says what it is given (see [the table](self)).
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe<A, F>(&mut self, filter: &str, callback: F) -> Result<Subscription, Diagnostics>
+    where
+        F: Callback<A> + 'c,
+        A: 'c,
+    {
+        self.subscribe_every(Every::Connection, filter, callback)
+    }
+
+    /// As [`subscribe`](Self::subscribe), and while connections last: what is known of one when it is over is given
+    /// every so often, and at its end. For records of connections and what is [tracked](Track) of them.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_every<A, F>(
+        &mut self,
+        every: Every,
+        filter: &str,
+        callback: F,
+    ) -> Result<Subscription, Diagnostics>
+    where
+        F: Callback<A> + 'c,
+        A: 'c,
+    {
+        let mut needs = Needs::default();
+        F::needs(&mut needs);
+        self.add(Entry::of_callback(filter, needs, every, callback::boxed(callback)))
+    }
+
+    /// Adds a subscription that was checked when the program was compiled: `#[weir::subscribe("filter")]`.
+    ///
+    /// # Errors
+    /// Where the engine's stack is not the one that the filter was checked for.
+    pub fn add_checked<A, F>(&mut self, checked: Checked<A, F>) -> Result<Subscription, Diagnostics>
+    where
+        F: Callback<A> + 'c,
+        A: 'c,
+    {
+        let (stack, mine) = (checked.stack, &self.compiler.stack().name);
+        if stack != mine {
+            let message =
+                format!("this filter was checked for the stack `{stack}`, and the engine's is `{mine}`");
+            let help = format!("write `#[weir::subscribe(\"…\", stack = \"{mine}\")]`");
+            let list = vec![Diagnostic::error("W0197", message).help(help)];
+            return Err(Diagnostics { sources: Sources::new(), list });
+        }
+        self.subscribe(checked.filter, checked.callback)
+    }
+
+    /// Adds a callback that runs on threads of its own: what it is given goes there through a queue of `room` places,
+    /// and is lost, and [counted](Outcome::lost), where that is full. A slow callback holds up nobody.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_on<A, F>(
+        &mut self,
+        (threads, room): (usize, usize),
+        filter: &str,
+        callback: F,
+    ) -> Result<Subscription, Diagnostics>
+    where
+        F: Callback<A> + Clone + Send + 'static,
+        A: 'static,
+    {
+        let mut needs = Needs::default();
+        F::needs(&mut needs);
+        let pool = callback::Pool::start(threads, room, || callback::boxed_send(callback.clone()));
+        self.add(Entry::of_callback(filter, needs, Every::Connection, Box::new(pool)))
+    }
+
+    /// Adds a handler: `make` makes one for each worker. They are in the [outcome](Outcome::handlers).
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_handler<H: Handler>(
+        &mut self,
+        filter: &str,
+        make: impl Fn() -> H + Send + Sync + 'static,
+    ) -> Result<Subscription, Diagnostics> {
+        let mut needs = Needs::default();
+        H::needs(&mut needs);
+        self.add(Entry::of_handler(filter, needs, Arc::new(move || handler::sink(make()))))
+    }
+
+    /// Adds a handler of streams: `make` makes one for each worker. They are in the [outcome](Outcome::handlers).
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_streams<H: StreamHandler>(
+        &mut self,
+        filter: &str,
+        params: StreamParams,
+        make: impl Fn() -> H + Send + Sync + 'static,
+    ) -> Result<Subscription, Diagnostics> {
+        let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
+        let priorities = &mut self.options.overload.priorities;
+        *priorities = (*priorities).max(params.priority.saturating_add(1));
+        let need = Need { connections: H::RECORD, ..Need::default() };
+        let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
+        let make: MakeSink = Arc::new(move || Sink::Stream(typed_sink(make())));
+        self.add(Entry::of_part(Part { ask, shape: Shape::default(), sink: Some(make) }))
+    }
+
+    /// Adds a question as it is compiled, and whoever takes its answers as they come: rows, for those who write them.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_items(
+        &mut self,
+        ask: Ask,
+        shape: Shape,
+        take: impl TakeItems + 'c,
+    ) -> Result<Subscription, Diagnostics> {
+        self.add(Entry::of_items(Part { ask, shape, sink: None }, Box::new(take)))
+    }
+
+    fn add(&mut self, mut entry: Entry<'c>) -> Result<Subscription, Diagnostics> {
+        for part in &entry.parts {
+            self.compiler.check_filter(&part.ask.filter, self.options.bpf)?;
+        }
+        let serial = self.serial;
+        self.serial += 1;
+        // In a place that nobody's answers can come to any more.
+        let parts = entry.parts.len();
+        let is_free = |old: &Entry<'c>| old.is_free && old.parts.len() == parts;
+        let place = self.entries.iter().position(is_free).unwrap_or(self.entries.len());
+        entry.serial = serial;
+        match self.entries.get_mut(place) {
+            Some(free) => *free = entry,
+            None => self.entries.push(entry),
+        }
+        Ok(Subscription { serial, place })
+    }
+
+    /// Takes a subscription away. Whether there was one.
+    pub fn unsubscribe(&mut self, subscription: Subscription) -> bool {
+        let entry = self.entries.get_mut(subscription.place);
+        let entry = entry.filter(|entry| entry.serial == subscription.serial && !entry.is_over);
+        entry.map(Entry::end).is_some()
+    }
+
+    /// What other threads add and take away subscriptions with, while a run goes on.
+    pub fn control(&self) -> Control {
+        self.requests.control()
+    }
+
+    /// The subscriptions, each with its filter.
+    pub fn subscriptions(&self) -> impl Iterator<Item = (Subscription, &str)> {
+        let live = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_over);
+        live.map(|(place, entry)| (Subscription { serial: entry.serial, place }, entry.filter()))
+    }
+
+    /// The program of its subscriptions.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, or why there is no code.
+    pub fn compile(&self) -> Result<Compiled, Diagnostics> {
+        let asks: Vec<Ask> = self.parts().map(|(_, part)| part.ask.clone()).collect();
+        let mut compiled = self.compiler.compile(&asks, &self.options)?;
+        compiled.sinks = self.parts().map(|(_, part)| part.sink.clone()).collect();
+        Ok(compiled)
+    }
+
+    /// The shape of what each of its questions is given, for [`run`](crate::run()).
+    pub fn shapes(&self) -> Vec<Shape> {
+        self.parts().map(|(_, part)| part.shape).collect()
+    }
+
+    /// Every question, in the order in which they are compiled, with its subscription. Those that were taken away
+    /// keep their numbers, and ask for nothing.
+    fn parts(&self) -> impl Iterator<Item = (usize, &Part)> {
+        let entries = self.entries.iter().enumerate();
+        entries.flat_map(|(index, entry)| entry.parts.iter().map(move |part| (index, part)))
+    }
+
+    /// Runs it over a source with so many workers, until that is over. Subscriptions stay.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile). Faults of the source are in the outcome.
+    pub fn run(&mut self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
+        self.run_shown(source, workers, &mut |_| ())
+    }
+
+    /// As [`run`](Self::run); `progress` is called now and then.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_shown(
+        &mut self,
+        source: &mut dyn Source,
+        workers: usize,
+        progress: &mut dyn FnMut(&dyn Source),
+    ) -> Result<Outcome, Diagnostics> {
+        let compiled = self.compile()?;
+        let compiler = self.compiler.clone();
+        let shapes = self.shapes();
+        let mut running = Running { owners: self.owners(), engine: self, ended: vec![], lost: 0 };
+        let Ok(mut outcome) =
+            run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, progress);
+        let Running { owners, lost, .. } = running;
+        outcome.lost = lost + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
+        outcome.handlers.name(&owners);
+        Ok(outcome)
+    }
+
+    /// Runs it over capture files, one after the other, on one worker.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); and the first fault of the files, once all that could be read was.
+    pub fn read<P: AsRef<std::path::Path>>(
+        &mut self,
+        files: impl IntoIterator<Item = P>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let files: Vec<P> = files.into_iter().collect();
+        let outcome = self.run(&mut CaptureReader::open(&files), 1)?;
+        outcome.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Of each question its subscription.
+    fn owners(&self) -> Vec<Subscription> {
+        let name = |(place, _): (usize, &Part)| Subscription { serial: self.entries[place].serial, place };
+        self.parts().map(name).collect()
+    }
+}
+
+/// A subscription whose filter was checked when the program was compiled.
+#[derive(Debug, Clone, Copy)]
+pub struct Checked<A, F> {
+    filter: &'static str,
+    stack: &'static str,
+    callback: F,
+    takes: std::marker::PhantomData<fn(A)>,
+}
+
+impl<A, F: Callback<A>> Checked<A, F> {
+    /// What `#[weir::subscribe]` expands to.
+    #[doc(hidden)]
+    pub const fn new(filter: &'static str, stack: &'static str, callback: F) -> Self {
+        Self { filter, stack, callback, takes: std::marker::PhantomData }
+    }
+}
+
+/// An engine while it runs.
+struct Running<'e, 'c> {
+    engine: &'e mut Engine<'c>,
+    /// Of each question: its subscription.
+    owners: Vec<Subscription>,
+    /// Subscriptions that their callbacks ended.
+    ended: Vec<Subscription>,
+    /// What the queues of callbacks that are gone lost.
+    lost: u64,
+}
+
+impl Running<'_, '_> {
+    fn end(&mut self, subscription: Subscription) {
+        let entry = &mut self.engine.entries[subscription.place];
+        if entry.serial == subscription.serial && !entry.is_over {
+            self.lost += entry.end();
+        }
+    }
+
+    /// Carries out a request. The program that it calls for.
+    fn carry_out(&mut self, request: Request) -> Option<Compiled> {
+        let Request { apply, reply } = request;
+        let done = apply(self.engine);
+        let mut program = None;
+        let answer = match done {
+            Ok(Done::Added(added)) => match self.engine.compile() {
+                Ok(compiled) => {
+                    program = Some(compiled);
+                    Ok(Done::Added(added))
+                }
+                // Its filter is right; together with the others it is too much.
+                Err(wrong) => {
+                    self.end(added);
+                    Err(wrong.render(false))
+                }
+            },
+            Ok(Done::Removed) => {
+                program = self.engine.compile().ok();
+                Ok(Done::Removed)
+            }
+            other => other,
+        };
+        // Who asked may be gone.
+        let _ = reply.send(answer);
+        program
+    }
+}
+
+impl Changes<Infallible> for Running<'_, '_> {
+    fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
+        let owner = self.owners[question];
+        if self.engine.entries[owner.place].take(item) == Next::End {
+            self.ended.push(owner);
+        }
+        Ok(())
+    }
+
+    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
+        let mut program = None;
+        if !self.ended.is_empty() {
+            for ended in std::mem::take(&mut self.ended) {
+                self.end(ended);
+            }
+            program = self.engine.compile().ok();
+        }
+        while let Some(request) = self.engine.requests.next() {
+            program = self.carry_out(request).or(program);
+        }
+        let compiled = program?;
+        self.owners = self.engine.owners();
+        self.engine.entries.iter_mut().for_each(|entry| entry.is_free = entry.is_over);
+        Some((compiled, self.engine.shapes()))
+    }
+}

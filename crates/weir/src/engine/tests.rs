@@ -1,0 +1,299 @@
+//! What callbacks are given, and programs that change while they run, over the capture that the project ships.
+
+use super::*;
+use crate::io::CaptureReader;
+use std::cell::RefCell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_packet::{Burst, PacketMeta, SourceError};
+use weir_sessions::tls::TlsHandshake;
+
+const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
+
+/// The shipped capture in bursts of a few packets; before each, something may be done.
+struct Slow<F> {
+    reader: CaptureReader,
+    rest: Burst,
+    size: usize,
+    before: F,
+}
+
+fn slow<F: FnMut()>(size: usize, before: F) -> Slow<F> {
+    Slow { reader: CaptureReader::open(&[FIRST_LIGHT]), rest: Burst::default(), size, before }
+}
+
+impl<F: FnMut()> Source for Slow<F> {
+    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        (self.before)();
+        if self.rest.packets.is_empty() && !self.reader.next_burst(&mut self.rest)? {
+            burst.packets.clear();
+            return Ok(false);
+        }
+        burst.block = Arc::clone(&self.rest.block);
+        let count = self.size.min(self.rest.packets.len());
+        burst.packets = self.rest.packets.drain(..count).collect();
+        Ok(true)
+    }
+}
+
+/// Rows of each question, as text.
+type Rows = Vec<Vec<String>>;
+
+/// A run whose program is replaced by the next one of a list after every so many bursts.
+struct Replaced<'a> {
+    programs: &'a [Compiled],
+    every: usize,
+    bursts: usize,
+    rows: Rows,
+}
+
+impl Changes<Infallible> for Replaced<'_> {
+    fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
+        self.rows[question].push(format!("{item:?}"));
+        Ok(())
+    }
+
+    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
+        self.bursts += 1;
+        let is_time = self.bursts.is_multiple_of(self.every);
+        is_time.then(|| (self.programs[self.bursts / self.every % self.programs.len()].clone(), vec![]))
+    }
+}
+
+fn compile(questions: &[(&str, Want)]) -> Compiled {
+    let ask = |&(filter, want): &(&str, Want)| Ask { filter: filter.into(), need: Need::default(), want };
+    let asks: Vec<Ask> = questions.iter().map(ask).collect();
+    Compiler::default().compile(&asks, &Options::default()).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn replaced(programs: &[Compiled], every: usize, workers: usize) -> (Rows, Outcome) {
+    let mut changes = Replaced { programs, every, bursts: 0, rows: vec![vec![]; 6] };
+    let mut source = slow(16, || ());
+    let compiler = Compiler::default();
+    let Ok(outcome) =
+        run_changing(&compiler, programs[0].clone(), &mut source, (&[], workers), &mut changes, &mut |_| ());
+    assert_eq!(outcome.counters.adds_up(0), Ok(()));
+    (changes.rows, outcome)
+}
+
+/// Questions that stay, and what comes and goes beside them.
+const STAYING: [(&str, Want); 4] = [
+    ("", Want::Connections),
+    ("tls.sni contains \"example\"", Want::Sessions(1)),
+    ("tls.established == true and tcp", Want::Packets),
+    ("conn.orig_bytes > 300 and conn.service == \"ssl\"", Want::Connections),
+];
+
+#[test]
+fn questions_that_stay_do_not_notice_that_others_come_and_go() {
+    let base = compile(&STAYING);
+    let (expected, _) = replaced(&[base], usize::MAX, 1);
+    assert!(expected[..4].iter().all(|rows| rows.len() > 3), "each finds something");
+    for other in [
+        ("", Want::Packets),
+        ("tls", Want::Packets),
+        ("udp", Want::Sessions(u64::MAX >> (64 - weir_sessions::PROTOCOLS.len()))),
+        ("tcp.port == 80", Want::Streams(StreamParams::default())),
+        ("", Want::Events),
+        ("conn.resp_bytes > 10", Want::Tracked(1)),
+    ] {
+        let with = compile(&[&STAYING[..], &[other]].concat());
+        let without = compile(&[&STAYING[..], &[("", Want::Nothing)]].concat());
+        for (every, workers) in [(1, 1), (7, 1), (1, 2), (50, 3)] {
+            let (rows, outcome) = replaced(&[without.clone(), with.clone()], every, workers);
+            assert!(outcome.swaps.0 > 0 || workers > 1, "{other:?}");
+            for (question, expected) in expected.iter().enumerate().take(4) {
+                assert_eq!(&rows[question], expected, "{other:?} every {every} bursts, {workers} workers");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_kept_nothing_may_be_followed_by_one_that_does() {
+    let nothing = compile(&[("tcp", Want::Packets), ("", Want::Nothing)]);
+    let all = compile(&[("tcp", Want::Packets), ("", Want::Connections)]);
+    let (expected, _) = replaced(std::slice::from_ref(&all), usize::MAX, 1);
+    for every in [1, 3, 20] {
+        let (rows, _) = replaced(&[nothing.clone(), all.clone()], every, 1);
+        assert_eq!(rows[0], expected[0]);
+    }
+    let none = compile(&[("", Want::Nothing), ("", Want::Nothing)]);
+    for workers in [1, 2] {
+        replaced(&[none.clone(), all.clone(), nothing.clone()], 2, workers);
+    }
+    let (rows, _) = replaced(&[nothing, all.clone(), all], 20, 1);
+    assert!(!rows[1].is_empty() && rows[1].len() <= expected[1].len());
+}
+
+#[test]
+fn callbacks_are_given_what_they_take() {
+    let (mut names, mut pairs, mut lists, mut frames) = (vec![], vec![], vec![], 0);
+    let flows = RefCell::new(vec![]);
+    let mut engine = Engine::new();
+    engine
+        .subscribe("tls", |hello: &TlsHandshake| names.push(hello.server_name().map(String::from)))
+        .unwrap();
+    engine
+        .subscribe("tls", |connection: &crate::Connection, hello: &TlsHandshake| {
+            pairs.push((connection.uid.clone(), hello.server_name().map(String::from)));
+        })
+        .unwrap();
+    engine
+        .subscribe("tcp.port == 443", |flow: &Flow, all: &SessionsOf<TlsHandshake>| {
+            lists.push((flow.uid.clone(), all.len()));
+        })
+        .unwrap();
+    engine
+        .subscribe("tls", |flow: &Flow, _: &TlsHandshake| flows.borrow_mut().push(flow.uid.clone()))
+        .unwrap();
+    engine.subscribe("udp", |_: &Frame| frames += 1).unwrap();
+    let outcome = engine.run(&mut slow(64, || ()), 1).unwrap();
+    drop(engine);
+    assert_eq!(names.len(), 24);
+    assert_eq!(pairs.len(), 24);
+    let mut sorted = [names, pairs.iter().map(|pair| pair.1.clone()).collect()];
+    sorted.iter_mut().for_each(|names| names.sort());
+    assert_eq!(sorted[0], sorted[1]);
+    assert!(lists.iter().all(|list| list.1 <= 1) && lists.iter().filter(|list| list.1 == 1).count() == 24);
+    assert_eq!(flows.borrow().len(), 24);
+    assert!(frames > 10 && outcome.matched.iter().sum::<u64>() > frames);
+}
+
+/// Packets of each side, and handshakes.
+#[derive(Debug, Clone, Default)]
+struct Sides([u64; 2], usize);
+
+impl Track for Sides {
+    const PROTOCOLS: &'static [&'static str] = &["tls"];
+
+    fn packet(&mut self, packet: &TrackPacket<'_>) {
+        self.0[usize::from(!packet.is_orig)] += 1;
+    }
+
+    fn session(&mut self, _: &dyn weir_sessions::Session) {
+        self.1 += 1;
+    }
+}
+
+#[test]
+fn a_type_of_ones_own_is_told_of_packets_and_sessions() {
+    for workers in [1, 3] {
+        let (mut over, mut often) = (vec![], 0);
+        let mut engine = Engine::new();
+        engine
+            .subscribe("tcp", |connection: &crate::Connection, sides: &Tracked<Sides>| {
+                assert_eq!(connection.packets, sides.0, "{connection:?}");
+                over.push(sides.1);
+            })
+            .unwrap();
+        engine.subscribe_every(Every::Packets(10), "tls", |_: &Tracked<Sides>| often += 1).unwrap();
+        engine.run(&mut slow(64, || ()), workers).unwrap();
+        drop(engine);
+        assert_eq!(over.iter().sum::<usize>(), 24);
+        assert!(often > 24);
+    }
+}
+
+#[test]
+fn a_callback_ends_its_subscription_or_one_connection() {
+    let (mut first, mut each) = (0, 0);
+    let mut engine = Engine::new();
+    engine
+        .subscribe("", |_: &Frame| {
+            first += 1;
+            Next::End
+        })
+        .unwrap();
+    engine
+        .subscribe_every(Every::Packets(1), "tcp", |_: &Tracked<()>| {
+            each += 1;
+            Next::EndFlow
+        })
+        .unwrap();
+    let outcome = engine.run(&mut slow(1, || ()), 1).unwrap();
+    assert_eq!((engine.subscriptions().count(), outcome.swaps.0), (1, 1));
+    drop(engine);
+    assert_eq!(first, 1);
+    let mut connections = 0;
+    let mut engine = Engine::new();
+    engine.subscribe("tcp", |_: &crate::Connection| connections += 1).unwrap();
+    engine.run(&mut slow(64, || ()), 1).unwrap();
+    drop(engine);
+    assert_eq!(each, connections);
+}
+
+#[test]
+fn other_threads_add_and_take_away_while_it_runs() {
+    let mut engine = Engine::new();
+    let mut frames = 0;
+    engine.subscribe("", |_: &Frame| frames += 1).unwrap();
+    let control = engine.control();
+    let (names, done) = (Arc::new(Mutex::new(vec![])), Arc::new(AtomicBool::new(false)));
+    let (told, is_done) = (Arc::clone(&names), Arc::clone(&done));
+    let other = std::thread::spawn(move || {
+        let push =
+            move |hello: &TlsHandshake| told.lock().unwrap().push(hello.server_name().map(String::from));
+        let added = control.subscribe("tls", push).expect("the filter is right");
+        assert_eq!(control.list().unwrap().len(), 2);
+        let wrong = control.subscribe("tls.sni == 5", |_: &Frame| ()).unwrap_err();
+        assert!(wrong.contains("W0107"), "{wrong}");
+        control.unsubscribe(added).unwrap();
+        assert!(control.unsubscribe(added).is_err());
+        let second = control.subscribe("tls", |_: &TlsHandshake| ()).unwrap();
+        assert_ne!(added, second);
+        is_done.store(true, Ordering::SeqCst);
+    });
+    let mut waited = 0;
+    // The capture goes on only once the other thread has done its part: all within its first packets.
+    let before = || {
+        waited += 1;
+        if waited > 20 && !done.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+    let outcome = engine.run(&mut slow(1, before), 1).unwrap();
+    drop(engine);
+    other.join().unwrap();
+    assert!(frames > 1000 && outcome.swaps.0 >= 1, "{:?}", outcome.swaps);
+}
+
+/// Counts packets.
+#[derive(Debug, Default)]
+struct Count(u64);
+
+impl Handler for Count {
+    fn needs(needs: &mut Needs) {
+        needs.packets();
+    }
+
+    fn packet(&mut self, _: &PacketMeta, _: &[u8]) {
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn handlers_run_on_the_workers_and_are_there_at_the_end() {
+    let mut engine = Engine::new();
+    let tcp = engine.subscribe_handler("tcp", Count::default).unwrap();
+    let udp = engine.subscribe_handler("udp", Count::default).unwrap();
+    let outcome = engine.run(&mut slow(64, || ()), 2).unwrap();
+    let sum = |of| outcome.handlers.of::<Count>(of).iter().map(|count| count.0).sum::<u64>();
+    assert_eq!(outcome.handlers.of::<Count>(tcp).len(), 2);
+    assert_eq!([sum(tcp), sum(udp)], [outcome.matched[0], outcome.matched[1]]);
+    assert!(sum(tcp) > 1000);
+}
+
+#[test]
+fn what_a_slow_callback_has_no_room_for_is_counted() {
+    let seen = Arc::new(Mutex::new(0));
+    let told = Arc::clone(&seen);
+    let mut engine = Engine::new();
+    let slow_one = move |_: &Frame| {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+        *told.lock().unwrap() += 1;
+    };
+    engine.subscribe_on((2, 4), "", slow_one).unwrap();
+    let outcome = engine.run(&mut slow(64, || ()), 1).unwrap();
+    assert_eq!(*seen.lock().unwrap() + outcome.lost, outcome.matched[0]);
+}
