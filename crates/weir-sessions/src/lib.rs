@@ -5,13 +5,17 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+pub mod dhcp;
 pub mod dns;
+pub mod dtls;
 pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
 pub mod imap;
 mod line;
+pub mod ntp;
+mod pieces;
 pub mod pop3;
 pub mod quic;
 mod session;
@@ -40,4 +44,7 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &ssh::PROTOCOL,
     &dns::PROTOCOL,
     &quic::PROTOCOL,
+    &dtls::PROTOCOL,
+    &dhcp::PROTOCOL,
+    &ntp::PROTOCOL,
 ];

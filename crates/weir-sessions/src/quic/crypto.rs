@@ -2,13 +2,11 @@
 //! in splinters.
 
 use super::header::read_varint;
+use crate::pieces::Pieces;
 use crate::wire::Reader;
 
 /// Most bytes of the handshake that are kept of one side.
 pub const CRYPTO_BYTES_MAX: usize = 64 * 1024;
-
-/// Most pieces that lie apart; the widest scattering known makes some twenty.
-pub const PIECES_MAX: usize = 64;
 
 /// A frame that says something.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,46 +61,21 @@ fn skip_ack(reader: &mut Reader<'_>, has_congestion: bool) -> Option<()> {
 /// The handshake messages of one side, as they come together.
 #[derive(Debug, Default)]
 pub(super) struct CryptoStream {
-    bytes: Vec<u8>,
-    /// What of `bytes` is there: from, to; in order, not touching.
-    pieces: Vec<(usize, usize)>,
+    pieces: Pieces,
     /// Where the next message begins.
     taken: usize,
 }
 
 impl CryptoStream {
-    /// Adds bytes; whether they were kept. What comes twice is taken as it came last.
+    /// Adds bytes; whether they were kept.
     #[must_use]
     pub(super) fn insert(&mut self, offset: u64, bytes: &[u8]) -> bool {
-        let Some(from) = usize::try_from(offset).ok().filter(|from| *from <= CRYPTO_BYTES_MAX) else {
-            return false;
-        };
-        let to = from + bytes.len();
-        if to > CRYPTO_BYTES_MAX {
-            return false;
-        }
-        if bytes.is_empty() {
-            return true;
-        }
-        // Those that overlap or touch become one.
-        let first = self.pieces.partition_point(|piece| piece.1 < from);
-        let behind = self.pieces.partition_point(|piece| piece.0 <= to);
-        if first == behind && self.pieces.len() == PIECES_MAX {
-            return false;
-        }
-        let joined = self.pieces[first..behind].iter().fold((from, to), |a, b| (a.0.min(b.0), a.1.max(b.1)));
-        self.pieces.splice(first..behind, [joined]);
-        if self.bytes.len() < to {
-            self.bytes.resize(to, 0);
-        }
-        self.bytes[from..to].copy_from_slice(bytes);
-        true
+        usize::try_from(offset).is_ok_and(|offset| self.pieces.insert(offset, bytes, CRYPTO_BYTES_MAX))
     }
 
     /// The next handshake message (RFC 8446 §4): its type and its body. `None` until it is whole.
     pub(super) fn next_message(&mut self) -> Option<(u8, &[u8])> {
-        let end = self.pieces.first().filter(|piece| piece.0 == 0)?.1;
-        let mut reader = Reader::new(self.bytes.get(self.taken..end)?);
+        let mut reader = Reader::new(self.pieces.whole().get(self.taken..)?);
         let (kind, body) = (reader.u8()?, reader.vector24()?);
         self.taken += 4 + body.len();
         Some((kind, body))
@@ -110,7 +83,7 @@ impl CryptoStream {
 
     /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.pieces.capacity() * size_of::<(usize, usize)>()
+        self.pieces.held_bytes()
     }
 }
 
@@ -146,18 +119,5 @@ mod tests {
         assert_eq!(stream.next_message(), Some((1, &[10, 11, 12, 13, 14][..])));
         assert_eq!(stream.next_message(), Some((2, &[][..])));
         assert_eq!(stream.next_message(), None);
-    }
-
-    #[test]
-    fn bytes_and_pieces_are_bounded() {
-        let mut stream = CryptoStream::default();
-        assert!(!stream.insert(CRYPTO_BYTES_MAX as u64, &[1]));
-        assert!(!stream.insert(u64::MAX, &[1]));
-        for piece in 0..PIECES_MAX as u64 {
-            assert!(stream.insert(piece * 2 + 1, &[7]));
-        }
-        assert!(!stream.insert(1000, &[7]), "one more that lies apart");
-        assert!(stream.insert(2, &[7]), "one that joins others");
-        assert_eq!(stream.pieces.len(), PIECES_MAX - 1);
     }
 }

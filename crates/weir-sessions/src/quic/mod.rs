@@ -23,7 +23,7 @@ mod protection;
 mod tests;
 mod version;
 
-pub use crypto::{CRYPTO_BYTES_MAX, PIECES_MAX};
+pub use crypto::CRYPTO_BYTES_MAX;
 pub use handshake::{HISTORY_LETTERS_MAX, QuicHandshake};
 pub use parser::{DATAGRAMS_MAX, QuicParser};
 pub use version::name as version_name;
