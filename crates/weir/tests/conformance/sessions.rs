@@ -31,9 +31,14 @@ pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     if let Some(requests) = whole("http_requests") {
         let ours = http.iter().filter(|row| !row["method"].is_empty());
         let ours = ours.map(|row| format!("{} {} {}", row["method"], row["host"], row["uri"])).collect();
-        let theirs = requests
-            .iter()
-            .map(|r| format!("{} {} {}", text(&r["method"]), text(&r["host"]), text(&r["uri"])));
+        // As in Zeek's log, our hosts are without their ports.
+        let theirs = requests.iter().map(|r| {
+            let host = text(&r["host"]);
+            let is_port = |port: &str| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+            let host =
+                host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(&*host, |(name, _)| name);
+            format!("{} {host} {}", text(&r["method"]), text(&r["uri"]))
+        });
         tally.lists(file, "HTTP requests", ours, theirs.collect());
     }
     if let Some(responses) = whole("http_responses") {
@@ -61,8 +66,13 @@ pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
 
 /// What was asked of DNS: number, name and type, each once whatever the number of messages with it.
 fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
-    let known = |name: &str| if name.is_empty() { "<Root>".to_string() } else { name.to_ascii_lowercase() };
-    let mine = ours.iter().filter(|row| !row["qtype"].is_empty());
+    let known = |name: &str| match name {
+        "" | "<Root>" => ".".to_string(),
+        name => name.to_ascii_lowercase(),
+    };
+    // The names of NetBIOS are another protocol to tshark.
+    let is_netbios = |row: &Row| row["id.resp_p"] == "137";
+    let mine = ours.iter().filter(|row| !row["qtype"].is_empty() && !is_netbios(row));
     let mine: BTreeSet<String> =
         mine.map(|row| format!("{} {} {}", row["trans_id"], known(&row["query"]), row["qtype"])).collect();
     let mut theirs = BTreeSet::new();
