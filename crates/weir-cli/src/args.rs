@@ -43,7 +43,10 @@ impl Args {
             Command::Match(find) => settle(&mut find.filter, &mut find.input),
             Command::Packets(packets) => packets.ask.settle(),
             Command::Events(events) => events.ask.settle(),
+            Command::Zeek(zeek) => settle(&mut zeek.filter, &mut zeek.input),
             Command::Fields(_)
+            | Command::Run(_)
+            | Command::Ctl(_)
             | Command::Stacks(_)
             | Command::Explain(_)
             | Command::Docs(_)
@@ -64,6 +67,12 @@ pub enum Command {
     Log(LogCommand),
     /// Sessions of all application protocols, each with the name of its log (`_path`)
     Sessions(Ask),
+    /// Several questions at once, from a file; more may come and go while it runs (`weir ctl`)
+    Run(Run),
+    /// Zeek's logs: conn.log, and one for each protocol that there is something of
+    Zeek(Zeek),
+    /// Adds, lists and takes away questions of a `weir run --control SOCKET` that goes on
+    Ctl(Ctl),
     /// Packets, one line each; or their number; or a capture file of them
     Packets(Packets),
     /// Events that the stack declares (fragments, resets, …), with their columns
@@ -264,6 +273,92 @@ pub struct StreamBounds {
     /// Bytes of each stream that are kept the longest where memory is short
     #[arg(long, value_name = "BYTES")]
     pub overload_cutoff: Option<String>,
+}
+
+/// What `weir run` is asked.
+#[derive(ClapArgs, Clone)]
+#[command(after_help = QUESTIONS, mut_arg("read", |arg| arg.required(false)))]
+pub struct Run {
+    /// A file of questions (see below)
+    #[arg(value_name = "QUESTIONS.toml")]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub input: Input,
+    /// Listen on this socket for questions that come and go: `weir ctl`
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+}
+
+const QUESTIONS: &str = "\
+A file of questions:
+  read = [\"capture.pcap\"]                   # or -r
+  [[question]]
+  name = \"com\"                              # unique
+  ask = \"tls\"                               # flows, packets, events, sessions, or a session protocol
+  filter = 'tls.sni matches \"[.]com$\"'      # everything without
+  format = \"json\"                           # table, json, csv, zeek
+  output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng";
+
+/// What `weir zeek` is asked.
+#[derive(ClapArgs, Clone)]
+pub struct Zeek {
+    /// Which traffic; everything without
+    pub filter: Option<String>,
+    #[command(flatten)]
+    pub input: Input,
+    /// Directory for the logs
+    #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// zeek (tab-separated, with Zeek's header) or json
+    #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
+    pub format: String,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// What `weir ctl` is asked.
+#[derive(ClapArgs, Clone)]
+pub struct Ctl {
+    /// The socket that `weir run --control` listens on
+    pub socket: PathBuf,
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+/// What `weir ctl` does.
+#[derive(Subcommand, Clone)]
+pub enum CtlCommand {
+    /// Add a question
+    Add(CtlAdd),
+    /// List the questions
+    List,
+    /// Take a question away: its file is complete then
+    Remove {
+        /// What it is called
+        name: String,
+    },
+}
+
+/// A question to be added.
+#[derive(ClapArgs, Clone)]
+pub struct CtlAdd {
+    /// What it is called
+    pub name: String,
+    /// What is wanted: flows, packets, events, sessions, or a session protocol
+    pub ask: String,
+    /// Which traffic; everything without
+    pub filter: Option<String>,
+    /// table, json, csv or zeek; json without
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    pub format: Option<String>,
+    /// A file for the answers; standard output of the run without
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// What `weir docs` is asked.

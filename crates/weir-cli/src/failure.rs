@@ -29,6 +29,18 @@ impl Failure {
         }
     }
 
+    /// The same, of one question of several.
+    pub fn of_question(self, name: &str) -> Self {
+        match self {
+            Failure::BrokenPipe => Failure::BrokenPipe,
+            Failure::Mistakes(list) => Failure::Message(format!(
+                "question `{name}`:\n{}",
+                list.render(crate::output::stderr_color())
+            )),
+            Failure::Message(message) => Failure::Message(format!("question `{name}`: {message}")),
+        }
+    }
+
     /// Prints it to standard error; the exit status.
     pub fn report(self) -> ExitCode {
         match self {
@@ -37,6 +49,16 @@ impl Failure {
             Failure::Message(message) => say!("weir: {message}"),
         }
         ExitCode::from(2)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Mistakes(list) => f.write_str(&list.render(false)),
+            Failure::BrokenPipe => f.write_str("nobody reads the output any more"),
+            Failure::Message(message) => f.write_str(message),
+        }
     }
 }
 

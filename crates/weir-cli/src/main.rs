@@ -12,8 +12,10 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::output::say(format_args!($($words)*)) };
 }
 
+mod answers;
 mod args;
 mod command;
+mod control;
 mod failure;
 mod grep;
 mod input;
@@ -22,6 +24,7 @@ mod quantity;
 mod report;
 mod stream_files;
 mod stream_questions;
+mod union;
 
 use std::process::ExitCode;
 

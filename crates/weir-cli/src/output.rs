@@ -37,6 +37,11 @@ pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>,
     Ok(weir::io::sink::create(format, writer(output)?, &options))
 }
 
+/// Rows on standard output, in this format where one is given.
+pub fn plain(format: Option<String>) -> Output {
+    Output { format, output: None, count: false, stats: false }
+}
+
 /// The file or standard output.
 pub fn writer(output: &Output) -> Result<Box<dyn Write + Send>, Failure> {
     Ok(match &output.output {

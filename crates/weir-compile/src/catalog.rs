@@ -70,6 +70,11 @@ impl Catalog for StackCatalog {
 }
 
 impl StackCatalog {
+    /// The fields of `stack`, of connections and of every session protocol that there is.
+    pub fn of(stack: &Stack) -> Self {
+        Self::new(stack, crate::CONNECTION_COLUMNS, weir_sessions::PROTOCOLS)
+    }
+
     /// Collects the fields of `stack`, of connections (`conn.` before each column's name) and of sessions.
     pub fn new(stack: &Stack, connection: &[Column], sessions: &[&SessionProtocol]) -> Self {
         let mut catalog = Self::default();

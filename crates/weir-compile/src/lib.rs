@@ -1,6 +1,6 @@
 //! A question (stack, filters, wanted types) lowered to one graph.
 //!
-//! [`catalog`] says which fields filters can name, [`events`] what events a stack has; [`question`] holds what is asked; [`trie`] shares what
+//! [`catalog`] says which fields filters can name, [`columns`] those of connections, [`events`] what events a stack has; [`question`] holds what is asked; [`trie`] shares what
 //! several questions demand; [`lower`] turns a
 //! stack and its questions into a graph in which nothing is left out yet: what the questions don't need
 //! is removed by the passes of `weir-ir`, not here. [`residual`] lowers what can only be told from a
@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+pub mod columns;
 pub mod events;
 pub mod lower;
 pub mod question;
@@ -15,5 +16,6 @@ pub mod residual;
 pub mod trie;
 
 pub use catalog::{FieldKey, StackCatalog};
+pub use columns::CONNECTION_COLUMNS;
 pub use lower::{Lowered, OutValue, lower};
 pub use question::{Need, Question, TermBit};

@@ -5,16 +5,22 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+pub mod dhcp;
 pub mod dns;
+pub mod dtls;
 pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
 pub mod imap;
 mod line;
+pub mod ntp;
+mod pieces;
 pub mod pop3;
+pub mod quic;
 mod session;
 pub mod smtp;
+pub mod ssh;
 pub mod tls;
 mod values;
 mod wire;
@@ -27,6 +33,7 @@ pub use session::{
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
+#[rustfmt::skip]
 pub const PROTOCOLS: &[&SessionProtocol] = &[
     &tls::PROTOCOL,
     &http::PROTOCOL,
@@ -34,5 +41,10 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &ftp::PROTOCOL,
     &pop3::PROTOCOL,
     &imap::PROTOCOL,
+    &ssh::PROTOCOL,
     &dns::PROTOCOL,
+    &quic::PROTOCOL,
+    &dtls::PROTOCOL,
+    &dhcp::PROTOCOL,
+    &ntp::PROTOCOL,
 ];

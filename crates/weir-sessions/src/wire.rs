@@ -17,6 +17,11 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
+    /// What is left, without taking it.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     /// The next `length_bytes` bytes, or as many as there are.
     pub(crate) fn take_up_to(&mut self, length_bytes: u16) -> &'a [u8] {
         let (head, tail) = self.0.split_at(self.0.len().min(length_bytes.into()));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_compile::residual::lower_residual;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
 use weir_engine::plan::{
-    BitPlan, ConnectionValue, Limits, Plan, QuestionPlan, Residual, ResidualField, Want,
+    BitPlan, ConnectionValue, Limits, Mask, Plan, QuestionPlan, Residual, ResidualField, VERDICTS_MAX, Want,
 };
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
@@ -195,7 +195,7 @@ impl Compiler {
 
     /// The fields that filters can name.
     pub fn catalog(&self) -> StackCatalog {
-        StackCatalog::new(self.stack(), connection::COLUMNS, PROTOCOLS)
+        StackCatalog::of(self.stack())
     }
 
     /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.
@@ -257,6 +257,7 @@ impl Compiler {
         let plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
+            classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
             protocols: PROTOCOLS,
             probed,
             parsed: parsed_protocols,
@@ -269,6 +270,14 @@ impl Compiler {
             policies: Arc::new(options.policies.clone()),
             timed: options.timed,
         };
+        if plan.verdict_bits().count_ones() as usize > VERDICTS_MAX {
+            let message = format!(
+                "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
+            );
+            let help = "ask for sessions (`weir sessions`), or in several runs";
+            let list = vec![Diagnostic::error("W0190", message).help(help)];
+            return Err(Diagnostics { sources: Sources::new(), list });
+        }
         Ok(Compiled {
             plan: Arc::new(plan),
             events: questions.iter().map(|q| q.need.events).collect(),
@@ -311,7 +320,7 @@ fn connection_value(program: &dyn Program) -> Arc<ConnectionValue> {
 pub(crate) const STRAIGHT: &str = "straight";
 
 /// Questions of one program.
-const QUESTIONS_MAX: usize = 62;
+const QUESTIONS_MAX: usize = 124;
 
 /// A packet's record has so many slots.
 fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
@@ -400,6 +409,10 @@ fn session_masks(
         }
     }
     (probed, parsed)
+}
+
+fn mask_of(residues: &[usize]) -> Mask {
+    residues.iter().fold(0, |mask, residue| mask | 1 << residue)
 }
 
 fn bit_plan(bit: &weir_compile::TermBit, catalog: &StackCatalog) -> BitPlan {

@@ -4,10 +4,11 @@
 use crate::flow_id;
 use std::borrow::Cow;
 use std::net::IpAddr;
+pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::graph::{Graph, Table};
-use weir_packet::{Column, Timestamp, Value, ValueType};
+use weir_packet::{Timestamp, Value};
 use weir_sessions::PROTOCOLS;
 
 /// A connection that is over.
@@ -50,36 +51,6 @@ pub struct Connection {
     /// VLAN identifier of the inner tag, where there is one.
     pub inner_vlan: Option<u64>,
 }
-
-/// Columns of the record, in Zeek's order.
-pub const COLUMNS: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the first packet"),
-    Column::new("uid", ValueType::Text, "identifier of the connection"),
-    Column::new("id.orig_h", ValueType::Address, "originator's address"),
-    Column::new("id.orig_p", ValueType::Unsigned, "originator's port; type of an ICMP message"),
-    Column::new("id.resp_h", ValueType::Address, "responder's address"),
-    Column::new("id.resp_p", ValueType::Unsigned, "responder's port; code of an ICMP message"),
-    Column::new("proto", ValueType::Text, "transport protocol"),
-    Column::new("service", ValueType::Text, "application protocol, recognised from the bytes"),
-    Column::new("duration", ValueType::Interval, "from the first packet to the last"),
-    Column::new("orig_bytes", ValueType::Unsigned, "payload bytes that the originator sent"),
-    Column::new("resp_bytes", ValueType::Unsigned, "payload bytes that the responder sent"),
-    Column::new("conn_state", ValueType::Text, "how the connection went, as Zeek sums it up"),
-    Column::new("missed_bytes", ValueType::Unsigned, "payload bytes missing in the capture"),
-    Column::new("history", ValueType::Text, "what happened, a letter each, upper case by the originator"),
-    Column::new("orig_pkts", ValueType::Unsigned, "packets that the originator sent"),
-    Column::new("orig_ip_bytes", ValueType::Unsigned, "IP bytes that the originator sent"),
-    Column::new("resp_pkts", ValueType::Unsigned, "packets that the responder sent"),
-    Column::new("resp_ip_bytes", ValueType::Unsigned, "IP bytes that the responder sent"),
-    Column::new(
-        "tunnel_parents",
-        ValueType::Text,
-        "identifiers of the connections that it runs in, outermost first",
-    ),
-    Column::new("community_id", ValueType::Text, "Community ID, version 1"),
-    Column::new("vlan", ValueType::Unsigned, "VLAN identifier, the outer one, of the first packet"),
-    Column::new("inner_vlan", ValueType::Unsigned, "VLAN identifier of the inner tag (802.1ad)"),
-];
 
 /// Where the numbers that a record is made of lie in the flows of one table.
 #[derive(Debug, Clone, Copy)]

@@ -25,6 +25,9 @@ mod stats;
 pub mod stream;
 mod words;
 
+// So that what `subscribe` expands to holds in here, too.
+extern crate self as weir;
+
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use session_rows::Log;
 
@@ -34,7 +37,7 @@ pub use connection::Connection;
 pub use drive::{Outcome, run};
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs, Next,
-    Reply, SessionData, SessionsOf, Subscription, Track, TrackPacket, Tracked,
+    Reply, SessionData, SessionsOf, Subscription, TakeItems, Track, TrackPacket, Tracked,
 };
 pub use events::EventRows;
 #[doc(hidden)]
@@ -47,6 +50,8 @@ pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;
 pub use weir_lang as lang;
+#[cfg(feature = "macros")]
+pub use weir_macros::subscribe;
 pub use weir_match as patterns;
 pub use weir_packet as packet;
 pub use weir_sessions as sessions;

@@ -80,9 +80,11 @@ mod tests {
             ("conn.proto == \"tpc\"", "`conn.proto` is never `tpc`", "did you mean `tcp`?"),
             ("not conn.proto in { \"tcp\", \"upd\" }", "`conn.proto` is never `upd`", "did you mean `udp`?"),
             ("conn.conn_state != \"sf\"", "`conn.conn_state` is never `sf`", "did you mean `SF`?"),
-            ("conn.service == \"gopher\"", "`conn.service` is never `gopher`", "there are: ssl"),
+            ("conn.service == \"gopher\"", "`conn.service` is never `gopher`", "there are: "),
         ] {
-            assert_eq!(warned(filter), [(message.to_string(), help.to_string())], "{filter}");
+            let warned = warned(filter);
+            assert_eq!(warned.len(), 1, "{filter}");
+            assert!(warned[0].0 == message && warned[0].1.starts_with(help), "{filter}: {warned:?}");
         }
     }
 

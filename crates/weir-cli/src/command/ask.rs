@@ -17,7 +17,7 @@ use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
 const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 
 /// Workers beyond this many are no use.
-const WORKERS_MAX: usize = 256;
+pub const WORKERS_MAX: usize = 256;
 
 /// A program ready to be run.
 pub struct Question {
@@ -37,6 +37,14 @@ pub struct Ran {
     pub blocks_skipped: u64,
     /// Interfaces that the reader could not tell apart.
     pub interfaces_beyond: u64,
+}
+
+impl Ran {
+    /// How a run over `reader` went, as far as the outcome tells.
+    pub fn of(outcome: Outcome, reader: &CaptureReader) -> Self {
+        let (blocks_skipped, interfaces_beyond) = (reader.blocks_skipped(), reader.interfaces_beyond());
+        Self { outcome, status: ExitCode::SUCCESS, blocks_skipped, interfaces_beyond }
+    }
 }
 
 /// One question: the filter of the command line, and what is wanted of what it lets through.
@@ -112,8 +120,7 @@ impl Question {
             say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
         }
         self.warn_of_links(&reader);
-        let (blocks_skipped, interfaces_beyond) = (reader.blocks_skipped(), reader.interfaces_beyond());
-        let ran = Ran { outcome, status, blocks_skipped, interfaces_beyond };
+        let ran = Ran { status, ..Ran::of(outcome, &reader) };
         report::losses(&ran);
         if self.args.output.stats {
             report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());
@@ -139,7 +146,7 @@ impl Question {
 }
 
 /// A bar where a person is watching and the input is large.
-fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
+pub fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     let total = source.progress().1?;
     if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() {
         return None;

@@ -1,6 +1,6 @@
 //! `weir fields`: the names that filters know, from their definitions.
 
-use crate::args::{Fields, Output};
+use crate::args::Fields;
 use crate::failure::Failure;
 use crate::{input, output};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ pub fn run(args: &Fields) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let catalog = compiler.catalog();
     let format = args.format.clone();
-    let mut sink = output::sink(&Output { format, output: None, count: false, stats: false }, "")?;
+    let mut sink = output::sink(&output::plain(format), "")?;
     let prefix = args.prefix.as_deref().unwrap_or("");
     let mut found = 0;
     sink.begin(COLUMNS)?;

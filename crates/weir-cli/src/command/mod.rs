@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod ctl;
 mod docs;
 mod events;
 mod explain;
@@ -9,7 +10,8 @@ mod fields;
 mod find;
 mod flows;
 mod fmt;
-mod packets;
+pub mod packets;
+mod run;
 mod sessions;
 mod stacks;
 mod stats;
@@ -27,6 +29,9 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Flows(args) => flows::run(args),
         Command::Log(LogCommand { protocol, ask }) => sessions::run_log(protocol, ask),
         Command::Sessions(args) => sessions::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Zeek(args) => run::zeek(args),
+        Command::Ctl(args) => ctl::run(args),
         Command::Packets(args) => packets::run(args),
         Command::Events(args) => events::run(args),
         Command::Stats(args) => stats::run(args),

@@ -6,10 +6,12 @@ use crate::failure::Failure;
 use crate::output;
 use std::process::ExitCode;
 use weir::io::CaptureWriter;
-use weir::packet::{Column, Value, ValueType};
+use weir::lang::model::Stack;
+use weir::packet::{Column, PacketMeta, Value, ValueType};
 use weir::{Item, Need, Shape, Want};
 
-const COLUMNS: &[Column] = &[
+/// Columns of a packet's row.
+pub const COLUMNS: &[Column] = &[
     Column::new("number", ValueType::Unsigned, "number of the packet in the run"),
     Column::new("ts", ValueType::Time, "time of capture"),
     Column::new("length", ValueType::Unsigned, "bytes on the wire"),
@@ -46,16 +48,21 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     let shape = Shape { lines: true, ..Shape::default() };
     let ran = question.run(shape, &mut |item| {
         if let Item::Packet { meta, path, line, .. } = item {
-            sink.row(&[
-                Value::Unsigned(meta.number),
-                Value::Time(meta.time),
-                Value::Unsigned(u64::from(meta.wire_bytes)),
-                Value::Text(weir::Stats::path_name(&stack, path).into()),
-                Value::Text(line.into()),
-            ])?;
+            sink.row(&values(&stack, &meta, path, &line))?;
         }
         Ok(())
     })?;
     sink.end()?;
     Ok(ran.status)
+}
+
+/// The values of [`COLUMNS`].
+pub fn values<'a>(stack: &Stack, meta: &PacketMeta, path: u128, line: &'a str) -> [Value<'a>; 5] {
+    [
+        Value::Unsigned(meta.number),
+        Value::Time(meta.time),
+        Value::Unsigned(u64::from(meta.wire_bytes)),
+        Value::Text(weir::Stats::path_name(stack, path).into()),
+        Value::Text(line.into()),
+    ]
 }

@@ -4,6 +4,7 @@ mod check;
 mod fifteen;
 mod files;
 mod fmt;
+mod questions;
 mod streams;
 
 use std::path::{Path, PathBuf};

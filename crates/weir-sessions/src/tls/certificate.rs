@@ -133,7 +133,7 @@ impl CertificateChain {
     }
 
     /// Certificates beyond [`CHAIN_CERTIFICATES_MAX`].
-    pub(super) fn omitted(&self) -> u64 {
+    pub(crate) fn omitted(&self) -> u64 {
         self.omitted
     }
 
@@ -172,7 +172,7 @@ impl CertificateChain {
     }
 
     /// Bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.der.capacity() + self.spans.capacity() * size_of::<Range<usize>>()
     }
 

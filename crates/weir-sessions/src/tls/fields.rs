@@ -65,23 +65,29 @@ session_fields! { TlsHandshake;
     "tls.client_cert.chain" ["tls.client_cert_chain_fps"] _: Texts, "SHA-256 of each of the client's certificates, its own first" => |h| digests(&h.client_certificates);
 }
 
-fn of_client<'a>(handshake: &'a TlsHandshake, read: fn(&'a ClientHello) -> Value<'a>) -> Value<'a> {
+pub(crate) fn of_client<'a>(
+    handshake: &'a TlsHandshake,
+    read: fn(&'a ClientHello) -> Value<'a>,
+) -> Value<'a> {
     handshake.client_hello.as_ref().map_or(Value::Absent, read)
 }
 
 /// Of a certificate that is none only the digest is known.
-fn of_certificate<'a>(handshake: &'a TlsHandshake, read: fn(&'a Certificate) -> Value<'a>) -> Value<'a> {
+pub(crate) fn of_certificate<'a>(
+    handshake: &'a TlsHandshake,
+    read: fn(&'a Certificate) -> Value<'a>,
+) -> Value<'a> {
     handshake
         .server_certificate()
         .filter(|certificate| certificate.is_well_formed)
         .map_or(Value::Absent, read)
 }
 
-fn version_number(handshake: &TlsHandshake) -> Value<'_> {
+pub(crate) fn version_number(handshake: &TlsHandshake) -> Value<'_> {
     unsigned(handshake.version().or(handshake.client_hello.as_ref().map(|hello| hello.version)))
 }
 
-fn digests(chain: &CertificateChain) -> Value<'static> {
+pub(crate) fn digests(chain: &CertificateChain) -> Value<'static> {
     if chain.is_empty() { Value::Absent } else { Value::Texts(chain.digests().into()) }
 }
 

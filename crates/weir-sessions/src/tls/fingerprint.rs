@@ -16,6 +16,8 @@ pub enum Transport {
     Tcp,
     /// CRYPTO frames of QUIC.
     Quic,
+    /// Records of DTLS over UDP.
+    Dtls,
 }
 
 /// Extensions that the hash of JA4 leaves out, its first part telling of them: `server_name` and ALPN.
@@ -108,15 +110,21 @@ fn first_part(hello: &ClientHello, transport: Transport) -> String {
     let transport = match transport {
         Transport::Tcp => 't',
         Transport::Quic => 'q',
+        Transport::Dtls => 'd',
     };
     let offered = hello.supported_versions.iter().copied().filter(|version| !is_grease(*version));
-    let version = match offered.max().unwrap_or(hello.version) {
+    // Numbers of DTLS count down.
+    let best = if transport == 'd' { offered.min() } else { offered.max() };
+    let version = match best.unwrap_or(hello.version) {
         0x0304 => "13",
         0x0303 => "12",
         0x0302 => "11",
         0x0301 => "10",
         0x0300 => "s3",
         0x0002 => "s2",
+        0xfeff => "d1",
+        0xfefd => "d2",
+        0xfefc => "d3",
         _ => "00",
     };
     let name = if hello.extensions.contains(&0) { 'd' } else { 'i' };

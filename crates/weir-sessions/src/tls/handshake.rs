@@ -5,7 +5,7 @@
 
 use super::certificate::{Certificate, CertificateChain};
 use super::fingerprint::{self, Transport};
-use super::hello::{ClientHello, ServerHello};
+use super::hello::{ClientHello, ServerHello, is_tls13};
 use super::{fields, names};
 use crate::{Direction, Session};
 use std::any::Any;
@@ -171,13 +171,27 @@ impl TlsHandshake {
         self.client_hello.as_ref().map(|hello| fingerprint::ja4(hello, Transport::Tcp))
     }
 
+    /// Whether the hellos say that the keys of an earlier connection are taken up. `is_client_keyed`: the client
+    /// changed ciphers without a key exchange.
+    pub(crate) fn takes_up_keys(&self, is_client_keyed: bool) -> bool {
+        let (Some(client), Some(server)) = (&self.client_hello, &self.server_hello) else { return false };
+        if is_tls13(server.negotiated_version()) {
+            return client.has_pre_shared_key && server.has_pre_shared_key;
+        }
+        // Some servers echo 32 zeros to anybody.
+        let is_session_known =
+            client.session_id.iter().any(|byte| *byte != 0) && client.session_id == server.session_id;
+        let is_ticket_taken = client.has_ticket && client.session_id.is_empty() && is_client_keyed;
+        is_session_known || is_ticket_taken
+    }
+
     /// Whether there is anything worth a row.
-    pub(super) fn is_worth_yielding(&self) -> bool {
+    pub(crate) fn is_worth_yielding(&self) -> bool {
         self.client_hello.is_some() || self.server_hello.is_some()
     }
 
     /// Adds the letter of a message, in the case of who sent it.
-    pub(super) fn push_history(&mut self, letter: char, from: Direction) {
+    pub(crate) fn push_history(&mut self, letter: char, from: Direction) {
         if self.history.len() < HISTORY_LETTERS_MAX {
             let by_client = from == self.client;
             self.history.push(if by_client { letter.to_ascii_uppercase() } else { letter });

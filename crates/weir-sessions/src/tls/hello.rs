@@ -63,6 +63,8 @@ pub struct ClientHello {
     pub has_pre_shared_key: bool,
     /// Whether application data follows before the server's answer (RFC 8446 §4.2.10).
     pub has_early_data: bool,
+    /// Length of the cookie with which a client of DTLS shows that it is there, bytes.
+    pub cookie_bytes: usize,
     /// Whether the hello came in the form of SSLv2.
     pub is_sslv2: bool,
 }
@@ -73,9 +75,21 @@ impl ClientHello {
     /// Cipher suites and extensions are read up to the first that runs over the end; `None` where what comes
     /// before them is cut.
     pub fn parse(body: &[u8]) -> Option<Self> {
+        Self::read(body, false)
+    }
+
+    /// The same of DTLS, in which a cookie follows the session id (RFC 6347 §4.2.1, RFC 9147 §5.3).
+    pub fn parse_dtls(body: &[u8]) -> Option<Self> {
+        Self::read(body, true)
+    }
+
+    fn read(body: &[u8], has_cookie: bool) -> Option<Self> {
         let mut reader = Reader::new(body);
         let mut hello = Self { version: reader.u16()?, random: reader.array()?, ..Self::default() };
         hello.session_id = reader.vector8()?.to_vec();
+        if has_cookie {
+            hello.cookie_bytes = reader.vector8()?.len();
+        }
         let ciphers_bytes = reader.u16()?;
         hello.ciphers = numbers16(reader.take_up_to(ciphers_bytes)).collect();
         reader.vector8(); // compression methods
@@ -249,9 +263,9 @@ impl ServerHello {
     }
 }
 
-/// Whether a version is TLS 1.3 or one of its drafts, in which all behind the ServerHello is encrypted.
+/// Whether a version is TLS 1.3, one of its drafts or DTLS 1.3, in which all behind the ServerHello is encrypted.
 pub fn is_tls13(version: u16) -> bool {
-    version == 0x0304 || version >> 8 == 0x7f
+    matches!(version, 0x0304 | 0xfefc) || version >> 8 == 0x7f
 }
 
 /// Up to draft 21 of TLS 1.3 a ServerHello had no session id and no compression method; up to draft 14 its

@@ -6,18 +6,18 @@
 use std::borrow::Cow;
 
 /// Longest message that is kept, bytes. Chains of certificates of real servers stay below a quarter of it.
-pub(super) const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// HandshakeType ClientHello.
-pub(super) const CLIENT_HELLO: u8 = 1;
+pub(crate) const CLIENT_HELLO: u8 = 1;
 /// HandshakeType ServerHello.
-pub(super) const SERVER_HELLO: u8 = 2;
+pub(crate) const SERVER_HELLO: u8 = 2;
 /// HandshakeType Certificate.
-pub(super) const CERTIFICATE: u8 = 11;
+pub(crate) const CERTIFICATE: u8 = 11;
 /// HandshakeType ServerKeyExchange (RFC 5246 §7.4.3).
-pub(super) const SERVER_KEY_EXCHANGE: u8 = 12;
+pub(crate) const SERVER_KEY_EXCHANGE: u8 = 12;
 /// HandshakeType ClientKeyExchange (RFC 5246 §7.4.7).
-pub(super) const CLIENT_KEY_EXCHANGE: u8 = 16;
+pub(crate) const CLIENT_KEY_EXCHANGE: u8 = 16;
 
 /// What there is of a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Messages {
 }
 
 /// Whether the parser reads what is inside messages of this type.
-fn is_read(kind: u8) -> bool {
+pub(crate) fn is_read(kind: u8) -> bool {
     matches!(kind, CLIENT_HELLO | SERVER_HELLO | CERTIFICATE | SERVER_KEY_EXCHANGE)
 }
 

@@ -16,13 +16,13 @@
 mod certificate;
 mod ciphers;
 mod distinguished_name;
-mod fields;
+pub(crate) mod fields;
 pub mod fingerprint;
 mod handshake;
 mod hello;
-mod message;
+pub(crate) mod message;
 pub mod names;
-mod parser;
+pub(crate) mod parser;
 mod probe;
 mod record;
 

@@ -114,7 +114,7 @@ pub fn is_grease(number: u16) -> bool {
     high == low && low & 0x0f == 0x0a
 }
 
-/// The name of a version: `TLSv12`, `TLSv13-draft18`.
+/// The name of a version: `TLSv12`, `TLSv13-draft18`, `DTLSv12`.
 pub fn version(number: u16) -> Cow<'static, str> {
     match number {
         0x0002 => "SSLv2".into(),
@@ -123,6 +123,9 @@ pub fn version(number: u16) -> Cow<'static, str> {
         0x0302 => "TLSv11".into(),
         0x0303 => "TLSv12".into(),
         0x0304 => "TLSv13".into(),
+        0xfeff => "DTLSv10".into(),
+        0xfefd => "DTLSv12".into(),
+        0xfefc => "DTLSv13".into(),
         draft if draft >> 8 == 0x7f => format!("TLSv13-draft{}", draft & 0xff).into(),
         _ => unknown(number),
     }
@@ -170,6 +173,7 @@ mod tests {
     fn names_are_those_of_zeek() {
         assert_eq!(version(0x0303), "TLSv12");
         assert_eq!(version(0x7f12), "TLSv13-draft18");
+        assert_eq!(version(0xfefd), "DTLSv12");
         assert_eq!(version(0x0505), "unknown-1285");
         assert_eq!(cipher(0xc02f), "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256");
         assert_eq!(cipher(0x0034), "TLS_DH_ANON_WITH_AES_128_CBC_SHA");

@@ -390,31 +390,17 @@ impl TlsParser {
         // What is taken leaves nothing that would be worth yielding again.
         let mut handshake = std::mem::take(&mut self.handshake);
         if handshake.is_worth_yielding() {
-            handshake.is_resumed = self.is_resumed(&handshake);
+            handshake.is_resumed = handshake.takes_up_keys(self.is_client_keyed);
             sessions.push(Box::new(handshake));
         }
         self.sides = Default::default();
         self.kept_bytes = 0;
         Progress::Done
     }
-
-    fn is_resumed(&self, handshake: &TlsHandshake) -> bool {
-        let (Some(client), Some(server)) = (&handshake.client_hello, &handshake.server_hello) else {
-            return false;
-        };
-        if is_tls13(server.negotiated_version()) {
-            return client.has_pre_shared_key && server.has_pre_shared_key;
-        }
-        // Some servers echo 32 zeros to anybody.
-        let is_session_known =
-            client.session_id.iter().any(|byte| *byte != 0) && client.session_id == server.session_id;
-        let is_ticket_taken = client.has_ticket && client.session_id.is_empty() && self.is_client_keyed;
-        is_session_known || is_ticket_taken
-    }
 }
 
 /// The named curve of a ServerKeyExchange (RFC 8422 §5.4), where the cipher suite has one.
-fn named_curve(cipher: u16, body: &[u8]) -> Option<u16> {
+pub(crate) fn named_curve(cipher: u16, body: &[u8]) -> Option<u16> {
     const NAMED_CURVE: u8 = 3;
     let suite = names::cipher(cipher);
     let mut reader = Reader::new(body);
@@ -427,7 +413,7 @@ fn named_curve(cipher: u16, body: &[u8]) -> Option<u16> {
 }
 
 /// Zeek's letter of a handshake message's type.
-fn letter(kind: u8) -> char {
+pub(crate) fn letter(kind: u8) -> char {
     match kind {
         0 => 'h',
         message::CLIENT_HELLO => 'c',

@@ -151,6 +151,15 @@ where
     }
 }
 
+/// Takes the answers to a question as they come.
+pub trait TakeItems {
+    /// The next one.
+    fn take(&mut self, item: Item) -> Next;
+
+    /// No more will come.
+    fn finish(&mut self) {}
+}
+
 /// Whatever bundles go to.
 pub(super) trait Deliver {
     fn call(&mut self, bundle: &Bundle) -> Next;

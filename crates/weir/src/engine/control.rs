@@ -1,8 +1,10 @@
 //! Subscriptions added and taken away by other threads while a run goes on: requests that it carries out between two
 //! bursts.
 
-use super::callback::Callback;
+use super::callback::{Callback, TakeItems};
 use super::{Engine, Subscription};
+use crate::collect::Shape;
+use crate::compile::Ask;
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -82,6 +84,26 @@ impl Control {
         let filter = filter.to_string();
         let apply = move |engine: &mut Engine<'_>| {
             let added = engine.subscribe(&filter, callback).map_err(|wrong| wrong.render(false))?;
+            Ok(Done::Added(added))
+        };
+        match self.ask(Box::new(apply))? {
+            Done::Added(subscription) => Ok(subscription),
+            _ => Err(GONE.into()),
+        }
+    }
+
+    /// Adds a question and whoever takes its answers, as [`Engine::subscribe_items`] does.
+    ///
+    /// # Errors
+    /// What is wrong with the filter, or that the engine is gone.
+    pub fn subscribe_items(
+        &self,
+        ask: Ask,
+        shape: Shape,
+        take: impl TakeItems + Send + 'static,
+    ) -> Result<Subscription, String> {
+        let apply = move |engine: &mut Engine<'_>| {
+            let added = engine.subscribe_items(ask, shape, take).map_err(|wrong| wrong.render(false))?;
             Ok(Done::Added(added))
         };
         match self.ask(Box::new(apply))? {

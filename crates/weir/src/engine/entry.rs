@@ -1,10 +1,10 @@
 //! A subscription: the questions that it asks of the program, and what becomes of the answers.
 
-use super::callback::{Bundle, Deliver, Next};
+use super::callback::{Bundle, Deliver, Next, TakeItems};
 use super::datum::Needs;
 use super::track::{Every, MakeTrack, track_sink};
 use super::{MakeSink, Sink};
-use crate::collect::Shape;
+use crate::collect::{Item, Shape};
 use crate::compile::Ask;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -37,6 +37,7 @@ impl Part {
 pub(super) struct Entry<'c> {
     pub parts: Vec<Part>,
     deliver: Option<Box<dyn Deliver + 'c>>,
+    items: Option<Box<dyn TakeItems + 'c>>,
     /// Called once for each session; otherwise once for each connection that has any.
     each_session: bool,
     /// Called when connections are over: sessions wait until then.
@@ -61,6 +62,7 @@ impl<'c> Entry<'c> {
         Self {
             parts: vec![part],
             deliver: None,
+            items: None,
             each_session: false,
             at_end: false,
             held: HashMap::new(),
@@ -69,6 +71,11 @@ impl<'c> Entry<'c> {
             is_free: false,
             serial: 0,
         }
+    }
+
+    /// Of whoever takes answers as they come.
+    pub fn of_items(part: Part, items: Box<dyn TakeItems + 'c>) -> Self {
+        Self { items: Some(items), ..Self::of_part(part) }
     }
 
     /// A callback's.
@@ -119,6 +126,9 @@ impl<'c> Entry<'c> {
         self.parts.iter_mut().for_each(|part| *part = Part::nothing());
         self.held.clear();
         self.ended.clear();
+        if let Some(mut items) = self.items.take() {
+            items.finish();
+        }
         self.deliver.take().map_or(0, |mut deliver| deliver.finish())
     }
 
@@ -126,11 +136,16 @@ impl<'c> Entry<'c> {
     pub fn finish(&mut self) -> u64 {
         self.held.clear();
         self.ended.clear();
+        self.items.iter_mut().for_each(|items| items.finish());
         self.deliver.as_mut().map_or(0, |deliver| deliver.finish())
     }
 
     /// Something that a question of it was given.
-    pub fn take(&mut self, mut bundle: Bundle) -> Next {
+    pub fn take(&mut self, item: Item) -> Next {
+        if let Some(items) = &mut self.items {
+            return items.take(item);
+        }
+        let mut bundle = Bundle::of(item);
         let Some(deliver) = &mut self.deliver else { return Next::Go };
         let uid = bundle.flow.as_ref().map(|flow| flow.uid.as_str()).unwrap_or_default();
         if !self.ended.is_empty() && self.ended.contains(uid) {

@@ -40,7 +40,7 @@ mod handler;
 mod tests;
 mod track;
 
-pub use callback::{Callback, Next, Reply};
+pub use callback::{Callback, Next, Reply, TakeItems};
 pub use control::{Control, Listed};
 pub use datum::{Datum, EventRow, Flow, Frame, Needs, SessionData, SessionsOf, Tracked};
 pub use handler::Handler;
@@ -53,14 +53,14 @@ use crate::collect::{Item, Shape};
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::drive::{Changes, Outcome, run_changing};
 use crate::stream::{ChunkParams, StreamHandler, StreamParams, StreamSink, typed_sink};
-use callback::Bundle;
 use control::{Done, Request, Requests};
 use entry::{Entry, Part};
 use std::convert::Infallible;
 use std::sync::Arc;
 use weir_compile::Need;
 use weir_engine::plan::Want;
-use weir_lang::diag::Diagnostics;
+use weir_io::CaptureReader;
+use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::Source;
 
 /// What a worker does itself with what a question is given.
@@ -185,6 +185,14 @@ impl<'c> Engine<'c> {
         F: Callback<A> + 'c,
         A: 'c,
     {
+        let (stack, mine) = (checked.stack, &self.compiler.stack().name);
+        if stack != mine {
+            let message =
+                format!("this filter was checked for the stack `{stack}`, and the engine's is `{mine}`");
+            let help = format!("write `#[weir::subscribe(\"…\", stack = \"{mine}\")]`");
+            let list = vec![Diagnostic::error("W0197", message).help(help)];
+            return Err(Diagnostics { sources: Sources::new(), list });
+        }
         self.subscribe(checked.filter, checked.callback)
     }
 
@@ -240,6 +248,19 @@ impl<'c> Engine<'c> {
         let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
         let make: MakeSink = Arc::new(move || Sink::Stream(typed_sink(make())));
         self.add(Entry::of_part(Part { ask, shape: Shape::default(), sink: Some(make) }))
+    }
+
+    /// Adds a question as it is compiled, and whoever takes its answers as they come: rows, for those who write them.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_items(
+        &mut self,
+        ask: Ask,
+        shape: Shape,
+        take: impl TakeItems + 'c,
+    ) -> Result<Subscription, Diagnostics> {
+        self.add(Entry::of_items(Part { ask, shape, sink: None }, Box::new(take)))
     }
 
     fn add(&mut self, mut entry: Entry<'c>) -> Result<Subscription, Diagnostics> {
@@ -306,16 +327,42 @@ impl<'c> Engine<'c> {
     /// # Errors
     /// As [`compile`](Self::compile). Faults of the source are in the outcome.
     pub fn run(&mut self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
+        self.run_shown(source, workers, &mut |_| ())
+    }
+
+    /// As [`run`](Self::run); `progress` is called now and then.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_shown(
+        &mut self,
+        source: &mut dyn Source,
+        workers: usize,
+        progress: &mut dyn FnMut(&dyn Source),
+    ) -> Result<Outcome, Diagnostics> {
         let compiled = self.compile()?;
         let compiler = self.compiler.clone();
         let shapes = self.shapes();
         let mut running = Running { owners: self.owners(), engine: self, ended: vec![], lost: 0 };
         let Ok(mut outcome) =
-            run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, &mut |_| ());
+            run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, progress);
         let Running { owners, lost, .. } = running;
         outcome.lost = lost + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
         outcome.handlers.name(&owners);
         Ok(outcome)
+    }
+
+    /// Runs it over capture files, one after the other, on one worker.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); and the first fault of the files, once all that could be read was.
+    pub fn read<P: AsRef<std::path::Path>>(
+        &mut self,
+        files: impl IntoIterator<Item = P>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let files: Vec<P> = files.into_iter().collect();
+        let outcome = self.run(&mut CaptureReader::open(&files), 1)?;
+        outcome.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Of each question its subscription.
@@ -329,6 +376,7 @@ impl<'c> Engine<'c> {
 #[derive(Debug, Clone, Copy)]
 pub struct Checked<A, F> {
     filter: &'static str,
+    stack: &'static str,
     callback: F,
     takes: std::marker::PhantomData<fn(A)>,
 }
@@ -336,8 +384,8 @@ pub struct Checked<A, F> {
 impl<A, F: Callback<A>> Checked<A, F> {
     /// What `#[weir::subscribe]` expands to.
     #[doc(hidden)]
-    pub const fn new(filter: &'static str, callback: F) -> Self {
-        Self { filter, callback, takes: std::marker::PhantomData }
+    pub const fn new(filter: &'static str, stack: &'static str, callback: F) -> Self {
+        Self { filter, stack, callback, takes: std::marker::PhantomData }
     }
 }
 
@@ -392,7 +440,7 @@ impl Running<'_, '_> {
 impl Changes<Infallible> for Running<'_, '_> {
     fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
         let owner = self.owners[question];
-        if self.engine.entries[owner.place].take(Bundle::of(item)) == Next::End {
+        if self.engine.entries[owner.place].take(item) == Next::End {
             self.ended.push(owner);
         }
         Ok(())

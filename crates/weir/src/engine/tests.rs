@@ -61,7 +61,9 @@ impl Changes<Infallible> for Replaced<'_> {
 }
 
 fn compile(questions: &[(&str, Want)]) -> Compiled {
-    let ask = |&(filter, want): &(&str, Want)| Ask { filter: filter.into(), need: Need::default(), want };
+    // What is recognised hangs on what all ask for; so each asks for all.
+    let need = |want| Need { service: want == Want::Connections, ..Need::default() };
+    let ask = |&(filter, want): &(&str, Want)| Ask { filter: filter.into(), need: need(want), want };
     let asks: Vec<Ask> = questions.iter().map(ask).collect();
     Compiler::default().compile(&asks, &Options::default()).unwrap_or_else(|wrong| panic!("{wrong}"))
 }
@@ -110,6 +112,32 @@ fn questions_that_stay_do_not_notice_that_others_come_and_go() {
 }
 
 #[test]
+fn a_hundred_questions_are_answered_as_each_would_be_alone() {
+    let sizes: Vec<String> = (0..60).map(|n| format!("conn.orig_bytes > {}", n * 10)).collect();
+    let names: Vec<String> = ["www", "api", "static", "shop", "example", "com", "org"]
+        .map(|name| format!("tls.sni contains \"{name}\""))
+        .into();
+    let mut questions: Vec<(&str, Want)> = vec![];
+    for (n, size) in sizes.iter().enumerate() {
+        questions.push((size, Want::Connections));
+        questions.push((&names[n % names.len()], [Want::Sessions(1), Want::Packets][n % 2]));
+    }
+    let mut changes = Replaced {
+        programs: &[compile(&questions)],
+        every: usize::MAX,
+        bursts: 0,
+        rows: vec![vec![]; questions.len()],
+    };
+    let compiled = changes.programs[0].clone();
+    let compiler = Compiler::default();
+    let Ok(_) = run_changing(&compiler, compiled, &mut slow(64, || ()), (&[], 1), &mut changes, &mut |_| ());
+    for (question, rows) in questions.iter().zip(&changes.rows).step_by(7) {
+        let (alone, _) = replaced(&[compile(&[*question])], usize::MAX, 1);
+        assert_eq!(rows, &alone[0], "{question:?}");
+    }
+}
+
+#[test]
 fn a_program_that_kept_nothing_may_be_followed_by_one_that_does() {
     let nothing = compile(&[("tcp", Want::Packets), ("", Want::Nothing)]);
     let all = compile(&[("tcp", Want::Packets), ("", Want::Connections)]);
@@ -117,6 +145,10 @@ fn a_program_that_kept_nothing_may_be_followed_by_one_that_does() {
     for every in [1, 3, 20] {
         let (rows, _) = replaced(&[nothing.clone(), all.clone()], every, 1);
         assert_eq!(rows[0], expected[0]);
+    }
+    let none = compile(&[("", Want::Nothing), ("", Want::Nothing)]);
+    for workers in [1, 2] {
+        replaced(&[none.clone(), all.clone(), nothing.clone()], 2, workers);
     }
     let (rows, _) = replaced(&[nothing, all.clone(), all], 20, 1);
     assert!(!rows[1].is_empty() && rows[1].len() <= expected[1].len());
@@ -251,7 +283,7 @@ fn other_threads_add_and_take_away_while_it_runs() {
     let outcome = engine.run(&mut slow(1, before), 1).unwrap();
     drop(engine);
     other.join().unwrap();
-    assert!(frames > 1000 && outcome.swaps.0 >= 2, "{:?}", outcome.swaps);
+    assert!(frames > 1000 && outcome.swaps.0 >= 1, "{:?}", outcome.swaps);
 }
 
 /// Counts packets.

@@ -1,0 +1,207 @@
+//! A question of several, as a file or a control socket names it: what it asks, and where its answers go.
+
+use crate::command::packets;
+use crate::failure::Failure;
+use crate::union::Union;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use weir::io::{CaptureWriter, Format, Options};
+use weir::packet::{Column, Sink, Value};
+use weir::{Ask, CONNECTION_COLUMNS, Compiler, EventRows, Item, Log, Need, Next, Shape, TakeItems, Want};
+
+/// A question, as people write it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// What it is called.
+    pub name: String,
+    /// What is wanted: `flows`, `packets`, `events`, `sessions`, or the name of a session protocol.
+    pub ask: String,
+    /// Which traffic; everything without.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub filter: String,
+    /// The format of rows; json without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// A file; standard output without. Packets may go to a capture file (.pcap or .pcapng).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<PathBuf>,
+    /// Of `events`: only these, by `layer.event`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+}
+
+/// What went wrong first while answers were written.
+pub type Fault = Arc<Mutex<Option<Failure>>>;
+
+/// Where the answers of a question go.
+pub struct Answers {
+    write: Writer,
+    /// What rows are made of.
+    kind: Kind,
+    fault: Fault,
+}
+
+enum Writer {
+    Rows(Box<dyn Sink + Send>),
+    Capture(CaptureWriter, PathBuf),
+    /// Given away at the end.
+    Closed,
+}
+
+enum Kind {
+    Flows,
+    Packets(Arc<weir::lang::model::Stack>),
+    Events,
+    Log,
+    Sessions(Union),
+}
+
+/// A question ready to be subscribed.
+pub struct Prepared {
+    /// What is asked of the program.
+    pub ask: Ask,
+    /// What its answers hold.
+    pub shape: Shape,
+    /// Where they go.
+    pub answers: Answers,
+}
+
+impl Spec {
+    /// Makes it ready. Its file is created.
+    pub fn prepare(&self, compiler: &Compiler, fault: &Fault) -> Result<Prepared, Failure> {
+        let at = |wrong: Failure| wrong.of_question(&self.name);
+        compiler.check_filter(&self.filter, false).map_err(|wrong| at(wrong.into()))?;
+        self.prepare_checked(compiler, fault).map_err(at)
+    }
+
+    fn prepare_checked(&self, compiler: &Compiler, fault: &Fault) -> Result<Prepared, Failure> {
+        let mut shape = Shape::default();
+        let mut need = Need::default();
+        let (kind, want, path, columns): (Kind, Want, &'static str, Vec<Column>) = match self.ask.as_str() {
+            "flows" => {
+                need.service = true;
+                (Kind::Flows, Want::Connections, "conn", CONNECTION_COLUMNS.to_vec())
+            }
+            "packets" if self.is_capture() => {
+                shape.frames = true;
+                let kind = Kind::Packets(Arc::new(compiler.stack().clone()));
+                let writer = self.capture()?;
+                let answers = Answers { write: writer, kind, fault: Arc::clone(fault) };
+                let ask = Ask { filter: self.filter.clone(), need, want: Want::Packets };
+                return Ok(Prepared { ask, shape, answers });
+            }
+            "packets" => {
+                shape.lines = true;
+                (need.packets, need.lines) = (true, true);
+                let kind = Kind::Packets(Arc::new(compiler.stack().clone()));
+                (kind, Want::Packets, "", packets::COLUMNS.to_vec())
+            }
+            "events" => {
+                let rows = EventRows::of(compiler.stack(), &self.events)
+                    .map_err(|name| Failure::new(format!("there is no event `{name}`")))?;
+                need.events = rows.mask;
+                (Kind::Events, Want::Events, "", rows.columns)
+            }
+            "sessions" => {
+                let union = Union::new(self.format.as_deref() == Some("table"));
+                let columns = union.columns.clone();
+                let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
+                (Kind::Sessions(union), Want::Sessions(all), "", columns)
+            }
+            protocol => {
+                let log = Log::of(protocol).ok_or_else(|| Failure::new(unknown(protocol)))?;
+                (Kind::Log, Want::Sessions(log.protocols), log.path, log.columns())
+            }
+        };
+        let mut sink =
+            weir::io::sink::create(self.format()?, self.writer()?, &Options { path, ..Options::default() });
+        sink.begin(&columns)?;
+        let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault) };
+        Ok(Prepared { ask: Ask { filter: self.filter.clone(), need, want }, shape, answers })
+    }
+
+    fn is_capture(&self) -> bool {
+        let ending = self.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+        matches!(ending, Some("pcap" | "pcapng"))
+    }
+
+    fn capture(&self) -> Result<Writer, Failure> {
+        let path = self.output.clone().unwrap_or_default();
+        let writer = CaptureWriter::create(&path).map_err(Failure::new)?;
+        Ok(Writer::Capture(writer, path))
+    }
+
+    fn format(&self) -> Result<Format, Failure> {
+        self.format.as_deref().unwrap_or("json").parse().map_err(Failure::new)
+    }
+
+    fn writer(&self) -> Result<Box<dyn Write + Send>, Failure> {
+        let Some(path) = &self.output else { return Ok(Box::new(io::stdout())) };
+        let file = File::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+        Ok(Box::new(BufWriter::with_capacity(1 << 16, file)))
+    }
+}
+
+fn unknown(ask: &str) -> String {
+    let protocols = weir::sessions::PROTOCOLS.iter().map(|protocol| protocol.name);
+    let known: Vec<&str> = ["flows", "packets", "events", "sessions"].into_iter().chain(protocols).collect();
+    format!("`{ask}` is nothing that can be asked; there are: {}", known.join(", "))
+}
+
+impl TakeItems for Answers {
+    fn take(&mut self, item: Item) -> Next {
+        match self.write(item) {
+            Ok(()) => Next::Go,
+            Err(failure) => {
+                self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
+                Next::End
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        let finished = match std::mem::replace(&mut self.write, Writer::Closed) {
+            Writer::Rows(mut sink) => sink.end().map_err(Failure::from),
+            Writer::Capture(writer, path) => {
+                writer.finish().map_err(|e| Failure::writing(path.display(), &e)).map(drop)
+            }
+            Writer::Closed => Ok(()),
+        };
+        if let Err(failure) = finished {
+            self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
+        }
+    }
+}
+
+impl Answers {
+    fn write(&mut self, item: Item) -> Result<(), Failure> {
+        match (&mut self.write, item) {
+            (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
+                writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))
+            }
+            (Writer::Rows(sink), item) => Ok(row(&self.kind, &mut **sink, &item)?),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes the row of an item.
+fn row(kind: &Kind, sink: &mut dyn Sink, item: &Item) -> io::Result<()> {
+    match (kind, item) {
+        (Kind::Flows, Item::Connection(connection)) => sink.row(&connection.values()),
+        (Kind::Packets(stack), Item::Packet { meta, path, line, .. }) => {
+            sink.row(&packets::values(stack, meta, *path, line))
+        }
+        (Kind::Events, Item::Event(values)) => sink.row(values),
+        (Kind::Log, Item::Session(_, values)) => sink.row(values),
+        (Kind::Sessions(union), Item::Session(protocol, values)) => {
+            let row: Vec<Value<'_>> = union.row(*protocol, values);
+            sink.row(&row)
+        }
+        _ => Ok(()),
+    }
+}

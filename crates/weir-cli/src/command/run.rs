@@ -1,0 +1,149 @@
+//! `weir run`: several questions at once, from a file, over one reading of the packets; more may come and go through a
+//! control socket while it lasts. `weir zeek`: the questions that make Zeek's logs.
+
+use super::ask::{self, Ran};
+use crate::answers::{Fault, Prepared, Spec};
+use crate::args::{Input, Run, Zeek};
+use crate::control;
+use crate::failure::Failure;
+use crate::{input, report};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use weir::io::CaptureReader;
+use weir::{Engine, Subscription};
+
+/// What a file of questions says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Questions {
+    /// Capture files, where the command line names none.
+    #[serde(default)]
+    read: Vec<PathBuf>,
+    /// A stack by name, or a .weir file with one.
+    #[serde(default)]
+    stack: Option<String>,
+    /// Workers, where the command line does not say.
+    #[serde(default)]
+    workers: Option<usize>,
+    /// The questions.
+    #[serde(default)]
+    question: Vec<Spec>,
+}
+
+pub fn run(args: &Run) -> Result<ExitCode, Failure> {
+    let mut questions = match &args.file {
+        Some(path) => {
+            let text = input::read_text(path)?;
+            toml::from_str(&text).map_err(|wrong| Failure::new(format!("{}: {wrong}", path.display())))?
+        }
+        None => Questions::default(),
+    };
+    let mut input = args.input.clone();
+    if input.read.is_empty() {
+        input.read = questions.read.drain(..).map(PathBuf::into_os_string).collect();
+    }
+    if input.program.stack.is_empty() {
+        input.program.stack.extend(questions.stack.take());
+    }
+    if input.workers == 1 {
+        input.workers = questions.workers.unwrap_or(1).max(1);
+    }
+    if input.read.is_empty() {
+        return Err(Failure::new(
+            "nothing to read: -r FILE, or `read = [\"FILE\"]` in the file of questions",
+        ));
+    }
+    if questions.question.is_empty() && args.control.is_none() {
+        return Err(Failure::new("no question: `[[question]]` in a file, or --control SOCKET"));
+    }
+    answer(&input, &questions.question, args.control.as_deref(), args.stats)
+}
+
+/// The questions of Zeek's logs, a file each.
+pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
+    let dir = &args.dir;
+    std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
+    let spec = |path: &str, ask: &str| Spec {
+        name: path.to_string(),
+        ask: ask.to_string(),
+        filter: args.filter.clone().unwrap_or_default(),
+        format: Some(args.format.clone()),
+        output: Some(dir.join(format!("{path}.log"))),
+        events: vec![],
+    };
+    let mut specs = vec![spec("conn", "flows")];
+    for log in weir::Log::all() {
+        let protocol = weir::sessions::PROTOCOLS.iter().find(|protocol| protocol.log == log.path);
+        specs.extend(protocol.map(|protocol| spec(log.path, protocol.name)));
+    }
+    let status = answer(&args.input, &specs, None, args.stats)?;
+    // Zeek makes no log of what did not happen.
+    for spec in &specs {
+        if let Some(path) = spec.output.as_ref().filter(|path| is_without_rows(path)) {
+            std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
+        }
+    }
+    Ok(status)
+}
+
+/// Whether a log has nothing but a header.
+fn is_without_rows(path: &std::path::Path) -> bool {
+    let Ok(text) = std::fs::File::open(path) else { return false };
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(text));
+    lines.all(|line| line.is_ok_and(|line| line.starts_with('#')))
+}
+
+/// Answers all of them in one run.
+fn answer(
+    input: &Input,
+    specs: &[Spec],
+    socket: Option<&std::path::Path>,
+    stats: bool,
+) -> Result<ExitCode, Failure> {
+    let mut options = input::options(&input.program, Some(input))?;
+    options.timed = stats;
+    for output in specs.iter().filter_map(|spec| spec.output.as_deref()) {
+        crate::output::refuse_input(output, input)?;
+    }
+    let compiler = input::compiler(&input.program.stack)?;
+    let mut engine = Engine::with(compiler.clone(), options);
+    let fault = Fault::default();
+    let mut names: HashMap<String, (Subscription, Spec)> = HashMap::new();
+    for spec in specs {
+        if names.contains_key(&spec.name) {
+            return Err(Failure::new(format!("two questions are called `{}`", spec.name)));
+        }
+        let Prepared { ask, shape, answers } = spec.prepare(&compiler, &fault)?;
+        let added = engine.subscribe_items(ask, shape, answers)?;
+        names.insert(spec.name.clone(), (added, spec.clone()));
+    }
+    let names = Arc::new(Mutex::new(names));
+    let _listening = socket
+        .map(|path| control::listen(path, engine.control(), compiler.clone(), (names, Arc::clone(&fault))))
+        .transpose()?;
+    let started = Instant::now();
+    let compiled = engine.compile()?;
+    let mut reader = CaptureReader::open(&input.read);
+    let bar = ask::progress_bar(&reader);
+    let outcome = engine.run_shown(&mut reader, input.workers.min(ask::WORKERS_MAX), &mut |source| {
+        bar.iter().for_each(|bar| bar.set_position(source.progress().0));
+    })?;
+    bar.iter().for_each(indicatif::ProgressBar::finish_and_clear);
+    let mut ran = Ran::of(outcome, &reader);
+    for error in &ran.outcome.errors {
+        say!("weir: {error}");
+        ran.status = ExitCode::from(2);
+    }
+    report::losses(&ran);
+    if stats {
+        report::stats(&compiled, &ran, started.elapsed().as_secs_f64());
+    }
+    match fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+        Some(failure) => Err(failure),
+        None => Ok(ran.status),
+    }
+}

@@ -1,0 +1,184 @@
+//! The control socket of `weir run`: questions are added, listed and taken away while it lasts. A request and its
+//! answer are a line of JSON each; `weir ctl` is one that makes them, any other program may.
+//!
+//! ```text
+//! {"do":"add","question":{"name":"com","ask":"tls","filter":"tls.sni contains \"com\"","output":"com.json"}}
+//! {"do":"list"}
+//! {"do":"remove","name":"com"}
+//! ```
+
+use crate::answers::{Fault, Prepared, Spec};
+use crate::failure::Failure;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use weir::{Compiler, Control, Subscription};
+
+/// Bytes of a request.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
+
+/// A request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    /// Adds a question.
+    Add {
+        /// The question.
+        question: Spec,
+    },
+    /// Lists the questions.
+    List,
+    /// Takes one away.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// It was done.
+    pub ok: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Until the new program ran, microseconds: compiled, and swapped in between two bursts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micros: Option<u64>,
+    /// The questions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Spec>,
+}
+
+/// The questions of a run by name, and where faults of their outputs go.
+type Shared = (Arc<Mutex<HashMap<String, (Subscription, Spec)>>>, Fault);
+
+/// The socket file, removed when the run is over.
+pub struct Listening(PathBuf);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on a socket; requests are served by threads of their own.
+pub fn listen(
+    path: &Path,
+    control: Control,
+    compiler: Compiler,
+    shared: Shared,
+) -> Result<Listening, Failure> {
+    // One that a run left behind is of no use to anybody; one that is listened on is another run's.
+    if UnixStream::connect(path).is_err() && path.exists() {
+        let is_socket = std::os::unix::fs::FileTypeExt::is_socket(&file_type(path)?);
+        if !is_socket {
+            return Err(Failure::new(format!("{} is a file, and no socket", path.display())));
+        }
+        std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
+    }
+    let listener = UnixListener::bind(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (control, compiler, shared) = (control.clone(), compiler.clone(), shared.clone());
+            std::thread::spawn(move || serve(&stream, &control, &compiler, &shared));
+        }
+    });
+    Ok(Listening(path.to_path_buf()))
+}
+
+fn file_type(path: &Path) -> Result<std::fs::FileType, Failure> {
+    let about = std::fs::symlink_metadata(path).map_err(|e| Failure::writing(path.display(), &e))?;
+    Ok(about.file_type())
+}
+
+/// Serves one connection: a request a line, until it closes.
+fn serve(stream: &UnixStream, control: &Control, compiler: &Compiler, shared: &Shared) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        match (&mut reader).take(REQUEST_BYTES_MAX).read_line(&mut line) {
+            Ok(1..) => {}
+            _ => return,
+        }
+        let began = Instant::now();
+        let answer = match serde_json::from_str(&line) {
+            Ok(request) => carry_out(request, control, compiler, shared),
+            Err(wrong) => Err(wrong.to_string()),
+        };
+        let answer = match answer {
+            Ok(answer) => {
+                let micros = answer.questions.is_empty().then(|| began.elapsed().as_micros() as u64);
+                Answer { ok: true, micros, ..answer }
+            }
+            Err(error) => Answer { error: Some(error), ..Answer::default() },
+        };
+        let Ok(text) = serde_json::to_string(&answer) else { return };
+        let mut stream = stream;
+        if writeln!(stream, "{text}").is_err() {
+            return;
+        }
+    }
+}
+
+fn carry_out(
+    request: Request,
+    control: &Control,
+    compiler: &Compiler,
+    (names, fault): &Shared,
+) -> Result<Answer, String> {
+    let lock = || names.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match request {
+        Request::Add { question } => {
+            if lock().contains_key(&question.name) {
+                return Err(format!("there is a question called `{}`", question.name));
+            }
+            let prepared = question.prepare(compiler, fault).map_err(|wrong| wrong.to_string())?;
+            let Prepared { ask, shape, answers } = prepared;
+            let added = control.subscribe_items(ask, shape, answers)?;
+            lock().insert(question.name.clone(), (added, question));
+            Ok(Answer::default())
+        }
+        Request::List => {
+            let live = control.list()?;
+            let mut names = lock();
+            // One whose output failed has ended by itself.
+            names.retain(|_, (subscription, _)| {
+                live.iter().any(|listed| listed.subscription == *subscription)
+            });
+            let mut questions: Vec<Spec> = names.values().map(|(_, spec)| spec.clone()).collect();
+            questions.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(Answer { questions, ..Answer::default() })
+        }
+        Request::Remove { name } => {
+            let known = lock().remove(&name);
+            let (subscription, _) = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
+            control.unsubscribe(subscription)?;
+            Ok(Answer::default())
+        }
+    }
+}
+
+/// Sends a request to the socket of a run.
+pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
+    let at = |e: std::io::Error| Failure::new(format!("{}: {e}", path.display()));
+    let mut stream = UnixStream::connect(path).map_err(at)?;
+    let text = serde_json::to_string(request).map_err(Failure::new)?;
+    writeln!(stream, "{text}").map_err(at)?;
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).map_err(at)?;
+    if line.is_empty() {
+        return Err(Failure::new(format!("{}: the run is over", path.display())));
+    }
+    let answer: Answer = serde_json::from_str(&line).map_err(Failure::new)?;
+    match answer.error {
+        Some(error) => Err(Failure::new(error)),
+        None => Ok(answer),
+    }
+}

@@ -1,0 +1,57 @@
+//! Rows of all logs of sessions in one output: `_path` says which log, as in Zeek's JSON.
+
+use std::fmt::Write as _;
+use weir::Log;
+use weir::packet::{Column, Value, ValueType};
+
+/// Rows of several logs as rows of one.
+pub struct Union {
+    /// `_path`, which connection, then the columns of all logs, each once; or, where it is narrow, one for all.
+    pub columns: Vec<Column>,
+    logs: Vec<Log>,
+    is_narrow: bool,
+}
+
+impl Union {
+    /// Of all logs; `is_narrow`: a person reads it.
+    pub fn new(is_narrow: bool) -> Self {
+        let logs = Log::all();
+        let path = Column::new("_path", ValueType::Text, "the log that the row belongs to");
+        let mut columns = vec![path];
+        let of_connection = logs.iter().take(1).flat_map(Log::connection_columns);
+        columns.extend(of_connection);
+        if is_narrow {
+            columns.push(Column::new("session", ValueType::Text, "what the log has of it"));
+        } else {
+            for column in logs.iter().flat_map(Log::own_columns) {
+                if columns.iter().all(|known| known.name != column.name) {
+                    columns.push(column);
+                }
+            }
+        }
+        Self { columns, logs, is_narrow }
+    }
+
+    /// The row of a session.
+    pub fn row<'a>(&self, protocol: usize, values: &'a [Value<'static>]) -> Vec<Value<'a>> {
+        let Some(log) = self.logs.iter().find(|log| log.protocols >> protocol & 1 == 1) else {
+            return vec![];
+        };
+        let mut row = vec![Value::Absent; self.columns.len()];
+        row[0] = Value::Text(log.path.into());
+        let mut session = String::new();
+        for (column, value) in log.columns().iter().zip(values) {
+            match self.columns.iter().position(|known| known.name == column.name) {
+                Some(at) => row[at] = value.clone(),
+                None if *value == Value::Absent => {}
+                None => {
+                    let _ = write!(session, "{}={} ", column.name, weir::io::json_text(value));
+                }
+            }
+        }
+        if self.is_narrow {
+            row[self.columns.len() - 1] = Value::Text(session.trim_end().to_string().into());
+        }
+        row
+    }
+}

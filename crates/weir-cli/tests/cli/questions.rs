@@ -1,0 +1,129 @@
+//! Several questions at once: `run`, `zeek`, `ctl`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
+
+/// Standard output, standard error and exit status of the command.
+fn weir(args: &[&str]) -> (String, String, i32) {
+    let output = crate::weir(args);
+    (crate::text(&output.stdout), crate::text(&output.stderr), output.status.code().unwrap_or(-1))
+}
+
+/// A directory of the test's own, empty.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory for tests");
+    path
+}
+
+fn lines(path: &Path) -> usize {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())).lines().count()
+}
+
+#[test]
+fn a_file_of_questions_answers_as_each_would_alone() {
+    let dir = directory("questions");
+    let file = dir.join("questions.toml");
+    let (com, big) = (dir.join("com.json"), dir.join("udp.pcap"));
+    let text = format!(
+        "[[question]]\nname = \"com\"\nask = \"tls\"\nfilter = 'tls.sni matches \"[.]com$\"'\noutput = {com:?}\n\
+         [[question]]\nname = \"udp\"\nask = \"packets\"\nfilter = \"udp\"\noutput = {big:?}\n\
+         [[question]]\nname = \"flows\"\nask = \"flows\"\nformat = \"csv\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let (out, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    let alone = weir(&["flows", "-r", FIRST_LIGHT, "--format", "csv"]);
+    assert_eq!(out, alone.0);
+    let alone = weir(&["tls", "-r", FIRST_LIGHT, "tls.sni matches \"[.]com$\""]);
+    assert_eq!(std::fs::read_to_string(&com).unwrap(), alone.0);
+    let counted = weir(&["packets", "-r", big.to_str().unwrap(), "--count"]).0;
+    assert_eq!(counted, weir(&["packets", "-r", FIRST_LIGHT, "--count", "udp"]).0);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_of_questions_is_said() {
+    let dir = directory("wrong-questions");
+    for (text, said) in [
+        ("[[question]]\nname = \"a\"\nask = \"tlss\"\n", "question `a`: `tlss` is nothing that can be asked"),
+        ("[[question]]\nname = \"a\"\nask = \"tls\"\nfilter = \"tls.sny\"\n", "did you mean `tls.sni`?"),
+        ("[[question]]\nname = \"a\"\nasks = \"tls\"\n", "unknown field `asks`"),
+        ("", "no question"),
+        (
+            "[[question]]\nname = \"a\"\nask = \"tls\"\n[[question]]\nname = \"a\"\nask = \"flows\"\n",
+            "two questions are called `a`",
+        ),
+    ] {
+        let file = dir.join("questions.toml");
+        std::fs::write(&file, text).unwrap();
+        let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+        assert!(err.contains(said) && status == 2, "{text}: {err}");
+    }
+}
+
+#[test]
+fn zeeks_logs_are_those_of_what_happened() {
+    let dir = directory("zeek");
+    let (_, err, status) = weir(&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap()]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    // Each log has seven lines of header.
+    for (log, command) in [("conn", "flows"), ("ssl", "tls"), ("dns", "dns")] {
+        let rows: usize = weir(&[command, "-r", FIRST_LIGHT, "--count"]).0.trim().parse().unwrap();
+        assert_eq!(lines(&dir.join(format!("{log}.log"))), rows + 7, "{log}");
+    }
+    assert!(!dir.join("quic.log").exists(), "no QUIC in the capture");
+    let conn = std::fs::read_to_string(dir.join("conn.log")).unwrap();
+    let mut header = conn.lines().filter(|line| line.starts_with("#fields") || line.starts_with("#types"));
+    let (fields, types) = (header.next().unwrap(), header.next().unwrap());
+    assert_eq!(fields.split('\t').count(), types.split('\t').count());
+    assert!(fields.starts_with("#fields\tts\tuid\tid.orig_h\tid.orig_p"), "{fields}");
+    assert!(types.starts_with("#types\ttime\tstring\taddr\tport"), "{types}");
+}
+
+#[test]
+fn questions_come_and_go_while_it_runs() {
+    let dir = directory("ctl");
+    let (socket, names) = (dir.join("weir.sock"), dir.join("names.json"));
+    let mut running = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["run", "-r", "-", "--control"])
+        .arg(&socket)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let bytes = std::fs::read(FIRST_LIGHT).unwrap();
+    let mut input = running.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || {
+        // Slowly enough that the questions find the run under way, in two seconds at most.
+        for piece in bytes.chunks(bytes.len() / 200) {
+            if input.write_all(piece).and_then(|()| input.flush()).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let socket = socket.to_str().unwrap();
+    let began = Instant::now();
+    while !Path::new(socket).exists() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (_, err, status) =
+        weir(&["ctl", socket, "add", "names", "tls", "tls", "-o", names.to_str().unwrap()]);
+    assert!(status == 0 && err.contains("done in"), "{err}");
+    let (out, _, _) = weir(&["ctl", socket, "list"]);
+    assert!(out.contains("\"name\":\"names\",\"ask\":\"tls\""), "{out}");
+    let (_, err, status) = weir(&["ctl", socket, "add", "other", "tls", "tls.sny"]);
+    assert!(status == 2 && err.contains("did you mean `tls.sni`?"), "{err}");
+    let (_, err, status) = weir(&["ctl", socket, "remove", "nobody"]);
+    assert!(status == 2 && err.contains("there is no question called `nobody`"), "{err}");
+    let (_, err, status) = weir(&["ctl", socket, "remove", "names"]);
+    assert!(status == 0, "{err}");
+    assert!(names.exists());
+    feeder.join().unwrap();
+    assert!(running.wait().unwrap().success());
+    assert!(!Path::new(socket).exists(), "the socket goes with the run");
+}

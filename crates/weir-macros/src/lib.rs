@@ -1,0 +1,175 @@
+//! `#[weir::subscribe("filter")]`: a function becomes a subscription whose filter was checked when the program was
+//! compiled. What is wrong with the filter is an error of the compiler, at the filter's text.
+#![forbid(unsafe_code)]
+
+use proc_macro::TokenStream;
+use proc_macro2::{Span, TokenStream as Tokens};
+use quote::quote;
+use syn::parse::{Parse, ParseStream};
+use syn::{FnArg, ItemFn, LitStr, Token, Type};
+use weir_compile::StackCatalog;
+use weir_lang::Library;
+use weir_lang::diag::{Diagnostics, Sources};
+
+/// What stands in the attribute's parentheses: the filter, and the stack that it is for.
+struct Arguments {
+    filter: LitStr,
+    stack: Option<LitStr>,
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let filter = input.parse()?;
+        let mut stack = None;
+        if input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
+            let name: syn::Ident = input.parse()?;
+            if name != "stack" {
+                return Err(syn::Error::new(name.span(), "only `stack = \"…\"` may follow the filter"));
+            }
+            input.parse::<Token![=]>()?;
+            stack = Some(input.parse()?);
+        }
+        Ok(Self { filter, stack })
+    }
+}
+
+/// Makes a function of up to three references (`&TlsHandshake`, `&Connection` …) a subscription, to be added by
+/// `Engine::add_checked`.
+///
+/// ```text
+/// #[weir::subscribe("tls.sni matches '[.]com$'")]
+/// fn print_name(hello: &TlsHandshake) {
+///     println!("{}", hello.server_name().unwrap_or_default());
+/// }
+/// ```
+///
+/// The filter is checked against the stack `internet`, or the one that `stack = "gtp"` behind it names.
+#[proc_macro_attribute]
+pub fn subscribe(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let arguments = syn::parse_macro_input!(arguments as Arguments);
+    let function = syn::parse_macro_input!(item as ItemFn);
+    expand(&arguments, &function).unwrap_or_else(|wrong| wrong.to_compile_error()).into()
+}
+
+fn expand(arguments: &Arguments, function: &ItemFn) -> syn::Result<Tokens> {
+    check(arguments)?;
+    let data = data_of(function)?;
+    let (filter, name, visibility) = (&arguments.filter, &function.sig.ident, &function.vis);
+    let (attributes, output) = (&function.attrs, &function.sig.output);
+    let stack =
+        arguments.stack.as_ref().map_or_else(|| LitStr::new("internet", Span::call_site()), LitStr::clone);
+    let result = match output {
+        syn::ReturnType::Default => quote!(()),
+        syn::ReturnType::Type(_, result) => quote!(#result),
+    };
+    let mut inner = function.clone();
+    inner.attrs.clear();
+    inner.vis = syn::Visibility::Inherited;
+    Ok(quote! {
+        #(#attributes)*
+        #[allow(non_upper_case_globals)]
+        #visibility const #name: ::weir::Checked<(#(#data,)*), fn(#(&#data),*) -> #result> = {
+            #inner
+            ::weir::Checked::new(#filter, #stack, #name)
+        };
+    })
+}
+
+/// The types that the function takes references to.
+fn data_of(function: &ItemFn) -> syn::Result<Vec<&Type>> {
+    let signature = &function.sig;
+    if !signature.generics.params.is_empty() || signature.asyncness.is_some() || signature.unsafety.is_some()
+    {
+        let message = "a subscription is a plain function: not generic, async or unsafe";
+        return Err(syn::Error::new_spanned(signature, message));
+    }
+    let takes = "a subscription takes one to three references: `&TlsHandshake`, `&Connection`, `&Frame` …";
+    if signature.inputs.is_empty() || signature.inputs.len() > 3 {
+        return Err(syn::Error::new_spanned(signature, takes));
+    }
+    let of = |argument: &'_ FnArg| match argument {
+        FnArg::Typed(typed) => match &*typed.ty {
+            Type::Reference(reference) if reference.mutability.is_none() => Ok(()),
+            other => Err(syn::Error::new_spanned(other, takes)),
+        },
+        FnArg::Receiver(this) => Err(syn::Error::new_spanned(this, takes)),
+    };
+    signature.inputs.iter().try_for_each(of)?;
+    let referred = |argument| match argument {
+        &FnArg::Typed(syn::PatType { ref ty, .. }) => match &**ty {
+            Type::Reference(reference) => Some(&*reference.elem),
+            _ => None,
+        },
+        FnArg::Receiver(_) => None,
+    };
+    Ok(signature.inputs.iter().filter_map(referred).collect())
+}
+
+/// Checks the filter as the command would.
+fn check(arguments: &Arguments) -> syn::Result<()> {
+    let library = Library::builtin();
+    let wanted = arguments.stack.as_ref().map_or_else(|| "internet".to_string(), LitStr::value);
+    let Some(stack) = library.stack(&wanted) else {
+        let known: Vec<&str> = library.stacks().iter().map(|stack| stack.name.as_str()).collect();
+        let message = format!("there is no stack `{wanted}`; there are: {}", known.join(", "));
+        let span = arguments.stack.as_ref().map_or_else(Span::call_site, LitStr::span);
+        return Err(syn::Error::new(span, message));
+    };
+    let text = arguments.filter.value();
+    match weir_lang::filter::compile(&text, &StackCatalog::of(stack)) {
+        Ok(_) => Ok(()),
+        Err(list) => {
+            let mut sources = Sources::new();
+            sources.add("filter", text.as_str());
+            let rendered = Diagnostics { sources, list }.render(false);
+            Err(syn::Error::new(arguments.filter.span(), format!("the filter is wrong\n{rendered}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    fn expanded(arguments: Arguments, function: ItemFn) -> Result<String, String> {
+        expand(&arguments, &function).map(|tokens| tokens.to_string()).map_err(|wrong| wrong.to_string())
+    }
+
+    #[test]
+    fn a_right_one_becomes_a_constant() {
+        let function = parse_quote! { fn log(flow: &Flow, hello: &TlsHandshake) { drop((flow, hello)); } };
+        let text = expanded(parse_quote!("tls.sni matches \"com$\""), function).expect("it is right");
+        assert!(text.contains("const log : :: weir :: Checked < (Flow , TlsHandshake ,)"), "{text}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_filter_is_said_with_its_remedy() {
+        let function: ItemFn = parse_quote! { fn log(hello: &TlsHandshake) {} };
+        let wrong = expanded(parse_quote!("tls.sny == \"a\""), function.clone()).expect_err("no such field");
+        assert!(wrong.contains("tls.sny") && wrong.contains("tls.sni"), "{wrong}");
+        let wrong = expanded(parse_quote!("tls.sni == 443"), function.clone()).expect_err("of another type");
+        assert!(wrong.contains("W0107"), "{wrong}");
+        let wrong = expanded(parse_quote!("tls", stack = "nine"), function).expect_err("no such stack");
+        assert!(wrong.contains("there are: "), "{wrong}");
+    }
+
+    #[test]
+    fn the_stack_decides_which_fields_there_are() {
+        let function: ItemFn = parse_quote! { fn log(connection: &Connection) {} };
+        assert!(expanded(parse_quote!("gtp.teid == 5"), function.clone()).is_err());
+        assert!(expanded(parse_quote!("gtp.teid == 5", stack = "gtp"), function).is_ok());
+    }
+
+    #[test]
+    fn only_plain_functions_of_references_will_do() {
+        for function in [
+            parse_quote! { fn log(hello: TlsHandshake) {} },
+            parse_quote! { fn log(hello: &mut TlsHandshake) {} },
+            parse_quote! { fn log() {} },
+            parse_quote! { fn log<T>(hello: &T) {} },
+        ] {
+            assert!(expanded(parse_quote!("tls"), function).is_err());
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! DTLS: the handshakes of DTLS 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147), which are those of TLS in datagrams.
+//!
+//! One [`DtlsHandshake`] a flow, yielded once all that is visible in clear has been read. `record` takes datagrams apart, `parser`
+//! puts messages together and has `tls` read them, `handshake` is what comes out, and its names in filters.
+
+mod handshake;
+mod parser;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use handshake::DtlsHandshake;
+pub use parser::{DATAGRAMS_MAX, DtlsParser};
+
+use crate::tls::message::{CLIENT_HELLO, SERVER_HELLO};
+use crate::wire::Reader;
+use crate::{Opening, Probe, SessionProtocol};
+use record::{Fragment, HANDSHAKE, Record};
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "dtls",
+    service: "ssl",
+    log: "ssl",
+    transports: &["udp"],
+    doc: "DTLS handshakes: 1.0 to 1.3 (RFC 9147), as far as they are in clear",
+    probe,
+    parser: || Box::new(DtlsParser::default()),
+    fields: handshake::FIELDS,
+};
+
+/// Told from a hello in clear of either side; HelloVerifyRequest (3) is one.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let is_hello = |mut datagram: &[u8]| {
+        let record =
+            Record::next(&mut datagram).filter(|record| (record.content, record.epoch) == (HANDSHAKE, 0));
+        let fragment = record.and_then(|record| Fragment::next(&mut Reader::new(record.body)));
+        fragment.is_some_and(|fragment| matches!(fragment.kind, CLIENT_HELLO | SERVER_HELLO | 3))
+    };
+    if opening.is_datagram && (is_hello(opening.originator) || is_hello(opening.responder)) {
+        Probe::Certain
+    } else {
+        Probe::NotForUs
+    }
+}

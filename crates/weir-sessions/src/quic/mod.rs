@@ -1,0 +1,43 @@
+//! QUIC handshakes: the Initial packets of versions 1 and 2 (RFC 9000, RFC 9369) and of drafts from 22 on.
+//!
+//! One [`QuicHandshake`] a flow, yielded once the hellos have been read. Initials are sealed with keys that
+//! anybody can derive (RFC 9001 §5.2); nothing else is decrypted. From the bytes up:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `probe` | is it QUIC? |
+//! | `version` | numbers, names, salts |
+//! | `header` | a datagram → packets |
+//! | `protection` | an Initial → its frames |
+//! | `crypto` | frames → handshake messages, which `tls` reads |
+//! | `parser` | the order of it all, who is the client, when it is over |
+//! | `handshake` | what comes out, and its names in filters |
+
+mod crypto;
+mod handshake;
+mod header;
+mod parser;
+mod probe;
+mod protection;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub use crypto::CRYPTO_BYTES_MAX;
+pub use handshake::{HISTORY_LETTERS_MAX, QuicHandshake};
+pub use parser::{DATAGRAMS_MAX, QuicParser};
+pub use version::name as version_name;
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "quic",
+    service: "quic",
+    log: "quic",
+    transports: &["udp"],
+    doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
+    probe: probe::probe,
+    parser: || Box::new(QuicParser::default()),
+    fields: handshake::FIELDS,
+};

@@ -1,0 +1,271 @@
+//! [`QuicParser`]: datagrams of both directions in, one [`QuicHandshake`] out.
+//!
+//! Keys are tried, not followed: an Initial is opened with the keys at hand, and where none fits with those of its own
+//! connection id. So Retry (RFC 9000 §17.2.5), which changes them, lost packets and a server that answers in
+//! another version (RFC 9368) need no state of their own. The handshake is over, and yielded, when
+//! * both hellos are read;
+//! * an Initial gives the connection up;
+//! * packets that follow the hellos come, and some more that could have brought what is missing;
+//! * nothing more is to be had, or the flow ends.
+
+use super::crypto::{CryptoStream, Frame, frames};
+use super::handshake::QuicHandshake;
+use super::header::{Kind, LongPacket, is_short};
+use super::protection::{InitialKeys, Opened};
+use super::version;
+use crate::tls::{ClientHello, ServerHello};
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+
+/// Packets behind the hellos that are waited for what of these is still missing.
+const LATE_PACKETS_MAX: u32 = 8;
+
+/// Datagrams in which a handshake must come about.
+pub const DATAGRAMS_MAX: u32 = 512;
+
+/// Packets read of one datagram. Real ones hold three or four.
+const COALESCED_MAX: usize = 16;
+
+/// Sets of keys that are kept: of the first connection id, of that behind a Retry, of other versions.
+const KEYS_MAX: usize = 4;
+
+/// Initials that no key opens, until no more are tried.
+const FAILURES_MAX: u32 = 64;
+
+const CLIENT_HELLO: u8 = 1;
+const SERVER_HELLO: u8 = 2;
+
+/// Keys, and what they were derived from.
+struct KnownKeys {
+    version: u32,
+    id: Vec<u8>,
+    keys: InitialKeys,
+}
+
+/// Parses the handshake of one flow. Holds at most 64 KiB of each side's handshake and a few keys.
+#[derive(Default)]
+pub struct QuicParser {
+    handshake: QuicHandshake,
+    is_client_known: bool,
+    /// Newest last.
+    keys: Vec<KnownKeys>,
+    /// Of the client and of the server.
+    streams: [CryptoStream; 2],
+    /// The packet numbers that would come next.
+    next_numbers: [u64; 2],
+    short_packets: [u64; 2],
+    datagrams: u32,
+    failures: u32,
+    late_packets: u32,
+    kept_bytes: usize,
+    cut_off: CutOff,
+    is_done: bool,
+}
+
+impl SessionParser for QuicParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if !data.is_datagram {
+            return Progress::Done;
+        }
+        if self.datagrams == 0 {
+            self.handshake.time = data.time;
+        }
+        self.datagrams += 1;
+        let mut rest = data.bytes;
+        for at in 0..COALESCED_MAX {
+            let Some(first) = rest.first().filter(|_| !self.is_done) else { break };
+            if is_short(*first) {
+                self.take_short(data.from);
+                break;
+            }
+            let Some(packet) = LongPacket::parse(rest) else {
+                // Some pad the datagram in place of the packet.
+                if at > 0 {
+                    self.handshake.push_history('X', data.from);
+                }
+                break;
+            };
+            rest = &rest[packet.bytes.len()..];
+            self.take_long(data.from, &packet);
+        }
+        if self.datagrams == DATAGRAMS_MAX && !self.is_done && !self.is_complete() {
+            self.cut_off.sessions += 1;
+            self.is_done = true;
+        }
+        self.settle(sessions)
+    }
+
+    fn gap(&mut self, _: Direction, _: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.settle(sessions)
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        self.is_done = true;
+        self.settle(sessions);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.streams.iter().map(CryptoStream::held_bytes).sum::<usize>()
+            + self.keys.capacity() * size_of::<KnownKeys>()
+            + self.kept_bytes
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+// Packets.
+impl QuicParser {
+    fn take_short(&mut self, from: Direction) {
+        let count = &mut self.short_packets[from as usize];
+        *count += 1;
+        if count.is_power_of_two() {
+            self.handshake.push_history('O', from);
+        }
+        self.late_packets += 1;
+    }
+
+    fn take_long(&mut self, from: Direction, packet: &LongPacket<'_>) {
+        if self.handshake.version == 0 {
+            self.handshake.version = packet.version;
+        }
+        match packet.kind {
+            Kind::Initial { token, number_at } => return self.take_initial(from, packet, token, number_at),
+            Kind::Handshake => {
+                self.handshake.push_history('H', from);
+                self.late_packets += 1;
+            }
+            Kind::ZeroRtt => self.handshake.push_history('Z', from),
+            Kind::Retry => {
+                self.handshake.push_history('R', from);
+                self.handshake.is_retried = true;
+            }
+            Kind::Negotiation(versions) => {
+                self.handshake.push_history('V', from);
+                let numbers = versions.as_chunks::<4>().0.iter().map(|four| u32::from_be_bytes(*four));
+                self.handshake.offered_versions = numbers.take(32).collect();
+            }
+            Kind::Unknown => self.handshake.push_history('U', from),
+        }
+        if self.is_client_known && from != self.handshake.client {
+            self.handshake.server_id = Some(packet.source_id.to_vec());
+        }
+    }
+
+    fn take_initial(&mut self, from: Direction, packet: &LongPacket<'_>, token: &[u8], number_at: usize) {
+        let Some((opened, role)) = self.open(from, packet, number_at) else {
+            self.handshake.push_history('I', from);
+            self.failures += 1;
+            // Without keys nothing behind it can be read either.
+            self.late_packets += u32::from(self.failures > FAILURES_MAX);
+            return;
+        };
+        self.next_numbers[role] = self.next_numbers[role].max(opened.number + 1);
+        self.handshake.version = packet.version;
+        if role == 0 {
+            self.is_client_known = true;
+            self.handshake.client = from;
+            self.handshake.initial_destination_id.get_or_insert_with(|| packet.destination_id.to_vec());
+            self.handshake.client_id = Some(packet.source_id.to_vec());
+            self.handshake.token_bytes = token.len();
+        } else {
+            self.handshake.server_id = Some(packet.source_id.to_vec());
+        }
+        self.handshake.push_history('I', from);
+        for frame in frames(&opened.payload) {
+            match frame {
+                Frame::Crypto(offset, bytes) => {
+                    self.cut_off.parts += u64::from(!self.streams[role].insert(offset, bytes));
+                }
+                Frame::Close(code) => {
+                    self.handshake.push_history('C', from);
+                    self.handshake.close_code = Some(code);
+                    self.is_done = true;
+                }
+            }
+        }
+        self.take_messages(role, from);
+    }
+
+    /// Opens an Initial with the keys at hand or those of its own connection id; and whose it is: 0 the client's, 1
+    /// the server's.
+    fn open(
+        &mut self,
+        from: Direction,
+        packet: &LongPacket<'_>,
+        number_at: usize,
+    ) -> Option<(Opened, usize)> {
+        if self.failures > FAILURES_MAX {
+            return None;
+        }
+        let role = usize::from(self.is_client_known && from != self.handshake.client);
+        let expected = self.next_numbers[role];
+        let side = |keys: &InitialKeys| {
+            let side = if role == 0 { &keys.client } else { &keys.server };
+            side.open(packet.bytes, number_at, expected)
+        };
+        let of_version = self.keys.iter().rev().filter(|known| known.version == packet.version);
+        if let Some(opened) = of_version.map(|known| &known.keys).find_map(side) {
+            return Some((opened, role));
+        }
+        let id = match (role, &self.handshake.initial_destination_id) {
+            (0, _) => packet.destination_id,
+            (_, Some(id)) => id,
+            (_, None) => return None,
+        };
+        if self.keys.iter().any(|known| known.version == packet.version && known.id == id) {
+            return None;
+        }
+        let keys = InitialKeys::derive(version::find(packet.version)?, id);
+        let opened = side(&keys)?;
+        if self.keys.len() == KEYS_MAX {
+            self.keys.remove(0);
+        }
+        self.keys.push(KnownKeys { version: packet.version, id: id.to_vec(), keys });
+        Some((opened, role))
+    }
+}
+
+// The handshake.
+impl QuicParser {
+    fn take_messages(&mut self, role: usize, from: Direction) {
+        while let Some((kind, body)) = self.streams[role].next_message() {
+            match (role, kind) {
+                (0, CLIENT_HELLO) => {
+                    // After a HelloRetryRequest there is a second, which tells less of the client.
+                    if self.handshake.client_hello.is_none() {
+                        self.kept_bytes += body.len();
+                        self.handshake.client_hello = ClientHello::parse(body);
+                    }
+                }
+                (1, SERVER_HELLO) => {
+                    self.kept_bytes += body.len();
+                    self.handshake.server_hello =
+                        ServerHello::parse(body).or(self.handshake.server_hello.take());
+                }
+                _ => continue,
+            }
+            self.handshake.push_history('S', from);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        let server = self.handshake.server_hello.as_ref();
+        self.handshake.client_hello.is_some() && server.is_some_and(|hello| !hello.is_retry_request())
+    }
+
+    fn settle(&mut self, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if !self.is_done && !self.is_complete() && self.late_packets < LATE_PACKETS_MAX {
+            return Progress::Wanted;
+        }
+        self.is_done = true;
+        let handshake = std::mem::take(&mut self.handshake);
+        if handshake.version != 0 || !handshake.offered_versions.is_empty() {
+            sessions.push(Box::new(handshake));
+        }
+        self.streams = Default::default();
+        self.keys = Vec::new();
+        self.kept_bytes = 0;
+        Progress::Done
+    }
+}

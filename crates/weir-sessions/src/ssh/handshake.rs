@@ -1,0 +1,163 @@
+//! [`SshHandshake`]: what two sides say before they encrypt, and its names in filters.
+
+use super::kex::{self, KexInit, agreed, agreed_both};
+use crate::session::session_fields;
+use crate::values::{numbers, owned, owned_texts, text, texts, unsigned};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// Messages whose numbers are kept.
+pub const MESSAGES_MAX: usize = 32;
+
+/// The beginning of a connection, as much of it as is in clear and was seen.
+///
+/// Memory is bounded: two banners and two lists of names, each from a packet of at most 64 KiB.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SshHandshake {
+    /// When the first banner came.
+    pub time: Option<Timestamp>,
+    /// Who is the client: who began the key exchange; before it, the originator.
+    pub client: Direction,
+    /// The versions both sides say they are, `SSH-2.0-OpenSSH_9.6`: the client's and the server's.
+    pub banners: [Option<String>; 2],
+    /// What both sides offer: the client and the server.
+    pub offers: [Option<KexInit>; 2],
+    /// Kind of the server's key: `ssh-ed25519`.
+    pub host_key_type: Option<String>,
+    /// SHA-256 of the server's key, as OpenSSH writes it: `SHA256:` and base64.
+    pub host_key_fingerprint: Option<String>,
+    /// Numbers of the messages in clear (RFC 4250 §4.1), in the order they were seen, [`MESSAGES_MAX`] at most.
+    pub messages: Vec<u8>,
+}
+
+impl Default for SshHandshake {
+    fn default() -> Self {
+        Self {
+            time: None,
+            client: Direction::Originator,
+            banners: [None, None],
+            offers: [None, None],
+            host_key_type: None,
+            host_key_fingerprint: None,
+            messages: Vec::new(),
+        }
+    }
+}
+
+impl SshHandshake {
+    /// The version of the protocol: 2, 1, or 0 where the sides have none in common; none before a banner. 1.99 is both
+    /// (RFC 4253 §5.1).
+    pub fn version(&self) -> Option<u64> {
+        let version = |banner: &str| match banner.get(4..) {
+            Some(rest) if rest.starts_with("1.99") => 3, // a bit each
+            Some(rest) if rest.starts_with("1.") => 1,
+            Some(rest) if rest.starts_with("2.") => 2,
+            _ => 0,
+        };
+        let told = self.banners.iter().flatten().map(|banner| version(banner));
+        let common = told.reduce(|one, other| one & other)?;
+        Some(if common == 3 { 2 } else { common })
+    }
+
+    fn agreed<R>(&self, read: impl FnOnce(&KexInit, &KexInit) -> Option<R>) -> Option<R> {
+        let [Some(client), Some(server)] = &self.offers else { return None };
+        read(client, server)
+    }
+
+    /// The key exchange both sides agree on.
+    pub fn kex_algorithm(&self) -> Option<String> {
+        self.agreed(|client, server| agreed(&client.kex, &server.kex).map(str::to_owned))
+    }
+
+    /// The kind of host key they agree on.
+    pub fn host_key_algorithm(&self) -> Option<String> {
+        self.agreed(|client, server| agreed(&client.host_keys, &server.host_keys).map(str::to_owned))
+    }
+
+    /// The cipher they agree on.
+    pub fn cipher(&self) -> Option<String> {
+        self.agreed(|client, server| agreed_both(&client.ciphers, &server.ciphers))
+    }
+
+    /// The message authentication they agree on, needed or not by the cipher.
+    pub fn mac(&self) -> Option<String> {
+        self.agreed(|client, server| agreed_both(&client.macs, &server.macs))
+    }
+
+    /// The compression they agree on.
+    pub fn compression(&self) -> Option<String> {
+        self.agreed(|client, server| agreed_both(&client.compressions, &server.compressions))
+    }
+
+    /// HASSH of the client: MD5, hexadecimal. Computed anew at each call.
+    pub fn hassh(&self) -> Option<String> {
+        self.offers[0].as_ref().map(|offer| kex::hassh(&offer.hassh_text()))
+    }
+
+    /// HASSH of the server.
+    pub fn hassh_server(&self) -> Option<String> {
+        self.offers[1].as_ref().map(|offer| kex::hassh(&offer.hassh_server_text()))
+    }
+}
+
+impl Session for SshHandshake {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        self.time
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+session_fields! { SshHandshake;
+    // In the log.
+    "ssh.version" [] version: Unsigned, "Version of the protocol: 2 or 1; 0 where the sides have none in common" => |h| unsigned(h.version());
+    "ssh.auth_success" [] auth_success: Bool, "Whether the client was let in; never told, as it is encrypted" => |_| Value::Absent;
+    "ssh.auth_attempts" [] auth_attempts: Unsigned, "How often it tried; never told" => |_| Value::Absent;
+    "ssh.direction" [] direction: Text, "Zeek's direction of a connection, seen from the local network; never told" => |_| Value::Absent;
+    "ssh.client" ["ssh.client.protocol"] client: Text, "Version the client says it is: SSH-2.0-OpenSSH_9.6" => |h| text(h.banners[0].as_deref());
+    "ssh.server" ["ssh.server.protocol"] server: Text, "Version the server says it is" => |h| text(h.banners[1].as_deref());
+    "ssh.cipher_alg" ["ssh.cipher"] cipher_alg: Text, "Cipher that both sides agree on" => |h| made(h.cipher());
+    "ssh.mac_alg" ["ssh.mac_algorithm"] mac_alg: Text, "Message authentication that both sides agree on" => |h| made(h.mac());
+    "ssh.compression_alg" ["ssh.compression"] compression_alg: Text, "Compression that both sides agree on" => |h| made(h.compression());
+    "ssh.kex_alg" ["ssh.kex"] kex_alg: Text, "Key exchange that both sides agree on" => |h| made(h.kex_algorithm());
+    "ssh.host_key_alg" [] host_key_alg: Text, "Kind of host key that both sides agree on" => |h| made(h.host_key_algorithm());
+    "ssh.host_key.fingerprint" ["ssh.host_key"] host_key_fingerprint: Text, "SHA-256 of the server's key, as OpenSSH writes it" => |h| text(h.host_key_fingerprint.as_deref());
+    "ssh.kex.hassh" ["ssh.hassh"] hassh: Text, "HASSH of the client: MD5, hexadecimal" => |h| made(h.hassh());
+    "ssh.kex.hasshserver" ["ssh.hassh_server"] hassh_server: Text, "HASSH of the server: MD5, hexadecimal" => |h| made(h.hassh_server());
+    // What the client offers.
+    "ssh.protocol" [] _: Texts, "Versions that both sides say they are" => |h| owned_texts(h.banners.iter().flatten().cloned().collect());
+    "ssh.kex_algorithms" ["ssh.client.kex_algorithms"] _: Texts, "Key exchanges the client offers" => |h| offered(h, 0, |o| &o.kex);
+    "ssh.server_host_key_algorithms" ["ssh.client.host_key_algorithms"] _: Texts, "Kinds of host keys the client takes" => |h| offered(h, 0, |o| &o.host_keys);
+    "ssh.encryption_algorithms_client_to_server" ["ssh.client.ciphers"] _: Texts, "Ciphers the client offers for what it sends" => |h| offered(h, 0, |o| &o.ciphers[0]);
+    "ssh.encryption_algorithms_server_to_client" [] _: Texts, "Ciphers the client offers for what it gets" => |h| offered(h, 0, |o| &o.ciphers[1]);
+    "ssh.mac_algorithms_client_to_server" ["ssh.client.macs"] _: Texts, "Message authentication the client offers for what it sends" => |h| offered(h, 0, |o| &o.macs[0]);
+    "ssh.mac_algorithms_server_to_client" [] _: Texts, "Message authentication the client offers for what it gets" => |h| offered(h, 0, |o| &o.macs[1]);
+    "ssh.compression_algorithms_client_to_server" ["ssh.client.compressions"] _: Texts, "Compression the client offers for what it sends" => |h| offered(h, 0, |o| &o.compressions[0]);
+    "ssh.compression_algorithms_server_to_client" [] _: Texts, "Compression the client offers for what it gets" => |h| offered(h, 0, |o| &o.compressions[1]);
+    // What the server offers.
+    "ssh.server.kex_algorithms" [] _: Texts, "Key exchanges the server offers" => |h| offered(h, 1, |o| &o.kex);
+    "ssh.server.host_key_algorithms" [] _: Texts, "Kinds of host keys the server has" => |h| offered(h, 1, |o| &o.host_keys);
+    "ssh.server.ciphers" [] _: Texts, "Ciphers the server offers for what it sends" => |h| offered(h, 1, |o| &o.ciphers[1]);
+    "ssh.server.macs" [] _: Texts, "Message authentication the server offers for what it sends" => |h| offered(h, 1, |o| &o.macs[1]);
+    "ssh.server.compressions" [] _: Texts, "Compression the server offers for what it sends" => |h| offered(h, 1, |o| &o.compressions[1]);
+    // How it went.
+    "ssh.host_key.type" [] _: Text, "Kind of the server's key: ssh-ed25519" => |h| text(h.host_key_type.as_deref());
+    "ssh.message_code" [] _: Numbers, "Numbers of the messages in clear, in the order they were seen" => |h| numbers(&h.messages);
+    "ssh.kex.hassh_algorithms" [] _: Text, "The text that HASSH is the hash of" => |h| made(h.offers[0].as_ref().map(KexInit::hassh_text));
+    "ssh.kex.hasshserver_algorithms" [] _: Text, "The text that the server's HASSH is the hash of" => |h| made(h.offers[1].as_ref().map(KexInit::hassh_server_text));
+}
+
+fn made(text: Option<String>) -> Value<'static> {
+    text.map_or(Value::Absent, owned)
+}
+
+fn offered(handshake: &SshHandshake, side: usize, read: fn(&KexInit) -> &[String]) -> Value<'_> {
+    handshake.offers[side].as_ref().map_or(Value::Absent, |offer| texts(read(offer)))
+}

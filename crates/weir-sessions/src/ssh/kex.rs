@@ -1,0 +1,152 @@
+//! The first messages of a key exchange (RFC 4253 §7): what each side offers, what follows from it, and HASSH.
+
+use crate::wire::{Reader, hex};
+use md5::{Digest, Md5};
+
+/// Names kept of one list; clients that offer everything offer some forty.
+pub const NAMES_MAX: usize = 256;
+
+/// What one side offers (RFC 4253 §7.1): lists of names in its order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KexInit {
+    /// Key exchanges, and names that stand for extensions.
+    pub kex: Vec<String>,
+    /// Kinds of host keys.
+    pub host_keys: Vec<String>,
+    /// Ciphers from client to server, and back.
+    pub ciphers: [Vec<String>; 2],
+    /// Message authentication from client to server, and back.
+    pub macs: [Vec<String>; 2],
+    /// Compression from client to server, and back.
+    pub compressions: [Vec<String>; 2],
+    /// Names that were not kept.
+    pub omitted: u64,
+}
+
+impl KexInit {
+    /// Reads the payload of a KEXINIT behind its number. Lists are read up to the first that is cut; `None` where that is the first.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(payload);
+        reader.take(16)?; // cookie
+        let mut init = Self::default();
+        init.kex = init.read_names(&mut reader)?;
+        let _ = init.read_rest(&mut reader);
+        Some(init)
+    }
+
+    fn read_rest(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        self.host_keys = self.read_names(reader)?;
+        self.ciphers = [self.read_names(reader)?, self.read_names(reader)?];
+        self.macs = [self.read_names(reader)?, self.read_names(reader)?];
+        self.compressions = [self.read_names(reader)?, self.read_names(reader)?];
+        Some(())
+    }
+
+    /// A name-list (RFC 4251 §5).
+    fn read_names(&mut self, reader: &mut Reader<'_>) -> Option<Vec<String>> {
+        let list = read_string(reader)?;
+        if list.is_empty() {
+            return Some(Vec::new());
+        }
+        let mut names = list.split(|byte| *byte == b',');
+        let kept = names.by_ref().take(NAMES_MAX).map(|name| String::from_utf8_lossy(name).into_owned());
+        let kept = kept.collect();
+        self.omitted += names.count() as u64;
+        Some(kept)
+    }
+
+    /// The text that HASSH is the hash of, of a client's offer (Salesforce, 2018): key exchanges, and what it offers for what it sends.
+    pub fn hassh_text(&self) -> String {
+        self.hash_text(0)
+    }
+
+    /// The same of a server's offer.
+    pub fn hassh_server_text(&self) -> String {
+        self.hash_text(1)
+    }
+
+    fn hash_text(&self, direction: usize) -> String {
+        let lists =
+            [&self.kex, &self.ciphers[direction], &self.macs[direction], &self.compressions[direction]];
+        lists.map(|list| list.join(",")).join(";")
+    }
+
+    /// Bytes it holds, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        let both = [&self.ciphers, &self.macs, &self.compressions].into_iter().flatten();
+        let names = both.chain([&self.kex, &self.host_keys]).flatten();
+        names.map(|name| size_of::<String>() + name.len()).sum()
+    }
+}
+
+/// HASSH of the text of either side: MD5, hexadecimal.
+pub fn hassh(text: &str) -> String {
+    hex(&Md5::digest(text.as_bytes()))
+}
+
+/// What both sides agree on: the first of the client's names that the server has as well (RFC 4253 §7.1).
+pub fn agreed<'a>(client: &'a [String], server: &[String]) -> Option<&'a str> {
+    client.iter().find(|name| server.contains(name)).map(String::as_str)
+}
+
+/// What both sides agree on for both directions; where these differ, both, as Zeek writes it.
+pub fn agreed_both(client: &[Vec<String>; 2], server: &[Vec<String>; 2]) -> Option<String> {
+    let [there, back] = [0, 1].map(|way| agreed(&client[way], &server[way]));
+    match (there, back) {
+        (Some(there), Some(back)) if there != back => Some(format!("To server: {there}, to client: {back}")),
+        (Some(both), _) | (_, Some(both)) => Some(both.to_owned()),
+        (None, None) => None,
+    }
+}
+
+/// A string (RFC 4251 §5).
+pub(super) fn read_string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let length = u32::from_be_bytes(reader.array()?);
+    reader.take(usize::try_from(length).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn lists_are_read_up_to_the_one_that_is_cut() {
+        let mut payload = vec![9; 16];
+        for list in ["k1,k2", "h", "c1", "c2", "m1", "", "none", "zlib,none"] {
+            payload.extend((list.len() as u32).to_be_bytes());
+            payload.extend(list.as_bytes());
+        }
+        let init = KexInit::parse(&payload).expect("whole");
+        assert_eq!(init.kex, names(&["k1", "k2"]));
+        assert_eq!(init.macs, [names(&["m1"]), vec![]]);
+        assert_eq!(
+            (&*init.hassh_text(), &*init.hassh_server_text()),
+            ("k1,k2;c1;m1;none", "k1,k2;c2;;zlib,none")
+        );
+        let cut = KexInit::parse(&payload[..29]).expect("the first list");
+        assert_eq!((cut.kex.len(), cut.host_keys.len(), cut.ciphers[0].len()), (2, 0, 0));
+        assert_eq!(KexInit::parse(&payload[..24]), None);
+    }
+
+    #[test]
+    fn the_clients_order_decides() {
+        let (client, server) = (names(&["a", "b", "c"]), names(&["c", "b"]));
+        assert_eq!(agreed(&client, &server), Some("b"));
+        assert_eq!(agreed(&client, &names(&["x"])), None);
+        let [there, back] = [names(&["a"]), names(&["b"])];
+        let differ = agreed_both(&[there.clone(), back.clone()], &[there, back]);
+        assert_eq!(differ.as_deref(), Some("To server: a, to client: b"));
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        let list = "x,".repeat(1000) + "x";
+        let payload = [&[0; 16][..], &(list.len() as u32).to_be_bytes(), list.as_bytes()].concat();
+        let init = KexInit::parse(&payload).expect("whole");
+        assert_eq!((init.kex.len(), init.omitted), (NAMES_MAX, 1001 - NAMES_MAX as u64));
+    }
+}

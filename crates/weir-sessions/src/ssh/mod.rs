@@ -1,0 +1,50 @@
+//! SSH: banners and key exchange (RFC 4253), as far as they are in clear.
+//!
+//! One [`SshHandshake`] a connection, with HASSH of both sides and the fingerprint of the server's key. `kex` reads the
+//! offers, `parser` lines and packets, `handshake` is what comes out, and its names in filters.
+
+mod handshake;
+mod kex;
+mod parser;
+#[cfg(test)]
+mod tests;
+
+pub use handshake::{MESSAGES_MAX, SshHandshake};
+pub use kex::{KexInit, NAMES_MAX, hassh};
+pub use parser::{PACKET_BYTES_MAX, SshParser};
+
+use crate::{Opening, Probe, SessionProtocol};
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "ssh",
+    service: "ssh",
+    log: "ssh",
+    transports: &["tcp"],
+    doc: "SSH: banners, offers and host keys (RFC 4253)",
+    probe,
+    parser: || Box::new(SshParser::default()),
+    fields: handshake::FIELDS,
+};
+
+/// Told from the banner of either side. A server that sends other lines before it is known by its client.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let side = |bytes: &[u8]| {
+        const BEGINNING: &[u8] = b"SSH-";
+        match bytes.get(..BEGINNING.len()) {
+            Some(BEGINNING) => match bytes.get(4..6) {
+                Some([b'1' | b'2', b'.']) => Probe::Certain,
+                Some(_) => Probe::NotForUs,
+                None => Probe::Unsure,
+            },
+            Some(_) => Probe::NotForUs,
+            None if BEGINNING.starts_with(bytes) => Probe::Unsure,
+            None => Probe::NotForUs,
+        }
+    };
+    match (side(opening.originator), side(opening.responder)) {
+        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        _ => Probe::Unsure,
+    }
+}
