@@ -16,8 +16,10 @@ mod pieces;
 pub mod quic;
 mod session;
 pub mod ssh;
+pub mod stun;
 pub mod tls;
 mod values;
+mod waiting;
 mod wire;
 
 #[doc(hidden)]
@@ -38,4 +40,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &dtls::PROTOCOL,
     &dhcp::PROTOCOL,
     &ntp::PROTOCOL,
+    &stun::PROTOCOL,
 ];
