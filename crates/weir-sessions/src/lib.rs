@@ -21,8 +21,10 @@ pub mod quic;
 mod session;
 pub mod smtp;
 pub mod ssh;
+pub mod stun;
 pub mod tls;
 mod values;
+mod waiting;
 mod wire;
 
 #[doc(hidden)]
@@ -47,4 +49,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &dtls::PROTOCOL,
     &dhcp::PROTOCOL,
     &ntp::PROTOCOL,
+    &stun::PROTOCOL,
 ];

@@ -36,6 +36,8 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
         Fit::Whole => Probe::Certain,
         Fit::Question if is_port_known => Probe::Certain,
         Fit::Question | Fit::Open if !opening.is_datagram => Probe::Unsure,
+        // A datagram that the capture cut off: the next one may tell.
+        Fit::Open if is_port_known => Probe::Unsure,
         _ => Probe::NotForUs,
     };
     match (opening.originator, opening.responder) {

@@ -1,0 +1,410 @@
+//! STUN and TURN over UDP (RFC 8489, RFC 8656): one [`StunTransaction`] for each request with its answer.
+//!
+//! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own. Where
+//! DTLS follows in the same flow (RFC 7983) it is handed over.
+
+use crate::session::session_fields;
+use crate::values::{numbers, owned, text, unsigned};
+use crate::waiting::Waiting;
+use crate::wire::Reader;
+use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use std::any::Any;
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv6Addr};
+use weir_packet::{Timestamp, Value};
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "stun",
+    service: "stun",
+    log: "stun",
+    transports: &["udp"],
+    doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
+    probe,
+    parser: || Box::new(StunParser::default()),
+    fields: FIELDS,
+};
+
+/// What every message has at its fifth byte.
+const COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
+
+/// Most requests of a flow that wait for their answers.
+pub const WAITING_MAX: usize = 64;
+
+/// Attributes whose types are kept of a message.
+const ATTRIBUTES_MAX: usize = 64;
+
+/// Bytes kept of a text: as many as one may have (§14).
+const TEXT_BYTES_MAX: usize = 763;
+
+/// A message (§5).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Message {
+    /// What is asked for: 1 Binding, 3 Allocate …
+    pub method: u16,
+    /// 0 a request, 1 an indication, 2 success, 3 an error.
+    pub class: u8,
+    /// Number of the transaction.
+    pub transaction: [u8; 12],
+    /// Types of its attributes, in order.
+    pub attributes: Vec<u16>,
+    /// USERNAME.
+    pub username: Option<String>,
+    /// REALM.
+    pub realm: Option<String>,
+    /// SOFTWARE.
+    pub software: Option<String>,
+    /// How the server sees the client: (XOR-)MAPPED-ADDRESS.
+    pub mapped: Option<(IpAddr, u16)>,
+    /// The address that the server lends the client: XOR-RELAYED-ADDRESS.
+    pub relayed: Option<(IpAddr, u16)>,
+    /// The peer a permission or a channel is for: XOR-PEER-ADDRESS.
+    pub peer: Option<(IpAddr, u16)>,
+    /// ERROR-CODE with its reason.
+    pub error: Option<(u16, String)>,
+}
+
+/// A request with its answer, or the one of them that was seen; or an indication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StunTransaction {
+    /// When the first of its messages came.
+    pub time: Timestamp,
+    /// Who asked.
+    pub client: Direction,
+    /// The request, or the indication.
+    pub request: Option<Message>,
+    /// The answer.
+    pub response: Option<Message>,
+    /// Time between them, nanoseconds.
+    pub rtt_ns: Option<u64>,
+}
+
+impl Message {
+    /// Reads a datagram; `None` where it is no STUN, or its length is not its own. Attributes are read up to the first that is cut.
+    pub fn parse(datagram: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(datagram);
+        let (kind, length) = (reader.u16()?, reader.u16()?);
+        if kind & 0xc000 != 0 || length % 4 != 0 || reader.array()? != COOKIE {
+            return None;
+        }
+        // The two bits of the class lie between those of the method.
+        let method = kind & 0xf | kind >> 1 & 0x70 | kind >> 2 & 0xf80;
+        let class = (kind >> 4 & 1 | kind >> 7 & 2) as u8;
+        let mut message = Self { method, class, transaction: reader.array()?, ..Self::default() };
+        let mut attributes = Reader::new(reader.take(length.into())?);
+        while let (Some(kind), Some(length)) = (attributes.u16(), attributes.u16()) {
+            let Some(value) = attributes.take(length.into()) else { break };
+            attributes.take_up_to(length.wrapping_neg() & 3); // padding
+            if message.attributes.len() < ATTRIBUTES_MAX {
+                message.attributes.push(kind);
+                let _ = message.take_attribute(kind, value);
+            }
+        }
+        Some(message)
+    }
+
+    fn take_attribute(&mut self, kind: u16, value: &[u8]) -> Option<()> {
+        let text = || Some(String::from_utf8_lossy(&value[..value.len().min(TEXT_BYTES_MAX)]).into_owned());
+        match kind {
+            0x0001 => self.mapped = self.mapped.or(read_address(value, None)),
+            0x0006 => self.username = text(),
+            0x0009 => {
+                let ([_, _, class, number], reason) = value.split_first_chunk::<4>()?;
+                let code = u16::from(class & 7) * 100 + u16::from(*number);
+                let reason = &reason[..reason.len().min(TEXT_BYTES_MAX)];
+                self.error = Some((code, String::from_utf8_lossy(reason).into_owned()));
+            }
+            0x0012 => self.peer = self.peer.or(read_address(value, Some(&self.transaction))),
+            0x0014 => self.realm = text(),
+            0x0016 => self.relayed = read_address(value, Some(&self.transaction)),
+            0x0020 => self.mapped = read_address(value, Some(&self.transaction)),
+            0x8022 => self.software = text(),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Whether it only carries other people's data.
+    fn is_cargo(&self) -> bool {
+        self.class == 1 && matches!(self.method, 6 | 7)
+    }
+
+    fn held_bytes(&self) -> usize {
+        let reason = self.error.as_ref().map(|error| &error.1);
+        let texts = [self.username.as_ref(), self.realm.as_ref(), self.software.as_ref(), reason];
+        self.attributes.len() * 2 + texts.into_iter().flatten().map(String::len).sum::<usize>()
+    }
+}
+
+/// An address with its port (§14.1); with the transaction's number, one that is hidden from those who rewrite addresses (§14.2).
+fn read_address(value: &[u8], transaction: Option<&[u8; 12]>) -> Option<(IpAddr, u16)> {
+    let mut mask = [0; 16];
+    if let Some(transaction) = transaction {
+        mask[..4].copy_from_slice(&COOKIE);
+        mask[4..].copy_from_slice(transaction);
+    }
+    let ([_, family, high, low], address) = value.split_first_chunk::<4>()?;
+    let port = u16::from_be_bytes([high ^ mask[0], low ^ mask[1]]);
+    let mut bytes = mask;
+    let length = if *family == 1 { 4 } else { 16 };
+    for (byte, sent) in bytes.iter_mut().zip(address.get(..length)?) {
+        *byte ^= sent;
+    }
+    let [a, b, c, d, ..] = bytes;
+    let address = if *family == 1 { IpAddr::from([a, b, c, d]) } else { Ipv6Addr::from(bytes).into() };
+    Some((address, port))
+}
+
+/// The name of a method (IANA "STUN Methods"): `Binding`.
+pub fn method_name(method: u16) -> Cow<'static, str> {
+    match method {
+        1 => "Binding".into(),
+        2 => "SharedSecret".into(),
+        3 => "Allocate".into(),
+        4 => "Refresh".into(),
+        6 => "Send".into(),
+        7 => "Data".into(),
+        8 => "CreatePermission".into(),
+        9 => "ChannelBind".into(),
+        10 => "Connect".into(),
+        11 => "ConnectionBind".into(),
+        12 => "ConnectionAttempt".into(),
+        _ => format!("unknown-{method}").into(),
+    }
+}
+
+/// Told from the cookie and the length.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let is_stun = |datagram| Message::parse(datagram).is_some();
+    if opening.is_datagram && (is_stun(opening.originator) || is_stun(opening.responder)) {
+        Probe::Certain
+    } else {
+        Probe::NotForUs
+    }
+}
+
+/// Parses the transactions of one flow.
+#[derive(Debug, Default)]
+pub struct StunParser {
+    waiting: Waiting<StunTransaction, WAITING_MAX>,
+}
+
+impl SessionParser for StunParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if !data.is_datagram {
+            return Progress::Done;
+        }
+        // First bytes of DTLS are 20 to 63, of STUN 0 to 3 (RFC 7983 §7).
+        if matches!(data.bytes.first(), Some(20..=63)) {
+            self.finish(sessions);
+            return Progress::HandOver { rest_bytes: data.bytes.len() };
+        }
+        if let Some(message) = Message::parse(data.bytes).filter(|message| !message.is_cargo()) {
+            self.take_message(data, message, sessions);
+        }
+        Progress::Wanted
+    }
+
+    fn gap(&mut self, _: Direction, _: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        Progress::Wanted
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
+    }
+
+    fn held_bytes(&self) -> usize {
+        let held = |waiting: &StunTransaction| {
+            size_of::<StunTransaction>() + waiting.request.as_ref().map_or(0, Message::held_bytes)
+        };
+        self.waiting.iter().map(held).sum()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        CutOff::default()
+    }
+}
+
+impl StunParser {
+    fn take_message(&mut self, data: &Data<'_>, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
+        let mut transaction = StunTransaction {
+            time: data.time,
+            client: data.from,
+            request: None,
+            response: None,
+            rtt_ns: None,
+        };
+        if message.class < 2 {
+            let is_indication = message.class == 1;
+            let is_again = |waiting: &StunTransaction| {
+                waiting.client == data.from
+                    && waiting.request.as_ref().is_some_and(|other| other.transaction == message.transaction)
+            };
+            // A request that is sent again has the number of the first (§6.2.1).
+            if self.waiting.find(is_again).is_some() {
+                return;
+            }
+            transaction.request = Some(message);
+            let over = if is_indication { Some(transaction) } else { self.waiting.push(transaction) };
+            return sessions.extend(over.map(|over| Box::new(over) as Box<dyn Session>));
+        }
+        let is_asked = |waiting: &StunTransaction| {
+            waiting.client != data.from
+                && waiting.request.as_ref().is_some_and(|other| other.transaction == message.transaction)
+        };
+        match self.waiting.take(is_asked) {
+            Some(asked) => {
+                transaction = asked;
+                transaction.rtt_ns = Some(data.time.since_ns(transaction.time));
+            }
+            None => {
+                transaction.client = match data.from {
+                    Direction::Originator => Direction::Responder,
+                    Direction::Responder => Direction::Originator,
+                };
+            }
+        }
+        transaction.response = Some(message);
+        sessions.push(Box::new(transaction));
+    }
+}
+
+impl StunTransaction {
+    /// The request first.
+    fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.request.iter().chain(&self.response)
+    }
+
+    fn text(&self, read: fn(&Message) -> &Option<String>) -> Option<&str> {
+        self.messages().find_map(|message| read(message).as_deref())
+    }
+
+    /// How it went: `success`, `error`, `indication`, `unanswered`.
+    pub fn result(&self) -> &'static str {
+        match (&self.request, &self.response) {
+            (_, Some(response)) if response.class == 2 => "success",
+            (_, Some(_)) => "error",
+            (Some(request), None) if request.class == 1 => "indication",
+            _ => "unanswered",
+        }
+    }
+}
+
+impl Session for StunTransaction {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+session_fields! { StunTransaction;
+    "stun.method" [] method: Text, "What was asked for: Binding, Allocate" => |t| t.messages().next().map_or(Value::Absent, |m| Value::Text(method_name(m.method)));
+    "stun.result" [] result: Text, "How it went: success, error, indication, unanswered" => |t| text(Some(t.result()));
+    "stun.time" ["stun.rtt"] rtt: Interval, "Time from request to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
+    "stun.att.username" ["stun.username"] username: Text, "Who asks" => |t| text(t.text(|m| &m.username));
+    "stun.att.realm" ["stun.realm"] realm: Text, "Realm of the server" => |t| text(t.text(|m| &m.realm));
+    "stun.att.software" ["stun.software"] software: Text, "Software of the server, or else of the client" => |t| text(t.response.iter().chain(&t.request).find_map(|m| m.software.as_deref()));
+    "stun.mapped_addr" [] mapped_addr: Address, "Address of the client as the server sees it" => |t| address(t.response.as_ref().and_then(|m| m.mapped));
+    "stun.mapped_port" [] mapped_port: Unsigned, "Its port" => |t| unsigned(t.response.as_ref().and_then(|m| m.mapped).map(|mapped| mapped.1));
+    "stun.relayed_addr" [] relayed_addr: Address, "Address that the server lends the client" => |t| address(t.response.as_ref().and_then(|m| m.relayed));
+    "stun.relayed_port" [] relayed_port: Unsigned, "Its port" => |t| unsigned(t.response.as_ref().and_then(|m| m.relayed).map(|relayed| relayed.1));
+    "stun.peer_addr" [] peer_addr: Address, "Peer that a permission or channel is for" => |t| address(t.messages().find_map(|m| m.peer));
+    "stun.peer_port" [] peer_port: Unsigned, "Its port" => |t| unsigned(t.messages().find_map(|m| m.peer).map(|peer| peer.1));
+    "stun.att.error" ["stun.error"] error: Unsigned, "Number of the error: 401" => |t| unsigned(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.0));
+    "stun.att.error.reason" ["stun.error_reason"] error_reason: Text, "What the server says of it" => |t| text(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.1.as_str()));
+    "stun.id" [] _: Text, "Number of the transaction, hexadecimal" => |t| t.messages().next().map_or(Value::Absent, |m| owned(crate::wire::hex(&m.transaction)));
+    "stun.type.method" [] _: Unsigned, "Number of what was asked for" => |t| unsigned(t.messages().next().map(|m| m.method));
+    "stun.att.type" ["stun.attributes"] _: Numbers, "Attributes of the request" => |t| t.request.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
+    "stun.response.attributes" [] _: Numbers, "Attributes of the answer" => |t| t.response.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
+}
+
+fn address(address: Option<(IpAddr, u16)>) -> Value<'static> {
+    address.map_or(Value::Absent, |(address, _)| Value::Address(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Direction::{Originator as C, Responder as S};
+
+    fn message(kind: u16, transaction: u8, attributes: &[u8]) -> Vec<u8> {
+        let length = (attributes.len() as u16).to_be_bytes();
+        [&kind.to_be_bytes()[..], &length, &COOKIE, &[transaction; 12], attributes].concat()
+    }
+
+    fn take(parser: &mut StunParser, from: Direction, millis: i64, bytes: &[u8]) -> Vec<Box<dyn Session>> {
+        let mut sessions = Vec::new();
+        let data = Data { from, time: Timestamp(millis * 1_000_000), bytes, is_datagram: true };
+        assert_eq!(parser.parse(&data, &mut sessions), Progress::Wanted);
+        sessions
+    }
+
+    fn value<'a>(session: &'a dyn Session, name: &str) -> Value<'a> {
+        let is_it = |field: &crate::Field| field.name == name || field.column == name;
+        session.value(FIELDS.iter().position(is_it).expect(name))
+    }
+
+    #[test]
+    fn a_request_is_answered_with_the_clients_address() {
+        let mut parser = StunParser::default();
+        assert!(take(&mut parser, C, 0, &message(1, 7, &[0, 6, 0, 3, b'a', b':', b'b', 0])).is_empty());
+        assert!(take(&mut parser, C, 5, &message(1, 7, &[])).is_empty(), "again");
+        // 192.0.2.1 port 32853, hidden.
+        let mapped = [0, 0x20, 0, 8, 0, 1, 0x80 ^ 0x21, 0x55 ^ 0x12, 192 ^ 0x21, 0x12, 2 ^ 0xa4, 1 ^ 0x42];
+        let sessions = take(&mut parser, S, 30, &message(0x0101, 7, &mapped));
+        let session = sessions[0].as_ref();
+        for (name, expected) in [
+            ("method", Value::Text("Binding".into())),
+            ("result", Value::Text("success".into())),
+            ("rtt", Value::Interval(30_000_000)),
+            ("username", Value::Text("a:b".into())),
+            ("mapped_addr", Value::Address([192, 0, 2, 1].into())),
+            ("mapped_port", Value::Unsigned(0x8055)),
+        ] {
+            assert_eq!(value(session, name), expected, "{name}");
+        }
+        assert_eq!(parser.held_bytes(), 0);
+    }
+
+    #[test]
+    fn errors_indications_and_silence_are_told_apart() {
+        let mut parser = StunParser::default();
+        take(&mut parser, C, 0, &message(3, 1, &[]));
+        let error = [0, 9, 0, 8, 0, 0, 4, 1, b'U', b'n', b'a', b'u'];
+        let sessions = take(&mut parser, S, 1, &message(0x0113, 1, &error));
+        assert_eq!(value(sessions[0].as_ref(), "error"), Value::Unsigned(401));
+        assert_eq!(value(sessions[0].as_ref(), "error_reason"), Value::Text("Unau".into()));
+        let sessions = take(&mut parser, C, 2, &message(0x0011, 2, &[]));
+        assert_eq!(value(sessions[0].as_ref(), "result"), Value::Text("indication".into()));
+        assert!(take(&mut parser, C, 3, &message(0x0016, 3, &[])).is_empty(), "Send carries cargo");
+        take(&mut parser, C, 4, &message(1, 4, &[]));
+        let mut sessions = Vec::new();
+        parser.finish(&mut sessions);
+        assert_eq!(value(sessions[0].as_ref(), "result"), Value::Text("unanswered".into()));
+    }
+
+    #[test]
+    fn dtls_in_the_same_flow_is_handed_over() {
+        let mut parser = StunParser::default();
+        let data = Data { from: C, time: Timestamp(0), bytes: &[22, 0xfe, 0xfd], is_datagram: true };
+        assert_eq!(parser.parse(&data, &mut Vec::new()), Progress::HandOver { rest_bytes: 3 });
+    }
+
+    #[test]
+    fn the_cookie_and_the_length_tell() {
+        let probe = |originator: &[u8]| {
+            (PROTOCOL.probe)(&Opening { originator, is_datagram: true, ..Opening::default() })
+        };
+        let message = message(1, 7, &[0; 8]);
+        assert_eq!(probe(&message), Probe::Certain);
+        assert_eq!(probe(&message[..27]), Probe::NotForUs);
+        assert_eq!(probe(&[0; 28]), Probe::NotForUs);
+    }
+}

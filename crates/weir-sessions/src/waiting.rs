@@ -1,0 +1,57 @@
+//! [`Waiting`]: halves of exchanges that wait for the other half, a bounded number of them.
+
+use std::collections::VecDeque;
+
+/// What waits, oldest first; `MAX` at most.
+#[derive(Debug)]
+pub(crate) struct Waiting<T, const MAX: usize>(VecDeque<T>);
+
+impl<T, const MAX: usize> Default for Waiting<T, MAX> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T, const MAX: usize> Waiting<T, MAX> {
+    /// Adds what is to wait; the oldest of them where they are too many.
+    pub(crate) fn push(&mut self, item: T) -> Option<T> {
+        self.0.push_back(item);
+        if self.0.len() > MAX { self.0.pop_front() } else { None }
+    }
+
+    /// The oldest that is wanted; it waits no longer.
+    pub(crate) fn take(&mut self, is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
+        let at = self.0.iter().position(is_wanted)?;
+        self.0.remove(at)
+    }
+
+    /// The oldest that is wanted, to be changed where it waits.
+    pub(crate) fn find(&mut self, mut is_wanted: impl FnMut(&T) -> bool) -> Option<&mut T> {
+        self.0.iter_mut().find(|item| is_wanted(item))
+    }
+
+    /// Takes all, oldest first.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> {
+        std::mem::take(&mut self.0).into_iter()
+    }
+
+    /// What waits, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let mut waiting = Waiting::<u8, 2>::default();
+        assert_eq!((waiting.push(1), waiting.push(2), waiting.push(3)), (None, None, Some(1)));
+        assert_eq!(waiting.take(|item| *item > 1), Some(2));
+        assert_eq!(waiting.find(|item| *item == 3), Some(&mut 3));
+        assert_eq!(waiting.iter().count(), 1);
+        assert_eq!(waiting.take_all().collect::<Vec<_>>(), [3]);
+    }
+}
