@@ -43,7 +43,7 @@ fn is_exempt(bytes: &[u8]) -> bool {
     let is_http = [&b"GET "[..], b"PUT ", b"POST ", b"HEAD "].iter().any(|method| bytes.starts_with(method));
     average <= 3.4
         || average >= 4.6
-        || bytes.len() >= 6 && bytes[..6].iter().all(|byte| is_printable(byte))
+        || bytes.len() >= 6 && bytes[..6].iter().all(is_printable)
         || printable * 2 > bytes.len()
         || longest > 20
         || is_tls

@@ -206,13 +206,13 @@ impl Compiler {
         check_filter(filter, &self.catalog(), self.stack(), bpf).map(drop)
     }
 
-    /// Compiles.
-    ///
-    /// # Errors
-    /// Everything that is wrong with the filters, or why there is no code.
-    pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
-        let catalog = self.catalog();
-        let start = Instant::now();
+    /// The questions, their filters checked, with what is probably not as meant.
+    fn check(
+        &self,
+        asks: &[Ask],
+        catalog: &StackCatalog,
+        options: &Options,
+    ) -> Result<(Vec<Question>, Diagnostics), Diagnostics> {
         let mut warnings = Diagnostics::default();
         let mut questions = vec![];
         if asks.len() > QUESTIONS_MAX {
@@ -225,13 +225,24 @@ impl Compiler {
                 questions.push(Question { filter: Filter::never(), need: Need::default() });
                 continue;
             }
-            let filter = check_filter(&ask.filter, &catalog, self.stack(), options.bpf)?;
+            let filter = check_filter(&ask.filter, catalog, self.stack(), options.bpf)?;
             warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
-            let need = complete_need(ask.need, ask.want, &filter, &catalog);
-            refuse_late_streams(ask, &filter, &catalog)?;
+            let need = complete_need(ask.need, ask.want, &filter, catalog);
+            refuse_late_streams(ask, &filter, catalog)?;
             questions.push(Question { filter, need });
         }
+        Ok((questions, warnings))
+    }
+
+    /// Compiles.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filters, or why there is no code.
+    pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
+        let catalog = self.catalog();
+        let start = Instant::now();
+        let (questions, mut warnings) = self.check(asks, &catalog, options)?;
         let parsed = Instant::now();
         let stack = self.stack();
         let lowered = lower(stack, &catalog, &questions)
