@@ -70,6 +70,11 @@ fn any_mutated(protocol: &'static SessionProtocol) -> impl Strategy<Value = Conv
     })
 }
 
+/// How many cases of each property, protocol by protocol; `WEIR_CASES` says otherwise.
+fn cases() -> u32 {
+    std::env::var("WEIR_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(512)
+}
+
 fn any_cuts() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(prop_oneof![1..8_usize, 1..400_usize], 1..40)
 }
@@ -135,15 +140,10 @@ fn single_bytes_give_the_same_sessions() {
 #[test]
 fn any_cutting_gives_the_same_sessions() {
     for protocol in PROTOCOLS {
-        hold(
-            protocol,
-            std::env::var("CASES").map_or(512, |n| n.parse().unwrap()),
-            &(any_mutated(protocol), any_cuts()),
-            |(seed, cuts)| {
-                prop_assert_eq!(run(protocol, &seed.cut(&cuts)), run(protocol, &seed));
-                Ok(())
-            },
-        );
+        hold(protocol, cases(), &(any_mutated(protocol), any_cuts()), |(seed, cuts)| {
+            prop_assert_eq!(run(protocol, &seed.cut(&cuts)), run(protocol, &seed));
+            Ok(())
+        });
     }
 }
 
@@ -174,30 +174,20 @@ fn seeds_of_other_protocols_do_no_harm() {
 #[test]
 fn random_bytes_do_no_harm() {
     for protocol in PROTOCOLS {
-        hold(
-            protocol,
-            std::env::var("CASES").map_or(512, |n| n.parse().unwrap()),
-            &prop::collection::vec(any::<u8>(), 0..2000),
-            |bytes| {
-                fuzz_session(protocol, &bytes);
-                Ok(())
-            },
-        );
+        hold(protocol, cases(), &prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
+            fuzz_session(protocol, &bytes);
+            Ok(())
+        });
     }
 }
 
 #[test]
 fn mutated_seeds_do_no_harm() {
     for protocol in PROTOCOLS {
-        hold(
-            protocol,
-            std::env::var("CASES").map_or(512, |n| n.parse().unwrap()),
-            &any_mutated(protocol),
-            |seed| {
-                run(protocol, &seed);
-                Ok(())
-            },
-        );
+        hold(protocol, cases(), &any_mutated(protocol), |seed| {
+            run(protocol, &seed);
+            Ok(())
+        });
     }
 }
 

@@ -132,3 +132,18 @@ fn a_greeting_that_is_handed_on_late_answers_nothing() {
         < "250 queued\r\n""#;
     assert_eq!(rows(&PROTOCOL, talk, &["subject", "last_reply", "smtp.greeting"]), ["s | 250 queued | mx"]);
 }
+
+#[test]
+fn a_mail_of_lmtp_has_a_reply_for_each_receiver() {
+    let talk = r#"
+        < "220 x LMTP\r\n"
+        > "LHLO c\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nRCPT TO:<e@f>\r\nRCPT TO:<g@h>\r\nDATA\r\n"
+        < "250 x\r\n250 ok\r\n250 ok\r\n550 no\r\n250 ok\r\n354 go on\r\n"
+        > "Subject: 1\r\n\r\n.\r\n"
+        < "250 c has it\r\n452 g is full\r\n"
+        > "MAIL FROM:<i@j>\r\nRCPT TO:<k@l>\r\nDATA\r\n"
+        < "250 ok\r\n250 ok\r\n354 go on\r\n"
+        > "Subject: 2\r\n\r\n.\r\n"
+        < "250 k has it\r\n""#;
+    assert_eq!(rows(&PROTOCOL, talk, &["subject", "last_reply"]), ["1 | 250 c has it", "2 | 250 k has it"]);
+}

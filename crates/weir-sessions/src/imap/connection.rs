@@ -29,9 +29,9 @@ pub struct ImapConnection {
     pub capabilities: Vec<String>,
     /// Mailboxes that were selected or examined, in order, each once.
     pub mailboxes: Vec<String>,
-    /// What the client and the server say of themselves (ID, RFC 2971).
+    /// What the client says of itself (ID, RFC 2971).
     pub client_id: Option<String>,
-    /// The server's.
+    /// What the server says of itself.
     pub server_id: Option<String>,
     /// What the server said with its last NO or BAD.
     pub last_error: Option<String>,

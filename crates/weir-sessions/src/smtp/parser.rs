@@ -50,6 +50,7 @@ const VERBS: &[&[u8]] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     Auth,
+    Rcpt,
     Data,
     /// The end of a mail.
     Mail,
@@ -86,6 +87,9 @@ pub struct SmtpParser {
     current: Option<Box<SmtpTransaction>>,
     /// The server said something.
     has_replies: bool,
+    /// The client said LHLO: a mail has a reply for each receiver that was taken (RFC 2033 §4.2).
+    is_lmtp: bool,
+    receivers_taken: usize,
     cut_off: CutOff,
 }
 
@@ -224,6 +228,8 @@ impl SmtpParser {
         // A chunk's command waits already.
         if self.mode == Mode::Mail {
             self.wait(Waiting::Mail);
+            let more = if self.is_lmtp { self.receivers_taken.saturating_sub(1) } else { 0 };
+            (0..more.min(WAITING_MAX)).for_each(|_| self.wait(Waiting::Other));
         }
         self.mode = Mode::Commands;
         self.keep_mail();
@@ -267,10 +273,12 @@ impl SmtpParser {
         let waiting = match &*upper {
             b"HELO" | b"EHLO" | b"LHLO" => {
                 current.helo = Some(text(argument, LINE_BYTES_MAX));
+                self.is_lmtp = upper == b"LHLO";
                 Waiting::Other
             }
             b"MAIL" => {
                 current.mail_from = path(argument);
+                self.receivers_taken = 0;
                 Waiting::Other
             }
             b"RCPT" => {
@@ -278,7 +286,7 @@ impl SmtpParser {
                     Some(path) if current.recipients.len() < ADDRESSES_MAX => current.recipients.push(path),
                     _ => self.cut_off.parts += 1,
                 }
-                Waiting::Other
+                Waiting::Rcpt
             }
             b"AUTH" => {
                 let (mechanism, initial) = split_word(argument);
@@ -353,6 +361,7 @@ impl SmtpParser {
                 self.mode = Mode::Auth;
             }
             (Some(Waiting::Auth), _) if self.mode == Mode::Auth => self.mode = Mode::Commands,
+            (Some(Waiting::Rcpt), 200..=299) => self.receivers_taken += 1,
             (Some(Waiting::Data), 354) => self.mode = Mode::Mail,
             (Some(Waiting::Data), 400..) if matches!(self.mode, Mode::DataAsked | Mode::Mail) => {
                 self.mode = Mode::Commands;
