@@ -142,6 +142,61 @@ pub const QUESTIONS: &[Question] = &[
         ],
     },
     Question {
+        title: "HTTP exchanges",
+        note: "Every request with its response: method, host, URI, status, sizes. tshark takes minutes, and Suricata loses \
+               events here (BASELINES), so neither is run.",
+        traces: &["http"],
+        rows: &[
+            FLOOR,
+            row("weir http", &["{weir}", "http", "-r", "{trace}", "--format", "json"]),
+            row("weir http --count", &["{weir}", "http", "-r", "{trace}", "--count"]),
+            NIDS,
+            NDPI,
+        ],
+    },
+    Question {
+        title: "DNS transactions",
+        note: "Every query with its answer: a million, each in a flow of its own.",
+        traces: &["dns"],
+        rows: &[
+            FLOOR,
+            row("weir dns", &["{weir}", "dns", "-r", "{trace}", "--format", "json"]),
+            row("weir dns --count", &["{weir}", "dns", "-r", "{trace}", "--count"]),
+            NDPI,
+            row(
+                "tshark",
+                &[
+                    "tshark", "-n", "-r", "{trace}", "-Y", "dns.flags.response == 1", "-T", "fields", "-e", "dns.qry.name",
+                ],
+            )
+            .of("tshark"),
+        ],
+    },
+    Question {
+        title: "1, 10, 100 questions at once",
+        note: "Sessions of TLS by server name (https), of HTTP by URI (http), each question with another filter and an output of its \
+               own (`bench/questions`); one reading, one program.",
+        traces: &["https", "http"],
+        rows: &[
+            FLOOR,
+            row("1 question", &["{weir}", "run", "{root}/bench/questions/1.toml", "-r", "{trace}"]),
+            row("10 questions", &["{weir}", "run", "{root}/bench/questions/10.toml", "-r", "{trace}"]),
+            row("100 questions", &["{weir}", "run", "{root}/bench/questions/100.toml", "-r", "{trace}"]),
+        ],
+    },
+    Question {
+        title: "Half-open connections",
+        note: "5 M SYNs of as many connections, 100 000 a second: with the time-out of 5 s for unanswered ones, and without any. \
+               The memory is the point.",
+        traces: &["syn"],
+        rows: &[
+            FLOOR,
+            row("weir flows, time-out of 5 s", &["{weir}", "flows", "-r", "{trace}", "--count"]),
+            row("weir flows, no time-out", &["{weir}", "flows", "-r", "{trace}", "--count", "--idle-timeout", "0"]),
+            row("weir tls, time-out of 5 s", &["{weir}", "sessions", "-r", "{trace}", "tls", "--format", "json"]),
+        ],
+    },
+    Question {
         title: "Packets counted by a filter of four terms",
         note: "Host, port, SYN and time to live.",
         traces: &["https", "http", "hostile", "udp64"],

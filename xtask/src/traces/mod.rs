@@ -6,6 +6,8 @@
 //! | http    | nginx and a client in the lab (root)   | 870 MB, 147 k objects of 1 to 8 KiB, 128 k connections |
 //! | udp64   | seeded generator                       | 10 M frames of 64 bytes over 1 M random flows         |
 //! | hostile | seeded generator                       | 2.3 M frames nobody should send                       |
+//! | dns     | seeded generator                       | 1 M queries with their answers                        |
+//! | syn     | seeded generator                       | 5 M SYNs of as many connections, 100 k a second       |
 //! | gtp     | seeded generator                       | 250 MB of TCP in a mobile network's tunnels           |
 //! | pptp    | seeded generator                       | 250 MB of TCP in PPP in GRE                           |
 //! | sctp    | seeded generator                       | 250 MB of SCTP associations                           |
@@ -13,10 +15,12 @@
 //!
 //! Generated traces are the same bytes everywhere; recorded ones have the same connections.
 
+mod dns;
 pub mod frame;
 mod hostile;
 mod stacks;
 pub mod sums;
+mod syn;
 mod udp64;
 mod web;
 
@@ -31,6 +35,8 @@ const TRACES: &[(&str, bool, Maker)] = &[
     ("http", true, web::http),
     ("udp64", false, udp64::make),
     ("hostile", false, hostile::make),
+    ("dns", false, dns::make),
+    ("syn", false, syn::make),
     ("gtp", false, stacks::tunnelled::gtp),
     ("pptp", false, stacks::tunnelled::pptp),
     ("sctp", false, stacks::sctp::make),
