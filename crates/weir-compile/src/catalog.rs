@@ -2,6 +2,7 @@
 //! sessions. All are generated from definitions; none is written down a second time.
 
 use crate::events::{StackEvent, events};
+use std::collections::HashSet;
 use weir_ir::graph::Meta;
 use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol, Stack};
@@ -61,6 +62,8 @@ impl FieldKey {
 pub struct StackCatalog {
     fields: Vec<FieldInfo>,
     keys: Vec<FieldKey>,
+    /// Names and aliases of the fields so far that events and sessions may clash with.
+    names: HashSet<String>,
 }
 
 impl Catalog for StackCatalog {
@@ -81,6 +84,9 @@ impl StackCatalog {
         catalog.add_frame();
         for (index, layer) in stack.layers.iter().enumerate() {
             catalog.add_layer(LayerId(index as u16), &layer.protocol);
+        }
+        for field in &catalog.fields {
+            catalog.names.extend(field.aliases.iter().chain([&field.name]).cloned());
         }
         for event in events(stack) {
             catalog.add_event(&event);
@@ -121,7 +127,7 @@ impl StackCatalog {
 
     /// Whether there is a field of this name.
     fn is_taken(&self, name: &str) -> bool {
-        self.fields.iter().any(|f| f.name == name || f.aliases.iter().any(|alias| alias == name))
+        self.names.contains(name)
     }
 
     /// What field `index` is.
@@ -223,12 +229,13 @@ impl StackCatalog {
         }
         let key = FieldKey::Event(event.layer, event.index);
         let name = event.filter_name.clone();
+        self.names.insert(name.clone());
         self.add(key, name, ValueType::Bool, 1, &event.doc, Stage::Packet);
         for (index, (column, value_type)) in event.columns.iter().enumerate() {
             let name = format!("{}.{column}", event.filter_name);
             let key = FieldKey::EventColumn(event.layer, event.index, index as u16);
             let doc = "as it was when this happened";
-            if !self.is_taken(&name) {
+            if self.names.insert(name.clone()) {
                 self.add(key, name, *value_type, 64, doc, Stage::Packet);
             }
         }

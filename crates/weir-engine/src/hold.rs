@@ -194,6 +194,7 @@ mod tests {
             parsed: 0,
             connection_value: Arc::new(|_, _| Value::Absent),
             classes: vec![1, 2],
+            verdicts: 2,
             unconditional: 0,
             records: false,
             timed: false,

@@ -105,6 +105,8 @@ pub struct Plan {
     pub bits: Vec<BitPlan>,
     /// What the bits of a packet's terms mean: residues that it comes to.
     pub classes: Vec<Mask>,
+    /// What [`verdict_bits`](Self::verdict_bits) finds, found once.
+    pub verdicts: Mask,
     /// Every session protocol; bits of masks are indices into it.
     pub protocols: &'static [&'static SessionProtocol],
     /// Protocols to recognise.
@@ -270,7 +272,7 @@ impl Plan {
 
     /// A verdict as it stands in a flow's record.
     pub(crate) fn pack(&self, verdict: Mask) -> u64 {
-        let kept = places(self.verdict_bits()).enumerate();
+        let kept = places(self.verdicts).enumerate();
         let met = kept.filter(|(_, index)| verdict >> index & 1 == 1);
         let flags = (verdict & (SESSIONS_OVER | HAD_SESSION)) >> FLAGS_SHIFT;
         met.fold(flags as u64, |word, (place, _)| word | 1 << place)
@@ -278,7 +280,7 @@ impl Plan {
 
     /// The other way round.
     pub(crate) fn unpack(&self, word: u64) -> Mask {
-        let kept = places(self.verdict_bits()).enumerate();
+        let kept = places(self.verdicts).enumerate();
         let met = kept.filter(|(place, _)| word >> place & 1 == 1);
         let flags = Mask::from(word) << FLAGS_SHIFT & (SESSIONS_OVER | HAD_SESSION);
         met.fold(flags, |verdict, (_, index)| verdict | 1 << index)

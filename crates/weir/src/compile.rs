@@ -265,10 +265,11 @@ impl Compiler {
             code: optimized.elapsed(),
         };
         let (probed, parsed_protocols) = session_masks(asks, &questions, &lowered, &catalog);
-        let plan = Plan {
+        let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
             classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
+            verdicts: 0,
             protocols: PROTOCOLS,
             probed,
             parsed: parsed_protocols,
@@ -281,7 +282,8 @@ impl Compiler {
             policies: Arc::new(options.policies.clone()),
             timed: options.timed,
         };
-        if plan.verdict_bits().count_ones() as usize > VERDICTS_MAX {
+        plan.verdicts = plan.verdict_bits();
+        if plan.verdicts.count_ones() as usize > VERDICTS_MAX {
             let message = format!(
                 "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
             );

@@ -87,7 +87,7 @@ impl<'a, 't> Run<'a, 't> {
         trace: Trace<'a>,
     ) -> Self {
         if tail.is_none() {
-            k.fuels.fill(0);
+            k.fuels[..program.graph.fuels as usize].fill(0);
         }
         Self { program, packet, record, tail, k, registers, trace }
     }

@@ -31,7 +31,7 @@ struct Side {
 pub struct DnsParser {
     sides: [Side; 2],
     /// What waits for its partner, oldest first.
-    waiting: VecDeque<DnsTransaction>,
+    waiting: VecDeque<Box<DnsTransaction>>,
     waiting_bytes: usize,
     cut_off: CutOff,
 }
@@ -123,12 +123,16 @@ impl DnsParser {
             } else {
                 transaction.query = Some(message);
             }
-            sessions.push(Box::new(transaction));
+            sessions.push(transaction);
+            if self.waiting.is_empty() {
+                // Most flows have one transaction, and are there for a minute after it.
+                self.waiting = VecDeque::new();
+            }
             return true;
         }
         let transaction = self.open(data.from, data.time, data.is_datagram, message);
         self.waiting_bytes += transaction.held_bytes();
-        self.waiting.push_back(transaction);
+        self.waiting.push_back(Box::new(transaction));
         while self.waiting.len() > WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX {
             self.yield_oldest(sessions);
         }
@@ -156,7 +160,8 @@ impl DnsParser {
                 })
             };
             // Multicast DNS asks with the number 0 and again by design (RFC 6762 §5.2).
-            transaction.is_retransmission = message.header.id != 0 && self.waiting.iter().any(is_same);
+            transaction.is_retransmission =
+                message.header.id != 0 && self.waiting.iter().any(|waiting| is_same(waiting));
             transaction.query = Some(message);
         }
         transaction
@@ -165,7 +170,7 @@ impl DnsParser {
     fn yield_oldest(&mut self, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let Some(transaction) = self.waiting.pop_front() else { return false };
         self.waiting_bytes -= transaction.held_bytes();
-        sessions.push(Box::new(transaction));
+        sessions.push(transaction);
         true
     }
 
