@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dhcp;
+pub mod dhcpv6;
 pub mod dns;
 pub mod dtls;
 #[doc(hidden)]
@@ -41,4 +42,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &dhcp::PROTOCOL,
     &ntp::PROTOCOL,
     &stun::PROTOCOL,
+    &dhcpv6::PROTOCOL,
 ];

@@ -25,7 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// Most transactions of a flow that are under way.
-pub const OPEN_MAX: usize = 32;
+pub const OPEN_MAX: usize = 16;
 
 /// How long the messages of a transaction are waited for. Zeek's number.
 const PATIENCE_NS: u64 = 30_000_000_000;
