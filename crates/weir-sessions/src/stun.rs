@@ -84,7 +84,12 @@ impl Message {
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let (kind, length) = (reader.u16()?, reader.u16()?);
-        if kind & 0xc000 != 0 || length % 4 != 0 || reader.array()? != COOKIE {
+        if kind & 0xc000 != 0 || reader.array()? != COOKIE {
+            return None;
+        }
+        // Microsoft's variant (MS-TURN §2.2.2) does not pad attributes.
+        let is_padded = length % 4 == 0;
+        if !is_padded && datagram.len() != 20 + usize::from(length) {
             return None;
         }
         // The two bits of the class lie between those of the method.
@@ -94,7 +99,7 @@ impl Message {
         let mut attributes = Reader::new(reader.take(length.into())?);
         while let (Some(kind), Some(length)) = (attributes.u16(), attributes.u16()) {
             let Some(value) = attributes.take(length.into()) else { break };
-            attributes.take_up_to(length.wrapping_neg() & 3); // padding
+            attributes.take_up_to(if is_padded { length.wrapping_neg() & 3 } else { 0 });
             if message.attributes.len() < ATTRIBUTES_MAX {
                 message.attributes.push(kind);
                 let _ = message.take_attribute(kind, value);
@@ -388,6 +393,13 @@ mod tests {
         let mut sessions = Vec::new();
         parser.finish(&mut sessions);
         assert_eq!(value(sessions[0].as_ref(), "result"), Value::Text("unanswered".into()));
+    }
+
+    #[test]
+    fn microsofts_attributes_are_not_padded() {
+        let bytes = message(0x0113, 1, &[0, 9, 0, 5, 0, 0, 4, 1, b'x', 0x80, 0x22, 0, 2, b'v', b'1']);
+        let message = Message::parse(&bytes).expect("whole");
+        assert_eq!((message.error, message.software.as_deref()), (Some((401, "x".into())), Some("v1")));
     }
 
     #[test]
