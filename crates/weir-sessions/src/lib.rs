@@ -16,6 +16,7 @@ pub mod ntp;
 mod pieces;
 pub mod quic;
 mod session;
+pub mod snmp;
 pub mod ssh;
 pub mod stun;
 pub mod tls;
@@ -43,4 +44,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &ntp::PROTOCOL,
     &stun::PROTOCOL,
     &dhcpv6::PROTOCOL,
+    &snmp::PROTOCOL,
 ];

@@ -122,7 +122,8 @@ impl Message {
             0x0012 => self.peer = self.peer.or(read_address(value, Some(&self.transaction))),
             0x0014 => self.realm = text(),
             0x0016 => self.relayed = read_address(value, Some(&self.transaction)),
-            0x0020 => self.mapped = read_address(value, Some(&self.transaction)),
+            // The second is Microsoft's number for it.
+            0x0020 | 0x8020 => self.mapped = read_address(value, Some(&self.transaction)),
             0x8022 => self.software = text(),
             _ => {}
         }
