@@ -15,6 +15,7 @@ pub mod http;
 pub mod ntp;
 mod pieces;
 pub mod quic;
+pub mod radius;
 mod session;
 pub mod snmp;
 pub mod ssh;
@@ -23,6 +24,7 @@ pub mod tls;
 mod values;
 mod waiting;
 mod wire;
+pub mod wireguard;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_session;
@@ -45,4 +47,6 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &stun::PROTOCOL,
     &dhcpv6::PROTOCOL,
     &snmp::PROTOCOL,
+    &radius::PROTOCOL,
+    &wireguard::PROTOCOL,
 ];
