@@ -13,6 +13,7 @@ pub mod dtls;
 pub mod fuzz;
 pub mod http;
 pub mod ntp;
+pub mod openvpn;
 mod pieces;
 pub mod quic;
 pub mod radius;
@@ -49,4 +50,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &snmp::PROTOCOL,
     &radius::PROTOCOL,
     &wireguard::PROTOCOL,
+    &openvpn::PROTOCOL,
 ];
