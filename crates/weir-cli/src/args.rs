@@ -11,6 +11,9 @@ const EXAMPLES: &str = "\
 Examples:
   weir flows -r capture.pcap                           every connection, as Zeek's conn.log has it
   weir tls -r capture.pcap 'tls.sni contains \"example\"'
+  weir http -r capture.pcap 'http.response.code >= 400'  one command per protocol; weir sessions: all of them
+  weir zeek -r capture.pcap -d logs                    conn.log, ssl.log, http.log, dns.log …
+  weir run questions.toml                              several questions over one reading
   weir packets -r capture.pcap --count 'tcp.port == 443 and ip.addr in 10.0.0.0/8'
   weir packets -r capture.pcap -w out.pcap 'tls.sni == \"www.example.com\"'
   zcat capture.pcap.gz | weir stats -r -

@@ -79,6 +79,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
 fn stages(outcome: &Outcome) {
     let stages = &outcome.stages;
     let all = stages.cycles().max(1) as f64;
+    let packets = outcome.counters.packet.packets.max(1) as f64;
     for (stage, name, what) in Stage::ALL {
         let (count, cycles) = stages.of(stage);
         if (count, cycles) == (0, 0) {
@@ -86,6 +87,11 @@ fn stages(outcome: &Outcome) {
         }
         let each = cycles as f64 / count.max(1) as f64;
         let share = cycles as f64 * 100.0 / all;
-        say!("{name:<10} {count} {what}, {cycles} {}, {share:.1} %, {each:.1} each", stages.unit());
+        // How many of the packets come so far: the funnel.
+        let funnel = count as f64 * 100.0 / packets;
+        let unit = stages.unit();
+        say!(
+            "{name:<10} {count} {what} ({funnel:.2} % of packets), {cycles} {unit}, {share:.1} %, {each:.1} each"
+        );
     }
 }

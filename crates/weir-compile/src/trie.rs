@@ -11,7 +11,9 @@ use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Predicate, Stage};
 
 /// The most residues (question, predicates on connection and session) that one program tells apart.
-pub const TERM_BITS_MAX: usize = 62;
+pub const RESIDUES_MAX: usize = 124;
+/// The most classes of packets: sets of residues that they come to.
+pub const CLASSES_MAX: usize = 62;
 /// The most nodes of a trie. Every one may be asked on every edge of the parse tree.
 pub const NODES_MAX: usize = 2_000;
 
@@ -29,8 +31,10 @@ pub struct Node {
     pub mode: Decides,
     /// What else is demanded.
     pub children: Vec<NodeId>,
-    /// Indices into [`Trie::bits`]: the packet part of these is over here.
+    /// Indices into [`Trie::bits`]: the packet part of these is over here. In order.
     pub bits: Vec<usize>,
+    /// Index into [`Trie::classes`], where there are such.
+    pub class: Option<usize>,
     /// Questions that are answered here.
     pub questions: Vec<usize>,
 }
@@ -42,15 +46,19 @@ pub struct Trie {
     pub predicates: Vec<Predicate>,
     /// The root first; children come after their parents.
     pub nodes: Vec<Node>,
-    /// What remains to be asked of connections and sessions.
+    /// What remains to be asked of connections and sessions: residues.
     pub bits: Vec<TermBit>,
+    /// The sets of residues that packets come to: a packet's terms have a bit for each. Where many questions ask the same
+    /// of packets there is one.
+    pub classes: Vec<Vec<usize>>,
 }
 
 impl Trie {
     /// Builds the trie.
     ///
     /// # Errors
-    /// Where there are more residues than [`TERM_BITS_MAX`], or more nodes than [`NODES_MAX`].
+    /// Where there are more residues than [`RESIDUES_MAX`], more classes than [`CLASSES_MAX`], or more nodes than
+    /// [`NODES_MAX`].
     pub fn of(questions: &[Question], catalog: &StackCatalog) -> Result<Self, Diagnostic> {
         let mut builder = Builder { trie: Self::default(), indices: HashMap::new(), catalog };
         builder.trie.nodes.push(Node::default());
@@ -60,6 +68,7 @@ impl Trie {
             let alone = questions.len() == 1;
             builder.question(index, question).map_err(|wrong| if alone { wrong.at(whole) } else { wrong })?;
         }
+        builder.trie.classify()?;
         Ok(builder.trie)
     }
 
@@ -69,6 +78,27 @@ impl Trie {
     /// Whether every packet comes to some residue by itself, and no predicate on packets is needed.
     pub fn is_unconditional(&self) -> bool {
         self.nodes.iter().skip(1).all(|node| node.bits.is_empty())
+    }
+
+    /// Gives each set of residues at which a packet part ends its number.
+    fn classify(&mut self) -> Result<(), Diagnostic> {
+        for node in self.nodes.iter_mut().filter(|node| !node.bits.is_empty()) {
+            node.bits.sort_unstable();
+            let known = self.classes.iter().position(|class| *class == node.bits);
+            if known.is_none() {
+                self.classes.push(node.bits.clone());
+            }
+            node.class = Some(known.unwrap_or(self.classes.len() - 1));
+        }
+        if self.classes.len() > CLASSES_MAX {
+            let (classes, help) =
+                (self.classes.len(), "use `in { … }` for alternatives of one field, or ask in several runs");
+            let message = format!(
+                "{classes} different kinds of packets are asked for; one program tells {CLASSES_MAX} apart"
+            );
+            return Err(Diagnostic::error("W0190", message).help(help));
+        }
+        Ok(())
     }
 
     /// Whether something remains to be asked of connections or sessions.
@@ -176,9 +206,9 @@ impl Builder<'_> {
         if let Some(known) = self.trie.bits.iter().position(|known| *known == bit) {
             return Ok(known);
         }
-        if self.trie.bits.len() == TERM_BITS_MAX {
+        if self.trie.bits.len() == RESIDUES_MAX {
             let message = format!(
-                "more than {TERM_BITS_MAX} different combinations of connection and session predicates"
+                "more than {RESIDUES_MAX} different combinations of connection and session predicates"
             );
             let help = "use `in { … }` for alternatives of one field, or ask in several runs";
             return Err(Diagnostic::error("W0190", message).help(help));

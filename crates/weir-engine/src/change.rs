@@ -5,11 +5,11 @@
 //! it asks of connections and sessions, goes on where it was; one that is new sees what comes from now on: of
 //! connections whose bytes are still followed also these.
 
-use crate::decide::{Decider, HAD_SESSION};
+use crate::decide::Decider;
 use crate::flow::{find_var, read_number, write_number};
 use crate::flows::{Flows, TableState};
 use crate::hold::HoldQueue;
-use crate::plan::{Plan, SESSIONS_OVER};
+use crate::plan::{BitPlan, HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want};
 use crate::sequence::Reassembler;
 use crate::subscriber::Subscriber;
 use crate::table::FlowId;
@@ -18,25 +18,55 @@ use std::sync::Arc;
 use weir_ir::abi::{Layout, WANTS_BYTES};
 use weir_ir::graph::{Graph, Table, Var, VarKind};
 
-/// Where the bits of one plan's terms are in another's.
+/// Where the residues of one plan are in another's.
 #[derive(Debug, Clone)]
-pub(crate) struct BitMap(Vec<Option<u8>>);
+pub(crate) struct ResidueMap(Vec<Option<u8>>);
 
-impl BitMap {
+impl ResidueMap {
     pub fn between(old: &Plan, new: &Plan) -> Self {
-        let of = |bit: &crate::plan::BitPlan| {
-            let same =
-                |other: &crate::plan::BitPlan| other.question == bit.question && other.name == bit.name;
+        let of = |bit: &BitPlan| {
+            let same = |other: &BitPlan| other.question == bit.question && other.name == bit.name;
             new.bits.iter().position(same).map(|index| index as u8)
         };
         Self(old.bits.iter().map(of).collect())
     }
 
-    /// Terms of the old plan as the new one's. Flags that are no terms stay.
-    pub fn map(&self, terms: u64) -> u64 {
-        let mapped = self.0.iter().enumerate().filter(|(old, _)| terms >> old & 1 == 1);
-        let flags = terms & (SESSIONS_OVER | HAD_SESSION);
+    /// Residues of the old plan as the new one's. Flags that are no residues stay.
+    pub fn map(&self, residues: Mask) -> Mask {
+        let mapped = self.0.iter().enumerate().filter(|(old, _)| residues >> old & 1 == 1);
+        let flags = residues & (SESSIONS_OVER | HAD_SESSION);
         mapped.filter_map(|(_, new)| *new).fold(flags, |mask, new| mask | 1 << new)
+    }
+}
+
+/// Where the classes of one plan's packets are in another's.
+struct ClassMap(Vec<Option<usize>>);
+
+impl ClassMap {
+    /// A class that the new plan does not have is added to it: flows are of it, if no packet is any more.
+    fn between(old: &Plan, new: &mut Plan, residues: &ResidueMap) -> Self {
+        let mut map = vec![];
+        for class in &old.classes {
+            let wanted = residues.map(*class);
+            let known = new.classes.iter().position(|class| *class == wanted);
+            let superset = || new.classes.iter().position(|class| class & wanted == wanted);
+            map.push(match known {
+                _ if wanted == 0 => None,
+                Some(known) => Some(known),
+                None if new.classes.len() < u64::BITS as usize - 2 => {
+                    new.classes.push(wanted);
+                    Some(new.classes.len() - 1)
+                }
+                // No room: such flows are taken to fulfil what more there is in the next best.
+                None => superset(),
+            });
+        }
+        Self(map)
+    }
+
+    fn map(&self, terms: u64) -> u64 {
+        let mapped = self.0.iter().enumerate().filter(|(old, _)| terms >> old & 1 == 1);
+        mapped.filter_map(|(_, new)| *new).fold(0, |mask, new| mask | 1 << new)
     }
 }
 
@@ -45,9 +75,12 @@ impl<S: Subscriber> Worker<S> {
     ///
     /// Costs little where the programs keep the same variables; otherwise every entry of the tables is written anew.
     pub fn change(&mut self, plan: Arc<Plan>) {
-        let map = BitMap::between(&self.plan, &plan);
-        self.flows.change(&plan, &map, &self.plan);
-        self.decider.change(&plan, &map);
+        let mut plan = (*plan).clone();
+        let residues = ResidueMap::between(&self.plan, &plan);
+        let classes = ClassMap::between(&self.plan, &mut plan, &residues);
+        let plan = Arc::new(plan);
+        self.flows.change(&Moves { residues: &residues, classes: &classes, old: &self.plan, new: &plan });
+        self.decider.change(&plan, &residues);
         self.program = Arc::clone(&plan.program);
         self.continuations.iter_mut().for_each(|k| *k = weir_ir::abi::Continuation::default());
         self.plan = plan;
@@ -55,7 +88,7 @@ impl<S: Subscriber> Worker<S> {
 }
 
 impl<S: Subscriber> Decider<S> {
-    fn change(&mut self, plan: &Arc<Plan>, map: &BitMap) {
+    fn change(&mut self, plan: &Arc<Plan>, map: &ResidueMap) {
         self.set_plan(Arc::clone(plan));
         for (open, ..) in self.sessions.values_mut().flatten() {
             *open = map.map(*open);
@@ -68,16 +101,16 @@ impl<S: Subscriber> Decider<S> {
 impl<P> HoldQueue<P> {
     /// Goes over to another plan of the same stack.
     pub fn change(&mut self, plan: &Arc<Plan>) {
-        let map = BitMap::between(self.plan(), plan);
+        let map = ResidueMap::between(self.plan(), plan);
         let live = plan.bits.iter().fold(0, |mask, bit| mask | 1 << bit.question);
-        self.replace(Arc::clone(plan), |terms| map.map(terms), live);
+        self.replace(Arc::clone(plan), |residues| map.map(residues), live);
     }
 }
 
 impl Flows {
-    fn change(&mut self, plan: &Arc<Plan>, map: &BitMap, old_plan: &Plan) {
+    fn change(&mut self, moves: &Moves<'_>) {
+        let (plan, old_plan) = (moves.new, moves.old);
         let mut new = Flows::new(plan);
-        let moves = Moves { map, unconditional: old_plan.unconditional, old: old_plan, new: plan };
         for (index, table) in new.tables.iter_mut().enumerate() {
             moves.table(Table(index as u32), &mut self.tables[index], table);
         }
@@ -92,11 +125,10 @@ impl Flows {
 
 /// How flows' parts go from one program to another.
 struct Moves<'a> {
-    map: &'a BitMap,
-    /// Terms that every packet fulfilled, and that no flow's variable holds.
-    unconditional: u64,
+    residues: &'a ResidueMap,
+    classes: &'a ClassMap,
     old: &'a Plan,
-    new: &'a Plan,
+    new: &'a Arc<Plan>,
 }
 
 impl Moves<'_> {
@@ -119,19 +151,22 @@ impl Moves<'_> {
                 to[at] = before & initial | initial & !old.initial_wants;
             }
             if let Some(at) = terms {
-                let before = old.terms_at.map_or(0, |at| read_number(from, at, 64)) | self.unconditional;
-                write_number(to, at, 64, self.map.map(before));
+                // What every packet fulfilled is in no flow's variable.
+                let before = old.terms_at.map_or(0, |at| read_number(from, at, 64)) | self.old.unconditional;
+                write_number(to, at, 64, self.classes.map(before));
             }
             if let Some(at) = verdict {
                 let flow = sessions.get(id.0 as usize).filter(|_| delivers);
-                let mut known = old.verdict_at.map_or(0, |at| self.map.map(read_number(from, at, 64)));
+                let mut known = old
+                    .verdict_at
+                    .map_or(0, |at| self.residues.map(self.old.unpack(read_number(from, at, 64))));
                 if flow.is_some_and(|flow| !flow.recognised().is_empty()) {
                     known |= HAD_SESSION;
                 }
                 if !delivers || flow.is_some_and(|flow| flow.is_over()) {
                     known |= SESSIONS_OVER | self.new.absent(known);
                 }
-                write_number(to, at, 64, known);
+                write_number(to, at, 64, self.new.pack(known));
             }
         });
         std::mem::swap(&mut new.wheel, &mut old.wheel);
@@ -142,7 +177,7 @@ impl Moves<'_> {
                 begin_anew(new);
             }
         }
-        if self.new.bits_of(|want| matches!(want, crate::plan::Want::Streams(_))) != 0 && new.delivers {
+        if self.new.bits_of(|want| matches!(want, Want::Streams(_))) != 0 && new.delivers {
             std::mem::swap(&mut new.streams, &mut old.streams);
             if new.flows.ids() > 0 {
                 new.streams.reserve(FlowId(new.flows.ids() - 1));

@@ -4,7 +4,9 @@
 use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
 use crate::host::InOrder;
-use crate::plan::{Plan, QuestionPlan, Residual, ResidualField, SESSIONS_OVER, Want};
+use crate::plan::{
+    HAD_SESSION, Mask, Plan, QuestionPlan, Residual, ResidualField, SESSIONS_OVER, Want, places,
+};
 use crate::stage::Stages;
 use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, StreamBudget};
 use crate::subscriber::{EventView, Order, Settled, Subscriber, TrackedPacket, Undecided};
@@ -33,7 +35,7 @@ pub(crate) use crate::subscriber::FlowKey;
 
 /// Sessions held until their connection's record is complete: the bits of which only the connection's part
 /// is open, the protocol, and the session.
-type HeldSessions = Vec<(u64, usize, Arc<dyn Session>)>;
+type HeldSessions = Vec<(Mask, usize, Arc<dyn Session>)>;
 
 /// Hands to subscribers what is decided, and tells them of packets that are not.
 pub(crate) struct Decider<S> {
@@ -56,41 +58,55 @@ pub(crate) struct Decider<S> {
     outs: usize,
 }
 
-/// Bits of terms, and questions, by what they are about.
+/// Residues, questions, and classes of packets, by what they are about.
 #[derive(Debug, Clone, Copy)]
 struct Masks {
-    packet_bits: u64,
-    plain_bits: u64,
-    session_bits: u64,
-    /// Bits that hold for want of any session and record.
-    absence_bits: u64,
-    stream_bits: u64,
-    /// Questions about streams, a bit each; and those of them that are of a class.
-    stream_questions: u64,
-    class_questions: u64,
-    event_bits: u64,
-    tracked_bits: u64,
-    /// Questions that track connections, a bit each.
-    tracking: u64,
+    packet_bits: Mask,
+    plain_bits: Mask,
+    session_bits: Mask,
+    /// Residues that hold for want of any session and record.
+    absence_bits: Mask,
+    stream_bits: Mask,
+    event_bits: Mask,
+    tracked_bits: Mask,
+    /// Questions about streams; and those of them that are of a class.
+    stream_questions: Mask,
+    class_questions: Mask,
+    /// Questions that track connections.
+    tracking: Mask,
+    /// Classes of packets that come to some residue of a question about packets, that hangs on connection or session,
+    /// of another question, of one that tracks connections, or that is about events.
+    packets: u64,
+    late_packets: u64,
+    others: u64,
+    tracked: u64,
+    events: u64,
 }
 
 impl Masks {
     fn of(plan: &Plan) -> Self {
+        let packets = plan.packet_bits();
+        let plain = plan.plain_bits();
         let streams = plan.bits_of(|w| matches!(w, Want::Streams(_)));
         let classes = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.is_class));
         let tracked = plan.bits_of(|w| matches!(w, Want::Tracked(_)));
-        let sessions = plan.bits.iter().enumerate().filter(|(_, bit)| !bit.session.is_empty());
+        let events = plan.bits_of(|w| w == Want::Events);
         Self {
-            packet_bits: plan.packet_bits(),
-            plain_bits: plan.plain_bits(),
-            session_bits: sessions.fold(0, |mask, (index, _)| mask | 1 << index),
+            packet_bits: packets,
+            plain_bits: plain,
+            session_bits: plan.verdict_bits(),
             absence_bits: plan.absence_bits(),
             stream_bits: streams,
+            event_bits: events,
+            tracked_bits: tracked,
             stream_questions: plan.questions_of(streams),
             class_questions: plan.questions_of(classes),
-            event_bits: plan.bits_of(|w| w == Want::Events),
-            tracked_bits: tracked,
             tracking: plan.questions_of(tracked),
+            packets: plan.classes_of(packets),
+            late_packets: plan.classes_of(packets & !plain),
+            others: plan.classes_of(!packets),
+            tracked: plan.classes_of(tracked),
+            events: plan.classes_of(events & plain),
         }
     }
 }
@@ -119,49 +135,53 @@ impl<S: Subscriber> Decider<S> {
         self.plan = plan;
     }
 
-    /// A packet is through the program. `flow`: its connection's key and verdict word, where it has one.
+    /// A packet is through the program. `flow`: its connection's key and verdict, where it has one.
     #[inline]
-    pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, u64)>) {
-        let mine = packet.terms & self.masks.packet_bits;
+    pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, Mask)>) {
+        let mine = packet.terms & self.masks.packets;
         if mine == 0 {
             self.count(packet.otherwise);
             return;
         }
-        if mine & self.masks.plain_bits == mine {
-            let questions = self.plan.questions_of(mine);
+        let residues = self.plan.residues_of(mine) & self.masks.packet_bits;
+        if mine & self.masks.late_packets == 0 {
+            let questions = self.plan.questions_of(residues);
             self.deliver(order, questions, packet);
             return;
         }
-        self.packet_with_residue(order, &PacketView { terms: mine, ..*packet }, flow);
+        self.packet_with_residue(order, packet, residues, flow);
     }
 
-    fn packet_with_residue(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, u64)>) {
-        let &PacketView { meta, frame, terms, outs, otherwise } = packet;
+    fn packet_with_residue(
+        &mut self,
+        order: Order,
+        packet: &PacketView<'_>,
+        residues: Mask,
+        flow: Option<(FlowKey, Mask)>,
+    ) {
+        let &PacketView { meta, frame, outs, otherwise, .. } = packet;
         let Some((flow, verdict)) = flow else {
             // No flow: no session and no record. What asks for their absence holds.
-            let questions = self.plan.questions_of(terms & (self.masks.plain_bits | self.masks.absence_bits));
-            self.deliver(order, questions, packet);
+            let certain = residues & (self.masks.plain_bits | self.masks.absence_bits);
+            self.deliver(order, self.plan.questions_of(certain), packet);
             return;
         };
-        let (certain, possible) = self.plan.outlook(terms, &Settled { flow, verdict, ended: None });
+        let (certain, possible) = self.plan.outlook(residues, &Settled { flow, verdict, ended: None });
         if certain == possible {
             self.deliver(order, certain, packet);
             return;
         }
         self.waiting.insert(flow);
         let outs = &outs[..self.outs];
-        let undecided = Undecided { flow, terms, certain, possible, otherwise, packet: meta, frame, outs };
+        let undecided = Undecided { flow, residues, certain, possible, otherwise, packet: meta, frame, outs };
         self.subscriber.undecided(order, &undecided);
     }
 
     /// A packet is decided: whoever is to have it is given it, and it is counted.
-    fn deliver(&mut self, order: Order, questions: u64, packet: &PacketView<'_>) {
+    fn deliver(&mut self, order: Order, questions: Mask, packet: &PacketView<'_>) {
         self.count(if questions != 0 { Account::Delivered } else { packet.otherwise });
-        let mut left = questions;
-        while left != 0 {
-            let question = left.trailing_zeros() as usize;
+        for question in places(questions) {
             self.subscriber.packet(order, question, packet.meta, packet.frame, packet.outs);
-            left &= left - 1;
         }
     }
 
@@ -175,20 +195,27 @@ impl<S: Subscriber> Decider<S> {
         if self.emitted.is_empty() {
             return;
         }
-        let mut questions = self.plan.questions_of(terms & self.masks.event_bits & self.masks.plain_bits);
-        while questions != 0 {
-            for event in self.emitted.views(packet) {
-                self.subscriber.event(order, questions.trailing_zeros() as usize, &event);
+        if terms & self.masks.events != 0 {
+            let residues = self.plan.residues_of(terms) & self.masks.event_bits & self.masks.plain_bits;
+            for question in places(self.plan.questions_of(residues)) {
+                for event in self.emitted.views(packet) {
+                    self.subscriber.event(order, question, &event);
+                }
             }
-            questions &= questions - 1;
         }
         self.emitted.clear();
     }
 
-    /// Bits of the questions that are given packets.
+    /// Classes of packets that some question about packets may be given.
     #[inline]
-    pub fn packet_bits(&self) -> u64 {
-        self.masks.packet_bits
+    pub fn packet_classes(&self) -> u64 {
+        self.masks.packets
+    }
+
+    /// Classes of packets that some other question is about.
+    #[inline]
+    pub fn other_classes(&self) -> u64 {
+        self.masks.others
     }
 
     /// Some question is about streams.
@@ -207,22 +234,20 @@ impl<S: Subscriber> Decider<S> {
         next: &InOrder<'_>,
         terms: u64,
     ) -> bool {
-        let (mut questions, possible) = self.given(terms, streams);
+        let (questions, possible) = self.given(terms, streams);
         let (plan, mut to) = self.delivery(order, flow, key, next.now, queued_bytes);
         let mut is_over = false;
-        while questions != 0 {
-            let question = questions.trailing_zeros() as usize;
+        for question in places(questions) {
             let Want::Streams(params) = &plan.questions[question].want else { break };
             is_over |= streams.take(&mut to, (question, params), next);
-            questions &= questions - 1;
         }
         streams.pass(next);
         is_over && streams.are_over(possible)
     }
 
     /// The questions about streams that a flow with these terms is given to, and those that it may be.
-    fn given(&self, terms: u64, streams: &mut FlowStreams) -> (u64, u64) {
-        let given = self.plan.questions_of(terms & self.masks.stream_bits & self.masks.plain_bits);
+    fn given(&self, terms: u64, streams: &mut FlowStreams) -> (Mask, Mask) {
+        let given = self.streams_of(terms);
         let classes = given & self.masks.class_questions;
         if classes == 0 {
             return (given, self.masks.stream_questions);
@@ -233,9 +258,14 @@ impl<S: Subscriber> Decider<S> {
         (given & !others, self.masks.stream_questions & !others)
     }
 
+    fn streams_of(&self, terms: u64) -> Mask {
+        let residues = self.plan.residues_of(terms) & self.masks.stream_bits & self.masks.plain_bits;
+        self.plan.questions_of(residues)
+    }
+
     /// The highest priority of the questions about streams that a flow with these terms is given to.
     pub fn priority(&self, terms: u64) -> u8 {
-        let given = self.plan.questions_of(terms & self.masks.stream_bits & self.masks.plain_bits);
+        let given = self.streams_of(terms);
         let of = |(question, plan): (usize, &QuestionPlan)| match plan.want {
             Want::Streams(params) if given >> question & 1 == 1 => Some(params.priority),
             _ => None,
@@ -320,26 +350,33 @@ impl<S: Subscriber> Decider<S> {
         terms: u64,
         protocol: usize,
         session: Arc<dyn Session>,
-    ) -> u64 {
-        let mut met = 0;
+    ) -> Mask {
         self.track_session((order, protocol), flow, key, terms, &session);
-        let mut told = 0u64;
+        let (mut met, mut told, mut open) = (0, 0, 0);
         let plan = Arc::clone(&self.plan);
-        let mut open = 0u64;
+        let residues = plan.residues_of(terms);
         for (index, bit) in plan.bits.iter().enumerate() {
+            let one: Mask = 1 << index;
+            let want = plan.questions[bit.question].want;
+            let is_told = match want {
+                Want::Sessions(protocols) => {
+                    residues & one != 0 && protocols >> protocol & 1 == 1 && told >> bit.question & 1 == 0
+                }
+                _ => false,
+            };
+            // Nobody waits for it.
+            if !is_told && self.masks.session_bits & one == 0 {
+                continue;
+            }
             if !bit.session.iter().all(|r| self.session_holds(r, protocol, &*session)) {
                 continue;
             }
-            met |= 1 << index;
-            let Want::Sessions(protocols) = plan.questions[bit.question].want else { continue };
-            if terms >> index & 1 == 0 || protocols >> protocol & 1 == 0 || told >> bit.question & 1 == 1 {
-                continue;
-            }
-            if bit.connection.is_empty() {
+            met |= one;
+            if is_told && bit.connection.is_empty() {
                 told |= 1 << bit.question;
                 self.subscriber.session(order, bit.question, flow, protocol, &session);
-            } else {
-                open |= 1 << index;
+            } else if is_told {
+                open |= one;
             }
         }
         open &= !plan.bits_of_questions(told);
@@ -352,12 +389,13 @@ impl<S: Subscriber> Decider<S> {
     /// Some question tracks a connection that fulfils these terms.
     #[inline]
     pub fn is_tracked(&self, terms: u64) -> bool {
-        terms & self.masks.tracked_bits != 0
+        terms & self.masks.tracked != 0
     }
 
     /// A packet of a connection that fulfils `terms`, some of which are tracked.
     pub fn track(&mut self, order: Order, terms: u64, packet: &TrackedPacket<'_>) {
-        for question in bits_of(self.plan.questions_of(terms & self.masks.tracked_bits)) {
+        let residues = self.plan.residues_of(terms) & self.masks.tracked_bits;
+        for question in places(self.plan.questions_of(residues)) {
             self.subscriber.tracked_packet(order, question, packet);
         }
     }
@@ -370,7 +408,8 @@ impl<S: Subscriber> Decider<S> {
         terms: u64,
         session: &Arc<dyn Session>,
     ) {
-        for question in bits_of(self.plan.questions_of(terms & self.masks.tracked_bits)) {
+        let residues = self.plan.residues_of(terms) & self.masks.tracked_bits;
+        for question in places(self.plan.questions_of(residues)) {
             let Want::Tracked(protocols) = self.plan.questions[question].want else { continue };
             if protocols >> protocol & 1 == 1 {
                 self.subscriber.tracked_session(order, question, flow, key, session);
@@ -390,7 +429,7 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// No further session will come. What holds for want of any session (`not tls`) is met now.
-    pub fn sessions_over(&mut self, order: Order, key: FlowKey, verdict: &mut u64) {
+    pub fn sessions_over(&mut self, order: Order, key: FlowKey, verdict: &mut Mask) {
         if *verdict & SESSIONS_OVER != 0 {
             return;
         }
@@ -400,12 +439,12 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// A flow had sessions.
-    pub fn note_session(verdict: &mut u64) {
+    pub fn note_session(verdict: &mut Mask) {
         *verdict |= HAD_SESSION;
     }
 
     /// More is known of the flow's packets that wait, if there are any.
-    pub fn settle(&mut self, order: Order, flow: FlowKey, verdict: u64, ended: Option<u64>) {
+    pub fn settle(&mut self, order: Order, flow: FlowKey, verdict: Mask, ended: Option<Mask>) {
         if self.waiting.is_empty() || !self.waiting.contains(&flow) {
             return;
         }
@@ -422,12 +461,12 @@ impl<S: Subscriber> Decider<S> {
         flow: &FlowView<'_>,
         key: FlowKey,
         terms: u64,
-        verdict: u64,
+        verdict: Mask,
         reason: EndReason,
     ) {
         let plan = Arc::clone(&self.plan);
-        let mut held = 0;
-        let mut told = 0u64;
+        let residues = plan.residues_of(terms);
+        let (mut held, mut told): (Mask, Mask) = (0, 0);
         for (index, bit) in plan.bits.iter().enumerate() {
             if !bit.connection.iter().all(|r| self.connection_holds(r, flow)) {
                 continue;
@@ -435,22 +474,19 @@ impl<S: Subscriber> Decider<S> {
             held |= 1 << index;
             let met = bit.session.is_empty() || verdict >> index & 1 == 1;
             let wanted = matches!(plan.questions[bit.question].want, Want::Connections | Want::Tracked(_));
-            if wanted && met && terms >> index & 1 == 1 && told >> bit.question & 1 == 0 {
+            if wanted && met && residues >> index & 1 == 1 && told >> bit.question & 1 == 0 {
                 told |= 1 << bit.question;
                 self.subscriber.connection(order, bit.question, flow, key, reason);
             }
         }
-        for question in bits_of(self.masks.tracking & !told) {
+        for question in places(self.masks.tracking & !told) {
             self.subscriber.untracked(question, key);
         }
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&key) };
         for (open, protocol, session) in sessions.unwrap_or_default() {
             // Once to each question, however many of its alternatives hold.
-            let mut questions = plan.questions_of(open & held);
-            while questions != 0 {
-                let question = questions.trailing_zeros() as usize;
+            for question in places(plan.questions_of(open & held)) {
                 self.subscriber.session(order, question, flow, protocol, &session);
-                questions &= questions - 1;
             }
         }
         self.settle(order, key, verdict | SESSIONS_OVER, Some(held));
@@ -461,15 +497,6 @@ impl<S: Subscriber> Decider<S> {
         let value = (self.plan.connection_value)(flow, column);
         residual.holds(&value, &mut self.ask)
     }
-}
-
-/// The places of the bits that are set, from the lowest on.
-fn bits_of(mut mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let place = (mask != 0).then(|| mask.trailing_zeros() as usize);
-        mask &= mask.wrapping_sub(1);
-        place
-    })
 }
 
 /// Events of one packet, in the order in which they happened.
@@ -502,6 +529,3 @@ impl Emitted {
         })
     }
 }
-
-/// Bit of a flow's verdict word: it had sessions.
-pub(crate) const HAD_SESSION: u64 = 1 << 62;

@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
 use crate::host::InOrder;
-use crate::plan::Plan;
+use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::{FlowSessions, Recognised};
 use crate::stream::{Due, FlowStreams, StreamSlots};
@@ -307,7 +307,7 @@ impl Flows {
             // No bytes, no sessions.
             let mut verdict = 0;
             decider.sessions_over(order, (table.0, id.0), &mut verdict);
-            write_number(state.flows.entry_mut(id).1, at, 64, verdict);
+            write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
         }
         Some(Found { table, id, responder: false, new: true })
     }
@@ -354,13 +354,13 @@ impl Flows {
 
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
     /// datagram's fragments, or has just ended: nothing will be decided by it any more.
-    pub fn verdict(&self, found: Found) -> Option<(FlowKey, u64)> {
+    pub fn verdict(&self, found: Found) -> Option<(FlowKey, Mask)> {
         let state = &self.tables[found.table.index()];
         if !state.observed || !state.flows.is_live(found.id) {
             return None;
         }
         let data = state.flows.entry(found.id).1;
-        Some((found.key(), state.verdict_at.map_or(0, |at| read_number(data, at, 64))))
+        Some((found.key(), state.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)))))
     }
 
     /// The connection of a packet that a question tracks; `None` where it has just ended.
@@ -463,7 +463,7 @@ impl Flows {
             };
             let unconditional = self.plan.unconditional;
             let terms = unconditional | state.terms_at.map_or(0, |at| read_number(data, at, 64));
-            let verdict = state.verdict_at.map_or(0, |at| read_number(data, at, 64));
+            let verdict = state.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
             if let Some(streams) = streams {
                 decider.streams_over(
                     (order, header.last_time),

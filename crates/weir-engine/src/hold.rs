@@ -7,7 +7,7 @@
 //! queue is bounded in number and bytes; beyond a bound the oldest is given up and counted. As the queue sees
 //! all workers' packets, it does the same whatever their number.
 
-use crate::plan::Plan;
+use crate::plan::{Mask, Plan};
 use crate::subscriber::{FlowKey, Settled};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ enum Verdict {
     /// This flow is undecided.
     Open(WorkerFlow),
     /// It goes to these questions (a bit each), perhaps to none.
-    Decided(u64),
+    Decided(Mask),
 }
 
 /// A packet that waits.
@@ -30,10 +30,10 @@ struct Held<P> {
     packet: P,
     /// Bytes that it costs.
     bytes: usize,
-    /// Terms that it fulfils by itself.
-    terms: u64,
+    /// Residues that it comes to by itself.
+    residues: Mask,
     /// Questions that are given it for certain.
-    certain: u64,
+    certain: Mask,
     verdict: Verdict,
 }
 
@@ -60,11 +60,11 @@ impl<P> HoldQueue<P> {
         &self.plan
     }
 
-    /// Goes by another plan: what `map` makes of terms, and of questions those that are `live`.
-    pub(crate) fn replace(&mut self, plan: Arc<Plan>, map: impl Fn(u64) -> u64, live: u64) {
+    /// Goes by another plan: what `map` makes of residues, and of questions those that are `live`.
+    pub(crate) fn replace(&mut self, plan: Arc<Plan>, map: impl Fn(Mask) -> Mask, live: Mask) {
         self.plan = plan;
         for held in &mut self.held {
-            held.terms = map(held.terms);
+            held.residues = map(held.residues);
             held.certain &= live;
             if let Verdict::Decided(questions) = &mut held.verdict {
                 *questions &= live;
@@ -83,22 +83,22 @@ impl<P> HoldQueue<P> {
     }
 
     /// Appends a packet that goes to these questions (a bit each).
-    pub fn pass(&mut self, packet: P, bytes: usize, questions: u64) {
+    pub fn pass(&mut self, packet: P, bytes: usize, questions: Mask) {
         self.push(packet, bytes, 0, questions, Verdict::Decided(questions));
     }
 
-    /// Appends a packet of `flow` that fulfils `terms`, and goes to the questions `certain` whatever becomes
+    /// Appends a packet of `flow` that comes to `residues`, and goes to the questions `certain` whatever becomes
     /// of the flow.
-    pub fn hold(&mut self, flow: WorkerFlow, packet: P, bytes: usize, terms: u64, certain: u64) {
+    pub fn hold(&mut self, flow: WorkerFlow, packet: P, bytes: usize, residues: Mask, certain: Mask) {
         let place = self.left + self.held.len() as u64;
         self.waiting.entry(flow).or_default().push_back(place);
-        self.push(packet, bytes, terms, certain, Verdict::Open(flow));
+        self.push(packet, bytes, residues, certain, Verdict::Open(flow));
     }
 
-    fn push(&mut self, packet: P, bytes: usize, terms: u64, certain: u64, verdict: Verdict) {
+    fn push(&mut self, packet: P, bytes: usize, residues: Mask, certain: Mask, verdict: Verdict) {
         let bytes = bytes + size_of::<Held<P>>();
         self.bytes += bytes;
-        self.held.push_back(Held { packet, bytes, terms, certain, verdict });
+        self.held.push_back(Held { packet, bytes, residues, certain, verdict });
     }
 
     /// The packets of a flow that wait are decided, where they can be.
@@ -108,7 +108,7 @@ impl<P> HoldQueue<P> {
         places.retain(|&place| {
             let Some(index) = place.checked_sub(self.left) else { return false };
             let held = &mut self.held[index as usize];
-            let (certain, possible) = self.plan.outlook(held.terms, settled);
+            let (certain, possible) = self.plan.outlook(held.residues, settled);
             held.certain |= certain;
             if possible & !held.certain == 0 {
                 held.verdict = Verdict::Decided(held.certain);
@@ -123,18 +123,18 @@ impl<P> HoldQueue<P> {
 
     /// The next packet that may leave, and its questions. Beyond a bound the oldest is given up: it goes
     /// where it is certain to go.
-    pub fn pop(&mut self) -> Option<(P, u64)> {
+    pub fn pop(&mut self) -> Option<(P, Mask)> {
         let limits = &self.plan.limits;
         let is_full = self.held.len() > limits.held_packets_max || self.bytes > limits.held_bytes_max;
         self.pop_if(is_full)
     }
 
     /// The run is over: the next packet, given up if it is still undecided.
-    pub fn pop_last(&mut self) -> Option<(P, u64)> {
+    pub fn pop_last(&mut self) -> Option<(P, Mask)> {
         self.pop_if(true)
     }
 
-    fn pop_if(&mut self, gives_up: bool) -> Option<(P, u64)> {
+    fn pop_if(&mut self, gives_up: bool) -> Option<(P, Mask)> {
         let questions = match self.held.front()?.verdict {
             Verdict::Decided(questions) => questions,
             Verdict::Open(flow) if gives_up => {
@@ -193,6 +193,7 @@ mod tests {
             probed: 0,
             parsed: 0,
             connection_value: Arc::new(|_, _| Value::Absent),
+            classes: vec![1, 2],
             unconditional: 0,
             records: false,
             timed: false,
@@ -203,11 +204,11 @@ mod tests {
         HoldQueue::new(Arc::new(plan))
     }
 
-    fn pop_all(queue: &mut HoldQueue<u32>) -> Vec<(u32, u64)> {
+    fn pop_all(queue: &mut HoldQueue<u32>) -> Vec<(u32, Mask)> {
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
-    fn settled(verdict: u64, ended: Option<u64>) -> Settled {
+    fn settled(verdict: Mask, ended: Option<Mask>) -> Settled {
         Settled { flow: (0, 7), verdict, ended }
     }
 

@@ -164,9 +164,9 @@ pub(crate) fn finish_sessions<S: Subscriber>(
     }
     after_sessions(flow, data, decider, program, order, yielded);
     if let Some(at) = flow.verdict_at {
-        let mut verdict = read_number(data, at, 64);
+        let mut verdict = flow.plan.unpack(read_number(data, at, 64));
         decider.sessions_over(order, flow.key, &mut verdict);
-        write_number(data, at, 64, verdict);
+        write_number(data, at, 64, flow.plan.pack(verdict));
     }
 }
 
@@ -180,8 +180,11 @@ fn after_sessions<S: Subscriber>(
 ) {
     let recognised = flow.sessions.as_ref().map(|s| s.recognised()).unwrap_or_default();
     let over = flow.sessions.as_ref().is_some_and(|s| s.is_over());
+    if yielded.is_empty() && !over {
+        return;
+    }
     let terms = terms_of(flow, data, decider);
-    let mut verdict = flow.verdict_at.map_or(0, |at| read_number(data, at, 64));
+    let mut verdict = flow.verdict_at.map_or(0, |at| flow.plan.unpack(read_number(data, at, 64)));
     let some = !yielded.is_empty();
     for (protocol, session) in yielded {
         let view = view(flow, data, program, recognised);
@@ -199,7 +202,7 @@ fn after_sessions<S: Subscriber>(
         }
     }
     if let Some(at) = flow.verdict_at {
-        write_number(data, at, 64, verdict);
+        write_number(data, at, 64, flow.plan.pack(verdict));
     }
 }
 

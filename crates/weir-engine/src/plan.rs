@@ -1,7 +1,6 @@
 //! What a run is to do: the program, its questions, and what remains to be asked of connections and
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
-use crate::decide::HAD_SESSION;
 use crate::flow::FlowView;
 use crate::sequence::Policies;
 use crate::stream::{OverloadParams, StreamParams};
@@ -14,8 +13,20 @@ use weir_sessions::SessionProtocol;
 /// Reads a column of a connection's record.
 pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
 
-/// Bit of a flow's verdict word that no residue uses: its sessions are over.
-pub(crate) const SESSIONS_OVER: u64 = 1 << 63;
+/// Residues, or questions: a bit each, by index into [`Plan::bits`] or [`Plan::questions`].
+pub type Mask = u128;
+
+/// Bit of a flow's verdict that no residue uses: its sessions are over.
+pub(crate) const SESSIONS_OVER: Mask = 1 << 127;
+
+/// Bit of a flow's verdict: it had sessions.
+pub(crate) const HAD_SESSION: Mask = 1 << 126;
+
+/// Bits of the verdict word in a flow's record that stand for residues; the two above them are the flags.
+pub const VERDICTS_MAX: usize = 62;
+
+/// Where in a verdict word these flags stand.
+const FLAGS_SHIFT: u32 = 126 - VERDICTS_MAX as u32;
 
 /// What a question is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +81,7 @@ pub struct Residual {
     pub negated: bool,
 }
 
-/// What a bit of a packet's terms means.
+/// A question, and what has to be known of connection and session to answer it.
 #[derive(Clone)]
 pub struct BitPlan {
     /// The question.
@@ -90,8 +101,10 @@ pub struct Plan {
     pub program: Arc<dyn Program>,
     /// Its questions.
     pub questions: Vec<QuestionPlan>,
-    /// What the bits of a packet's terms mean.
+    /// What remains to be asked of connections and sessions: residues.
     pub bits: Vec<BitPlan>,
+    /// What the bits of a packet's terms mean: residues that it comes to.
+    pub classes: Vec<Mask>,
     /// Every session protocol; bits of masks are indices into it.
     pub protocols: &'static [&'static SessionProtocol],
     /// Protocols to recognise.
@@ -154,31 +167,42 @@ impl Default for Limits {
 }
 
 impl Plan {
-    /// Bits of the questions that are given packets.
-    pub fn packet_bits(&self) -> u64 {
+    /// Residues that a packet, or a flow, of these terms comes to.
+    #[inline]
+    pub fn residues_of(&self, terms: u64) -> Mask {
+        let mut residues = 0;
+        let mut left = terms;
+        while left != 0 {
+            residues |= self.classes[left.trailing_zeros() as usize];
+            left &= left - 1;
+        }
+        residues
+    }
+
+    /// Classes that have any of the residues.
+    pub fn classes_of(&self, residues: Mask) -> u64 {
+        let classes = self.classes.iter().enumerate().filter(|(_, class)| **class & residues != 0);
+        classes.fold(0, |mask, (index, _)| mask | 1 << index)
+    }
+
+    /// Residues of the questions that are given packets.
+    pub fn packet_bits(&self) -> Mask {
         self.bits_of(|w| w == Want::Packets)
     }
 
-    /// Bits of the questions for which `is` holds.
-    pub fn bits_of(&self, is: impl Fn(Want) -> bool) -> u64 {
-        let mut mask = 0;
-        for (index, bit) in self.bits.iter().enumerate() {
-            if is(self.questions[bit.question].want) {
-                mask |= 1 << index;
-            }
-        }
-        mask
+    /// Residues of the questions for which `is` holds.
+    pub fn bits_of(&self, is: impl Fn(Want) -> bool) -> Mask {
+        self.bits_where(|bit| is(self.questions[bit.question].want))
     }
 
-    /// Bits all of whose residual predicates hold where there is neither session nor connection.
-    pub fn absence_bits(&self) -> u64 {
-        let mut mask = 0;
-        for (index, bit) in self.bits.iter().enumerate() {
-            if bit.session.iter().chain(&bit.connection).all(|r| r.negated) {
-                mask |= 1 << index;
-            }
-        }
-        mask
+    fn bits_where(&self, is: impl Fn(&BitPlan) -> bool) -> Mask {
+        let bits = self.bits.iter().enumerate().filter(|(_, bit)| is(bit));
+        bits.fold(0, |mask, (index, _)| mask | 1 << index)
+    }
+
+    /// Residues all of whose predicates hold where there is neither session nor connection.
+    pub fn absence_bits(&self) -> Mask {
+        self.bits_where(|bit| bit.session.iter().chain(&bit.connection).all(|r| r.negated))
     }
 
     /// Protocols to recognise in what a layer carries.
@@ -192,43 +216,30 @@ impl Plan {
         self.packet_bits() & !self.plain_bits() != 0
     }
 
-    /// Bits that hold for want of any session, of a flow that has this verdict.
-    pub(crate) fn absent(&self, verdict: u64) -> u64 {
+    /// Residues that hold for want of any session, of a flow that has this verdict.
+    pub(crate) fn absent(&self, verdict: Mask) -> Mask {
         if verdict & HAD_SESSION != 0 {
             return 0;
         }
-        let is_absent = |bit: &BitPlan| !bit.session.is_empty() && bit.session.iter().all(|r| r.negated);
-        let bits = self.bits.iter().enumerate().filter(|(_, bit)| is_absent(bit));
-        bits.fold(0, |mask, (index, _)| mask | 1 << index)
+        self.bits_where(|bit| !bit.session.is_empty() && bit.session.iter().all(|r| r.negated))
     }
 
-    /// Questions that the bits belong to, a bit each.
-    pub fn questions_of(&self, bits: u64) -> u64 {
-        let mut questions = 0;
-        let mut left = bits;
-        while left != 0 {
-            questions |= 1 << self.bits[left.trailing_zeros() as usize].question;
-            left &= left - 1;
-        }
-        questions
+    /// Questions that the residues belong to.
+    pub fn questions_of(&self, residues: Mask) -> Mask {
+        places(residues).fold(0, |questions, index| questions | 1 << self.bits[index].question)
     }
 
-    /// Bits that belong to the questions, a bit each.
-    pub(crate) fn bits_of_questions(&self, questions: u64) -> u64 {
-        let bits = self.bits.iter().enumerate();
-        bits.filter(|(_, bit)| questions >> bit.question & 1 == 1)
-            .fold(0, |mask, (index, _)| mask | 1 << index)
+    /// Residues that belong to the questions.
+    pub(crate) fn bits_of_questions(&self, questions: Mask) -> Mask {
+        self.bits_where(|bit| questions >> bit.question & 1 == 1)
     }
 
-    /// Questions that are given a packet with these terms for certain, and those that may be, by what is
+    /// Questions that are given a packet that comes to these residues for certain, and those that may be, by what is
     /// known of its flow.
-    pub(crate) fn outlook(&self, terms: u64, settled: &Settled) -> (u64, u64) {
+    pub(crate) fn outlook(&self, residues: Mask, settled: &Settled) -> (Mask, Mask) {
         let (mut certain, mut possible) = (0, 0);
-        for (index, bit) in self.bits.iter().enumerate() {
-            let one = 1 << index;
-            if terms & one == 0 {
-                continue;
-            }
+        for index in places(residues) {
+            let (bit, one) = (&self.bits[index], 1 << index);
             let session = bit.session.is_empty() || settled.verdict & one != 0;
             let connection = bit.connection.is_empty() || settled.ended.is_some_and(|met| met & one != 0);
             let session_may_come = settled.ended.is_none() && settled.verdict & SESSIONS_OVER == 0;
@@ -242,16 +253,45 @@ impl Plan {
         (self.questions_of(certain), self.questions_of(possible))
     }
 
-    /// Bits that need no verdict on connection or session.
-    pub fn plain_bits(&self) -> u64 {
-        let mut mask = 0;
-        for (index, bit) in self.bits.iter().enumerate() {
-            if bit.connection.is_empty() && bit.session.is_empty() {
-                mask |= 1 << index;
-            }
-        }
-        mask
+    /// Residues that need no verdict on connection or session.
+    pub fn plain_bits(&self) -> Mask {
+        self.bits_where(|bit| bit.connection.is_empty() && bit.session.is_empty())
     }
+
+    /// Residues that a flow's verdict has a bit for: the session part of what is asked of packets and connections.
+    /// Sessions themselves are told of at once.
+    pub fn verdict_bits(&self) -> Mask {
+        let of = |bit: &BitPlan| {
+            let want = self.questions[bit.question].want;
+            !bit.session.is_empty() && matches!(want, Want::Packets | Want::Connections | Want::Tracked(_))
+        };
+        self.bits_where(of)
+    }
+
+    /// A verdict as it stands in a flow's record.
+    pub(crate) fn pack(&self, verdict: Mask) -> u64 {
+        let kept = places(self.verdict_bits()).enumerate();
+        let met = kept.filter(|(_, index)| verdict >> index & 1 == 1);
+        let flags = (verdict & (SESSIONS_OVER | HAD_SESSION)) >> FLAGS_SHIFT;
+        met.fold(flags as u64, |word, (place, _)| word | 1 << place)
+    }
+
+    /// The other way round.
+    pub(crate) fn unpack(&self, word: u64) -> Mask {
+        let kept = places(self.verdict_bits()).enumerate();
+        let met = kept.filter(|(place, _)| word >> place & 1 == 1);
+        let flags = Mask::from(word) << FLAGS_SHIFT & (SESSIONS_OVER | HAD_SESSION);
+        met.fold(flags, |verdict, (_, index)| verdict | 1 << index)
+    }
+}
+
+/// The places of the bits that are set, from the lowest on.
+pub(crate) fn places(mut mask: Mask) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        place
+    })
 }
 
 impl Residual {

@@ -112,11 +112,11 @@ impl<S: Subscriber> Worker<S> {
             tracked.iter().for_each(|packet| self.decider.track(order, of_connection, packet));
         }
         let otherwise = match reason {
-            _ if of_connection & !self.decider.packet_bits() != 0 => Account::Delivered,
+            _ if of_connection & self.decider.other_classes() != 0 => Account::Delivered,
             Some(reason) => Account::Dropped(reason),
             None => Account::Filtered,
         };
-        let flow = match terms & self.decider.packet_bits() {
+        let flow = match terms & self.decider.packet_classes() {
             0 => None,
             _ => connection.and_then(|f| self.flows.verdict(f)),
         };

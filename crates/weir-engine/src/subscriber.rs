@@ -2,6 +2,7 @@
 
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
+use crate::plan::Mask;
 use crate::stream::{Chunk, StreamHandle};
 use crate::table::Header;
 use std::sync::Arc;
@@ -31,12 +32,12 @@ pub type FlowKey = (u32, u32);
 pub struct Undecided<'a> {
     /// Its flow.
     pub flow: FlowKey,
-    /// Terms that it fulfils by itself.
-    pub terms: u64,
+    /// Residues that it comes to by itself.
+    pub residues: Mask,
     /// Questions that are given it whatever becomes of the flow, a bit each.
-    pub certain: u64,
+    pub certain: Mask,
     /// Questions that may be given it, a bit each.
-    pub possible: u64,
+    pub possible: Mask,
     /// What it counts as where no question is given it in the end.
     pub otherwise: Account,
     /// What the capture says of it.
@@ -52,10 +53,10 @@ pub struct Undecided<'a> {
 pub struct Settled {
     /// The flow.
     pub flow: FlowKey,
-    /// What its sessions fulfil, so far.
-    pub verdict: u64,
-    /// It is over: terms whose connection part its record fulfils.
-    pub ended: Option<u64>,
+    /// Residues whose session part its sessions fulfil, so far.
+    pub verdict: Mask,
+    /// It is over: residues whose connection part its record fulfils.
+    pub ended: Option<Mask>,
 }
 
 /// Something that happened to a flow.

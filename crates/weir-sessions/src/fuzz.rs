@@ -137,11 +137,7 @@ impl Conversation {
     /// The same with the sides exchanged.
     #[must_use]
     pub fn turned(&self) -> Self {
-        let turn = |from| match from {
-            Direction::Originator => Direction::Responder,
-            Direction::Responder => Direction::Originator,
-        };
-        let steps = self.steps.iter().map(|step| Step { from: turn(step.from), ..step.clone() });
+        let steps = self.steps.iter().map(|step| Step { from: step.from.other(), ..step.clone() });
         Self { is_datagram: self.is_datagram, steps: steps.collect() }
     }
 
@@ -196,6 +192,16 @@ fn read_quoted(letters: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) {
 /// Where the parser does not keep to its contract: memory beyond [`HELD_BYTES_MAX`], more bytes handed over than
 /// there were, a value that is not of its field's type.
 pub fn run(protocol: &SessionProtocol, conversation: &Conversation) -> Outcome {
+    let (sessions, handed_over) = drive(protocol, conversation);
+    let sessions = sessions.iter().map(|session| describe(protocol, session.as_ref())).collect();
+    Outcome { sessions, handed_over }
+}
+
+/// Sessions, and where another protocol took over.
+type Driven = (Vec<Box<dyn Session>>, Option<(Direction, u64)>);
+
+/// What a conversation yields.
+fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
     let mut parser = (protocol.parser)();
     let mut sessions: Vec<Box<dyn Session>> = Vec::new();
     let mut handed_over = None;
@@ -226,8 +232,7 @@ pub fn run(protocol: &SessionProtocol, conversation: &Conversation) -> Outcome {
     }
     parser.finish(&mut sessions);
     let _ = parser.cut_off();
-    let sessions = sessions.iter().map(|session| describe(protocol, session.as_ref())).collect();
-    Outcome { sessions, handed_over }
+    (sessions, handed_over)
 }
 
 /// Runs a protocol's parser on a conversation as text, whole and in single bytes; what the named fields of each
@@ -239,21 +244,7 @@ pub fn rows(protocol: &SessionProtocol, talk: &str, names: &[&str]) -> Vec<Strin
     let conversation = Conversation::parse(talk);
     let outcome = run(protocol, &conversation);
     assert_eq!(run(protocol, &conversation.cut(&[1])), outcome, "in single bytes");
-    let mut parser = (protocol.parser)();
-    let mut sessions: Vec<Box<dyn Session>> = Vec::new();
-    let is_datagram = conversation.is_datagram;
-    for Step { from, time, act } in &conversation.steps {
-        let progress = match act {
-            Act::Send(bytes) => {
-                parser.parse(&Data { from: *from, time: *time, bytes, is_datagram }, &mut sessions)
-            }
-            Act::Lose(length_bytes) => parser.gap(*from, *length_bytes, &mut sessions),
-        };
-        if progress != Progress::Wanted {
-            break;
-        }
-    }
-    parser.finish(&mut sessions);
+    let (sessions, _) = drive(protocol, &conversation);
     let index = |name: &&str| {
         let is_it =
             |field: &Field| field.name == *name || field.column == *name || field.aliases.contains(name);

@@ -9,15 +9,20 @@ pub mod dhcp;
 pub mod dhcpv6;
 pub mod dns;
 pub mod dtls;
+pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
+pub mod imap;
+mod line;
 pub mod ntp;
 pub mod openvpn;
 mod pieces;
+pub mod pop3;
 pub mod quic;
 pub mod radius;
 mod session;
+pub mod smtp;
 pub mod snmp;
 pub mod ssh;
 pub mod stun;
@@ -39,9 +44,13 @@ pub use session::{
 pub const PROTOCOLS: &[&SessionProtocol] = &[
     &tls::PROTOCOL,
     &http::PROTOCOL,
+    &smtp::PROTOCOL,
+    &ftp::PROTOCOL,
+    &pop3::PROTOCOL,
+    &imap::PROTOCOL,
+    &ssh::PROTOCOL,
     &dns::PROTOCOL,
     &quic::PROTOCOL,
-    &ssh::PROTOCOL,
     &dtls::PROTOCOL,
     &dhcp::PROTOCOL,
     &ntp::PROTOCOL,

@@ -3,6 +3,7 @@
 //! A line that lies whole in one piece is handed on where it lies; otherwise it is kept until it is whole, up to a
 //! bound, and cut there. Lines end in CRLF or bare LF.
 
+use base64::Engine;
 use memchr::memchr;
 use std::borrow::Cow;
 use weir_packet::Timestamp;
@@ -80,6 +81,52 @@ fn chomp(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// Looks for the line that ends a mail or a list: a dot alone (RFC 5321 §4.5.2, RFC 1939 §3). Begins at a line's start.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UntilDot(Place);
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    #[default]
+    LineStart,
+    InLine,
+    BehindDot,
+    BehindDotCr,
+}
+
+impl UntilDot {
+    /// Takes bytes off the front up to the end of that line; whether it was found.
+    pub(crate) fn skip(&mut self, bytes: &mut &[u8]) -> bool {
+        loop {
+            if self.0 == Place::InLine {
+                let Some(newline) = memchr(b'\n', bytes) else {
+                    *bytes = &[];
+                    return false;
+                };
+                *bytes = &bytes[newline + 1..];
+                self.0 = Place::LineStart;
+            }
+            let Some((byte, tail)) = bytes.split_first() else { return false };
+            *bytes = tail;
+            self.0 = match (self.0, byte) {
+                (Place::LineStart, b'.') => Place::BehindDot,
+                (Place::BehindDot, b'\r') => Place::BehindDotCr,
+                (Place::BehindDot | Place::BehindDotCr, b'\n') => {
+                    self.0 = Place::LineStart;
+                    return true;
+                }
+                (_, b'\n') => Place::LineStart,
+                _ => Place::InLine,
+            };
+        }
+    }
+
+    /// Bytes are missing: what follows is not the beginning of a line.
+    pub(crate) fn lose(&mut self) {
+        self.0 = Place::InLine;
+    }
+}
+
 /// The first word of a line and what follows it, without the white space between them and at the ends.
 pub(crate) fn split_word(line: &[u8]) -> (&[u8], &[u8]) {
     let line = line.trim_ascii();
@@ -90,6 +137,28 @@ pub(crate) fn split_word(line: &[u8]) -> (&[u8], &[u8]) {
 /// Text of a line; what is no UTF-8 is replaced. At most `bytes_max` bytes of it.
 pub(crate) fn text(bytes: &[u8], bytes_max: usize) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into_owned()
+}
+
+/// Adds a text to a list, each once, at most `list_max`; what is too much is left out.
+pub(crate) fn note(list: &mut Vec<String>, text: String, list_max: usize) {
+    if list.len() < list_max && !list.contains(&text) {
+        list.push(text);
+    }
+}
+
+/// The user in an answer to a SASL mechanism that shows it, in base64: PLAIN (RFC 4616 §2) has it between two zeros,
+/// LOGIN alone.
+pub(crate) fn read_plain_user(mechanism: Option<&str>, answer: &[u8]) -> Option<String> {
+    let mechanism = mechanism?;
+    let decoded = base64::engine::general_purpose::STANDARD.decode(answer).ok()?;
+    let name = if mechanism.eq_ignore_ascii_case("PLAIN") {
+        decoded.split(|byte| *byte == 0).nth(1)?
+    } else if mechanism.eq_ignore_ascii_case("LOGIN") {
+        &decoded[..]
+    } else {
+        return None;
+    };
+    (!name.is_empty()).then(|| text(name, 256))
 }
 
 /// Replies of three digits, as FTP (RFC 959 §4.2) and SMTP (RFC 5321 §4.2) have them: `220 text`, or several lines
@@ -183,6 +252,19 @@ mod tests {
         let expected = [("abc".to_owned(), true), ("abc".to_owned(), false)];
         assert_eq!(lines(&["abcdef\r\nabc\r\n"], 3), expected);
         assert_eq!(lines(&["ab", "cd", "ef\r\nabc", "\r", "\n"], 3), expected);
+    }
+
+    #[test]
+    fn a_dot_alone_is_the_end() {
+        for (bytes, rest) in
+            [("a\r\n.\r\nb", Some("b")), (".\nb", Some("b")), ("a.\r\n..\r\n.a\r\n", None), ("a\n.\r", None)]
+        {
+            let (mut whole, mut left) = (UntilDot::default(), bytes.as_bytes());
+            assert_eq!(whole.skip(&mut left).then_some(left), rest.map(str::as_bytes), "{bytes:?}");
+            let mut single = UntilDot::default();
+            let found = bytes.bytes().position(|byte| single.skip(&mut &[byte][..]));
+            assert_eq!(found.map(|at| &bytes[at + 1..]), rest, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,17 @@ pub enum Direction {
     Responder,
 }
 
+impl Direction {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Originator => Self::Responder,
+            Self::Responder => Self::Originator,
+        }
+    }
+}
+
 /// Bytes of one direction, as a parser is handed them.
 #[derive(Debug, Clone, Copy)]
 pub struct Data<'a> {

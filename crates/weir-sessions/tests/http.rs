@@ -282,3 +282,43 @@ fn what_is_no_http_any_more_is_given_up() {
     let (cut_off, sessions) = feed(std::iter::once(request).chain(rest));
     assert_eq!((cut_off.sessions, sessions), (1, 1));
 }
+
+#[test]
+fn behind_an_upgrade_stream_1_has_a_response_only() {
+    // RFC 7540 §3.2: its request was one of HTTP/1.
+    let talk = r#"
+        > "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" 000000 04 00 00000000
+          000003 01 05 00000003 82 84 86
+        < 000000 04 00 00000000 000001 01 05 00000001 88
+          000001 01 05 00000003 8d"#;
+    let names = ["http2.streamid", "method", "status_code"];
+    assert_eq!(rows(&PROTOCOL, talk, &names), ["1 | - | 200", "3 | GET | 404"]);
+}
+
+#[test]
+fn what_is_late_for_a_stream_that_was_reset_is_no_new_one() {
+    let talk = r#"
+        > "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" 000000 04 00 00000000
+          000003 01 05 00000003 82 84 86  000004 03 00 00000003 00000008
+        < 000000 04 00 00000000 000001 01 04 00000003 88 000003 00 01 00000003 616263"#;
+    let names = ["http2.streamid", "method", "status_code", "http.reset_code"];
+    assert_eq!(rows(&PROTOCOL, talk, &names), ["3 | GET | - | 8"]);
+}
+
+#[test]
+fn a_pushed_response_has_the_request_that_was_promised() {
+    let talk = r#"
+        > "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" 000000 04 00 00000000
+          000003 01 05 00000001 82 84 86
+        < 000000 04 00 00000000
+          000007 05 04 00000001 00000002 82 85 86
+          000001 01 05 00000001 88  000001 01 04 00000002 88  000002 00 01 00000002 6f6b"#;
+    let names = ["http2.streamid", "method", "uri", "status_code", "response_body_len"];
+    assert_eq!(rows(&PROTOCOL, talk, &names), ["1 | GET | / | 200 | 0", "2 | GET | /index.html | 200 | 2"]);
+}
+
+#[test]
+fn messages_between_garbage_cost_no_more_than_their_length() {
+    let (cut_off, sessions) = feed(std::iter::once((CLIENT, b"bad\nGET / HTTP/1.1\n\n".repeat(20_000))));
+    assert_eq!((cut_off.sessions, sessions), (0, 20_000));
+}

@@ -70,6 +70,11 @@ fn any_mutated(protocol: &'static SessionProtocol) -> impl Strategy<Value = Conv
     })
 }
 
+/// How many cases of each property, protocol by protocol; `WEIR_CASES` says otherwise.
+fn cases() -> u32 {
+    std::env::var("WEIR_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(512)
+}
+
 fn any_cuts() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(prop_oneof![1..8_usize, 1..400_usize], 1..40)
 }
@@ -135,7 +140,7 @@ fn single_bytes_give_the_same_sessions() {
 #[test]
 fn any_cutting_gives_the_same_sessions() {
     for protocol in PROTOCOLS {
-        hold(protocol, 512, &(any_mutated(protocol), any_cuts()), |(seed, cuts)| {
+        hold(protocol, cases(), &(any_mutated(protocol), any_cuts()), |(seed, cuts)| {
             prop_assert_eq!(run(protocol, &seed.cut(&cuts)), run(protocol, &seed));
             Ok(())
         });
@@ -169,7 +174,7 @@ fn seeds_of_other_protocols_do_no_harm() {
 #[test]
 fn random_bytes_do_no_harm() {
     for protocol in PROTOCOLS {
-        hold(protocol, 512, &prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
+        hold(protocol, cases(), &prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
             fuzz_session(protocol, &bytes);
             Ok(())
         });
@@ -179,7 +184,7 @@ fn random_bytes_do_no_harm() {
 #[test]
 fn mutated_seeds_do_no_harm() {
     for protocol in PROTOCOLS {
-        hold(protocol, 512, &any_mutated(protocol), |seed| {
+        hold(protocol, cases(), &any_mutated(protocol), |seed| {
             run(protocol, &seed);
             Ok(())
         });

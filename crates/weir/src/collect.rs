@@ -11,6 +11,7 @@ use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
+use weir_engine::plan::Mask;
 use weir_engine::stream::{Chunk, StreamHandle};
 use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, TrackedPacket, Undecided};
 use weir_ir::abi::Program;
@@ -81,9 +82,9 @@ pub enum Yielded {
 #[derive(Debug)]
 pub struct HeldPacket {
     pub flow: FlowKey,
-    pub terms: u64,
+    pub residues: Mask,
     /// Questions that are given it for certain.
-    pub certain: u64,
+    pub certain: Mask,
     pub packet: KeptPacket,
 }
 
@@ -183,8 +184,8 @@ impl Subscriber for Collector {
     }
 
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
-        let Undecided { flow, terms, certain, .. } = *packet;
-        let held = HeldPacket { flow, terms, certain, packet: self.presenter.keep(packet) };
+        let Undecided { flow, residues, certain, .. } = *packet;
+        let held = HeldPacket { flow, residues, certain, packet: self.presenter.keep(packet) };
         self.yielded.push_back((order, Yielded::Held(Box::new(held))));
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_compile::residual::lower_residual;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
 use weir_engine::plan::{
-    BitPlan, ConnectionValue, Limits, Plan, QuestionPlan, Residual, ResidualField, Want,
+    BitPlan, ConnectionValue, Limits, Mask, Plan, QuestionPlan, Residual, ResidualField, VERDICTS_MAX, Want,
 };
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
@@ -206,13 +206,13 @@ impl Compiler {
         check_filter(filter, &self.catalog(), self.stack(), bpf).map(drop)
     }
 
-    /// Compiles.
-    ///
-    /// # Errors
-    /// Everything that is wrong with the filters, or why there is no code.
-    pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
-        let catalog = self.catalog();
-        let start = Instant::now();
+    /// The questions, their filters checked, with what is probably not as meant.
+    fn check(
+        &self,
+        asks: &[Ask],
+        catalog: &StackCatalog,
+        options: &Options,
+    ) -> Result<(Vec<Question>, Diagnostics), Diagnostics> {
         let mut warnings = Diagnostics::default();
         let mut questions = vec![];
         if asks.len() > QUESTIONS_MAX {
@@ -225,13 +225,24 @@ impl Compiler {
                 questions.push(Question { filter: Filter::never(), need: Need::default() });
                 continue;
             }
-            let filter = check_filter(&ask.filter, &catalog, self.stack(), options.bpf)?;
+            let filter = check_filter(&ask.filter, catalog, self.stack(), options.bpf)?;
             warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
-            let need = complete_need(ask.need, ask.want, &filter, &catalog);
-            refuse_late_streams(ask, &filter, &catalog)?;
+            let need = complete_need(ask.need, ask.want, &filter, catalog);
+            refuse_late_streams(ask, &filter, catalog)?;
             questions.push(Question { filter, need });
         }
+        Ok((questions, warnings))
+    }
+
+    /// Compiles.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filters, or why there is no code.
+    pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
+        let catalog = self.catalog();
+        let start = Instant::now();
+        let (questions, mut warnings) = self.check(asks, &catalog, options)?;
         let parsed = Instant::now();
         let stack = self.stack();
         let lowered = lower(stack, &catalog, &questions)
@@ -257,6 +268,7 @@ impl Compiler {
         let plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
+            classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
             protocols: PROTOCOLS,
             probed,
             parsed: parsed_protocols,
@@ -269,6 +281,14 @@ impl Compiler {
             policies: Arc::new(options.policies.clone()),
             timed: options.timed,
         };
+        if plan.verdict_bits().count_ones() as usize > VERDICTS_MAX {
+            let message = format!(
+                "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
+            );
+            let help = "ask for sessions (`weir sessions`), or in several runs";
+            let list = vec![Diagnostic::error("W0190", message).help(help)];
+            return Err(Diagnostics { sources: Sources::new(), list });
+        }
         Ok(Compiled {
             plan: Arc::new(plan),
             events: questions.iter().map(|q| q.need.events).collect(),
@@ -311,7 +331,7 @@ fn connection_value(program: &dyn Program) -> Arc<ConnectionValue> {
 pub(crate) const STRAIGHT: &str = "straight";
 
 /// Questions of one program.
-const QUESTIONS_MAX: usize = 62;
+const QUESTIONS_MAX: usize = 124;
 
 /// A packet's record has so many slots.
 fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
@@ -400,6 +420,10 @@ fn session_masks(
         }
     }
     (probed, parsed)
+}
+
+fn mask_of(residues: &[usize]) -> Mask {
+    residues.iter().fold(0, |mask, residue| mask | 1 << residue)
 }
 
 fn bit_plan(bit: &weir_compile::TermBit, catalog: &StackCatalog) -> BitPlan {

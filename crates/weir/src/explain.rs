@@ -1,5 +1,6 @@
 //! What becomes of a filter, stage by stage, as text.
 
+mod machine;
 mod packet;
 
 pub use packet::packet;
@@ -34,6 +35,9 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         }
     }
     text.push_str(&trie(compiled, catalog));
+    for (index, (state, what)) in machine::machine(compiled).iter().enumerate() {
+        line(&mut text, if index == 0 { "states" } else { "" }, &format!("{state:<7} {what}"));
+    }
     line(&mut text, "passes", &passes(compiled));
     let (before, after) = (Size::of(&compiled.lowered.graph), Size::of(compiled.graph()));
     line(&mut text, "program", &format!("{before} → {after}"));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_engine::counters::{Account, Counters};
 use weir_engine::hold::HoldQueue;
-use weir_engine::plan::Plan;
+use weir_engine::plan::{Mask, Plan};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::subscriber::Order;
 
@@ -113,7 +113,7 @@ impl<'a, E> Merger<'a, E> {
             Yielded::Item(question, item) => return self.changes.item(question, item),
             Yielded::Held(held) => {
                 let (flow, bytes) = ((worker, held.flow), held.packet.bytes());
-                self.hold.hold(flow, Waiting::Packet(held.packet), bytes, held.terms, held.certain);
+                self.hold.hold(flow, Waiting::Packet(held.packet), bytes, held.residues, held.certain);
             }
             Yielded::Settled(settled) => self.hold.settle(worker, &settled),
         }
@@ -135,7 +135,7 @@ impl<'a, E> Merger<'a, E> {
         Ok(())
     }
 
-    fn hand_out(&mut self, packet: Waiting, questions: u64) -> Result<(), E> {
+    fn hand_out(&mut self, packet: Waiting, questions: Mask) -> Result<(), E> {
         let kept = match packet {
             // The question that it is for was taken away while it waited.
             Waiting::Item(_) if questions == 0 => return Ok(()),

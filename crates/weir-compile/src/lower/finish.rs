@@ -54,7 +54,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A bit for every residue one of whose terms has all its packet predicates fulfilled here.
+    /// A bit for every class of residues one of whose terms has all its packet predicates fulfilled here.
     pub(super) fn terms_value(&mut self) -> Value {
         let none = self.b.int(0);
         self.terms_below(Trie::ROOT, None, none)
@@ -62,7 +62,7 @@ impl Lower<'_> {
 
     /// `all` and the bits of the terms that pass `node`, where `holds` says whether this path does.
     fn terms_below(&mut self, node: NodeId, holds: Option<Value>, all: Value) -> Value {
-        let Node { predicate, children, bits, .. } = &self.trie.nodes[node];
+        let Node { predicate, children, class, .. } = &self.trie.nodes[node];
         let mut holds = holds;
         if let Some(p) = *predicate {
             let value = self.predicate_value(p);
@@ -72,7 +72,7 @@ impl Lower<'_> {
             });
         }
         let mut all = all;
-        let mask = bits.iter().fold(0, |mask, bit| mask | 1 << bit);
+        let mask = class.map_or(0, |class| 1 << class);
         if mask != 0 {
             let set = self.b.int(mask);
             let value = match holds {

@@ -60,7 +60,7 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     let trie = Trie::of(questions, catalog)?;
     let mut lower = Lower::new(stack, catalog, questions, &trie);
     lower.run();
-    let unconditional = trie.nodes[Trie::ROOT].bits.iter().fold(0, |mask, bit| mask | 1 << bit);
+    let unconditional = trie.nodes[Trie::ROOT].class.map_or(0, |class| 1 << class);
     let (outs, tables, parts_left_out) = (lower.outs, lower.tables, lower.parts_left_out);
     let graph = lower.b.finish();
     Ok(Lowered { graph, trie, outs, tables, unconditional, parts_left_out })

@@ -5,6 +5,7 @@ use super::deliver::Delivery;
 use super::{DirectionCounts, Due, StreamCounts, StreamParams};
 use crate::flow::{EndReason, FlowView};
 use crate::host::InOrder;
+use crate::plan::Mask;
 use crate::sequence::{Inserted, Policy};
 use crate::subscriber::Subscriber;
 use std::num::NonZeroU8;
@@ -225,7 +226,7 @@ impl FlowStreams {
     }
 
     /// The questions that were told of one of the streams, a bit each.
-    pub(crate) fn questions(&mut self) -> u64 {
+    pub(crate) fn questions(&mut self) -> Mask {
         let states = self.sides.iter_mut().flat_map(Side::states);
         states.fold(0, |mask, state| mask | 1 << state.question())
     }
@@ -277,11 +278,11 @@ impl FlowStreams {
     }
 
     /// Whether none of these questions wants any more of either stream.
-    pub(crate) fn are_over(&mut self, questions: u64) -> bool {
+    pub(crate) fn are_over(&mut self, questions: Mask) -> bool {
         self.sides.iter_mut().all(|side| {
             let offset = side.offset;
             let closed = side.states().filter(|state| offset >= state.cutoff);
-            closed.fold(0u64, |mask, state| mask | 1 << state.question()) & questions == questions
+            closed.fold(Mask::default(), |mask, state| mask | 1 << state.question()) & questions == questions
         })
     }
 

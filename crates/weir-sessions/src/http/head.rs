@@ -119,22 +119,17 @@ fn read_digits(bytes: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// Where the head ends that begins `bytes`: behind its empty line (RFC 9112 §2.1), lines ending in CRLF or bare LF.
-/// Looks from `*scanned` on, and notes there how far it needn't look again.
-pub(super) fn end_of_head(bytes: &[u8], scanned: &mut usize) -> Option<usize> {
-    while let Some(distance) = memchr(b'\n', bytes.get(*scanned..)?) {
-        let newline = *scanned + distance;
+/// `from` is the end of one of its lines.
+pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let newline = at + memchr(b'\n', bytes.get(at..)?)?;
         match bytes[newline + 1..] {
             [b'\n', ..] => return Some(newline + 2),
             [b'\r', b'\n', ..] => return Some(newline + 3),
-            [] | [b'\r'] => {
-                *scanned = newline;
-                return None;
-            }
-            _ => *scanned = newline + 1,
+            _ => at = newline + 1,
         }
     }
-    *scanned = bytes.len();
-    None
 }
 
 impl Head {
@@ -431,11 +426,7 @@ mod tests {
         for (bytes, end) in
             [("a\r\n\r\nb", Some(5)), ("a\n\nb", Some(3)), ("a\r\n\nb", Some(4)), ("a\r\nb\r\n", None)]
         {
-            assert_eq!(end_of_head(bytes.as_bytes(), &mut 0), end, "{bytes:?}");
-            // Looking at one byte more each time finds the same.
-            let mut scanned = 0;
-            let found = (0..=bytes.len()).find_map(|n| end_of_head(&bytes.as_bytes()[..n], &mut scanned));
-            assert_eq!(found, end, "{bytes:?}");
+            assert_eq!(end_of_head(bytes.as_bytes(), 0), end, "{bytes:?}");
         }
     }
 

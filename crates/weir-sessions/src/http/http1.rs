@@ -148,7 +148,7 @@ impl Http1 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> Option<Next> {
         let is_request = message.head.is_request();
-        let client = *self.client.get_or_insert(if is_request { from } else { other(from) });
+        let client = *self.client.get_or_insert(if is_request { from } else { from.other() });
         if is_request != (from == client) {
             return None;
         }
@@ -169,13 +169,6 @@ impl Http1 {
         let is_behind_loss = std::mem::take(&mut self.is_behind_loss);
         self.pairing.begin_response(client, message, is_behind_loss, sessions);
         Some(next)
-    }
-}
-
-pub(super) fn other(direction: Direction) -> Direction {
-    match direction {
-        Direction::Originator => Direction::Responder,
-        Direction::Responder => Direction::Originator,
     }
 }
 

@@ -94,8 +94,6 @@ enum State {
 pub(super) struct Stream {
     state: State,
     kept: Vec<u8>,
-    /// How far `kept` needn't be looked at again.
-    scanned: usize,
     /// When the first byte of what is kept came.
     time: Timestamp,
     is_oversize: bool,
@@ -108,7 +106,6 @@ impl Default for Stream {
         Self {
             state: State::Start,
             kept: Vec::new(),
-            scanned: 0,
             time: Timestamp(0),
             is_oversize: false,
             head_rest: EmptyLine::default(),
@@ -219,7 +216,6 @@ impl Stream {
     fn begin(&mut self, time: Timestamp) {
         self.state = State::Head { has_start_line: false };
         self.kept.clear();
-        self.scanned = 0;
         self.time = time;
     }
 
@@ -231,7 +227,9 @@ impl Stream {
     fn read_head<'a>(&mut self, bytes: &mut &'a [u8], has_start_line: bool) -> Option<Piece<'a>> {
         if self.kept.is_empty() {
             let bound = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
-            if let Some(end) = end_of_head(bound, &mut 0)
+            if let Some(newline) = memchr(b'\n', bound)
+                && is_start_line(&bound[..newline])
+                && let Some(end) = end_of_head(bound, newline)
                 && let Some(head) = Head::parse(&bytes[..end])
             {
                 *bytes = &bytes[end..];
@@ -245,19 +243,11 @@ impl Stream {
                 Err(lost) => return Some(lost),
             }
         }
-        let before = self.kept.len();
-        let room = HEAD_BYTES_MAX.saturating_sub(before);
-        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        let end = end_of_head(&self.kept, &mut self.scanned);
-        let taken = end.unwrap_or(self.kept.len()).saturating_sub(before);
-        *bytes = &bytes[taken..];
-        let flaw = match end {
-            Some(end) => {
-                self.kept.truncate(end);
-                None
-            }
-            None if self.kept.len() >= HEAD_BYTES_MAX => Some(Flaw::Oversize),
-            None => return None,
+        let is_whole = self.keep_lines(bytes);
+        let flaw = match is_whole {
+            true => None,
+            false if self.kept.len() >= HEAD_BYTES_MAX => Some(Flaw::Oversize),
+            false => return None,
         };
         match Head::parse(&self.kept) {
             Some(head) => Some(self.hand_on(head, flaw)),
@@ -265,6 +255,25 @@ impl Stream {
             None => {
                 self.lose(true);
                 Some(Piece::Lost(Flaw::Malformed))
+            }
+        }
+    }
+
+    /// Keeps header lines, one after the other, so that nothing is touched that lies behind the head; whether its
+    /// empty line came.
+    fn keep_lines(&mut self, bytes: &mut &[u8]) -> bool {
+        loop {
+            let room = HEAD_BYTES_MAX.saturating_sub(self.kept.len());
+            let bound = &bytes[..bytes.len().min(room)];
+            let newline = memchr(b'\n', bound);
+            let line = &bound[..newline.map_or(bound.len(), |newline| newline + 1)];
+            self.kept.extend_from_slice(line);
+            *bytes = &bytes[line.len()..];
+            if newline.is_none() {
+                return false;
+            }
+            if self.kept.ends_with(b"\n\n") || self.kept.ends_with(b"\n\r\n") {
+                return true;
             }
         }
     }
@@ -294,7 +303,6 @@ impl Stream {
         };
         *bytes = &bytes[line.len()..];
         if is_possible {
-            self.scanned = self.kept.len().saturating_sub(1);
             return Ok(newline.is_some());
         }
         self.lose(newline.is_some());
@@ -323,7 +331,6 @@ impl Stream {
                 self.kept.clear();
             } else if whole {
                 if is_start_line(&self.kept) {
-                    self.scanned = self.kept.len() - 1;
                     return true;
                 }
                 self.kept.clear();

@@ -2,7 +2,7 @@
 //!
 //! Of the body nothing is kept, its bytes are counted.
 
-use crate::line::{Lines, text};
+use crate::line::{Lines, UntilDot, text};
 use memchr::memchr;
 use std::net::IpAddr;
 use weir_packet::Timestamp;
@@ -127,16 +127,6 @@ fn push_addresses(list: &mut Vec<String>, value: &str) -> u64 {
     cut
 }
 
-/// Where the line stands that ends the mail: a dot alone.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Dot {
-    #[default]
-    LineStart,
-    InLine,
-    Dot,
-    DotCr,
-}
-
 /// Reads one mail.
 #[derive(Debug, Default)]
 pub(super) struct Mail {
@@ -149,7 +139,7 @@ pub(super) struct Mail {
     /// Bytes of the lines of the header so far.
     header_bytes: u64,
     is_body: bool,
-    dot: Dot,
+    end: UntilDot,
 }
 
 impl Mail {
@@ -169,7 +159,7 @@ impl Mail {
             }
             self.take_line(&line.bytes, line.is_cut);
         }
-        let is_end = self.skip_until_dot(bytes);
+        let is_end = self.end.skip(bytes);
         self.length_bytes += (before - bytes.len()) as u64;
         is_end
     }
@@ -190,7 +180,7 @@ impl Mail {
         self.end_field();
         self.lines.lose();
         self.is_body = true;
-        self.dot = Dot::InLine;
+        self.end.lose();
         self.length_bytes = self.length_bytes.saturating_add(length_bytes);
     }
 
@@ -231,33 +221,8 @@ impl Mail {
             // An empty line ends the header; so does a line that is none of it.
             _ => {
                 self.is_body = true;
-                self.dot = Dot::LineStart;
+                self.end = UntilDot::default();
             }
-        }
-    }
-
-    fn skip_until_dot(&mut self, bytes: &mut &[u8]) -> bool {
-        loop {
-            if self.dot == Dot::InLine {
-                let Some(newline) = memchr(b'\n', bytes) else {
-                    *bytes = &[];
-                    return false;
-                };
-                *bytes = &bytes[newline + 1..];
-                self.dot = Dot::LineStart;
-            }
-            let Some((byte, tail)) = bytes.split_first() else { return false };
-            *bytes = tail;
-            self.dot = match (self.dot, byte) {
-                (Dot::LineStart, b'.') => Dot::Dot,
-                (Dot::Dot, b'\r') => Dot::DotCr,
-                (Dot::Dot | Dot::DotCr, b'\n') => {
-                    self.dot = Dot::LineStart;
-                    return true;
-                }
-                (_, b'\n') => Dot::LineStart,
-                _ => Dot::InLine,
-            };
         }
     }
 }

@@ -8,9 +8,12 @@ use crate::compile::Ask;
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+/// What to do with the engine.
+type Apply = Box<dyn FnOnce(&mut Engine<'_>) -> Result<Done, String> + Send>;
+
 /// What to do with the engine, and whom to tell of it.
 pub(super) struct Request {
-    pub apply: Box<dyn FnOnce(&mut Engine<'_>) -> Result<Done, String> + Send>,
+    pub apply: Apply,
     pub reply: Sender<Result<Done, String>>,
 }
 
@@ -140,10 +143,7 @@ impl Control {
         }
     }
 
-    fn ask(
-        &self,
-        apply: Box<dyn FnOnce(&mut Engine<'_>) -> Result<Done, String> + Send>,
-    ) -> Result<Done, String> {
+    fn ask(&self, apply: Apply) -> Result<Done, String> {
         let (reply, answer) = channel();
         self.sender.send(Request { apply, reply }).map_err(|_| GONE)?;
         answer.recv().map_err(|_| GONE)?

@@ -61,7 +61,9 @@ impl Changes<Infallible> for Replaced<'_> {
 }
 
 fn compile(questions: &[(&str, Want)]) -> Compiled {
-    let ask = |&(filter, want): &(&str, Want)| Ask { filter: filter.into(), need: Need::default(), want };
+    // What is recognised hangs on what all ask for; so each asks for all.
+    let need = |want| Need { service: want == Want::Connections, ..Need::default() };
+    let ask = |&(filter, want): &(&str, Want)| Ask { filter: filter.into(), need: need(want), want };
     let asks: Vec<Ask> = questions.iter().map(ask).collect();
     Compiler::default().compile(&asks, &Options::default()).unwrap_or_else(|wrong| panic!("{wrong}"))
 }
@@ -106,6 +108,32 @@ fn questions_that_stay_do_not_notice_that_others_come_and_go() {
                 assert_eq!(&rows[question], expected, "{other:?} every {every} bursts, {workers} workers");
             }
         }
+    }
+}
+
+#[test]
+fn a_hundred_questions_are_answered_as_each_would_be_alone() {
+    let sizes: Vec<String> = (0..60).map(|n| format!("conn.orig_bytes > {}", n * 10)).collect();
+    let names: Vec<String> = ["www", "api", "static", "shop", "example", "com", "org"]
+        .map(|name| format!("tls.sni contains \"{name}\""))
+        .into();
+    let mut questions: Vec<(&str, Want)> = vec![];
+    for (n, size) in sizes.iter().enumerate() {
+        questions.push((size, Want::Connections));
+        questions.push((&names[n % names.len()], [Want::Sessions(1), Want::Packets][n % 2]));
+    }
+    let mut changes = Replaced {
+        programs: &[compile(&questions)],
+        every: usize::MAX,
+        bursts: 0,
+        rows: vec![vec![]; questions.len()],
+    };
+    let compiled = changes.programs[0].clone();
+    let compiler = Compiler::default();
+    let Ok(_) = run_changing(&compiler, compiled, &mut slow(64, || ()), (&[], 1), &mut changes, &mut |_| ());
+    for (question, rows) in questions.iter().zip(&changes.rows).step_by(7) {
+        let (alone, _) = replaced(&[compile(&[*question])], usize::MAX, 1);
+        assert_eq!(rows, &alone[0], "{question:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::known::Difference;
 use super::ours::{Questions, Seen, column};
+use super::sessions;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use weir::Connection;
@@ -66,7 +67,7 @@ pub fn array(json: &Json) -> &[Json] {
     json.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn text(json: &Json) -> String {
+pub fn text(json: &Json) -> String {
     match json {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
@@ -109,6 +110,7 @@ pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen,
     payloads(tally, file, seen, expect);
     digests(tally, file, seen, expect);
     hellos(tally, file, seen, array(&expect["tls"]));
+    sessions::tshark(tally, file, seen, expect);
 }
 
 /// Payload bytes of both directions, of the first streams; what is missing does not count. As in Zeek's log, a
@@ -215,7 +217,7 @@ fn hellos(tally: &mut Tally, file: &str, seen: &Seen, expect: &[Json]) {
     tally.lists(file, "TLS version", mine("version"), versions);
 }
 
-/// Zeek's conn.log and ssl.log, of tests that load stock scripts only.
+/// Zeek's logs, of tests that load stock scripts only.
 pub fn zeek(tally: &mut Tally, file: &str, seen: &Seen, tests: &[Json]) {
     for test in tests.iter().filter(|t| t["clean"] == true) {
         let Some(logs) = test["logs"].as_object() else { continue };
@@ -223,7 +225,7 @@ pub fn zeek(tally: &mut Tally, file: &str, seen: &Seen, tests: &[Json]) {
             match name.as_str() {
                 "conn.log" => conn_log(tally, file, seen, array(&log["rows"])),
                 "ssl.log" => ssl_log(tally, file, seen, array(&log["rows"])),
-                _ => {}
+                other => sessions::log(tally, file, seen, (other, array(&log["rows"]))),
             }
         }
     }

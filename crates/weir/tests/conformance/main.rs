@@ -11,6 +11,7 @@ mod known;
 mod ladders;
 mod ours;
 mod page;
+mod sessions;
 
 use compare::{Tally, array};
 use known::Known;

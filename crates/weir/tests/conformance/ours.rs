@@ -37,6 +37,8 @@ pub struct Seen {
     pub connections: Vec<Connection>,
     /// Rows of handshakes, as [`Log::columns`] names them.
     pub tls: Vec<Vec<Value<'static>>>,
+    /// Rows of all sessions: the log, and what it has.
+    pub sessions: Vec<(&'static str, Vec<Value<'static>>)>,
     /// Numbers of the packets that are fragments of IPv4, of IPv6, and made a datagram whole.
     pub whole: [Vec<u64>; 2],
     /// Who sent a stream of TCP, how many bytes of it there are, and their digest.
@@ -56,7 +58,7 @@ pub struct Questions {
 
 const PACKETS: usize = 0;
 const CONNECTIONS: usize = 1;
-const TLS: usize = 2;
+const SESSIONS: usize = 2;
 const FRAGMENTS: usize = 3;
 
 impl Questions {
@@ -65,12 +67,11 @@ impl Questions {
         let mut compiler = Compiler::default();
         compiler.use_stack(stack).expect("it is shipped");
         let ask = |filter: &str, need, want| Ask { filter: filter.to_string(), need, want };
-        let tls =
-            weir::sessions::PROTOCOLS.iter().position(|p| p.name == "tls").expect("it is in the registry");
+        let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
         let asks = [
             ask("", path_need(), Want::Packets),
             ask("", Need::default(), Want::Connections),
-            ask("", Need::default(), Want::Sessions(1 << tls)),
+            ask("", Need { service: true, ..Need::default() }, Want::Sessions(all)),
             ask("ip.flags.mf == 1 or ip.frag_offset > 0", path_need(), Want::Packets),
             ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", path_need(), Want::Packets),
         ];
@@ -117,7 +118,13 @@ impl Questions {
         match (question, item) {
             (PACKETS, Item::Packet { meta, path, .. }) => seen.stats.packet(&meta, path),
             (CONNECTIONS, Item::Connection(connection)) => seen.connections.push(*connection),
-            (TLS, Item::Session(_, row)) => seen.tls.push(row),
+            (SESSIONS, Item::Session(protocol, row)) => {
+                let protocol = weir::sessions::PROTOCOLS[protocol];
+                if protocol.name == "tls" {
+                    seen.tls.push(row.clone());
+                }
+                seen.sessions.push((protocol.log, row));
+            }
             (version, Item::Packet { meta, path, .. }) if version >= FRAGMENTS => {
                 let name = Stats::path_name(&self.compiled.stack, path);
                 let carrier = if version == FRAGMENTS { "ip" } else { "ipv6.fraghdr" };
@@ -141,18 +148,22 @@ impl Questions {
 
 /// A column of a handshake's row as text; empty where absent.
 pub fn column(row: &[Value<'static>], name: &str) -> String {
-    let index = Log::of("tls")
-        .expect("it is in the registry")
-        .columns()
-        .iter()
-        .position(|c| c.name == name)
-        .expect("a column of the row");
-    match &row[index] {
+    let columns = Log::of("tls").expect("it is in the registry").columns();
+    plain(&row[columns.iter().position(|c| c.name == name).expect("a column of the row")])
+}
+
+/// A value as Zeek writes it; empty where absent.
+pub fn plain(value: &Value<'_>) -> String {
+    match value {
         Value::Absent => String::new(),
         Value::Text(text) => text.to_string(),
         Value::Address(address) => address.to_string(),
         Value::Unsigned(number) => number.to_string(),
         Value::Bool(truth) => if *truth { "T" } else { "F" }.to_string(),
-        other => format!("{other:?}"),
+        Value::Texts(texts) => texts.join(","),
+        Value::Numbers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+        Value::Interval(ns) => format!("{:.4}", *ns as f64 / 1e9),
+        Value::Fraction(number) => format!("{number:.6}"),
+        other => weir::io::json_text(other).trim_matches('"').to_string(),
     }
 }

@@ -70,6 +70,9 @@ pub fn ask(filter: &str, want: Want) -> Ask {
     Ask { filter: filter.to_string(), need: Need::default(), want }
 }
 
+/// The first session protocol of the registry.
+pub const TLS_SESSIONS: Want = Want::Sessions(1);
+
 /// Every session protocol.
 pub const ALL_SESSIONS: Want = Want::Sessions(u64::MAX >> (64 - weir::sessions::PROTOCOLS.len()));
 

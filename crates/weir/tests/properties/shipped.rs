@@ -1,6 +1,6 @@
 //! What the servers of the shipped capture logged is what we find in it.
 
-use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, ask, compile, read_capture, rows};
+use crate::drive::{FIRST_LIGHT, TLS_SESSIONS, ask, compile, read_capture, rows};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -65,7 +65,7 @@ fn a_connection_whose_ports_come_again_is_another_one() {
         twice.push(again);
     }
     let compiler = Compiler::default();
-    for want in [ALL_SESSIONS, Want::Connections] {
+    for want in [TLS_SESSIONS, Want::Connections] {
         let compiled = compile(&compiler, &[ask("tcp", want)], &Options::default());
         let [once, twice] = [&once, &twice].map(|p| rows(&compiler, &compiled, p, 1).1.matched[0]);
         assert!(once > 0);
@@ -82,7 +82,7 @@ fn handshakes_are_those_that_the_servers_completed() {
     let column = |name: &str| Log::of("tls").unwrap().columns().iter().position(|c| c.name == name).unwrap();
     let mut found: Vec<Handshake> = vec![];
     let mut unfinished = 0;
-    for item in items(&[ask("", ALL_SESSIONS)]) {
+    for item in items(&[ask("", TLS_SESSIONS)]) {
         let Item::Session(_, row) = item else { panic!("{item:?} instead of a session") };
         let text = |name: &str| match &row[column(name)] {
             Value::Text(text) => text.to_string(),

@@ -15,7 +15,6 @@ mod hpack;
 mod huffman;
 
 use super::exchange::{HttpExchange, HttpMessage};
-use super::http1::other;
 use super::stream::Flaw;
 use crate::{CutOff, Data, Direction, Progress, Session};
 use block::{Block, Kind};
@@ -54,6 +53,8 @@ pub(super) struct Http2 {
     depth: u32,
     /// The highest stream that a request began.
     last_request: u32,
+    /// Stream 1 began with a request; behind `Upgrade: h2c` (RFC 7540 §3.2) its request is of HTTP/1.
+    has_first_request: bool,
     is_over: bool,
     cut_off: CutOff,
 }
@@ -167,10 +168,11 @@ impl Http2 {
             Kind::Request(head) => {
                 self.cut_off.parts += u64::from(head.lines_cut());
                 let is_pushed = frame.kind == PUSH_PROMISE;
-                let client = *self.client.get_or_insert(if is_pushed { other(from) } else { from });
+                let client = *self.client.get_or_insert(if is_pushed { from.other() } else { from });
                 let id = if is_pushed { frame.promised_id } else { frame.stream_id };
                 if !self.streams.contains_key(&id) && (is_pushed || from == client) {
                     self.last_request = self.last_request.max(id);
+                    self.has_first_request |= id == 1;
                     let open = self.add(id, client, sessions);
                     open.exchange.request = Some(HttpMessage::new(head, time, None));
                     open.is_request_over = is_pushed;
@@ -178,7 +180,7 @@ impl Http2 {
             }
             Kind::Response(head) => {
                 self.cut_off.parts += u64::from(head.lines_cut());
-                let client = *self.client.get_or_insert(other(from));
+                let client = *self.client.get_or_insert(from.other());
                 self.take_response(frame.stream_id, client, HttpMessage::new(head, time, None), sessions);
             }
             Kind::Trailers => {}
@@ -196,12 +198,14 @@ impl Http2 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
         // Of a stream that is over, by a reset, something may still be under way.
-        let is_late = !self.streams.contains_key(&id) && id <= self.last_request;
+        let is_new = !self.streams.contains_key(&id);
+        let is_upgraded = id == 1 && !self.has_first_request;
+        let is_late = is_new && id <= self.last_request && !is_upgraded;
         let code = message.head.code();
-        if is_late || (!self.streams.contains_key(&id) && (100..200).contains(&code)) {
+        if is_late || (is_new && (100..200).contains(&code)) {
             return;
         }
-        let is_new = !self.streams.contains_key(&id);
+        self.has_first_request |= id == 1;
         let open = if is_new {
             self.add(id, client, sessions)
         } else {

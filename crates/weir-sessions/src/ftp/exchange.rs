@@ -1,0 +1,75 @@
+//! [`FtpExchange`]: a command with its reply; and its fields.
+
+use super::address::{DataChannel, Transport};
+use crate::session::session_fields;
+use crate::values::{text, unsigned};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// A command with its final reply, or one of the two where the other was not seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FtpExchange {
+    /// When the command came, or the reply where there is no command.
+    pub time: Timestamp,
+    /// Who sends commands: the originator of the connection, as a rule.
+    pub client: Direction,
+    /// The user that was named last (USER).
+    pub user: Option<String>,
+    /// Whether a password was given (PASS). It is not kept.
+    pub has_password: bool,
+    /// The command's verb, in capitals.
+    pub command: Option<String>,
+    /// The command's argument; of PASS `<hidden>`.
+    pub argument: Option<String>,
+    /// Size of the file, bytes: told by the reply to SIZE, or at the beginning of a transfer.
+    pub file_bytes: Option<u64>,
+    /// Code of the final reply.
+    pub reply_code: Option<u16>,
+    /// The last line of the final reply, without its code.
+    pub reply_text: Option<String>,
+    /// The data connection that the two agreed on.
+    pub data_channel: Option<DataChannel>,
+    /// Time from the command to the reply, nanoseconds.
+    pub wait_ns: Option<u64>,
+}
+
+impl FtpExchange {
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [&self.user, &self.command, &self.argument, &self.reply_text];
+        size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+}
+
+session_fields! { FtpExchange;
+    // In the log.
+    "ftp.user" [] user: Text, "User that was named last (USER)" => |f| text(f.user.as_deref());
+    "ftp.password" [] password: Text, "Whether a password was given: `<hidden>`" => |f| text(f.has_password.then_some("<hidden>"));
+    "ftp.request.command" ["ftp.command"] command: Text, "Verb of the command, in capitals" => |f| text(f.command.as_deref());
+    "ftp.request.arg" ["ftp.arg"] arg: Text, "Argument of the command; of PASS `<hidden>`" => |f| text(f.argument.as_deref());
+    "ftp.mime_type" [] mime_type: Text, "Media type of the file; not known here" => |_| Value::Absent;
+    "ftp.file_size" [] file_size: Unsigned, "Size of the file that the server tells, bytes" => |f| unsigned(f.file_bytes);
+    "ftp.response.code" ["ftp.reply_code"] reply_code: Unsigned, "Code of the final reply" => |f| unsigned(f.reply_code);
+    "ftp.response.arg" ["ftp.reply_msg"] reply_msg: Text, "Last line of the final reply, without its code" => |f| text(f.reply_text.as_deref());
+    "ftp.data_channel.passive" [] "data_channel.passive": Bool, "Whether the client opens the data connection (PASV, EPSV)" => |f| f.data_channel.map_or(Value::Absent, |channel| Value::Bool(channel.transport == Transport::Passive));
+    "ftp.data_channel.orig_h" [] "data_channel.orig_h": Address, "Who opens the data connection; commands and replies do not say" => |_| Value::Absent;
+    "ftp.data_channel.resp_h" [] "data_channel.resp_h": Address, "Who waits for the data connection; EPSV does not say" => |f| f.data_channel.and_then(|channel| channel.address).map_or(Value::Absent, Value::Address);
+    "ftp.data_channel.resp_p" [] "data_channel.resp_p": Unsigned, "Port that the data connection goes to" => |f| unsigned(f.data_channel.map(|channel| channel.port));
+    // Not in it.
+    "ftp.time" [] _: Interval, "Time from the command to the reply" => |f| f.wait_ns.map_or(Value::Absent, Value::Interval);
+}
+
+impl Session for FtpExchange {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,31 @@
+//! FTP (RFC 959), with the extensions for IPv6 (RFC 2428) and for TLS (RFC 4217): commands with their replies.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `probe` | is it FTP? |
+//! | `parser` | commands and replies, which reply answers which command, AUTH |
+//! | `exchange` | what comes out, and its names in filters |
+//! | `address` | addresses of data connections in commands and replies |
+
+mod address;
+mod exchange;
+mod parser;
+mod probe;
+
+pub use address::{DataChannel, Transport};
+pub use exchange::FtpExchange;
+pub use parser::{COMMANDS_MAX, FtpParser, LINE_BYTES_MAX};
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "ftp",
+    service: "ftp",
+    log: "ftp",
+    transports: &["tcp"],
+    doc: "FTP commands with their replies (RFC 959)",
+    probe: probe::probe,
+    parser: || Box::new(FtpParser::default()),
+    fields: exchange::FIELDS,
+};

@@ -1,0 +1,226 @@
+//! [`FtpParser`]: lines of both directions in, [`FtpExchange`]s out.
+//!
+//! Who sends replies, which begin with three digits, is the server. A reply answers the oldest command; one from 100
+//! to 199 announces another (RFC 959 §4.2.1).
+
+use super::address::{DataChannel, Transport, read_extended, read_extended_port, read_host_port};
+use super::exchange::FtpExchange;
+use crate::line::{Lines, Replies, read_code, split_word, text};
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+use std::collections::VecDeque;
+use weir_packet::Timestamp;
+
+/// Longest line that is kept, bytes.
+pub const LINE_BYTES_MAX: usize = 2048;
+/// Most commands that wait for their reply.
+pub const COMMANDS_MAX: usize = 64;
+
+/// Parses the commands of one control connection.
+#[derive(Debug, Default)]
+pub struct FtpParser {
+    client: Option<Direction>,
+    lines: [Lines; 2],
+    replies: Replies,
+    waiting: VecDeque<FtpExchange>,
+    user: Option<String>,
+    has_password: bool,
+    /// The server's greeting, or anything else of it, was seen.
+    has_replies: bool,
+    cut_off: CutOff,
+}
+
+impl SessionParser for FtpParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let mut rest = data.bytes;
+        while !rest.is_empty() {
+            if self.begins_tls(data.from, rest) {
+                // The reply to AUTH was not seen.
+                self.finish(sessions);
+                return Progress::HandOver { rest_bytes: rest.len() };
+            }
+            let lines = &mut self.lines[data.from as usize];
+            let Some(line) = lines.next(&mut rest, data.time, LINE_BYTES_MAX) else { break };
+            self.cut_off.parts += u64::from(line.is_cut);
+            let is_reply = read_code(&line.bytes).is_some();
+            let client = *self.client.get_or_insert(if is_reply { data.from.other() } else { data.from });
+            if data.from == client {
+                self.take_command(&line.bytes, line.time, sessions);
+            } else if self.take_reply(&line.bytes, line.time, sessions) {
+                self.finish(sessions);
+                return Progress::HandOver { rest_bytes: rest.len() };
+            }
+        }
+        Progress::Wanted
+    }
+
+    fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if length_bytes == 0 {
+            return Progress::Wanted;
+        }
+        self.lines[from as usize].lose();
+        if self.client != Some(from) {
+            // Nobody knows which commands were answered.
+            self.replies.lose();
+            self.yield_waiting(sessions);
+        }
+        Progress::Wanted
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        self.yield_waiting(sessions);
+        *self = Self { cut_off: self.cut_off, ..Self::default() };
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.lines.iter().map(Lines::held_bytes).sum::<usize>()
+            + self.waiting.iter().map(FtpExchange::held_bytes).sum::<usize>()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+impl FtpParser {
+    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) behind AUTH.
+    fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
+        rest[0] == 22
+            && self.client == Some(from)
+            && self.lines[from as usize].is_between()
+            && self.waiting.back().is_some_and(|last| last.command.as_deref() == Some("AUTH"))
+    }
+
+    fn take_command(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) {
+        // Signals of Telnet (RFC 959 §4.1.3: before ABOR) are no part of a command.
+        let start = line.iter().position(u8::is_ascii_alphabetic).unwrap_or(line.len());
+        let (verb, argument) = split_word(&line[start..]);
+        if verb.is_empty() {
+            return;
+        }
+        let command = text(verb, 16).to_ascii_uppercase();
+        let is_secret = matches!(&*command, "PASS" | "ADAT" | "ACCT");
+        match &*command {
+            "USER" => {
+                self.user = Some(text(argument, 256));
+                self.has_password = false;
+            }
+            "PASS" => self.has_password = true,
+            "REIN" => (self.user, self.has_password) = (None, false),
+            _ => {}
+        }
+        let argument_text = if is_secret { "<hidden>".to_owned() } else { text(argument, LINE_BYTES_MAX) };
+        let active = match &*command {
+            "PORT" => read_host_port(argument),
+            "EPRT" => read_extended(argument),
+            _ => None,
+        };
+        let exchange = FtpExchange {
+            command: Some(command),
+            argument: (!argument.is_empty()).then_some(argument_text),
+            data_channel: active.map(|(address, port)| DataChannel {
+                transport: Transport::Active,
+                address: Some(address),
+                port,
+            }),
+            ..self.exchange(time)
+        };
+        if self.waiting.len() >= COMMANDS_MAX {
+            // Where the server is not seen at all, nothing is lost by that.
+            self.cut_off.sessions += u64::from(self.has_replies);
+            if let Some(first) = self.waiting.pop_front() {
+                sessions.push(Box::new(first));
+            }
+        }
+        self.waiting.push_back(exchange);
+    }
+
+    /// Takes a line of the server; whether what follows is TLS.
+    fn take_reply(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) -> bool {
+        let Some(reply) = self.replies.read(line) else {
+            // A code that is none (`99 …`) is an answer, too.
+            if line.first().is_some_and(u8::is_ascii_digit)
+                && let Some(mut exchange) = self.waiting.pop_front()
+            {
+                exchange.reply_text = Some(text(line.trim_ascii(), LINE_BYTES_MAX));
+                sessions.push(Box::new(exchange));
+            }
+            return false;
+        };
+        if !reply.is_last {
+            return false;
+        }
+        let is_greeting = !std::mem::replace(&mut self.has_replies, true) && reply.code == 220;
+        if reply.code < 200 {
+            if let Some(first) = self.waiting.front_mut() {
+                first.file_bytes = first.file_bytes.or(read_size(reply.text));
+            }
+            return false;
+        }
+        let mut exchange = match self.waiting.pop_front() {
+            Some(exchange) => exchange,
+            None if is_greeting => return false,
+            None => self.exchange(time),
+        };
+        if is_greeting && !matches!(exchange.command.as_deref(), Some("REIN")) {
+            // The client did not wait for the greeting, or its bytes are handed on first.
+            self.waiting.push_front(exchange);
+            return false;
+        }
+        let passive = match reply.code {
+            227 => read_host_port(reply.text).map(|(address, port)| (Some(address), port)),
+            229 => read_extended_port(reply.text).map(|port| (None, port)),
+            _ => None,
+        };
+        if let Some((address, port)) = passive {
+            exchange.data_channel = Some(DataChannel { transport: Transport::Passive, address, port });
+        }
+        if reply.code == 213 && exchange.command.as_deref() == Some("SIZE") {
+            exchange.file_bytes =
+                std::str::from_utf8(reply.text.trim_ascii()).ok().and_then(|n| n.parse().ok());
+        }
+        exchange.reply_code = Some(reply.code);
+        exchange.reply_text = Some(text(reply.text.trim_ascii(), LINE_BYTES_MAX));
+        let is_tls = exchange.command.as_deref() == Some("AUTH")
+            && reply.code == 234
+            && exchange.argument.as_deref().is_some_and(is_tls);
+        if exchange.command.is_some() {
+            exchange.wait_ns = u64::try_from(time.0.saturating_sub(exchange.time.0)).ok();
+        }
+        sessions.push(Box::new(exchange));
+        is_tls
+    }
+
+    /// An exchange of which only the user is known.
+    fn exchange(&self, time: Timestamp) -> FtpExchange {
+        FtpExchange {
+            time,
+            client: self.client.unwrap_or(Direction::Originator),
+            user: self.user.clone(),
+            has_password: self.has_password,
+            command: None,
+            argument: None,
+            file_bytes: None,
+            reply_code: None,
+            reply_text: None,
+            data_channel: None,
+            wait_ns: None,
+        }
+    }
+
+    fn yield_waiting(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.extend(self.waiting.drain(..).map(|exchange| Box::new(exchange) as Box<dyn Session>));
+    }
+}
+
+/// Mechanisms that go over to TLS (RFC 4217 §2).
+fn is_tls(mechanism: &str) -> bool {
+    ["TLS", "TLS-C", "TLS-P", "SSL"].iter().any(|name| mechanism.eq_ignore_ascii_case(name))
+}
+
+/// The size in `Opening BINARY mode data connection for a (39 bytes).`
+fn read_size(reply: &[u8]) -> Option<u64> {
+    let reply = std::str::from_utf8(reply).ok()?;
+    let before = &reply[..reply.find(" bytes")?];
+    let digits = before.rfind(|letter: char| !letter.is_ascii_digit()).map_or(before, |at| &before[at + 1..]);
+    digits.parse().ok()
+}

@@ -1,0 +1,112 @@
+//! Is it FTP? A greeting that says so, or commands that no other protocol has. SMTP greets with the same code, and
+//! POP3 has USER, too.
+
+use crate::{Opening, Probe};
+use memchr::{memchr, memmem};
+
+/// The port of servers: what says little is taken for FTP there.
+const PORT: u16 = 21;
+
+/// What clients say first.
+const COMMANDS: &[&[u8]] = &[
+    b"USER", b"AUTH", b"FEAT", b"SYST", b"HOST", b"CLNT", b"OPTS", b"QUIT", b"HELP", b"NOOP", b"ADAT",
+    b"CSID",
+];
+
+/// Looks at the first bytes of both directions.
+pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    let [originator, responder] =
+        [(opening.originator, opening.ports[0]), (opening.responder, opening.ports[1])];
+    let (server, client, port) = match (originator.0, responder.0) {
+        ([], []) => return Probe::Unsure,
+        ([b'0'..=b'9', ..], client) => (originator.0, client, originator.1),
+        (client, server) => (server, client, responder.1),
+    };
+    let said = match (greeting(server), command(client)) {
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => return Probe::NotForUs,
+        (Probe::Certain, _) | (_, Probe::Certain) => return Probe::Certain,
+        _ => memchr(b'\n', server).is_some(),
+    };
+    let is_known = memchr(b'\n', client).is_some() && !is_common(client);
+    if (said && is_known) || ((said || is_known) && port == PORT) { Probe::Certain } else { Probe::Unsure }
+}
+
+fn greeting(bytes: &[u8]) -> Probe {
+    let known = bytes.len().min(3);
+    let fits = [&b"220"[..], b"120", b"421"].iter().any(|code| bytes[..known] == code[..known]);
+    if !fits || !matches!(bytes.get(3), None | Some(b' ' | b'-' | b'\r')) {
+        return Probe::NotForUs;
+    }
+    let upper = bytes[..bytes.len().min(1024)].to_ascii_uppercase();
+    if memmem::find(&upper, b"SMTP").is_some() {
+        return Probe::NotForUs;
+    }
+    let says_so = memmem::find(&upper, b"FTP").is_some();
+    if says_so && memchr(b'\n', bytes).is_some() { Probe::Certain } else { Probe::Unsure }
+}
+
+fn command(bytes: &[u8]) -> Probe {
+    let word = &bytes[..bytes.len().min(5)];
+    let known = word.len().min(4);
+    let upper = word[..known].to_ascii_uppercase();
+    if !COMMANDS.iter().any(|command| command[..known] == upper) {
+        return Probe::NotForUs;
+    }
+    if !matches!(word.get(4), None | Some(b' ' | b'\r' | b'\n')) {
+        return Probe::NotForUs;
+    }
+    if upper != b"AUTH" || memchr(b'\n', bytes).is_none() {
+        return Probe::Unsure;
+    }
+    // SMTP and POP3 have AUTH with other mechanisms.
+    let argument = bytes[4..].trim_ascii_start();
+    let is_tls = argument.len() >= 3
+        && [&b"TLS"[..], b"SSL"].iter().any(|name| argument[..3].eq_ignore_ascii_case(name));
+    if is_tls { Probe::Certain } else { Probe::NotForUs }
+}
+
+/// Commands that every such protocol has.
+fn is_common(client: &[u8]) -> bool {
+    [&b"QUIT"[..], b"NOOP", b"HELP"]
+        .iter()
+        .any(|verb| client.len() >= 4 && client[..4].eq_ignore_ascii_case(verb))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(originator: &[u8], responder: &[u8], port: u16) -> Probe {
+        super::probe(&Opening { originator, responder, ports: [40_000, port], is_datagram: false })
+    }
+
+    #[test]
+    fn a_greeting_that_says_so_is_enough() {
+        assert_eq!(probe(b"", b"220 (vsFTPd 3.0.5)\r\n", 0), Probe::Certain);
+        assert_eq!(probe(b"", b"220-Welcome\r\n220 ftp.example\r\n", 0), Probe::Certain);
+        assert_eq!(probe(b"", b"220 ready\r\n", 0), Probe::Unsure);
+        assert_eq!(probe(b"", b"220 ready\r\n", 21), Probe::Certain);
+        assert_eq!(probe(b"", b"220 ready", 21), Probe::Unsure);
+    }
+
+    #[test]
+    fn greeting_and_command_together_are_enough() {
+        assert_eq!(probe(b"USER a\r\n", b"220 ready\r\n", 0), Probe::Certain);
+        assert_eq!(probe(b"USER a\r\n", b"", 0), Probe::Unsure);
+        assert_eq!(probe(b"USER a\r\n", b"", 21), Probe::Certain);
+        assert_eq!(probe(b"AUTH TLS\r\n", b"", 0), Probe::Certain);
+        assert_eq!(probe(b"QUIT\r\n", b"220 ready\r\n", 0), Probe::Unsure);
+    }
+
+    #[test]
+    fn other_protocols_are_not_for_us() {
+        assert_eq!(probe(b"", b"220 mx ESMTP\r\n", 0), Probe::NotForUs);
+        assert_eq!(probe(b"EHLO x\r\n", b"220 ready\r\n", 0), Probe::NotForUs);
+        assert_eq!(probe(b"USER a\r\n", b"+OK\r\n", 0), Probe::NotForUs);
+        assert_eq!(probe(b"AUTH PLAIN\r\n", b"", 0), Probe::NotForUs);
+        for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"* OK\r\n", b"SSH-2.0-x", &[22, 3, 1], b"USERS"] {
+            assert_eq!(probe(bytes, b"", 0), Probe::NotForUs, "{bytes:?}");
+            assert_eq!(probe(b"", bytes, 0), Probe::NotForUs, "{bytes:?}");
+        }
+    }
+}

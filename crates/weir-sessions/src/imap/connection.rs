@@ -1,0 +1,107 @@
+//! [`ImapConnection`]: what was asked for on a connection, and how it went; and its fields.
+
+use crate::session::session_fields;
+use crate::values::{text, texts};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// A connection of IMAP, up to where it went over to TLS or compression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImapConnection {
+    /// When its first line came.
+    pub time: Timestamp,
+    /// Who sends commands: the originator of the connection, as a rule.
+    pub client: Direction,
+    /// The server's greeting: what follows `* OK`.
+    pub greeting: Option<String>,
+    /// The user, by LOGIN or AUTHENTICATE PLAIN.
+    pub user: Option<String>,
+    /// How the user authenticates itself: `LOGIN`, or the mechanism of AUTHENTICATE.
+    pub auth_mechanism: Option<String>,
+    /// Whether the server let the user in.
+    pub is_logged_in: Option<bool>,
+    /// Verbs of the commands, in order, each once.
+    pub commands: Vec<String>,
+    /// Commands with how they went, `SELECT OK`, `LOGIN NO`, in order, each once.
+    pub results: Vec<String>,
+    /// The server's capabilities, as it told them last.
+    pub capabilities: Vec<String>,
+    /// Mailboxes that were selected or examined, in order, each once.
+    pub mailboxes: Vec<String>,
+    /// What the client says of itself (ID, RFC 2971).
+    pub client_id: Option<String>,
+    /// What the server says of itself.
+    pub server_id: Option<String>,
+    /// What the server said with its last NO or BAD.
+    pub last_error: Option<String>,
+    /// Whether the connection went over to TLS.
+    pub is_tls: bool,
+}
+
+impl ImapConnection {
+    pub(super) fn new(time: Timestamp, client: Direction) -> Self {
+        Self {
+            time,
+            client,
+            greeting: None,
+            user: None,
+            auth_mechanism: None,
+            is_logged_in: None,
+            commands: Vec::new(),
+            results: Vec::new(),
+            capabilities: Vec::new(),
+            mailboxes: Vec::new(),
+            client_id: None,
+            server_id: None,
+            last_error: None,
+            is_tls: false,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [
+            &self.greeting,
+            &self.user,
+            &self.auth_mechanism,
+            &self.client_id,
+            &self.server_id,
+            &self.last_error,
+        ];
+        let lists = [&self.commands, &self.results, &self.capabilities, &self.mailboxes];
+        size_of::<Self>()
+            + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+            + lists.into_iter().flatten().map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
+    }
+}
+
+session_fields! { ImapConnection;
+    "imap.request.username" ["imap.user"] user: Text, "User, by LOGIN or AUTHENTICATE" => |i| text(i.user.as_deref());
+    "imap.auth.mechanism" [] auth_mechanism: Text, "How the user authenticates itself: LOGIN, or the mechanism of AUTHENTICATE" => |i| text(i.auth_mechanism.as_deref());
+    "imap.logged_in" [] logged_in: Bool, "Whether the server let the user in" => |i| i.is_logged_in.map_or(Value::Absent, Value::Bool);
+    "imap.results" [] results: Texts, "Commands with how they went, in order, each once: SELECT OK, LOGIN NO" => |i| texts(&i.results);
+    "imap.request.folder" ["imap.mailboxes"] mailboxes: Texts, "Mailboxes that were selected or examined, in order, each once" => |i| texts(&i.mailboxes);
+    "imap.capabilities" [] capabilities: Texts, "Capabilities of the server, as it told them last" => |i| texts(&i.capabilities);
+    "imap.client_id" [] client_id: Text, "What the client says of itself (ID)" => |i| text(i.client_id.as_deref());
+    "imap.server_id" [] server_id: Text, "What the server says of itself (ID)" => |i| text(i.server_id.as_deref());
+    "imap.greeting" [] greeting: Text, "The server's greeting" => |i| text(i.greeting.as_deref());
+    "imap.last_error" [] last_error: Text, "What the server said with its last NO or BAD" => |i| text(i.last_error.as_deref());
+    "imap.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |i| Value::Bool(i.is_tls);
+    // Not in the log.
+    "imap.request.command" ["imap.commands"] _: Texts, "Verbs of the commands, in order, each once" => |i| texts(&i.commands);
+}
+
+impl Session for ImapConnection {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,31 @@
+//! IMAP (RFC 9051, RFC 3501): one session a connection.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `probe` | is it IMAP? |
+//! | `stream` | one direction's lines, and literals between them |
+//! | `parser` | commands and their results, STARTTLS |
+//! | `connection` | what comes out, and its names in filters |
+
+mod connection;
+mod parser;
+mod probe;
+mod stream;
+
+pub use connection::ImapConnection;
+pub use parser::ImapParser;
+pub use stream::LINE_BYTES_MAX;
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "imap",
+    service: "imap",
+    log: "imap",
+    transports: &["tcp"],
+    doc: "IMAP connections: who reads mails, and how that went (RFC 9051)",
+    probe: probe::probe,
+    parser: || Box::new(ImapParser::default()),
+    fields: connection::FIELDS,
+};

@@ -1,0 +1,96 @@
+//! [`Pop3Connection`]: what was asked for on a connection, and how it went; and its fields.
+
+use crate::session::session_fields;
+use crate::values::{text, texts};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// A connection of POP3, up to where it went over to TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pop3Connection {
+    /// When its first line came.
+    pub time: Timestamp,
+    /// Who sends commands: the originator of the connection, as a rule.
+    pub client: Direction,
+    /// The server's greeting, without `+OK`.
+    pub greeting: Option<String>,
+    /// The user, by USER, APOP or AUTH PLAIN.
+    pub user: Option<String>,
+    /// How the user authenticates itself: `USER`, `APOP`, or the mechanism of AUTH.
+    pub auth_mechanism: Option<String>,
+    /// Whether the server let the user in.
+    pub is_logged_in: Option<bool>,
+    /// Verbs of the commands, in order, each once.
+    pub commands: Vec<String>,
+    /// Commands with how they went, `STAT OK`, `PASS ERR`, in order, each once.
+    pub results: Vec<String>,
+    /// The server's capabilities.
+    pub capabilities: Vec<String>,
+    /// How many mails were fetched (RETR).
+    pub fetched: u64,
+    /// How many mails were marked as deleted (DELE).
+    pub deleted: u64,
+    /// What the server said with its last error.
+    pub last_error: Option<String>,
+    /// Whether the connection went over to TLS.
+    pub is_tls: bool,
+}
+
+impl Pop3Connection {
+    pub(super) fn new(time: Timestamp, client: Direction) -> Self {
+        Self {
+            time,
+            client,
+            greeting: None,
+            user: None,
+            auth_mechanism: None,
+            is_logged_in: None,
+            commands: Vec::new(),
+            results: Vec::new(),
+            capabilities: Vec::new(),
+            fetched: 0,
+            deleted: 0,
+            last_error: None,
+            is_tls: false,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [&self.greeting, &self.user, &self.auth_mechanism, &self.last_error];
+        let lists = [&self.commands, &self.results, &self.capabilities];
+        size_of::<Self>()
+            + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+            + lists.into_iter().flatten().map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
+    }
+}
+
+session_fields! { Pop3Connection;
+    "pop3.user" ["pop.user"] user: Text, "User, by USER, APOP or AUTH" => |p| text(p.user.as_deref());
+    "pop3.auth.mechanism" [] auth_mechanism: Text, "How the user authenticates itself: USER, APOP, or the mechanism of AUTH" => |p| text(p.auth_mechanism.as_deref());
+    "pop3.logged_in" [] logged_in: Bool, "Whether the server let the user in" => |p| p.is_logged_in.map_or(Value::Absent, Value::Bool);
+    "pop3.results" [] results: Texts, "Commands with how they went, in order, each once: STAT OK, PASS ERR" => |p| texts(&p.results);
+    "pop3.fetched" [] fetched: Unsigned, "Mails that were fetched (RETR)" => |p| Value::Unsigned(p.fetched);
+    "pop3.deleted" [] deleted: Unsigned, "Mails that were marked as deleted (DELE)" => |p| Value::Unsigned(p.deleted);
+    "pop3.capabilities" [] capabilities: Texts, "Capabilities of the server (CAPA)" => |p| texts(&p.capabilities);
+    "pop3.greeting" [] greeting: Text, "The server's greeting" => |p| text(p.greeting.as_deref());
+    "pop3.last_error" [] last_error: Text, "What the server said with its last error" => |p| text(p.last_error.as_deref());
+    "pop3.tls" [] tls: Bool, "Whether the connection went over to TLS (STLS)" => |p| Value::Bool(p.is_tls);
+    // Not in the log.
+    "pop.request.command" ["pop3.commands"] _: Texts, "Verbs of the commands, in order, each once" => |p| texts(&p.commands);
+}
+
+impl Session for Pop3Connection {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

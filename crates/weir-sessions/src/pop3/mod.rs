@@ -1,0 +1,28 @@
+//! POP3 (RFC 1939), with CAPA (RFC 2449), STLS (RFC 2595) and AUTH (RFC 5034): one session a connection.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `probe` | is it POP3? |
+//! | `parser` | commands and replies, which replies have many lines, STLS |
+//! | `connection` | what comes out, and its names in filters |
+
+mod connection;
+mod parser;
+mod probe;
+
+pub use connection::Pop3Connection;
+pub use parser::{LINE_BYTES_MAX, Pop3Parser};
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "pop3",
+    service: "pop3",
+    log: "pop3",
+    transports: &["tcp"],
+    doc: "POP3 connections: who fetches mails, and how that went (RFC 1939)",
+    probe: probe::probe,
+    parser: || Box::new(Pop3Parser::default()),
+    fields: connection::FIELDS,
+};

@@ -1,0 +1,83 @@
+//! Is it POP3? The server's `+OK`, unless the client said before what none of POP3's does.
+
+use crate::{Opening, Probe};
+
+/// Ports of servers: there a client alone is enough.
+const PORT: u16 = 110;
+
+/// What clients say first.
+const COMMANDS: &[&[u8]] = &[b"USER", b"CAPA", b"STLS", b"AUTH", b"APOP", b"QUIT", b"NOOP", b"UTF8", b"LANG"];
+
+/// Looks at the first bytes of both directions.
+pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    let [originator, responder] =
+        [(opening.originator, opening.ports[0]), (opening.responder, opening.ports[1])];
+    let (server, client, port) = match (originator.0, responder.0) {
+        ([], []) => return Probe::Unsure,
+        ([b'+' | b'-', ..], client) => (originator.0, client, originator.1),
+        (client, server) => (server, client, responder.1),
+    };
+    match (greeting(server), command(client)) {
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        (Probe::Certain, _) => Probe::Certain,
+        (_, Probe::Certain) if port == PORT => Probe::Certain,
+        _ => Probe::Unsure,
+    }
+}
+
+fn greeting(bytes: &[u8]) -> Probe {
+    for (word, meaning) in [(&b"+OK"[..], Probe::Certain), (b"-ERR", Probe::Unsure)] {
+        let known = bytes.len().min(word.len());
+        if bytes[..known] == word[..known] {
+            return match bytes.get(word.len()) {
+                None => Probe::Unsure,
+                Some(b' ' | b'\r' | b'\n') => meaning,
+                Some(_) => Probe::NotForUs,
+            };
+        }
+    }
+    Probe::NotForUs
+}
+
+/// Certain where it is a command of POP3 with its end, though it may be another protocol's, too.
+fn command(bytes: &[u8]) -> Probe {
+    let known = bytes.len().min(4);
+    let upper = bytes[..known].to_ascii_uppercase();
+    match bytes.get(4) {
+        _ if !COMMANDS.iter().any(|command| command[..known] == upper) => Probe::NotForUs,
+        None => Probe::Unsure,
+        Some(b' ' | b'\r' | b'\n') => Probe::Certain,
+        Some(_) => Probe::NotForUs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(originator: &[u8], responder: &[u8], port: u16) -> Probe {
+        super::probe(&Opening { originator, responder, ports: [40_000, port], is_datagram: false })
+    }
+
+    #[test]
+    fn the_servers_greeting_is_enough() {
+        assert_eq!(probe(b"", b"+OK ready\r\n", 0), Probe::Certain);
+        assert_eq!(probe(b"+OK\r\n", b"", 0), Probe::Certain);
+        assert_eq!(probe(b"", b"+O", 0), Probe::Unsure);
+        assert_eq!(probe(b"USER a\r\n", b"", 0), Probe::Unsure);
+        assert_eq!(probe(b"USER a\r\n", b"", 110), Probe::Certain);
+        assert_eq!(probe(b"CAPA\r\n", b"+OK\r\n", 0), Probe::Certain);
+    }
+
+    #[test]
+    fn other_protocols_are_not_for_us() {
+        // Redis answers so, but its client speaks first.
+        assert_eq!(probe(b"*1\r\n$4\r\nPING\r\n", b"+OK\r\n", 0), Probe::NotForUs);
+        assert_eq!(probe(b"USER a\r\n", b"220 ftp\r\n", 0), Probe::NotForUs);
+        for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"* OK\r\n", b"SSH-2.0-x", &[22, 3, 1], b"+OKAY", b"EHLO x"]
+        {
+            assert_eq!(probe(bytes, b"", 110), Probe::NotForUs, "{bytes:?}");
+            assert_eq!(probe(b"", bytes, 110), Probe::NotForUs, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! SMTP (RFC 5321), and LMTP (RFC 2033): mails with their envelopes.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `probe` | is it SMTP? |
+//! | `parser` | commands and their replies, where a mail begins and ends, STARTTLS |
+//! | `mail` | header fields of a mail; its body is counted |
+//! | `transaction` | what comes out, and its names in filters |
+
+mod mail;
+mod parser;
+mod probe;
+mod transaction;
+
+pub use mail::{ADDRESSES_MAX, FIELD_BYTES_MAX, HEADER_BYTES_MAX, MailHeader};
+pub use parser::{LINE_BYTES_MAX, SmtpParser};
+pub use transaction::SmtpTransaction;
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "smtp",
+    service: "smtp",
+    log: "smtp",
+    transports: &["tcp"],
+    doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
+    probe: probe::probe,
+    parser: || Box::new(SmtpParser::default()),
+    fields: transaction::FIELDS,
+};

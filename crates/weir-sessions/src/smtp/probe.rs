@@ -1,0 +1,112 @@
+//! Is it SMTP? A greeting that says so, or a client that says HELO. FTP greets with the same code.
+
+use crate::{Opening, Probe};
+use memchr::{memchr, memmem};
+
+/// Ports of servers: a greeting there that says nothing is taken for SMTP's.
+const PORTS: &[u16] = &[25, 587, 2525];
+
+/// Looks at the first bytes of both directions.
+pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    let sides = [(opening.originator, opening.ports[0]), (opening.responder, opening.ports[1])];
+    let mut found = Probe::Unsure;
+    for (bytes, port) in sides {
+        match side(bytes, port) {
+            Probe::NotForUs => return Probe::NotForUs,
+            Probe::Certain => found = Probe::Certain,
+            Probe::Unsure => {}
+        }
+    }
+    found
+}
+
+fn side(bytes: &[u8], port: u16) -> Probe {
+    match bytes {
+        [] => Probe::Unsure,
+        [b'0'..=b'9', ..] => greeting(bytes, port),
+        _ => command(bytes),
+    }
+}
+
+fn greeting(bytes: &[u8], port: u16) -> Probe {
+    let is_code = |code: &[u8]| bytes.len() >= code.len() || code.starts_with(bytes);
+    let fits = [&b"220"[..], b"554", b"421"]
+        .iter()
+        .any(|code| is_code(code) && bytes.iter().zip(*code).all(|(byte, code)| byte == code));
+    if !fits || !matches!(bytes.get(3), None | Some(b' ' | b'-' | b'\r')) {
+        return Probe::NotForUs;
+    }
+    let upper = bytes[..bytes.len().min(1024)].to_ascii_uppercase();
+    if memmem::find(&upper, b"FTP").is_some() {
+        return Probe::NotForUs;
+    }
+    let is_line = memchr(b'\n', bytes).is_some();
+    let says_so = memmem::find(&upper, b"SMTP").or(memmem::find(&upper, b"LMTP")).is_some();
+    if is_line && (says_so || PORTS.contains(&port)) { Probe::Certain } else { Probe::Unsure }
+}
+
+fn command(bytes: &[u8]) -> Probe {
+    let word = &bytes[..bytes.len().min(16)];
+    let end = word.iter().position(|byte| !byte.is_ascii_alphabetic());
+    let upper = word[..end.unwrap_or(word.len())].to_ascii_uppercase();
+    let verbs: [(&[u8], &[u8]); 8] = [
+        (b"EHLO", b" \r"),
+        (b"HELO", b" \r"),
+        (b"LHLO", b" "),
+        (b"MAIL", b" "),
+        (b"RCPT", b" "),
+        (b"STARTTLS", b"\r"),
+        (b"NOOP", b"\r "),
+        (b"QUIT", b"\r"),
+    ];
+    let verb = verbs.iter().find(|(verb, _)| verb.starts_with(&upper));
+    match (verb, end) {
+        (None, _) => Probe::NotForUs,
+        (Some(_), None) if word.len() < 16 => Probe::Unsure,
+        (Some((verb, behind)), Some(end)) if upper == *verb && behind.contains(&word[end]) => {
+            // NOOP and QUIT are of many protocols.
+            if matches!(*verb, b"NOOP" | b"QUIT" | b"STARTTLS") { Probe::Unsure } else { Probe::Certain }
+        }
+        _ => Probe::NotForUs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(originator: &[u8], responder: &[u8], port: u16) -> Probe {
+        super::probe(&Opening { originator, responder, ports: [40_000, port], is_datagram: false })
+    }
+
+    #[test]
+    fn a_greeting_that_says_so_is_enough() {
+        assert_eq!(probe(b"", b"220 mx.example ESMTP ready\r\n", 0), Probe::Certain);
+        assert_eq!(probe(b"", b"220-mx.example\r\n220 esmtp\r\n", 0), Probe::Certain);
+        assert_eq!(probe(b"", b"220 mx", 0), Probe::Unsure);
+        assert_eq!(probe(b"", b"22", 0), Probe::Unsure);
+        assert_eq!(probe(b"", b"220 welcome\r\n", 0), Probe::Unsure);
+        assert_eq!(probe(b"", b"220 welcome\r\n", 25), Probe::Certain);
+        assert_eq!(probe(b"EHLO x\r\n", b"220 welcome\r\n", 0), Probe::Certain);
+    }
+
+    #[test]
+    fn a_client_alone_is_enough() {
+        assert_eq!(probe(b"EHLO x", b"", 0), Probe::Certain);
+        assert_eq!(probe(b"helo x\r\n", b"", 0), Probe::Certain);
+        assert_eq!(probe(b"EH", b"", 0), Probe::Unsure);
+        assert_eq!(probe(b"QUIT\r\n", b"220 welcome\r\n", 0), Probe::Unsure);
+    }
+
+    #[test]
+    fn other_protocols_are_not_for_us() {
+        assert_eq!(probe(b"", b"220 FTP server ready\r\n", 0), Probe::NotForUs);
+        assert_eq!(probe(b"USER a\r\n", b"220 welcome\r\n", 0), Probe::NotForUs);
+        for bytes in
+            [&b"GET / HTTP/1.1\r\n"[..], b"+OK\r\n", b"* OK\r\n", b"SSH-2.0-x", &[22, 3, 1], b"HELOX"]
+        {
+            assert_eq!(probe(bytes, b"", 0), Probe::NotForUs, "{bytes:?}");
+            assert_eq!(probe(b"", bytes, 0), Probe::NotForUs, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! [`SmtpTransaction`]: a mail with its envelope, or a connection that had none; and its fields.
+
+use super::mail::MailHeader;
+use crate::session::session_fields;
+use crate::values::{text, texts, unsigned};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// One mail transaction (RFC 5321 §3.3), or what there was of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmtpTransaction {
+    /// When its first command came.
+    pub time: Timestamp,
+    /// Which one it is of its connection, counted from 1.
+    pub depth: u32,
+    /// Who sends commands: the originator of the connection, as a rule.
+    pub client: Direction,
+    /// The name that the client gives itself: argument of HELO, EHLO or LHLO.
+    pub helo: Option<String>,
+    /// The address of MAIL; `<>` where it is the empty one.
+    pub mail_from: Option<String>,
+    /// The addresses of RCPT.
+    pub recipients: Vec<String>,
+    /// Header fields of the mail.
+    pub header: MailHeader,
+    /// Length of the mail, bytes, with the line that ends it.
+    pub mail_bytes: u64,
+    /// Code and text of the last reply.
+    pub last_reply: Option<(u16, String)>,
+    /// Whether the connection went over to TLS.
+    pub is_tls: bool,
+    /// The server's greeting.
+    pub greeting: Option<String>,
+    /// Verbs of the commands, in order, each once.
+    pub commands: Vec<String>,
+    /// Mechanism of AUTH (RFC 4954).
+    pub auth_mechanism: Option<String>,
+    /// Name of the user that authenticates itself, where the mechanism shows it.
+    pub auth_user: Option<String>,
+    /// Bytes of it are missing.
+    pub has_gap: bool,
+    /// Whether the client did anything that is worth a row.
+    pub(super) is_active: bool,
+}
+
+impl SmtpTransaction {
+    pub(super) fn new(depth: u32, client: Direction) -> Self {
+        Self {
+            time: Timestamp(0),
+            depth,
+            client,
+            helo: None,
+            mail_from: None,
+            recipients: Vec::new(),
+            header: MailHeader::default(),
+            mail_bytes: 0,
+            last_reply: None,
+            is_tls: false,
+            greeting: None,
+            commands: Vec::new(),
+            auth_mechanism: None,
+            auth_user: None,
+            has_gap: false,
+            is_active: false,
+        }
+    }
+
+    /// What goes over to the next transaction of the connection.
+    pub(super) fn next(&self) -> Self {
+        Self {
+            helo: self.helo.clone(),
+            greeting: self.greeting.clone(),
+            auth_mechanism: self.auth_mechanism.clone(),
+            auth_user: self.auth_user.clone(),
+            ..Self::new(self.depth.saturating_add(1), self.client)
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let lists = self.recipients.iter().chain(&self.commands);
+        size_of::<Self>()
+            + self.header.held_bytes()
+            + lists.map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
+    }
+}
+
+session_fields! { SmtpTransaction;
+    // In the log.
+    "smtp.trans_depth" [] trans_depth: Unsigned, "Which mail of its connection it is, from 1" => |s| Value::Unsigned(s.depth.into());
+    "smtp.helo" [] helo: Text, "Name that the client gives itself (HELO, EHLO, LHLO)" => |s| text(s.helo.as_deref());
+    "smtp.mail_from" ["smtp.mailfrom"] mailfrom: Text, "Address of the sender in the envelope" => |s| text(s.mail_from.as_deref());
+    "smtp.rcpt_to" ["smtp.rcptto"] rcptto: Texts, "Addresses of the receivers in the envelope" => |s| texts(&s.recipients);
+    "imf.date" ["smtp.date"] date: Text, "Date of the mail" => |s| text(s.header.date.as_deref());
+    "imf.from" ["smtp.from"] from: Text, "From of the mail, as it stands there" => |s| text(s.header.from.as_deref());
+    "imf.to" ["smtp.to"] to: Texts, "Addresses of To" => |s| texts(&s.header.to);
+    "imf.cc" ["smtp.cc"] cc: Texts, "Addresses of Cc" => |s| texts(&s.header.cc);
+    "imf.reply_to" ["smtp.reply_to"] reply_to: Text, "Reply-To of the mail" => |s| text(s.header.reply_to.as_deref());
+    "imf.message_id" ["smtp.msg_id"] msg_id: Text, "Message-ID of the mail" => |s| text(s.header.message_id.as_deref());
+    "imf.in_reply_to" ["smtp.in_reply_to"] in_reply_to: Text, "In-Reply-To of the mail" => |s| text(s.header.in_reply_to.as_deref());
+    "imf.subject" ["smtp.subject"] subject: Text, "Subject of the mail; encoded words are left as they are" => |s| text(s.header.subject.as_deref());
+    "smtp.x_originating_ip" [] x_originating_ip: Address, "X-Originating-IP of the mail" => |s| s.header.x_originating_ip.map_or(Value::Absent, Value::Address);
+    "smtp.first_received" [] first_received: Text, "The last Received field: the mail's first station" => |s| text(s.header.first_received.as_deref());
+    "smtp.second_received" [] second_received: Text, "The last Received field but one" => |s| text(s.header.second_received.as_deref());
+    "smtp.last_reply" [] last_reply: Text, "The last reply of the server: code and text" => last_reply;
+    "smtp.path" [] path: Texts, "Addresses in Received fields, the latest station first" => |s| texts(&s.header.path);
+    "imf.user_agent" ["smtp.user_agent"] user_agent: Text, "Program that wrote the mail" => |s| text(s.header.user_agent.as_deref());
+    "smtp.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |s| Value::Bool(s.is_tls);
+    // Not in it.
+    "smtp.response.code" ["smtp.reply_code"] _: Unsigned, "Code of the last reply" => |s| unsigned(s.last_reply.as_ref().map(|reply| reply.0));
+    "smtp.req.command" ["smtp.commands"] _: Texts, "Verbs of the commands, in order, each once" => |s| texts(&s.commands);
+    "smtp.greeting" [] _: Text, "The server's greeting" => |s| text(s.greeting.as_deref());
+    "smtp.auth.mechanism" [] _: Text, "Mechanism of AUTH" => |s| text(s.auth_mechanism.as_deref());
+    "smtp.auth.username" ["smtp.user"] _: Text, "User that authenticates itself, where the mechanism shows it" => |s| text(s.auth_user.as_deref());
+    "imf.content.type" ["smtp.content_type"] _: Text, "Content-Type of the mail" => |s| text(s.header.content_type.as_deref());
+    "smtp.mail_bytes" [] _: Unsigned, "Length of the mail, bytes, with the line that ends it" => |s| Value::Unsigned(s.mail_bytes);
+    "smtp.has_gap" [] _: Bool, "Whether bytes of it are missing" => |s| Value::Bool(s.has_gap);
+}
+
+fn last_reply(transaction: &SmtpTransaction) -> Value<'_> {
+    transaction.last_reply.as_ref().map_or(Value::Absent, |(code, text)| {
+        Value::Text(format!("{code} {text}").trim_end().to_owned().into())
+    })
+}
+
+impl Session for SmtpTransaction {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

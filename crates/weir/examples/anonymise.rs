@@ -1,0 +1,95 @@
+//! Packets of HTTP connections into a pcapng file, their addresses anonymised so that what shared a prefix still does:
+//! ipcrypt-pfx (draft-denis-ipcrypt), which is AES-128 twice per bit of the prefix, as in the idea of Crypto-PAn (Xu et
+//! al., ICNP 2002). Who knows the key can turn it back.
+//!
+//! `cargo run --example anonymise -- KEY out.pcapng capture.pcap` with a key of 64 hexadecimal digits
+
+use ipcrypt_rs::IpcryptPfx;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use weir::io::CaptureWriter;
+use weir::{Engine, Frame, Next};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args_os().skip(1);
+    let (Some(key), Some(out)) = (args.next(), args.next()) else {
+        return Err("KEY OUT.pcapng FILE…".into());
+    };
+    let key = key_of(&key.to_string_lossy()).ok_or("a key is 64 hexadecimal digits, its halves unlike")?;
+    let cipher = IpcryptPfx::new(key);
+    let mut writer = CaptureWriter::create(Path::new(&out))?;
+    let (mut fault, mut count) = (None, 0);
+    let mut engine = Engine::new();
+    engine.subscribe("http", |frame: &Frame| {
+        let mut bytes = frame.bytes.clone();
+        // What is no IP over Ethernet can't be anonymised, and is left out.
+        if anonymise(&mut bytes, &cipher).is_none() {
+            return Next::Go;
+        }
+        count += 1;
+        fault = writer.write(&frame.meta, &bytes).err();
+        if fault.is_some() { Next::End } else { Next::Go }
+    })?;
+    engine.read(args)?;
+    drop(engine);
+    writer.finish()?;
+    println!("{count} packets");
+    fault.map_or(Ok(()), |fault| Err(fault.into()))
+}
+
+fn key_of(hex: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u8> =
+        hex.bytes().map(|digit| (digit as char).to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect();
+    bytes.try_into().ok().filter(|key: &[u8; 32]| key[..16] != key[16..])
+}
+
+/// Replaces both addresses of an Ethernet frame, and mends what checks them.
+fn anonymise(frame: &mut [u8], cipher: &IpcryptPfx) -> Option<()> {
+    let mut ip = 14;
+    while matches!(frame.get(ip - 2..ip)?, [0x81, 0] | [0x88, 0xa8]) {
+        ip += 4;
+    }
+    let (addresses, transport, protocol) = match frame.get(ip)? >> 4 {
+        4 => (ip + 12..ip + 20, ip + usize::from(frame[ip] & 15) * 4, *frame.get(ip + 9)?),
+        6 => (ip + 8..ip + 40, ip + 40, *frame.get(ip + 6)?),
+        _ => return None,
+    };
+    let old = frame.get(addresses.clone())?.to_vec();
+    let new: Vec<u8> = old.chunks(old.len() / 2).flat_map(|address| encrypt(address, cipher)).collect();
+    frame[addresses].copy_from_slice(&new);
+    if old.len() == 8 {
+        mend(frame.get_mut(ip + 10..ip + 12)?, &old, &new);
+    }
+    if protocol == 6
+        && let Some(checksum) = frame.get_mut(transport + 16..transport + 18)
+    {
+        mend(checksum, &old, &new);
+    }
+    Some(())
+}
+
+fn encrypt(address: &[u8], cipher: &IpcryptPfx) -> Vec<u8> {
+    let address = match <[u8; 4]>::try_from(address) {
+        Ok(v4) => IpAddr::V4(Ipv4Addr::from(v4)),
+        Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(address).unwrap_or_default())),
+    };
+    match cipher.encrypt_ipaddr(address) {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}
+
+/// A checksum after some of what it sums up was replaced (RFC 1624 §3, equation 3).
+fn mend(checksum: &mut [u8], old: &[u8], new: &[u8]) {
+    let words = |bytes: &[u8]| -> Vec<u32> {
+        bytes.as_chunks::<2>().0.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).collect()
+    };
+    let before = u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]));
+    let gone: u32 = words(old).iter().map(|word| !word & 0xffff).sum();
+    let mut sum = before + gone + words(new).iter().sum::<u32>();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    checksum.copy_from_slice(&(!(sum as u16)).to_be_bytes());
+}

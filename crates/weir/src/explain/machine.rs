@@ -1,0 +1,71 @@
+//! What becomes of a connection: the states that its questions leave of probe, parse, track and over. Nobody
+//! writes them down: they follow from what the questions need.
+
+use crate::compile::Compiled;
+use weir_engine::plan::{Plan, Want};
+
+/// A line per state: its name, what happens in it, what ends it.
+pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
+    let (plan, graph) = (&compiled.plan, compiled.graph());
+    let tables: Vec<&str> =
+        graph.tables.iter().filter(|table| table.observed).map(|table| &*table.name).collect();
+    if tables.is_empty() {
+        return vec![("none", "packets are decided one by one: no connection is looked up".into())];
+    }
+    let mut states = vec![];
+    let carriers = carriers(plan, &tables);
+    if plan.probed != 0 {
+        let (parsed, named) = (names(plan, plan.parsed), names(plan, plan.probed & !plan.parsed));
+        let bytes_max = plan.limits.probe_bytes_max;
+        let all = if parsed.is_empty() { &named } else { &parsed };
+        let then = if parsed.is_empty() { "over" } else { "parse" };
+        let mut text =
+            format!("{all} over {carriers}, from the first {bytes_max} bytes of each side → {then}, or over");
+        if !parsed.is_empty() && !named.is_empty() {
+            text += &format!("; {named}: only recognised");
+        }
+        states.push(("probe", text));
+    }
+    if plan.parsed != 0 {
+        let parsed = names(plan, plan.parsed);
+        states.push((
+            "parse",
+            format!("bytes in order to the parser of {parsed}, until it has all that it wants → over"),
+        ));
+    }
+    let is_streamed = plan.questions.iter().any(|question| matches!(question.want, Want::Streams(_)));
+    if is_streamed {
+        states.push(("stream", "bytes in order to their subscribers, up to their cutoffs → over".into()));
+    }
+    if plan.probed != 0 || is_streamed {
+        states.push(("over", "no byte is put in order any more; packets are looked up and counted".into()));
+    }
+    if plan.holds_packets() {
+        states
+            .push(("hold", "packets wait until their connection is decided → delivered, or dropped".into()));
+    }
+    if plan.records {
+        let of = tables.join(", ");
+        states.push(("track", format!("the record of each connection ({of}), until it is over → delivered")));
+    }
+    if states.is_empty() {
+        states.push(("track", format!("connections ({}), for what packets say of them", tables.join(", "))));
+    }
+    states
+}
+
+/// Names of the protocols whose bits are set.
+fn names(plan: &Plan, mask: u64) -> String {
+    let all = plan.protocols.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1);
+    all.map(|(_, protocol)| protocol.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The layers that may carry what is probed for.
+fn carriers(plan: &Plan, tables: &[&str]) -> String {
+    let all = plan.protocols.iter().enumerate().filter(|(index, _)| plan.probed >> index & 1 == 1);
+    let mut carriers: Vec<&str> = all.flat_map(|(_, protocol)| protocol.transports).copied().collect();
+    carriers.retain(|carrier| tables.contains(carrier));
+    carriers.sort_unstable();
+    carriers.dedup();
+    carriers.join(", ")
+}

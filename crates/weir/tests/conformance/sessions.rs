@@ -1,0 +1,118 @@
+//! Sessions of other protocols than TLS: what tshark lists of them, and Zeek's logs.
+
+use super::compare::{Tally, array, text};
+use super::ours::{Seen, plain};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+use weir::Log;
+use weir::packet::Value;
+
+/// A row of ours, by column.
+type Row = BTreeMap<String, String>;
+
+/// Our rows of a log.
+fn rows(seen: &Seen, path: &str) -> Vec<Row> {
+    let Some(log) = Log::all().into_iter().find(|log| log.path == path) else { return vec![] };
+    let columns = log.columns();
+    let row = |values: &Vec<Value<'static>>| {
+        columns.iter().zip(values).map(|(column, value)| (column.name.to_string(), plain(value))).collect()
+    };
+    seen.sessions.iter().filter(|(of, _)| *of == path).map(|(_, values)| row(values)).collect()
+}
+
+/// Requests, replies, names, banners. Lists that were cut say nothing of what is beyond.
+pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
+    let whole = |name: &str| {
+        let list = array(&expect[name]);
+        let total = expect["totals"][name].as_u64();
+        (total.is_none_or(|total| total == list.len() as u64)).then_some(list)
+    };
+    let http = rows(seen, "http");
+    if let Some(requests) = whole("http_requests") {
+        let ours = http.iter().filter(|row| !row["method"].is_empty());
+        let ours = ours.map(|row| format!("{} {} {}", row["method"], row["host"], row["uri"])).collect();
+        // As in Zeek's log, our hosts are without their ports.
+        let theirs = requests.iter().map(|r| {
+            let host = text(&r["host"]);
+            let is_port = |port: &str| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+            let host =
+                host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(&*host, |(name, _)| name);
+            format!("{} {host} {}", text(&r["method"]), text(&r["uri"]))
+        });
+        tally.lists(file, "HTTP requests", ours, theirs.collect());
+    }
+    if let Some(responses) = whole("http_responses") {
+        let codes = http.iter().flat_map(|row| [&row["status_code"], &row["info_code"]]);
+        let ours = codes.filter(|code| !code.is_empty()).cloned().collect();
+        tally.lists(file, "HTTP statuses", ours, responses.iter().map(|r| text(&r["status"])).collect());
+    }
+    if let Some(messages) = whole("dns") {
+        names(tally, file, &rows(seen, "dns"), messages);
+    }
+    if let Some(hellos) = whole("quic_client_hello") {
+        let ours: BTreeSet<String> =
+            rows(seen, "quic").into_iter().map(|row| row["server_name"].clone()).collect();
+        let theirs: BTreeSet<String> = hellos.iter().map(|hello| text(&hello["sni"])).collect();
+        let list = |set: BTreeSet<String>| set.into_iter().filter(|name| !name.is_empty()).collect();
+        tally.lists(file, "QUIC server names", list(ours), list(theirs));
+    }
+    if let Some(banners) = whole("ssh_banners") {
+        let ssh = rows(seen, "ssh");
+        let ours = ssh.iter().flat_map(|row| [&row["client"], &row["server"]]).filter(|b| !b.is_empty());
+        let theirs = banners.iter().map(|banner| text(&banner["banner"]));
+        tally.lists(file, "SSH versions", ours.cloned().collect(), theirs.collect());
+    }
+}
+
+/// What was asked of DNS: number, name and type, each once whatever the number of messages with it.
+fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
+    let known = |name: &str| match name {
+        "" | "<Root>" => ".".to_string(),
+        name => name.to_ascii_lowercase(),
+    };
+    // The names of NetBIOS are another protocol to tshark.
+    let is_netbios = |row: &Row| row["id.resp_p"] == "137";
+    let mine = ours.iter().filter(|row| !row["qtype"].is_empty() && !is_netbios(row));
+    let mine: BTreeSet<String> =
+        mine.map(|row| format!("{} {} {}", row["trans_id"], known(&row["query"]), row["qtype"])).collect();
+    let mut theirs = BTreeSet::new();
+    for message in messages {
+        for (id, question) in array(&message["ids"]).iter().zip(array(&message["questions"])) {
+            let id = u16::from_str_radix(text(id).trim_start_matches("0x"), 16).unwrap_or(0);
+            theirs.insert(format!("{id} {} {}", known(&text(&question["name"])), text(&question["type"])));
+        }
+    }
+    tally.lists(file, "DNS questions", mine.into_iter().collect(), theirs.into_iter().collect());
+}
+
+/// Columns that hang on when a capture was cut into packets, or that name files and connections of the run.
+const NOT_COMPARED: [&str; 9] =
+    ["ts", "uid", "fuid", "uids", "orig_fuids", "resp_fuids", "cert_chain_fps", "password", "rtt"];
+
+/// One of Zeek's logs: rows of the same connection one after the other, column by column where both have it.
+pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[Json])) {
+    let path = name.trim_end_matches(".log");
+    if Log::all().iter().all(|log| log.path != path) {
+        return;
+    }
+    let ends = ["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"];
+    let mut left = rows(seen, path);
+    for row in theirs {
+        let key = ends.map(|name| text(&row[name]));
+        let found = left.iter().position(|ours| ends.iter().zip(&key).all(|(name, end)| ours[*name] == *end));
+        tally.value(file, &format!("{name} rows"), if found.is_some() { "there" } else { "" }, "there");
+        let Some(ours) = found.map(|place| left.remove(place)) else { continue };
+        for (column, mine) in ours.iter().filter(|(column, _)| !NOT_COMPARED.contains(&column.as_str())) {
+            let Some(value) = row.get(column).map(text) else { continue };
+            if ends.contains(&column.as_str()) {
+                continue;
+            }
+            let value = if value == "-" || value == "(empty)" { String::new() } else { value };
+            // Zeek writes seconds with many digits.
+            let numbers =
+                |list: &str| list.split(',').map(|n| n.parse::<f64>().ok()).collect::<Option<Vec<_>>>();
+            let same = mine == &value || numbers(mine).is_some() && numbers(mine) == numbers(&value);
+            tally.value(file, &format!("{name} {column}"), mine, if same { mine } else { &value });
+        }
+    }
+}
