@@ -1,5 +1,6 @@
-//! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] for the messages of a transaction in a flow, yielded once the server has
-//! replied. What clients send to all servers and what these answer may be two flows, and two of these.
+//! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] for the messages of a transaction in a flow, yielded
+//! once the server has replied. What clients send to all servers and what these answer may be two flows, and
+//! two of these.
 
 use crate::session::session_fields;
 use crate::values::{collect_numbers, numbers, owned_texts, text, unsigned};

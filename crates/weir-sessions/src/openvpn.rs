@@ -1,5 +1,5 @@
-//! OpenVPN (its protocol as of 2.6, `src/openvpn/ssl_pkt.h`; there is no RFC): one [`OpenvpnHandshake`] for the first two packets,
-//! of which the kind of protection and two numbers are in clear.
+//! OpenVPN (its protocol as of 2.6, `src/openvpn/ssl_pkt.h`; there is no RFC): one [`OpenvpnHandshake`] for the
+//! first two packets, of which the kind of protection and two numbers are in clear.
 
 use crate::session::session_fields;
 use crate::values::{bytes, text, unsigned};
@@ -70,8 +70,8 @@ impl Reset {
 
 /// How a client's packet is protected, told from what follows its session id; `None` where nothing fits.
 ///
-/// In clear there follow a list of no acknowledgements and a number, both zero: five bytes. A digest comes before these
-/// with a packet number and a time; encrypted they are the last.
+/// In clear there follow a list of no acknowledgements and a number, both zero: five bytes. A digest comes
+/// before these with a packet number and a time; encrypted they are the last.
 fn protection(operation: u8, rest: &[u8]) -> Option<Protection> {
     const CLEAR: [u8; 5] = [0; 5];
     let (_, tail) = rest.split_last_chunk::<5>().map(|(head, tail)| (head, *tail))?;
@@ -272,8 +272,8 @@ impl Session for OpenvpnHandshake {
 }
 
 session_fields! { OpenvpnHandshake;
-    "openvpn.client_sessionid" [] client_session_id: Bytes, "Number the client chose for the session" => |h| h.client_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
-    "openvpn.server_sessionid" [] server_session_id: Bytes, "Number the server chose" => |h| h.server_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
+    "openvpn.sessionid" ["openvpn.client_session_id"] client_session_id: Bytes, "Number the client chose for the session" => |h| h.client_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
+    "openvpn.rsessionid" ["openvpn.server_session_id"] server_session_id: Bytes, "Number the server chose" => |h| h.server_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
     "openvpn.protection" [] protection: Text, "How the first packets are protected: none, tls-auth, tls-crypt, tls-crypt-v2" => |h| text(h.protection.map(protection_name));
     "openvpn.hmac_length" [] hmac_length: Unsigned, "Bytes of the digest of tls-auth: 20 is SHA-1" => |h| if let Some(Protection::Digest(length)) = h.protection { Value::Unsigned(length.into()) } else { Value::Absent };
     "openvpn.rtt" [] rtt: Interval, "Time from the client's first packet to the answer" => |h| h.rtt_ns.map_or(Value::Absent, Value::Interval);

@@ -171,7 +171,8 @@ pub fn code_name(code: u8) -> Cow<'static, str> {
     }
 }
 
-/// On its ports a message whose attributes add up; elsewhere it must fill its datagram and have what its code asks for.
+/// On its ports a message whose attributes add up; elsewhere it must fill its datagram and have what its code
+/// asks for.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.ports.iter().any(|port| PORTS.contains(port));
     let is_radius = |datagram: &[u8]| {

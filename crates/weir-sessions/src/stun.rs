@@ -1,7 +1,7 @@
 //! STUN and TURN over UDP (RFC 8489, RFC 8656): one [`StunTransaction`] for each request with its answer.
 //!
-//! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own. Where
-//! DTLS follows in the same flow (RFC 7983) it is handed over.
+//! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own.
+//! Where DTLS follows in the same flow (RFC 7983) it is handed over.
 
 use crate::session::session_fields;
 use crate::values::{numbers, owned, text, unsigned};
@@ -80,7 +80,8 @@ pub struct StunTransaction {
 }
 
 impl Message {
-    /// Reads a datagram; `None` where it is no STUN, or its length is not its own. Attributes are read up to the first that is cut.
+    /// Reads a datagram; `None` where it is no STUN, or its length is not its own. Attributes are read up to
+    /// the first that is cut.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let (kind, length) = (reader.u16()?, reader.u16()?);
@@ -142,7 +143,8 @@ impl Message {
     }
 }
 
-/// An address with its port (§14.1); with the transaction's number, one that is hidden from those who rewrite addresses (§14.2).
+/// An address with its port (§14.1); with the transaction's number, one that is hidden from those who rewrite
+/// addresses (§14.2).
 fn read_address(value: &[u8], transaction: Option<&[u8; 12]>) -> Option<(IpAddr, u16)> {
     let mut mask = [0; 16];
     if let Some(transaction) = transaction {

@@ -1,4 +1,5 @@
-//! WireGuard (its white paper, §5.4): one [`WireguardHandshake`] for each handshake, of which only numbers are in clear.
+//! WireGuard (its white paper, §5.4): one [`WireguardHandshake`] for each handshake, of which only numbers are
+//! in clear.
 
 use crate::session::session_fields;
 use crate::values::{text, unsigned};

@@ -1,5 +1,6 @@
-//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] for the messages of a transaction in a flow, yielded once the server has
-//! given or refused an address. `message` reads datagrams, `transaction` is what comes out, and its names in filters.
+//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] for the messages of a transaction in a flow, yielded once
+//! the server has given or refused an address. `message` reads datagrams, `transaction` is what comes out, and
+//! its names in filters.
 
 mod message;
 #[cfg(test)]

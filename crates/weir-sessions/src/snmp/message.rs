@@ -221,7 +221,8 @@ fn integer(content: &[u8]) -> Option<i64> {
     Some(content.iter().fold(if negative { -1 } else { 0 }, |sum, byte| sum << 8 | i64::from(*byte)))
 }
 
-/// The name of an object (X.690 §8.19): `1.3.6.1`. Parts beyond 32 bits are cut; 128 of them at most (RFC 2578 §3.5).
+/// The name of an object (X.690 §8.19): `1.3.6.1`. Parts beyond 32 bits are cut; 128 of them at most (RFC 2578
+/// §3.5).
 fn object(content: &[u8]) -> String {
     let mut name = String::new();
     let mut part = 0_u32;

@@ -1,5 +1,5 @@
-//! SNMP (RFC 1157, RFC 3416, RFC 3412): one [`SnmpConversation`] for what two sides say in a flow, as Zeek has it, yielded when the
-//! flow ends, or has had [`MESSAGES_MAX`] messages. `message` reads datagrams.
+//! SNMP (RFC 1157, RFC 3416, RFC 3412): one [`SnmpConversation`] for what two sides say in a flow, as Zeek has
+//! it, yielded when the flow ends, or has had [`MESSAGES_MAX`] messages. `message` reads datagrams.
 
 mod message;
 
