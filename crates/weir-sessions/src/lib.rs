@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dhcp;
+pub mod dhcpv6;
 pub mod dns;
 pub mod dtls;
 pub mod ftp;
@@ -15,17 +16,21 @@ pub mod http;
 pub mod imap;
 mod line;
 pub mod ntp;
+pub mod openvpn;
 mod pieces;
 pub mod pop3;
 pub mod quic;
+pub mod radius;
 mod session;
 pub mod smtp;
+pub mod snmp;
 pub mod ssh;
 pub mod stun;
 pub mod tls;
 mod values;
 mod waiting;
 mod wire;
+pub mod wireguard;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_session;
@@ -50,4 +55,9 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &dhcp::PROTOCOL,
     &ntp::PROTOCOL,
     &stun::PROTOCOL,
+    &dhcpv6::PROTOCOL,
+    &snmp::PROTOCOL,
+    &radius::PROTOCOL,
+    &wireguard::PROTOCOL,
+    &openvpn::PROTOCOL,
 ];

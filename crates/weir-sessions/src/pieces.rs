@@ -12,8 +12,8 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Adds bytes that belong at `offset`, up to `length_max` in all; whether they were kept. What comes twice is taken as it came
-    /// last.
+    /// Adds bytes that belong at `offset`, up to `length_max` in all; whether they were kept. What comes twice
+    /// is taken as it came last.
     #[must_use]
     pub(crate) fn insert(&mut self, offset: usize, bytes: &[u8], length_max: usize) -> bool {
         let (from, to) = (offset, offset.saturating_add(bytes.len()));

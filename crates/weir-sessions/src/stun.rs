@@ -1,7 +1,7 @@
 //! STUN and TURN over UDP (RFC 8489, RFC 8656): one [`StunTransaction`] for each request with its answer.
 //!
-//! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own. Where
-//! DTLS follows in the same flow (RFC 7983) it is handed over.
+//! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own.
+//! Where DTLS follows in the same flow (RFC 7983) it is handed over.
 
 use crate::session::session_fields;
 use crate::values::{numbers, owned, text, unsigned};
@@ -80,11 +80,17 @@ pub struct StunTransaction {
 }
 
 impl Message {
-    /// Reads a datagram; `None` where it is no STUN, or its length is not its own. Attributes are read up to the first that is cut.
+    /// Reads a datagram; `None` where it is no STUN, or its length is not its own. Attributes are read up to
+    /// the first that is cut.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let (kind, length) = (reader.u16()?, reader.u16()?);
-        if kind & 0xc000 != 0 || length % 4 != 0 || reader.array()? != COOKIE {
+        if kind & 0xc000 != 0 || reader.array()? != COOKIE {
+            return None;
+        }
+        // Microsoft's variant (MS-TURN §2.2.2) does not pad attributes.
+        let is_padded = length % 4 == 0;
+        if !is_padded && datagram.len() != 20 + usize::from(length) {
             return None;
         }
         // The two bits of the class lie between those of the method.
@@ -94,7 +100,7 @@ impl Message {
         let mut attributes = Reader::new(reader.take(length.into())?);
         while let (Some(kind), Some(length)) = (attributes.u16(), attributes.u16()) {
             let Some(value) = attributes.take(length.into()) else { break };
-            attributes.take_up_to(length.wrapping_neg() & 3); // padding
+            attributes.take_up_to(if is_padded { length.wrapping_neg() & 3 } else { 0 });
             if message.attributes.len() < ATTRIBUTES_MAX {
                 message.attributes.push(kind);
                 let _ = message.take_attribute(kind, value);
@@ -117,7 +123,8 @@ impl Message {
             0x0012 => self.peer = self.peer.or(read_address(value, Some(&self.transaction))),
             0x0014 => self.realm = text(),
             0x0016 => self.relayed = read_address(value, Some(&self.transaction)),
-            0x0020 => self.mapped = read_address(value, Some(&self.transaction)),
+            // The second is Microsoft's number for it.
+            0x0020 | 0x8020 => self.mapped = read_address(value, Some(&self.transaction)),
             0x8022 => self.software = text(),
             _ => {}
         }
@@ -136,7 +143,8 @@ impl Message {
     }
 }
 
-/// An address with its port (§14.1); with the transaction's number, one that is hidden from those who rewrite addresses (§14.2).
+/// An address with its port (§14.1); with the transaction's number, one that is hidden from those who rewrite
+/// addresses (§14.2).
 fn read_address(value: &[u8], transaction: Option<&[u8; 12]>) -> Option<(IpAddr, u16)> {
     let mut mask = [0; 16];
     if let Some(transaction) = transaction {
@@ -388,6 +396,13 @@ mod tests {
         let mut sessions = Vec::new();
         parser.finish(&mut sessions);
         assert_eq!(value(sessions[0].as_ref(), "result"), Value::Text("unanswered".into()));
+    }
+
+    #[test]
+    fn microsofts_attributes_are_not_padded() {
+        let bytes = message(0x0113, 1, &[0, 9, 0, 5, 0, 0, 4, 1, b'x', 0x80, 0x22, 0, 2, b'v', b'1']);
+        let message = Message::parse(&bytes).expect("whole");
+        assert_eq!((message.error, message.software.as_deref()), (Some((401, "x".into())), Some("v1")));
     }
 
     #[test]

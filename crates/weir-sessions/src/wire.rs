@@ -1,4 +1,5 @@
-//! A cursor over bytes in network order: numbers, length-prefixed vectors (the presentation language of TLS, RFC 8446 §3).
+//! A cursor over bytes in network order: numbers, length-prefixed vectors (the presentation language of TLS,
+//! RFC 8446 §3).
 //!
 //! Every read says `None` where the bytes run out; nothing here panics or allocates.
 

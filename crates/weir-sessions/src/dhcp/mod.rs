@@ -1,5 +1,6 @@
-//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] for the messages of a transaction in a flow, yielded once the server has
-//! given or refused an address. `message` reads datagrams, `transaction` is what comes out, and its names in filters.
+//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] for the messages of a transaction in a flow, yielded once
+//! the server has given or refused an address. `message` reads datagrams, `transaction` is what comes out, and
+//! its names in filters.
 
 mod message;
 #[cfg(test)]
@@ -25,7 +26,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// Most transactions of a flow that are under way.
-pub const OPEN_MAX: usize = 32;
+pub const OPEN_MAX: usize = 16;
 
 /// How long the messages of a transaction are waited for. Zeek's number.
 const PATIENCE_NS: u64 = 30_000_000_000;

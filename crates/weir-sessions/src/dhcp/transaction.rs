@@ -10,9 +10,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{Timestamp, Value};
 
 /// Messages of one transaction.
-pub const MESSAGES_MAX: usize = 16;
+pub const MESSAGES_MAX: usize = 8;
 
-/// The messages of one transaction in one flow. What clients broadcast and what servers answer may be two flows, and two of these.
+/// The messages of one transaction in one flow. What clients broadcast and what servers answer may be two
+/// flows, and two of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DhcpTransaction {
     /// When the first message came.

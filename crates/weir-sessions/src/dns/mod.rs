@@ -1,5 +1,5 @@
-//! DNS over UDP and TCP (RFC 1035, RFC 7766), multicast DNS (RFC 6762), LLMNR (RFC 4795) and NetBIOS names (RFC 1002), which
-//! share its messages.
+//! DNS over UDP and TCP (RFC 1035, RFC 7766), multicast DNS (RFC 6762), LLMNR (RFC 4795) and NetBIOS names (RFC
+//! 1002), which share its messages.
 //!
 //! One [`DnsTransaction`] for each query with its answer. From the bytes up:
 //!

@@ -11,7 +11,8 @@ const NAME_BYTES_MAX: usize = 255;
 /// Most compression pointers of one name: as many as it can have labels.
 const JUMPS_MAX: usize = 127;
 
-/// The name at `at` of a message as text, in the letters it was sent in, and where what follows it begins. The root is `.`.
+/// The name at `at` of a message as text, in the letters it was sent in, and where what follows it begins. The
+/// root is `.`.
 ///
 /// Text that is UTF-8 (RFC 6762 §16) stays; other bytes and controls are written `\x9f`, a dot within a label
 /// `\.`, a backslash `\\`. `None` where it is too long, runs over the end, or its pointers lead nowhere.
@@ -99,8 +100,8 @@ fn push_escaped(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}"); // writing to a String never fails
 }
 
-/// The name behind a NetBIOS name (RFC 1001 §14.1): 32 letters from A to P are 16 bytes, padded with spaces, the last
-/// of which tells the kind of service.
+/// The name behind a NetBIOS name (RFC 1001 §14.1): 32 letters from A to P are 16 bytes, padded with spaces,
+/// the last of which tells the kind of service.
 pub(super) fn decode_netbios(text: &str) -> Option<String> {
     let label = text.split('.').next()?.as_bytes();
     if label.len() != 32 || !label.iter().all(|letter| (b'a'..=b'p').contains(&letter.to_ascii_lowercase())) {

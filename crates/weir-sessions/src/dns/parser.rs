@@ -1,9 +1,10 @@
 //! [`DnsParser`]: messages of both directions in, one [`DnsTransaction`] each for a query with its answer out.
 //!
-//! An answer belongs to the oldest query of the other side with its number and its question (RFC 5452 §4); one that repeats no
-//! question, to the oldest of its number. What finds no partner waits, [`WAITING_MAX`] messages of
-//! [`WAITING_BYTES_MAX`] bytes at most, and is yielded alone when more come or the connection ends. A query that is sent
-//! again is a transaction of its own.
+//! An answer belongs to the oldest query of the other side with its number and its question (RFC 5452 §4); one
+//! that repeats no question, to the oldest of its number. What finds no partner waits, [`WAITING_MAX`] messages
+//! of [`WAITING_BYTES_MAX`] bytes at most, and is yielded alone when more come or the connection ends. A query
+//! that is sent again is a transaction of its own. Of a zone that comes in many messages the first is the
+//! answer.
 
 use super::message::Message;
 use super::transaction::DnsTransaction;
@@ -13,6 +14,12 @@ use weir_packet::Timestamp;
 
 /// Most messages that wait for their partners.
 pub const WAITING_MAX: usize = 64;
+
+/// How long a message waits for its partner while others come.
+const WAITING_NS: u64 = 60_000_000_000;
+
+/// Types that ask for a whole zone (RFC 5936, RFC 1995), which may come in many messages.
+const TRANSFERS: std::ops::RangeInclusive<u16> = 251..=252;
 
 /// Most bytes of messages that wait for their partners.
 pub const WAITING_BYTES_MAX: usize = 128 * 1024;
@@ -33,6 +40,8 @@ pub struct DnsParser {
     /// What waits for its partner, oldest first.
     waiting: VecDeque<Box<DnsTransaction>>,
     waiting_bytes: usize,
+    /// The zone transfer that was answered last: its number, and who answers.
+    transfer: Option<(u16, Direction)>,
     cut_off: CutOff,
 }
 
@@ -114,12 +123,17 @@ impl DnsParser {
     fn take_message(&mut self, data: &Data<'_>, bytes: &[u8], sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let Some(message) = Message::parse(bytes) else { return false };
         self.cut_off.parts += message.omitted;
+        while self.waiting.front().is_some_and(|oldest| data.time.since_ns(oldest.time) > WAITING_NS) {
+            self.yield_oldest(sessions);
+        }
         let partner = self.waiting.iter().position(|waiting| is_partner(waiting, data.from, &message));
         if let Some(mut transaction) = partner.and_then(|at| self.waiting.remove(at)) {
             self.waiting_bytes -= transaction.held_bytes();
             if message.header.is_response() {
                 transaction.rtt_ns = Some(data.time.since_ns(transaction.time));
                 transaction.response = Some(message);
+                let is_transfer = transaction.question().is_some_and(|asked| TRANSFERS.contains(&asked.kind));
+                self.transfer = transaction.id().filter(|_| is_transfer).map(|id| (id, data.from));
             } else {
                 transaction.query = Some(message);
             }
@@ -128,6 +142,11 @@ impl DnsParser {
                 // Most flows have one transaction, and are there for a minute after it.
                 self.waiting = VecDeque::new();
             }
+            return true;
+        }
+        if message.header.is_response() && self.transfer == Some((message.header.id, data.from)) {
+            // More of the same answer, of which the first message tells enough.
+            self.cut_off.parts += message.answers.len() as u64;
             return true;
         }
         let transaction = self.open(data.from, data.time, data.is_datagram, message);

@@ -1,5 +1,5 @@
-//! Is it DNS? It has no signature, so the whole first message must add up; on its own ports a header with a question is
-//! enough.
+//! Is it DNS? It has no signature, so the whole first message must add up; on its own ports a header with a
+//! question is enough.
 
 use super::message::{HEADER_BYTES, Header, Message};
 use super::{name, names};

@@ -1,4 +1,5 @@
-//! Resource records (RFC 1035 §3.2 and §4.1.3, and the RFCs of their types): what they hold, and how a log shows it.
+//! Resource records (RFC 1035 §3.2 and §4.1.3, and the RFCs of their types): what they hold, and how a log
+//! shows it.
 
 use super::name;
 use super::names;

@@ -129,6 +129,26 @@ fn a_query_sent_again_is_a_transaction_of_its_own() {
 }
 
 #[test]
+fn of_a_zone_in_many_messages_the_first_is_the_answer() {
+    let transfer = |mut message: Vec<u8>| {
+        message[12 + 3 + 1] = 252;
+        framed(&message)
+    };
+    let mut parser = DnsParser::default();
+    take(&mut parser, C, 0, &transfer(query(5, "z")), false);
+    let sessions = take(&mut parser, S, 1, &transfer(answer(5, "z")).repeat(10), false);
+    assert_eq!(shown(&sessions), ["z 192.0.2.5 1"]);
+    assert_eq!((parser.cut_off().parts, end(parser).len()), (9, 0));
+}
+
+#[test]
+fn nobody_waits_for_more_than_a_minute() {
+    let mut parser = DnsParser::default();
+    take(&mut parser, C, 0, &query(1, "old"), true);
+    assert_eq!(shown(&take(&mut parser, C, 61_000, &query(2, "new"), true)), ["old  -"]);
+}
+
+#[test]
 fn what_waits_is_bounded() {
     let mut parser = DnsParser::default();
     let mut yielded = 0;

@@ -34,6 +34,11 @@ impl DnsTransaction {
         self.messages().find_map(|message| message.questions.first())
     }
 
+    /// Number of the transaction.
+    pub fn id(&self) -> Option<u16> {
+        self.asking().map(|message| message.header.id)
+    }
+
     /// The name asked for; where only an answer was seen that repeats no question, the name answered for.
     pub fn name(&self) -> Option<&str> {
         match self.question() {
@@ -52,7 +57,8 @@ impl DnsTransaction {
         self.response.as_ref().map(|response| response.header.rcode())
     }
 
-    /// Whether the answer is none: it holds no record, or is an error that does not even repeat the question. Zeek's `rejected`.
+    /// Whether the answer is none: it holds no record, or is an error that does not even repeat the question.
+    /// Zeek's `rejected`.
     pub fn is_rejected(&self) -> bool {
         self.response.as_ref().is_some_and(|response| {
             let [questions, records @ ..] = response.header.counts;
@@ -105,7 +111,7 @@ impl Session for DnsTransaction {
 session_fields! { DnsTransaction;
     // In the log.
     "dns.proto" [] proto: Text, "What carries it: udp, tcp" => |t| text(Some(if t.is_datagram { "udp" } else { "tcp" }));
-    "dns.id" ["dns.trans_id"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.asking().map(|m| m.header.id));
+    "dns.id" ["dns.trans_id"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.id());
     "dns.time" ["dns.rtt"] rtt: Interval, "Time from query to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
     "dns.qry.name" ["dns.query", "dns.name"] query: Text, "Name asked for, in lower case" => |t| text(t.name());
     "dns.qry.class" ["dns.qclass"] qclass: Unsigned, "Class asked for" => |t| unsigned(t.question().map(|q| q.class));

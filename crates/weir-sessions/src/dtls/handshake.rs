@@ -1,4 +1,5 @@
-//! [`DtlsHandshake`]: a handshake as TLS has it, and its names in filters. Its log is that of TLS, so are the columns.
+//! [`DtlsHandshake`]: a handshake as TLS has it, and its names in filters. Its log is that of TLS, so are the
+//! columns.
 
 use crate::Session;
 use crate::session::session_fields;
@@ -14,8 +15,8 @@ use weir_packet::{Timestamp, Value};
 pub struct DtlsHandshake {
     /// When its first datagram came.
     pub time: Timestamp,
-    /// What it says, as of TLS. Versions have the numbers of DTLS: 0xfefd is 1.2. Its `ja4` is that of TLS over TCP:
-    /// [`fingerprint::ja4`] with [`Transport::Dtls`] is the right one.
+    /// What it says, as of TLS. Versions have the numbers of DTLS: 0xfefd is 1.2. Its `ja4` is that of TLS over
+    /// TCP: [`fingerprint::ja4`] with [`Transport::Dtls`] is the right one.
     pub handshake: TlsHandshake,
     /// Whether the server made the client show that it is there (HelloVerifyRequest, RFC 6347 §4.2.1).
     pub is_verified: bool,

@@ -1,7 +1,8 @@
 //! DTLS: the handshakes of DTLS 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147), which are those of TLS in datagrams.
 //!
-//! One [`DtlsHandshake`] a flow, yielded once all that is visible in clear has been read. `record` takes datagrams apart, `parser`
-//! puts messages together and has `tls` read them, `handshake` is what comes out, and its names in filters.
+//! One [`DtlsHandshake`] a flow, yielded once all that is visible in clear has been read. `record` takes
+//! datagrams apart, `parser` puts messages together and has `tls` read them, `handshake` is what comes out, and
+//! its names in filters.
 
 mod handshake;
 mod parser;

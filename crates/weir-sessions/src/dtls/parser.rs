@@ -1,7 +1,7 @@
 //! [`DtlsParser`]: datagrams of both directions in, one [`DtlsHandshake`] out.
 //!
-//! Messages are read as they become whole, in whatever order their fragments come; what is sent again is passed over by its number.
-//! The handshake is over, and yielded, when
+//! Messages are read as they become whole, in whatever order their fragments come; what is sent again is passed
+//! over by its number. The handshake is over, and yielded, when
 //! * both sides have sent encrypted records;
 //! * a fatal alert or close_notify was seen in clear;
 //! * one side encrypts and nothing of the other comes, or nothing more is to be had;
@@ -49,8 +49,8 @@ struct Side {
     has_ciphertext: bool,
 }
 
-/// Parses the handshake of one flow. Holds at most the hellos and chains it has read, and three unfinished messages of 64 KiB a
-/// direction.
+/// Parses the handshake of one flow. Holds at most the hellos and chains it has read, and three unfinished
+/// messages of 64 KiB a direction.
 #[derive(Debug, Default)]
 pub struct DtlsParser {
     sides: [Side; 2],

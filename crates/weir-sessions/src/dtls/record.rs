@@ -58,7 +58,8 @@ pub(super) struct Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// Takes the next one off the content of a handshake record in clear; `None` where it is cut, or more than its message.
+    /// Takes the next one off the content of a handshake record in clear; `None` where it is cut, or more than
+    /// its message.
     pub(super) fn next(reader: &mut Reader<'a>) -> Option<Self> {
         let (kind, length, sequence) = (reader.u8()?, reader.u24()? as usize, reader.u16()?);
         let offset = reader.u24()? as usize;

@@ -1,5 +1,5 @@
-//! Frames of Initial packets (RFC 9000 §12.4) and the stream that their CRYPTO frames make (§19.6): in any order, twice,
-//! in splinters.
+//! Frames of Initial packets (RFC 9000 §12.4) and the stream that their CRYPTO frames make (§19.6): in any
+//! order, twice, in splinters.
 
 use super::header::read_varint;
 use crate::pieces::Pieces;

@@ -42,9 +42,9 @@ pub struct QuicHandshake {
     pub token_bytes: usize,
     /// The error with which an Initial gave the connection up (RFC 9000 §20).
     pub close_code: Option<u64>,
-    /// Packets seen until it was yielded, a letter each, the client's in capitals, as in Zeek: `I` Initial, `H` Handshake, `Z` 0-RTT,
-    /// `R` Retry, `S` a hello, `C` close, `O` short packets (the first, second, fourth, eighth …), `U` an unknown version,
-    /// `X` bytes behind a packet that are none; and `V` version negotiation.
+    /// Packets seen until it was yielded, a letter each, the client's in capitals, as in Zeek: `I` Initial, `H`
+    /// Handshake, `Z` 0-RTT, `R` Retry, `S` a hello, `C` close, `O` short packets (the first, second, fourth,
+    /// eighth …), `U` an unknown version, `X` bytes behind a packet that are none; and `V` version negotiation.
     pub history: String,
 }
 

@@ -1,8 +1,8 @@
 //! [`QuicParser`]: datagrams of both directions in, one [`QuicHandshake`] out.
 //!
-//! Keys are tried, not followed: an Initial is opened with the keys at hand, and where none fits with those of its own
-//! connection id. So Retry (RFC 9000 §17.2.5), which changes them, lost packets and a server that answers in
-//! another version (RFC 9368) need no state of their own. The handshake is over, and yielded, when
+//! Keys are tried, not followed: an Initial is opened with the keys at hand, and where none fits with those of
+//! its own connection id. So Retry (RFC 9000 §17.2.5), which changes them, lost packets and a server that
+//! answers in another version (RFC 9368) need no state of their own. The handshake is over, and yielded, when
 //! * both hellos are read;
 //! * an Initial gives the connection up;
 //! * packets that follow the hellos come, and some more that could have brought what is missing;

@@ -1,4 +1,5 @@
-//! Is it QUIC? Told from a packet with a long header: its version and its lengths. Short headers say nothing (RFC 8999 §5.2).
+//! Is it QUIC? Told from a packet with a long header: its version and its lengths. Short headers say nothing
+//! (RFC 8999 §5.2).
 
 use super::header::{Kind, LongPacket};
 use super::version::{self, is_greased};

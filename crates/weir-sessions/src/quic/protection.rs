@@ -67,8 +67,8 @@ impl SideKeys {
         Self { key, hash: GHash::new(&hash_key), iv, header: Aes128::new(&header.into()) }
     }
 
-    /// Opens a packet whose number begins at `number_at`, `expected` being the number that would come next. `None` where it
-    /// is too short or was not sealed with these keys.
+    /// Opens a packet whose number begins at `number_at`, `expected` being the number that would come next.
+    /// `None` where it is too short or was not sealed with these keys.
     pub(super) fn open(&self, packet: &[u8], number_at: usize, expected: u64) -> Option<Opened> {
         // The sample lies where it would if the number had four bytes (RFC 9001 §5.4.2).
         let sample = packet.get(number_at + 4..)?.first_chunk::<16>()?;

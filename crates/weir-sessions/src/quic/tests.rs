@@ -1,5 +1,5 @@
-//! Handshakes as ladders: what each side sends, what comes out. Packets are sealed by the keys under test, which the
-//! examples of the RFCs pin down.
+//! Handshakes as ladders: what each side sends, what comes out. Packets are sealed by the keys under test,
+//! which the examples of the RFCs pin down.
 
 use super::protection::InitialKeys;
 use super::*;

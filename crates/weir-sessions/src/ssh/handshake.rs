@@ -46,8 +46,8 @@ impl Default for SshHandshake {
 }
 
 impl SshHandshake {
-    /// The version of the protocol: 2, 1, or 0 where the sides have none in common; none before a banner. 1.99 is both
-    /// (RFC 4253 §5.1).
+    /// The version of the protocol: 2, 1, or 0 where the sides have none in common; none before a banner. 1.99
+    /// is both (RFC 4253 §5.1).
     pub fn version(&self) -> Option<u64> {
         let version = |banner: &str| match banner.get(4..) {
             Some(rest) if rest.starts_with("1.99") => 3, // a bit each

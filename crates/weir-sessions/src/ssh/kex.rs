@@ -24,7 +24,8 @@ pub struct KexInit {
 }
 
 impl KexInit {
-    /// Reads the payload of a KEXINIT behind its number. Lists are read up to the first that is cut; `None` where that is the first.
+    /// Reads the payload of a KEXINIT behind its number. Lists are read up to the first that is cut; `None`
+    /// where that is the first.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(payload);
         reader.take(16)?; // cookie
@@ -55,7 +56,8 @@ impl KexInit {
         Some(kept)
     }
 
-    /// The text that HASSH is the hash of, of a client's offer (Salesforce, 2018): key exchanges, and what it offers for what it sends.
+    /// The text that HASSH is the hash of, of a client's offer (Salesforce, 2018): key exchanges, and what it
+    /// offers for what it sends.
     pub fn hassh_text(&self) -> String {
         self.hash_text(0)
     }

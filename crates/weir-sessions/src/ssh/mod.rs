@@ -1,7 +1,7 @@
 //! SSH: banners and key exchange (RFC 4253), as far as they are in clear.
 //!
-//! One [`SshHandshake`] a connection, with HASSH of both sides and the fingerprint of the server's key. `kex` reads the
-//! offers, `parser` lines and packets, `handshake` is what comes out, and its names in filters.
+//! One [`SshHandshake`] a connection, with HASSH of both sides and the fingerprint of the server's key. `kex`
+//! reads the offers, `parser` lines and packets, `handshake` is what comes out, and its names in filters.
 
 mod handshake;
 mod kex;

@@ -1,7 +1,8 @@
 //! [`SshParser`]: both directions of a connection in, one [`SshHandshake`] out.
 //!
-//! Who is the client the bytes do not say before the key exchange: its messages have even numbers from the client and odd
-//! ones from the server (RFC 4253 §8, RFC 4419 §5, RFC 5656 §7.1). The handshake is over, and yielded, when
+//! Who is the client the bytes do not say before the key exchange: its messages have even numbers from the
+//! client and odd ones from the server (RFC 4253 §8, RFC 4419 §5, RFC 5656 §7.1). The handshake is over, and
+//! yielded, when
 //! * the server's key has been read, or a side says that it goes over to encryption (NEWKEYS) and both offers are read;
 //! * the banners are those of version 1, which is not read further;
 //! * nothing more can be had: bytes are missing, or are no SSH;

@@ -1,0 +1,240 @@
+//! WireGuard (its white paper, §5.4): one [`WireguardHandshake`] for each handshake, of which only numbers are
+//! in clear.
+
+use crate::session::session_fields;
+use crate::values::{text, unsigned};
+use crate::waiting::Waiting;
+use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "wireguard",
+    service: "wireguard",
+    log: "wireguard",
+    transports: &["udp"],
+    doc: "WireGuard: handshakes, which come every two minutes while there is traffic",
+    probe,
+    parser: || Box::new(WireguardParser::default()),
+    fields: FIELDS,
+};
+
+/// Most handshakes of a flow that wait for their answers.
+pub const WAITING_MAX: usize = 16;
+
+/// A message of a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Message {
+    /// The first, with the number its sender goes by.
+    Initiation { sender: u32 },
+    /// The answer: the number its sender goes by, and the other's.
+    Response { sender: u32, receiver: u32 },
+    /// The answer of a busy peer: come again with this cookie.
+    Cookie { receiver: u32 },
+}
+
+impl Message {
+    /// Reads a datagram; `None` where it is none of a handshake. Each kind has its length.
+    fn parse(datagram: &[u8]) -> Option<Self> {
+        let words = datagram.as_chunks::<4>().0;
+        let word = |at: usize| words.get(at).map_or(0, |word: &[u8; 4]| u32::from_le_bytes(*word));
+        match (words.first()?, datagram.len()) {
+            ([1, 0, 0, 0], 148) => Some(Self::Initiation { sender: word(1) }),
+            ([2, 0, 0, 0], 92) => Some(Self::Response { sender: word(1), receiver: word(2) }),
+            ([3, 0, 0, 0], 64) => Some(Self::Cookie { receiver: word(1) }),
+            _ => None,
+        }
+    }
+}
+
+/// A handshake, or as much of it as was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireguardHandshake {
+    /// When its first message came.
+    pub time: Timestamp,
+    /// Who began.
+    pub initiator: Direction,
+    /// The number the initiator goes by.
+    pub initiator_index: Option<u32>,
+    /// The number the other one goes by.
+    pub responder_index: Option<u32>,
+    /// The other one is busy, and sent a cookie.
+    pub has_cookie: bool,
+    /// Time from the first message to the answer, nanoseconds.
+    pub rtt_ns: Option<u64>,
+}
+
+/// Told from the type and the length of a handshake's message.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let is_first = |datagram| {
+        matches!(Message::parse(datagram), Some(Message::Initiation { .. } | Message::Response { .. }))
+    };
+    if opening.is_datagram && (is_first(opening.originator) || is_first(opening.responder)) {
+        Probe::Certain
+    } else {
+        Probe::NotForUs
+    }
+}
+
+/// Parses the handshakes of one flow.
+#[derive(Debug, Default)]
+pub struct WireguardParser {
+    waiting: Waiting<WireguardHandshake, WAITING_MAX>,
+}
+
+impl SessionParser for WireguardParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if !data.is_datagram {
+            return Progress::Done;
+        }
+        let other = match data.from {
+            Direction::Originator => Direction::Responder,
+            Direction::Responder => Direction::Originator,
+        };
+        let is_asked = |index: u32| {
+            move |waiting: &WireguardHandshake| {
+                waiting.initiator == other && waiting.initiator_index == Some(index)
+            }
+        };
+        let unknown = WireguardHandshake {
+            time: data.time,
+            initiator: other,
+            initiator_index: None,
+            responder_index: None,
+            has_cookie: false,
+            rtt_ns: None,
+        };
+        match Message::parse(data.bytes) {
+            None => {}
+            Some(Message::Initiation { sender }) => {
+                let begun =
+                    WireguardHandshake { initiator: data.from, initiator_index: Some(sender), ..unknown };
+                let oldest = self.waiting.push(begun);
+                sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
+            }
+            Some(Message::Response { sender, receiver }) => {
+                let mut handshake = match self.waiting.take(is_asked(receiver)) {
+                    Some(asked) => {
+                        WireguardHandshake { rtt_ns: Some(data.time.since_ns(asked.time)), ..asked }
+                    }
+                    None => WireguardHandshake { initiator_index: Some(receiver), ..unknown },
+                };
+                handshake.responder_index = Some(sender);
+                sessions.push(Box::new(handshake));
+            }
+            Some(Message::Cookie { receiver }) => {
+                if let Some(waiting) = self.waiting.find(is_asked(receiver)) {
+                    waiting.has_cookie = true;
+                }
+            }
+        }
+        Progress::Wanted
+    }
+
+    fn gap(&mut self, _: Direction, _: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        Progress::Wanted
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.waiting.iter().count() * size_of::<WireguardHandshake>()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        CutOff::default()
+    }
+}
+
+impl WireguardHandshake {
+    /// How it went: `answered`, `cookie`, `unanswered`.
+    pub fn result(&self) -> &'static str {
+        match self.responder_index {
+            Some(_) => "answered",
+            None if self.has_cookie => "cookie",
+            None => "unanswered",
+        }
+    }
+}
+
+impl Session for WireguardHandshake {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+session_fields! { WireguardHandshake;
+    "wireguard.initiator_index" ["wireguard.sender"] initiator_index: Unsigned, "Number the initiator goes by" => |h| unsigned(h.initiator_index);
+    "wireguard.responder_index" ["wireguard.receiver"] responder_index: Unsigned, "Number the other one goes by" => |h| unsigned(h.responder_index);
+    "wireguard.result" [] result: Text, "How it went: answered, cookie, unanswered" => |h| text(Some(h.result()));
+    "wireguard.rtt" [] rtt: Interval, "Time from the first message to the answer" => |h| h.rtt_ns.map_or(Value::Absent, Value::Interval);
+    "wireguard.reversed" [] _: Bool, "Whether the responder of the flow began" => |h| Value::Bool(h.initiator == Direction::Responder);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Direction::{Originator as C, Responder as S};
+
+    fn message(kind: u8, words: &[u32], length: usize) -> Vec<u8> {
+        let mut bytes = vec![kind, 0, 0, 0];
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.resize(length, 0x77);
+        bytes
+    }
+
+    #[test]
+    fn handshakes_are_answered_or_not() {
+        let mut parser = WireguardParser::default();
+        let mut sessions = Vec::new();
+        for (from, millis, bytes) in [
+            (C, 0, message(1, &[7], 148)),
+            (S, 30, message(2, &[9, 7], 92)),
+            (C, 31, message(4, &[9, 0, 0], 96)),
+            (S, 100, message(1, &[11], 148)),
+            (C, 101, message(3, &[11], 64)),
+            (S, 200, message(1, &[12], 148)),
+            (C, 230, message(2, &[13, 99], 92)),
+        ] {
+            let data = Data { from, time: Timestamp(millis * 1_000_000), bytes: &bytes, is_datagram: true };
+            assert_eq!(parser.parse(&data, &mut sessions), Progress::Wanted);
+        }
+        parser.finish(&mut sessions);
+        let shown = |session: &dyn Session| {
+            let h = session.as_any().downcast_ref::<WireguardHandshake>().expect("one").clone();
+            (h.initiator, h.initiator_index, h.responder_index, h.result(), h.rtt_ns)
+        };
+        let shown: Vec<_> = sessions.iter().map(|session| shown(session.as_ref())).collect();
+        assert_eq!(
+            shown,
+            [
+                (C, Some(7), Some(9), "answered", Some(30_000_000)),
+                (S, Some(99), Some(13), "answered", None),
+                (S, Some(11), None, "cookie", None),
+                (S, Some(12), None, "unanswered", None),
+            ]
+        );
+    }
+
+    #[test]
+    fn type_and_length_tell() {
+        let probe = |originator: &[u8]| {
+            (PROTOCOL.probe)(&Opening { originator, is_datagram: true, ..Opening::default() })
+        };
+        assert_eq!(probe(&message(1, &[7], 148)), Probe::Certain);
+        assert_eq!(probe(&message(1, &[7], 147)), Probe::NotForUs);
+        assert_eq!(probe(&message(4, &[7], 148)), Probe::NotForUs);
+        assert_eq!(probe(b""), Probe::NotForUs);
+    }
+}
