@@ -59,6 +59,9 @@ fn tshark_and_zeek_agree_but_for_what_is_explained() {
         if let Some(zeek) = json(&format!("{name}.zeek.json")) {
             compare::zeek(&mut tally, file, &seen, array(&zeek));
         }
+        if let Some(ndpi) = json(&format!("{name}.ndpi.json")) {
+            sessions::ndpi(&mut tally, file, &seen, array(&ndpi["flows"]));
+        }
         files += 1;
     }
     assert!(files > 0, "the folder is there, and no capture in it");

@@ -116,3 +116,55 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
         }
     }
 }
+
+/// nDPI's names of what we recognise, and ours.
+const NDPI: [(&str, &str); 19] = [
+    ("TLS", "ssl"),
+    ("DTLS", "dtls"),
+    ("HTTP", "http"),
+    ("DNS", "dns"),
+    ("MDNS", "dns"),
+    ("LLMNR", "dns"),
+    ("QUIC", "quic"),
+    ("SSH", "ssh"),
+    ("SMTP", "smtp"),
+    ("FTP_CONTROL", "ftp"),
+    ("POP3", "pop3"),
+    ("IMAP", "imap"),
+    ("DHCP", "dhcp"),
+    ("DHCPV6", "dhcpv6"),
+    ("NTP", "ntp"),
+    ("STUN", "stun"),
+    ("SNMP", "snmp"),
+    ("RADIUS", "radius"),
+    ("WireGuard", "wireguard"),
+];
+
+/// What nDPI says each flow is, where it is something that we look for, or we found something.
+pub fn ndpi(tally: &mut Tally, file: &str, seen: &Seen, flows: &[Json]) {
+    let mut left: Vec<_> = seen.connections.iter().collect();
+    for flow in flows {
+        let t = |name: &str| text(&flow[name]);
+        let ends = [(t("a"), t("a_port")), (t("b"), t("b_port"))];
+        let found = left.iter().position(|c| {
+            let mine = [(c.orig_h, c.orig_p), (c.resp_h, c.resp_p)];
+            let mine = mine.map(|(address, port)| (address.to_string(), port.to_string()));
+            (mine == ends || [mine[1].clone(), mine[0].clone()] == ends)
+                && *c.proto == t("l4").to_ascii_lowercase()
+        });
+        let Some(connection) = found.map(|place| left.remove(place)) else { continue };
+        // `91.140/TLS.Apple`: what it is, and whose; in front of it what it runs in.
+        let proto = t("proto");
+        let name = proto.split_once('/').map_or("", |(_, name)| name);
+        let name = name.split('.').next().unwrap_or_default();
+        let theirs = NDPI.iter().find(|(theirs, _)| *theirs == name).map_or("", |(_, ours)| *ours);
+        // The last of several is what the bytes turned into.
+        let services: Vec<&str> = connection.service.as_deref().unwrap_or_default().split(',').collect();
+        if theirs.is_empty() && services == [""] {
+            continue;
+        }
+        let ours = if services.contains(&theirs) { theirs } else { services[services.len() - 1] };
+        let shown = if theirs.is_empty() { name } else { theirs };
+        tally.value(file, "nDPI protocol", ours, shown);
+    }
+}
