@@ -1,7 +1,7 @@
 //! What a worker yields, collected: rows as questions want them, each with its [`Order`].
 
 use crate::connection::{Connection, Places};
-use crate::engine::{Flow, Sink};
+use crate::engine::{Bytes, Flow, Sink};
 use crate::events::EventRows;
 use crate::stream::{Stream, StreamSink};
 use crate::{line, session_rows};
@@ -50,6 +50,8 @@ pub enum Item {
     },
     /// A row of an event.
     Event(Vec<Value<'static>>),
+    /// Bytes of a stream, and its connection.
+    Bytes(Box<Flow>, Arc<Bytes>),
     /// A row that a handler of streams emitted.
     Stream(Vec<Value<'static>>),
 }
@@ -157,8 +159,8 @@ pub struct Collector {
     pub matched: Vec<u64>,
     /// What this worker does itself with what questions are given; by question.
     pub sinks: Vec<Sink>,
-    /// Rows of the handler that is called, until they are handed on.
-    pub rows: Vec<Vec<Value<'static>>>,
+    /// What the handler that is called emits, until that is handed on.
+    pub emitted: Vec<Item>,
 }
 
 impl Collector {
@@ -316,9 +318,9 @@ impl Collector {
     ) {
         let Some(Sink::Stream(sink)) = self.sinks.get_mut(question) else { return };
         let places = &self.places[handle.flow.table.index()];
-        what(&mut **sink, &mut Stream { handle, places, rows: &mut self.rows });
-        for row in self.rows.drain(..) {
-            self.yielded.push_back((order, Yielded::Item(question, Item::Stream(row))));
+        what(&mut **sink, &mut Stream { handle, places, emitted: &mut self.emitted });
+        for item in self.emitted.drain(..) {
+            self.yielded.push_back((order, Yielded::Item(question, item)));
         }
     }
 }

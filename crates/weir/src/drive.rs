@@ -153,7 +153,7 @@ impl WorkerParts {
             yielded: VecDeque::new(),
             matched: vec![],
             sinks: vec![],
-            rows: vec![],
+            emitted: vec![],
         };
         self.change(&mut collector);
         collector

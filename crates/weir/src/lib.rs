@@ -36,8 +36,9 @@ pub use compile::{Ask, Compiled, Compiler, Executor, Options, Timing};
 pub use connection::Connection;
 pub use drive::{Outcome, run};
 pub use engine::{
-    Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs, Next,
-    Reply, SessionData, SessionsOf, Subscription, TakeItems, Track, TrackPacket, Tracked,
+    Bytes, Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs,
+    Next, Reply, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, Subscription, TakeItems, Track,
+    TrackPacket, Tracked,
 };
 pub use events::EventRows;
 #[doc(hidden)]

@@ -24,6 +24,7 @@
 //! let bytes: u64 = outcome.handlers.of(https).iter().map(|count: &&Count| count.0).sum();
 //! ```
 
+use crate::collect::Item;
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::connection::{Connection, Places};
 use crate::drive::Outcome;
@@ -74,7 +75,7 @@ pub trait StreamHandler: Send + 'static {
 pub struct Stream<'a, 'h> {
     pub(crate) handle: &'a mut StreamHandle<'h>,
     pub(crate) places: &'a Places,
-    pub(crate) rows: &'a mut Vec<Vec<Value<'static>>>,
+    pub(crate) emitted: &'a mut Vec<Item>,
 }
 
 impl Stream<'_, '_> {
@@ -178,7 +179,7 @@ impl Stream<'_, '_> {
     /// Hands a row to whoever started the run: rows come out in the order of the capture whatever the number of
     /// workers.
     pub fn emit(&mut self, row: Vec<Value<'static>>) {
-        self.rows.push(row);
+        self.emitted.push(Item::Stream(row));
     }
 }
 

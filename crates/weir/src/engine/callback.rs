@@ -1,6 +1,6 @@
 //! Callbacks: functions and closures of up to three parameters, each a type of `datum`.
 
-use super::datum::{Datum, EventRow, Flow, Frame, Needs};
+use super::datum::{Bytes, Datum, EventRow, Flow, Frame, Needs};
 use crate::collect::Item;
 use crate::connection::Connection;
 use std::any::Any;
@@ -18,6 +18,7 @@ pub struct Bundle {
     pub(super) session: Option<Arc<dyn Session>>,
     pub(super) sessions: Vec<Arc<dyn Session>>,
     pub(super) event: Option<EventRow>,
+    pub(super) bytes: Option<Arc<Bytes>>,
     pub(super) tracked: Option<Arc<dyn Any + Send + Sync>>,
     /// The connection is over.
     pub(super) is_over: bool,
@@ -42,6 +43,10 @@ impl Bundle {
                 bundle.connection = Some(connection);
                 bundle.tracked = Some(state);
                 bundle.is_over = is_over;
+            }
+            Item::Bytes(flow, bytes) => {
+                bundle.flow = Some(*flow);
+                bundle.bytes = Some(bytes);
             }
             Item::Event(values) => bundle.event = Some(EventRow { values }),
             // A row is for whoever asked for rows.

@@ -2,8 +2,10 @@
 
 use super::callback::Bundle;
 use super::track::{MakeTrack, Track, track_sink};
+use crate::collect::Item;
 use crate::connection::Connection;
 use crate::flow_id;
+use crate::stream::{Chunk, Stream, StreamHandler};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::net::IpAddr;
@@ -20,6 +22,8 @@ pub struct Needs {
     pub(super) connections: bool,
     pub(super) sessions: u64,
     pub(super) events: bool,
+    /// Bytes of streams in order, in chunks of so many; 0: as packets bring them.
+    pub(super) bytes: Option<u32>,
     pub(super) track: Option<MakeTrack>,
     /// Sessions that what is tracked is told of.
     pub(super) track_sessions: u64,
@@ -176,6 +180,71 @@ impl Datum for EventRow {
 
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
         bundle.event.iter().for_each(take);
+    }
+}
+
+/// Bytes of a stream in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bytes {
+    /// The originator sent them.
+    pub is_orig: bool,
+    /// Where in the stream the first of them lies; what is missing counts.
+    pub offset: u64,
+    /// Bytes that are missing just before them.
+    pub gap_bytes: u64,
+    /// Time of the packet with which their turn came.
+    pub time: Timestamp,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Bytes of a stream in order, in chunks of `CHUNK` bytes, the last one shorter; of 0: as the packets bring them. They
+/// are copied: a [`StreamHandler`](crate::stream::StreamHandler) is given them where they lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamBytes<const CHUNK: u32>(pub(super) Arc<Bytes>);
+
+/// A segment in its turn.
+pub type Segment = StreamBytes<0>;
+
+/// A chunk of 16 KiB.
+pub type StreamChunk = StreamBytes<16_384>;
+
+impl<const CHUNK: u32> Deref for StreamBytes<CHUNK> {
+    type Target = Bytes;
+
+    fn deref(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+impl<const CHUNK: u32> Datum for StreamBytes<CHUNK> {
+    fn needs(needs: &mut Needs) {
+        needs.bytes = Some(CHUNK);
+    }
+
+    fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
+        if let Some(bytes) = &bundle.bytes {
+            take(&Self(Arc::clone(bytes)));
+        }
+    }
+}
+
+/// Hands bytes of streams to callbacks.
+pub(super) struct Passing;
+
+impl StreamHandler for Passing {
+    type State = ();
+
+    fn data(&mut self, _: &mut (), stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        let bytes = Bytes {
+            is_orig: stream.is_orig(),
+            offset: chunk.offset,
+            gap_bytes: chunk.gap_bytes,
+            time: stream.now(),
+            bytes: chunk.bytes.to_vec(),
+        };
+        let flow = Flow::of(stream.handle.flow);
+        stream.emitted.push(Item::Bytes(Box::new(flow), Arc::new(bytes)));
     }
 }
 

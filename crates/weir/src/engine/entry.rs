@@ -1,11 +1,12 @@
 //! A subscription: the questions that it asks of the program, and what becomes of the answers.
 
 use super::callback::{Bundle, Deliver, Next, TakeItems};
-use super::datum::Needs;
+use super::datum::{Needs, Passing};
 use super::track::{Every, MakeTrack, track_sink};
 use super::{MakeSink, Sink};
 use crate::collect::{Item, Shape};
 use crate::compile::Ask;
+use crate::stream::{ChunkParams, StreamParams, typed_sink};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_compile::Need;
@@ -98,6 +99,12 @@ impl<'c> Entry<'c> {
                 true => Part { sink: Some(sink), ..Part::new(filter, Want::Tracked(needs.track_sessions)) },
                 false => Part::new(filter, Want::Connections),
             });
+        }
+        if let Some(bytes) = needs.bytes {
+            let chunk = (bytes > 0).then_some(ChunkParams { bytes, overlap: 0, flush_ns: 0 });
+            let params = StreamParams { chunk, ..StreamParams::default() };
+            let make: MakeSink = Arc::new(|| Sink::Stream(typed_sink(Passing)));
+            parts.push(Part { sink: Some(make), ..Part::new(filter, Want::Streams(params)) });
         }
         if needs.events {
             let mut part = Part::new(filter, Want::Events);

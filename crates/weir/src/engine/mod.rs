@@ -23,6 +23,7 @@
 //! | all sessions of a connection, of a type | [`SessionsOf`] | when the connection is over |
 //! | a connection's record | [`Connection`](crate::Connection) | when it is over |
 //! | what a program of its own keeps of each connection | a type that is [`Track`] | when it is over, or [every so often](Every) |
+//! | a stream's bytes in order, as packets bring them, or in chunks | [`Segment`], [`StreamChunk`] | as they come |
 //! | an event of the stack | [`EventRow`] | when its packet is through |
 //! | which connection it is | [`Flow`] | with any of the others but packets and events |
 //! | a stream's bytes in order | [`StreamHandler`](crate::stream::StreamHandler) | as they come, on the worker |
@@ -42,7 +43,10 @@ mod track;
 
 pub use callback::{Callback, Next, Reply, TakeItems};
 pub use control::{Control, Listed};
-pub use datum::{Datum, EventRow, Flow, Frame, Needs, SessionData, SessionsOf, Tracked};
+pub use datum::{
+    Bytes, Datum, EventRow, Flow, Frame, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk,
+    Tracked,
+};
 pub use handler::Handler;
 pub use track::{Every, Track, TrackPacket};
 

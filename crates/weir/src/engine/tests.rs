@@ -325,3 +325,35 @@ fn what_a_slow_callback_has_no_room_for_is_counted() {
     let outcome = engine.run(&mut slow(64, || ()), 1).unwrap();
     assert_eq!(*seen.lock().unwrap() + outcome.lost, outcome.matched[0]);
 }
+
+#[test]
+fn bytes_in_order_come_as_segments_and_as_chunks() {
+    let (mut segments, mut chunks) = (vec![], vec![]);
+    let mut engine = Engine::new();
+    let filter = "tcp.port == 80 and ip";
+    engine
+        .subscribe(filter, |flow: &Flow, segment: &Segment| {
+            segments.push((flow.uid.clone(), segment.is_orig, segment.offset, segment.bytes.clone()));
+        })
+        .unwrap();
+    engine
+        .subscribe(filter, |flow: &Flow, chunk: &StreamBytes<1000>| {
+            assert!(chunk.bytes.len() <= 1000);
+            chunks.push((flow.uid.clone(), chunk.is_orig, chunk.offset, chunk.bytes.clone()));
+        })
+        .unwrap();
+    engine.run(&mut slow(64, || ()), 1).unwrap();
+    drop(engine);
+    assert!(chunks.len() > 100);
+    let joined = |mut list: Vec<(String, bool, u64, Vec<u8>)>| {
+        list.sort_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
+        let mut streams: std::collections::BTreeMap<(String, bool), Vec<u8>> = Default::default();
+        for (uid, is_orig, _, bytes) in list {
+            streams.entry((uid, is_orig)).or_default().extend(bytes);
+        }
+        streams
+    };
+    let (segments, chunks) = (joined(segments), joined(chunks));
+    assert!(segments.values().map(Vec::len).sum::<usize>() > 100_000);
+    assert!(segments == chunks, "the same bytes");
+}
