@@ -37,6 +37,7 @@ mod control;
 mod datum;
 mod entry;
 mod handler;
+mod running;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -53,13 +54,13 @@ pub use track::{Every, Track, TrackPacket};
 pub(crate) use handler::HandlerSink;
 pub(crate) use track::TrackSink;
 
-use crate::collect::{Item, Shape};
+use crate::collect::Shape;
 use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::drive::{Changes, Outcome, run_changing};
+use crate::drive::{Outcome, run_changing};
 use crate::stream::{ChunkParams, StreamHandler, StreamParams, StreamSink, typed_sink};
-use control::{Done, Request, Requests};
+use control::Requests;
 use entry::{Entry, Part};
-use std::convert::Infallible;
+use running::Running;
 use std::sync::Arc;
 use weir_compile::Need;
 use weir_engine::plan::Want;
@@ -308,10 +309,17 @@ impl<'c> Engine<'c> {
     /// # Errors
     /// Everything that is wrong with them, or why there is no code.
     pub fn compile(&self) -> Result<Compiled, Diagnostics> {
-        let asks: Vec<Ask> = self.parts().map(|(_, part)| part.ask.clone()).collect();
-        let mut compiled = self.compiler.compile(&asks, &self.options)?;
-        compiled.sinks = self.parts().map(|(_, part)| part.sink.clone()).collect();
-        Ok(compiled)
+        self.work().compile()
+    }
+
+    /// What there is to compile.
+    fn work(&self) -> Work {
+        Work {
+            compiler: self.compiler.clone(),
+            options: self.options.clone(),
+            asks: self.parts().map(|(_, part)| part.ask.clone()).collect(),
+            sinks: self.parts().map(|(_, part)| part.sink.clone()).collect(),
+        }
     }
 
     /// The shape of what each of its questions is given, for [`run`](crate::run()).
@@ -347,10 +355,10 @@ impl<'c> Engine<'c> {
         let compiled = self.compile()?;
         let compiler = self.compiler.clone();
         let shapes = self.shapes();
-        let mut running = Running { owners: self.owners(), engine: self, ended: vec![], lost: 0 };
+        let mut running = Running::of(self);
         let Ok(mut outcome) =
             run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, progress);
-        let Running { owners, lost, .. } = running;
+        let (owners, lost) = running.into_parts();
         outcome.lost = lost + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
         outcome.handlers.name(&owners);
         Ok(outcome)
@@ -393,77 +401,17 @@ impl<A, F: Callback<A>> Checked<A, F> {
     }
 }
 
-/// An engine while it runs.
-struct Running<'e, 'c> {
-    engine: &'e mut Engine<'c>,
-    /// Of each question: its subscription.
-    owners: Vec<Subscription>,
-    /// Subscriptions that their callbacks ended.
-    ended: Vec<Subscription>,
-    /// What the queues of callbacks that are gone lost.
-    lost: u64,
+/// A program that is to be made, on whatever thread.
+struct Work {
+    compiler: Compiler,
+    options: Options,
+    asks: Vec<Ask>,
+    sinks: Vec<Option<MakeSink>>,
 }
 
-impl Running<'_, '_> {
-    fn end(&mut self, subscription: Subscription) {
-        let entry = &mut self.engine.entries[subscription.place];
-        if entry.serial == subscription.serial && !entry.is_over {
-            self.lost += entry.end();
-        }
-    }
-
-    /// Carries out a request. The program that it calls for.
-    fn carry_out(&mut self, request: Request) -> Option<Compiled> {
-        let Request { apply, reply } = request;
-        let done = apply(self.engine);
-        let mut program = None;
-        let answer = match done {
-            Ok(Done::Added(added)) => match self.engine.compile() {
-                Ok(compiled) => {
-                    program = Some(compiled);
-                    Ok(Done::Added(added))
-                }
-                // Its filter is right; together with the others it is too much.
-                Err(wrong) => {
-                    self.end(added);
-                    Err(wrong.render(false))
-                }
-            },
-            Ok(Done::Removed) => {
-                program = self.engine.compile().ok();
-                Ok(Done::Removed)
-            }
-            other => other,
-        };
-        // Who asked may be gone.
-        let _ = reply.send(answer);
-        program
-    }
-}
-
-impl Changes<Infallible> for Running<'_, '_> {
-    fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
-        let owner = self.owners[question];
-        if self.engine.entries[owner.place].take(item) == Next::End {
-            self.ended.push(owner);
-        }
-        Ok(())
-    }
-
-    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
-        let mut program = None;
-        if !self.ended.is_empty() {
-            for ended in std::mem::take(&mut self.ended) {
-                self.end(ended);
-            }
-            program = self.engine.compile().ok();
-        }
-        while let Some(request) = self.engine.requests.next() {
-            program = self.carry_out(request).or(program);
-        }
-        let compiled = program?;
-        self.owners = self.engine.owners();
-        self.engine.entries.iter_mut().for_each(|entry| entry.is_free = entry.is_over);
-        Some((compiled, self.engine.shapes()))
+impl Work {
+    fn compile(self) -> Result<Compiled, Diagnostics> {
+        let compiled = self.compiler.compile(&self.asks, &self.options)?;
+        Ok(Compiled { sinks: self.sinks, ..compiled })
     }
 }

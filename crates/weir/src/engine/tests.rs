@@ -1,8 +1,11 @@
 //! What callbacks are given, and programs that change while they run, over the capture that the project ships.
 
 use super::*;
+use crate::collect::Item;
+use crate::drive::Changes;
 use crate::io::CaptureReader;
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_packet::{Burst, PacketMeta, SourceError};
@@ -239,8 +242,8 @@ fn a_callback_ends_its_subscription_or_one_connection() {
             Next::EndFlow
         })
         .unwrap();
-    let outcome = engine.run(&mut slow(1, || ()), 1).unwrap();
-    assert_eq!((engine.subscriptions().count(), outcome.swaps.0), (1, 1));
+    engine.run(&mut slow(1, || ()), 1).unwrap();
+    assert_eq!(engine.subscriptions().count(), 1);
     drop(engine);
     assert_eq!(first, 1);
     let mut connections = 0;

@@ -1,0 +1,129 @@
+//! An engine while it runs: hands out answers, and changes the program between two bursts. A program is compiled on a thread of
+//! its own, while the one before goes on.
+
+use super::callback::Next;
+use super::control::{Done, Request};
+use super::{Engine, Subscription};
+use crate::collect::{Item, Shape};
+use crate::compile::Compiled;
+use crate::drive::Changes;
+use std::convert::Infallible;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use weir_lang::diag::Diagnostics;
+
+/// An engine while it runs.
+pub(super) struct Running<'e, 'c> {
+    engine: &'e mut Engine<'c>,
+    /// Of each question of the program that runs: its subscription.
+    owners: Vec<Subscription>,
+    /// Subscriptions that their callbacks ended.
+    ended: Vec<Subscription>,
+    /// The program that is being made.
+    pending: Option<Pending>,
+    /// What the queues of callbacks that are gone lost.
+    lost: u64,
+}
+
+/// A program that is being made, and whom to tell of it.
+struct Pending {
+    compiled: Receiver<Result<Compiled, Diagnostics>>,
+    asked: Option<(Done, Sender<Result<Done, String>>)>,
+}
+
+impl<'e, 'c> Running<'e, 'c> {
+    pub fn of(engine: &'e mut Engine<'c>) -> Self {
+        Self { owners: engine.owners(), engine, ended: vec![], pending: None, lost: 0 }
+    }
+
+    /// Of each question its subscription; and what was lost.
+    pub fn into_parts(self) -> (Vec<Subscription>, u64) {
+        (self.owners, self.lost)
+    }
+
+    fn end(&mut self, subscription: Subscription) {
+        let entry = &mut self.engine.entries[subscription.place];
+        if entry.serial == subscription.serial && !entry.is_over {
+            self.lost += entry.end();
+        }
+    }
+
+    /// Begins to make the program of what is subscribed now.
+    fn start(&mut self, asked: Option<(Done, Sender<Result<Done, String>>)>) {
+        let (sender, compiled) = channel();
+        let work = self.engine.work();
+        // Where the run is over before it, nobody wants it any more.
+        std::thread::spawn(move || sender.send(work.compile()));
+        self.pending = Some(Pending { compiled, asked });
+    }
+
+    /// Carries out a request, as far as that is done at once.
+    fn carry_out(&mut self, request: Request) {
+        let Request { apply, reply } = request;
+        match apply(self.engine) {
+            Ok(done @ (Done::Added(_) | Done::Removed)) => self.start(Some((done, reply))),
+            // Who asked may be gone.
+            answer => drop(reply.send(answer)),
+        }
+    }
+
+    /// The program that was being made, once it is there.
+    fn finish(&mut self) -> Option<Compiled> {
+        let made = match self.pending.as_ref()?.compiled.try_recv() {
+            Ok(made) => made,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => panic!("the thread that compiles has panicked"),
+        };
+        let asked = self.pending.take()?.asked;
+        let (answer, reply) = match asked {
+            Some((done, reply)) => (Some(done), Some(reply)),
+            None => (None, None),
+        };
+        match made {
+            Ok(compiled) => {
+                if let (Some(done), Some(reply)) = (answer, reply) {
+                    let _ = reply.send(Ok(done));
+                }
+                Some(compiled)
+            }
+            // Its filter is right; together with the others it is too much.
+            Err(wrong) => {
+                if let Some(Done::Added(added)) = answer {
+                    self.end(added);
+                }
+                if let Some(reply) = reply {
+                    let _ = reply.send(Err(wrong.render(false)));
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Changes<Infallible> for Running<'_, '_> {
+    fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
+        let owner = self.owners[question];
+        let entry = &mut self.engine.entries[owner.place];
+        if entry.serial == owner.serial && entry.take(item) == Next::End {
+            self.lost += entry.end();
+            self.ended.push(owner);
+        }
+        Ok(())
+    }
+
+    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
+        while self.pending.is_none() {
+            if !self.ended.is_empty() {
+                self.ended.clear();
+                self.start(None);
+            } else if let Some(request) = self.engine.requests.next() {
+                self.carry_out(request);
+            } else {
+                return None;
+            }
+        }
+        let compiled = self.finish()?;
+        self.owners = self.engine.owners();
+        self.engine.entries.iter_mut().for_each(|entry| entry.is_free = entry.is_over);
+        Some((compiled, self.engine.shapes()))
+    }
+}
