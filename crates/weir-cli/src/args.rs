@@ -129,7 +129,7 @@ impl FromArgMatches for LogCommand {
 impl Subcommand for LogCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
         PROTOCOLS.iter().fold(command, |command, protocol| {
-            let about = format!("{}: Zeek's {}.log", protocol.doc, protocol.log);
+            let about = format!("{} ({}.log)", protocol.doc, protocol.log);
             command.subcommand(Ask::augment_args(clap::Command::new(protocol.name)).about(about))
         })
     }
