@@ -170,7 +170,9 @@ impl Builder {
                 column.append_value(v.iter().copied().map(Some));
                 return Some(8 * v.len() + 8);
             }
-            (Self::Text(column), value) => return Some(as_text(value, scratch, |text| column.append_value(text))),
+            (Self::Text(column), value) => {
+                return Some(as_text(value, scratch, |text| column.append_value(text)));
+            }
             // Keys are as many as rows at most, which fit.
             (Self::Dictionary(column), value) => {
                 return Some(as_text(value, scratch, |text| column.append_value(text)));
