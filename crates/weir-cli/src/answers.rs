@@ -2,10 +2,10 @@
 
 use crate::command::packets;
 use crate::failure::Failure;
+use crate::output;
 use crate::union::Union;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use weir::io::{CaptureWriter, Format, Options};
@@ -26,12 +26,16 @@ pub struct Spec {
     /// The format of rows; json without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// A file; standard output without. Packets may go to a capture file (.pcap or .pcapng).
+    /// A file; standard output without. Packets may go to a capture file (.pcap or .pcapng), rows of columns to a
+    /// directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
     /// Of `events`: only these, by `layer.event`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
+    /// Without answers the file goes.
+    #[serde(skip)]
+    pub drops_empty: bool,
 }
 
 /// What went wrong first while answers were written.
@@ -43,6 +47,8 @@ pub struct Answers {
     /// What rows are made of.
     kind: Kind,
     fault: Fault,
+    /// A file that goes unless an answer comes.
+    empty: Option<PathBuf>,
 }
 
 enum Writer {
@@ -90,7 +96,7 @@ impl Spec {
                 shape.frames = true;
                 let kind = Kind::Packets(Arc::new(compiler.stack().clone()));
                 let writer = self.capture()?;
-                let answers = Answers { write: writer, kind, fault: Arc::clone(fault) };
+                let answers = Answers { write: writer, kind, fault: Arc::clone(fault), empty: None };
                 let ask = Ask { filter: self.filter.clone(), need, want: Want::Packets };
                 return Ok(Prepared { ask, shape, answers });
             }
@@ -117,10 +123,10 @@ impl Spec {
                 (Kind::Log, Want::Sessions(log.protocols), log.path, log.columns())
             }
         };
-        let mut sink =
-            weir::io::sink::create(self.format()?, self.writer()?, &Options { path, ..Options::default() });
+        let mut sink = self.sink(&Options { path, ..Options::default() })?;
         sink.begin(&columns)?;
-        let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault) };
+        let empty = self.output.clone().filter(|_| self.drops_empty);
+        let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault), empty };
         Ok(Prepared { ask: Ask { filter: self.filter.clone(), need, want }, shape, answers })
     }
 
@@ -135,14 +141,13 @@ impl Spec {
         Ok(Writer::Capture(writer, path))
     }
 
-    fn format(&self) -> Result<Format, Failure> {
-        self.format.as_deref().unwrap_or("json").parse().map_err(Failure::new)
-    }
-
-    fn writer(&self) -> Result<Box<dyn Write + Send>, Failure> {
-        let Some(path) = &self.output else { return Ok(Box::new(io::stdout())) };
-        let file = File::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
-        Ok(Box::new(BufWriter::with_capacity(1 << 16, file)))
+    fn sink(&self, options: &Options) -> Result<Box<dyn Sink + Send>, Failure> {
+        let format: Format = self.format.as_deref().unwrap_or("json").parse().map_err(Failure::new)?;
+        // Standard output is that of all questions, whose lines may follow on each other.
+        if format.is_columnar() && self.output.is_none() {
+            return Err(Failure::new(format!("{format} needs an `output`: a file, or a directory")));
+        }
+        output::create(format, self.output.as_deref(), options)
     }
 }
 
@@ -171,7 +176,10 @@ impl TakeItems for Answers {
             }
             Writer::Closed => Ok(()),
         };
-        if let Err(failure) = finished {
+        let removed = self.empty.take().map_or(Ok(()), |path| {
+            std::fs::remove_file(&path).map_err(|e| Failure::writing(path.display(), &e))
+        });
+        if let Err(failure) = finished.and(removed) {
             self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
         }
     }
@@ -179,6 +187,7 @@ impl TakeItems for Answers {
 
 impl Answers {
     fn write(&mut self, item: Item) -> Result<(), Failure> {
+        self.empty = None;
         match (&mut self.write, item) {
             (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
                 writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))

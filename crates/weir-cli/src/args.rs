@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser};
 use clap::{ArgMatches, Args as ClapArgs, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -193,7 +193,7 @@ pub struct Streams {
     /// there (digests leave it out)
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// table, json, csv or zeek; a table on a terminal, JSON lines otherwise
+    /// How rows are written; a table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
     /// Print the number of streams alone
@@ -232,7 +232,7 @@ pub struct Match {
     pub input: Input,
     #[command(flatten)]
     pub bounds: StreamBounds,
-    /// grep, table, json, csv or zeek; grep (who, where, what; in colours) on a terminal, JSON lines otherwise
+    /// How matches are written; grep (who, where, what; in colours) on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&["grep"]))]
     pub format: Option<String>,
     /// Print the number of matches alone
@@ -280,7 +280,7 @@ pub struct StreamBounds {
 
 /// What `weir run` is asked.
 #[derive(ClapArgs, Clone)]
-#[command(after_help = QUESTIONS, mut_arg("read", |arg| arg.required(false)))]
+#[command(after_help = questions(), mut_arg("read", |arg| arg.required(false)))]
 pub struct Run {
     /// A file of questions (see below)
     #[arg(value_name = "QUESTIONS.toml")]
@@ -295,15 +295,20 @@ pub struct Run {
     pub stats: bool,
 }
 
-const QUESTIONS: &str = "\
+fn questions() -> String {
+    format!(
+        "\
 A file of questions:
   read = [\"capture.pcap\"]                   # or -r
   [[question]]
   name = \"com\"                              # unique
   ask = \"tls\"                               # flows, packets, events, sessions, or a session protocol
   filter = 'tls.sni matches \"[.]com$\"'      # everything without
-  format = \"json\"                           # table, json, csv, zeek
-  output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng";
+  format = \"json\"                           # {}
+  output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng",
+        Format::labels()
+    )
+}
 
 /// What `weir zeek` is asked.
 #[derive(ClapArgs, Clone)]
@@ -315,7 +320,7 @@ pub struct Zeek {
     /// Directory for the logs
     #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// zeek (tab-separated, with Zeek's header) or json
+    /// How the logs are written
     #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
     pub format: String,
     /// Print counters, and counts and cycles per stage, to standard error at the end
@@ -356,11 +361,11 @@ pub struct CtlAdd {
     pub ask: String,
     /// Which traffic; everything without
     pub filter: Option<String>,
-    /// table, json, csv or zeek; json without
+    /// How answers are written; json without
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
-    /// A file for the answers; standard output of the run without
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    /// A file for the answers (parquet and arrow: or a directory); standard output of the run without
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     pub output: Option<PathBuf>,
 }
 
@@ -404,7 +409,9 @@ pub struct Input {
 
 /// The formats of rows, and those that a command has besides.
 fn formats(others: &[&'static str]) -> PossibleValuesParser {
-    others.iter().copied().chain(Format::ALL.iter().map(|format| format.label())).collect::<Vec<_>>().into()
+    let others = others.iter().map(|name| PossibleValue::new(*name));
+    let formats = Format::ALL.iter().map(|format| PossibleValue::new(format.label()).help(format.doc()));
+    others.chain(formats).collect::<Vec<_>>().into()
 }
 
 /// Numbers of which 0 would mean that nothing is done.
@@ -432,11 +439,12 @@ pub struct Program {
 /// Where rows go.
 #[derive(ClapArgs, Clone)]
 pub struct Output {
-    /// table, json, csv or zeek; a table on a terminal, JSON lines otherwise
+    /// How rows are written; a table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
-    /// Write rows to this file
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    /// Write rows to this file; parquet and arrow also to a directory (one that is there, or `DIR/`), a file per hour:
+    /// DIR/date=2026-11-22/hour=05/part-0.parquet
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     pub output: Option<PathBuf>,
     /// Print the number of answers alone
     #[arg(long)]
@@ -464,7 +472,7 @@ pub struct Fields {
     /// A stack by name, or a .weir file with one
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
-    /// table, json, csv or zeek
+    /// How rows are written
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
 }
@@ -475,7 +483,7 @@ pub struct Stacks {
     /// A .weir file whose stacks are listed, too
     #[arg(long, value_name = "FILE.weir")]
     pub stack: Vec<String>,
-    /// table, json, csv or zeek
+    /// How rows are written
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
 }

@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use weir::io::Format;
+use weir::io::{Format, Options, Partitions};
 use weir::packet::Sink;
 
 /// Whether diagnostics are coloured.
@@ -28,13 +29,34 @@ pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>,
         None if terminal => Format::Table,
         None => Format::Json,
     };
-    let options = weir::io::Options {
+    let options = Options {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: terminal.then(terminal_width).flatten(),
         flush_rows: false,
         path,
     };
-    Ok(weir::io::sink::create(format, writer(output)?, &options))
+    create(format, output.output.as_deref(), &options)
+}
+
+/// A sink that writes to a file, to files of a directory, or to standard output.
+pub fn create(
+    format: Format,
+    target: Option<&Path>,
+    options: &Options,
+) -> Result<Box<dyn Sink + Send>, Failure> {
+    if let Some(directory) = target.filter(|path| is_directory(path)) {
+        let partitions = Partitions::new(directory, format, options).map_err(Failure::new)?;
+        return Ok(Box::new(partitions));
+    }
+    if target.is_none() && format.is_columnar() && io::stdout().is_terminal() {
+        return Err(Failure::new(format!("{format} is nothing for a terminal: -o FILE, or a pipe")));
+    }
+    Ok(weir::io::sink::create(format, open(target)?, options))
+}
+
+/// Whether a name is a directory's: there is one, or it ends as one.
+fn is_directory(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/")
 }
 
 /// Rows on standard output, in this format where one is given.
@@ -44,7 +66,11 @@ pub fn plain(format: Option<String>) -> Output {
 
 /// The file or standard output.
 pub fn writer(output: &Output) -> Result<Box<dyn Write + Send>, Failure> {
-    Ok(match &output.output {
+    open(output.output.as_deref())
+}
+
+fn open(target: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
+    Ok(match target {
         Some(path) => {
             let file = File::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
             Box::new(BufWriter::with_capacity(1 << 16, file))

@@ -24,8 +24,13 @@ impl Union {
             columns.push(Column::new("session", ValueType::Text, "what the log has of it"));
         } else {
             for column in logs.iter().flat_map(Log::own_columns) {
-                if columns.iter().all(|known| known.name != column.name) {
-                    columns.push(column);
+                match columns.iter_mut().find(|known| known.name == column.name) {
+                    // `version` is a number of SSH, and text of TLS: formats whose columns have one type write text.
+                    Some(known) if known.value_type != column.value_type => {
+                        known.value_type = ValueType::Text
+                    }
+                    Some(_) => {}
+                    None => columns.push(column),
                 }
             }
         }

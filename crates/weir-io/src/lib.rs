@@ -2,7 +2,7 @@
 //!
 //! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as
 //! bursts of packets that lie in shared blocks. [`sink`] writes rows (a table for a terminal, JSON
-//! lines, CSV) and packets (pcap, pcapng). Nothing in here knows what a protocol is: that is the
+//! lines, CSV, Parquet …) and packets (pcap, pcapng). Nothing in here knows what a protocol is: that is the
 //! engine's and the language's.
 //!
 //! Read [`source::CaptureReader`] first, then `source/window.rs` (how bytes come into blocks), then
@@ -12,5 +12,7 @@
 pub mod sink;
 pub mod source;
 
-pub use sink::{CaptureFormat, CaptureWriter, Format, Options, PcapWriter, PcapngWriter, json_text};
+pub use sink::{
+    CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, json_text,
+};
 pub use source::{CaptureReader, Interface, TimeResolution};

@@ -22,7 +22,7 @@ pub fn run(args: &Ctl) -> Result<ExitCode, Failure> {
             let filter = add.filter.clone().unwrap_or_default();
             let output = add.output.as_ref().map(std::path::absolute).transpose().map_err(Failure::new)?;
             let (format, events) = (add.format.clone(), vec![]);
-            Request::Add { question: Spec { name, ask, filter, format, output, events } }
+            Request::Add { question: Spec { name, ask, filter, format, output, events, drops_empty: false } }
         }
         CtlCommand::List => Request::List,
         CtlCommand::Remove { name } => Request::Remove { name: name.clone() },

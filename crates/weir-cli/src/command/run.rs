@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use weir::io::CaptureReader;
+use weir::io::{CaptureReader, Format};
 use weir::{Engine, Subscription};
 
 /// What a file of questions says.
@@ -67,34 +67,24 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
 pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
     let dir = &args.dir;
     std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
+    let format: Format = args.format.parse().map_err(Failure::new)?;
+    let ending = if format.is_columnar() { format.label() } else { "log" };
     let spec = |path: &str, ask: &str| Spec {
         name: path.to_string(),
         ask: ask.to_string(),
         filter: args.filter.clone().unwrap_or_default(),
         format: Some(args.format.clone()),
-        output: Some(dir.join(format!("{path}.log"))),
+        output: Some(dir.join(format!("{path}.{ending}"))),
         events: vec![],
+        // Zeek makes no log of what did not happen.
+        drops_empty: true,
     };
     let mut specs = vec![spec("conn", "flows")];
     for log in weir::Log::all() {
         let protocol = weir::sessions::PROTOCOLS.iter().find(|protocol| protocol.log == log.path);
         specs.extend(protocol.map(|protocol| spec(log.path, protocol.name)));
     }
-    let status = answer(&args.input, &specs, None, args.stats)?;
-    // Zeek makes no log of what did not happen.
-    for spec in &specs {
-        if let Some(path) = spec.output.as_ref().filter(|path| is_without_rows(path)) {
-            std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
-        }
-    }
-    Ok(status)
-}
-
-/// Whether a log has nothing but a header.
-fn is_without_rows(path: &std::path::Path) -> bool {
-    let Ok(text) = std::fs::File::open(path) else { return false };
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(text));
-    lines.all(|line| line.is_ok_and(|line| line.starts_with('#')))
+    answer(&args.input, &specs, None, args.stats)
 }
 
 /// Answers all of them in one run.

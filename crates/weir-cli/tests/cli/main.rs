@@ -4,6 +4,7 @@ mod check;
 mod fifteen;
 mod files;
 mod fmt;
+mod formats;
 mod questions;
 mod streams;
 

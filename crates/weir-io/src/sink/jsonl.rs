@@ -66,7 +66,7 @@ pub fn json_text(value: &Value<'_>) -> String {
     String::from_utf8_lossy(&line).into_owned()
 }
 
-fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
+pub(super) fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Absent => line.extend_from_slice(b"null"),
         Value::Bool(v) => push_bool(line, *v),
@@ -84,13 +84,17 @@ fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
 }
 
 /// Puts what needs no escaping between quotes.
-fn quoted(line: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn quoted(line: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
     line.push(b'"');
     push(line);
     line.push(b'"');
 }
 
-fn push_list<T>(line: &mut Vec<u8>, items: impl Iterator<Item = T>, push: impl Fn(&mut Vec<u8>, T)) {
+pub(super) fn push_list<T>(
+    line: &mut Vec<u8>,
+    items: impl Iterator<Item = T>,
+    push: impl Fn(&mut Vec<u8>, T),
+) {
     line.push(b'[');
     for (index, item) in items.enumerate() {
         if index > 0 {
@@ -103,7 +107,7 @@ fn push_list<T>(line: &mut Vec<u8>, items: impl Iterator<Item = T>, push: impl F
 
 /// A JSON string (RFC 8259, section 7). Beyond what JSON demands, DEL and the C1 control characters
 /// are escaped: the text came off the wire, and the line may end on a terminal.
-fn push_string(line: &mut Vec<u8>, text: &str) {
+pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
     line.push(b'"');
     let bytes = text.as_bytes();
     let mut plain = 0;

@@ -1,10 +1,15 @@
-//! Where answers go: rows as a table, JSON lines, CSV or Zeek's logs, and packets as pcap or pcapng.
+//! Where answers go: rows as a table, lines of text (JSON, CSV, Zeek's logs, Suricata's EVE) or columns (Parquet,
+//! Arrow), and packets as pcap or pcapng.
 //!
 //! A new format of rows is one file that implements [`Sink`] and one line of the table below.
 
 mod capture;
+mod columns;
 mod csv;
+mod eve;
+mod eve_fields;
 mod jsonl;
+mod partition;
 mod pcap;
 mod pcapng;
 mod table;
@@ -15,6 +20,7 @@ mod zeek;
 
 pub use capture::{CaptureFormat, CaptureWriter};
 pub use jsonl::json_text;
+pub use partition::Partitions;
 pub use pcap::PcapWriter;
 pub use pcapng::PcapngWriter;
 
@@ -61,6 +67,25 @@ formats! {
     Json, "json", jsonl::JsonLines::new, "A JSON object per line, as Zeek's JSON logs.";
     Csv, "csv", csv::Csv::new, "Comma-separated values with a header line (RFC 4180).";
     Zeek, "zeek", zeek::Zeek::new, "Tab-separated values with the header of Zeek's logs.";
+    Eve, "eve", eve::Eve::new, "A JSON object per event, as Suricata's EVE: connections and sessions.";
+    Parquet, "parquet", columns::parquet, "Typed columns in a file: dictionaries, zstd.";
+    Arrow, "arrow", columns::arrow, "Typed columns in a stream: Arrow's IPC format.";
+}
+
+impl Format {
+    /// Whether it is of columns, and not of lines: nothing for a terminal; files of a directory make one table.
+    pub fn is_columnar(self) -> bool {
+        matches!(self, Format::Parquet | Format::Arrow)
+    }
+
+    /// The names of all, for a sentence: `table, json or csv`.
+    pub fn labels() -> String {
+        let labels: Vec<_> = Self::ALL.iter().map(|format| format.label()).collect();
+        match labels.split_last() {
+            Some((last, before)) => format!("{} or {last}", before.join(", ")),
+            None => String::new(),
+        }
+    }
 }
 
 impl fmt::Display for Format {

@@ -179,7 +179,121 @@ fn formats_print_as_they_parse() {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
     assert_eq!("jsonl".parse(), Ok(Format::Json));
-    assert_eq!("xml".parse::<Format>().unwrap_err(), "no format `xml`: there are table, json, csv");
+    let error = "xml".parse::<Format>().unwrap_err();
+    assert!(error.starts_with("no format `xml`: there are table, json, csv"), "{error}");
+    assert!(Format::labels().starts_with("table, json, csv") && Format::labels().contains(" or "));
+}
+
+/// A connection's columns and values, those of `own` behind them.
+fn of_connection(own: Vec<(&'static str, ValueType, Value<'static>)>) -> (Vec<Column>, Vec<Value<'static>>) {
+    let head = vec![
+        ("ts", ValueType::Time, Value::Time(Timestamp(1_795_226_401_123_456_789))),
+        ("uid", ValueType::Text, Value::Text("Cabc".into())),
+        ("id.orig_h", ValueType::Address, Value::Address("10.0.0.1".parse().unwrap())),
+        ("id.orig_p", ValueType::Unsigned, Value::Unsigned(50_000)),
+        ("id.resp_h", ValueType::Address, Value::Address("10.0.0.2".parse().unwrap())),
+        ("id.resp_p", ValueType::Unsigned, Value::Unsigned(443)),
+    ];
+    head.into_iter().chain(own).map(|(name, value_type, value)| (column(name, value_type), value)).unzip()
+}
+
+/// The event of a row of this log.
+fn event(log: &'static str, own: Vec<(&'static str, ValueType, Value<'static>)>) -> serde_json::Value {
+    let (columns, row) = of_connection(own);
+    let got = written(Format::Eve, Options { path: log, ..Options::default() }, &columns, &[row]);
+    serde_json::from_str(&got).unwrap_or_else(|e| panic!("{got}: {e}"))
+}
+
+#[test]
+fn an_event_of_eve_begins_as_suricatas() {
+    let (columns, row) = of_connection(vec![("server_name", ValueType::Text, Value::Text("a\"b".into()))]);
+    let got = written(Format::Eve, Options { path: "ssl", ..Options::default() }, &columns, &[row]);
+    let expected = concat!(
+        r#"{"timestamp":"2026-11-21T02:00:01.123456+0000","flow_id":1078128265592811,"event_type":"tls","#,
+        r#""src_ip":"10.0.0.1","src_port":50000,"dest_ip":"10.0.0.2","dest_port":443,"proto":"TCP","ip_v":4,"#,
+        r#""tls":{"sni":"a\"b","uid":"Cabc"}}"#,
+        "\n"
+    );
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn a_flow_of_eve_has_suricatas_names_and_ours_for_the_rest() {
+    let text = |text: &'static str| Value::Text(text.into());
+    let got = event(
+        "conn",
+        vec![
+            ("proto", ValueType::Text, text("tcp")),
+            ("service", ValueType::Text, text("smtp,ssl")),
+            ("duration", ValueType::Interval, Value::Interval(2_500_000_000)),
+            ("conn_state", ValueType::Text, text("SF")),
+            ("history", ValueType::Text, text("ShADadFf")),
+            ("orig_pkts", ValueType::Unsigned, Value::Unsigned(7)),
+            ("community_id", ValueType::Text, text("1:abc=")),
+            ("vlan", ValueType::Unsigned, Value::Unsigned(5)),
+            ("inner_vlan", ValueType::Unsigned, Value::Absent),
+        ],
+    );
+    let expected = serde_json::json!({
+        "timestamp": "2026-11-21T02:00:01.123456+0000", "flow_id": 1078128265592811u64, "event_type": "flow",
+        "src_ip": "10.0.0.1", "src_port": 50000, "dest_ip": "10.0.0.2", "dest_port": 443, "proto": "TCP", "ip_v": 4,
+        "app_proto": "tls", "app_proto_orig": "smtp", "vlan": [5], "community_id": "1:abc=",
+        "flow": {
+            "pkts_toserver": 7, "start": "2026-11-21T02:00:01.123456+0000", "end": "2026-11-21T02:00:03.623456+0000",
+            "age": 2, "state": "closed", "conn_state": "SF", "duration": 2.5, "history": "ShADadFf", "uid": "Cabc",
+        },
+    });
+    assert_eq!(got, expected);
+    let icmp = event("conn", vec![("proto", ValueType::Text, text("icmp"))]);
+    assert_eq!((&icmp["proto"], &icmp["icmp_code"]), (&"ICMP".into(), &443.into()));
+    assert_eq!(icmp.get("src_port"), None);
+}
+
+#[test]
+fn dns_in_eve_is_of_version_3() {
+    let own = |answers: Value<'static>, rcode: Value<'static>| {
+        vec![
+            ("proto", ValueType::Text, Value::Text("udp".into())),
+            ("trans_id", ValueType::Unsigned, Value::Unsigned(7)),
+            ("query", ValueType::Text, Value::Text("example.com".into())),
+            ("qtype_name", ValueType::Text, Value::Text("A".into())),
+            ("rcode", ValueType::Unsigned, Value::Unsigned(0)),
+            ("rcode_name", ValueType::Text, rcode),
+            ("answers", ValueType::Texts, answers),
+            ("TTLs", ValueType::Numbers, Value::Numbers(vec![60].into())),
+        ]
+    };
+    let answers = Value::Texts(vec!["10.0.0.9".to_string(), "x".to_string()].into());
+    let got = &event("dns", own(answers, Value::Text("NOERROR".into())))["dns"];
+    let expected = serde_json::json!({
+        "version": 3, "type": "response", "id": 7, "rcode": "NOERROR", "rcode_number": 0, "uid": "Cabc",
+        "queries": [{"rrname": "example.com", "rrtype": "A"}],
+        "answers": [{"rdata": "10.0.0.9", "ttl": 60}, {"rdata": "x"}],
+    });
+    assert_eq!(*got, expected);
+    let got = event("dns", own(Value::Absent, Value::Absent));
+    assert_eq!((&got["dns"]["type"], got["dns"].get("answers")), (&"request".into(), None));
+}
+
+#[test]
+fn eve_takes_the_log_of_each_row_and_refuses_rows_of_none() {
+    let (mut columns, row) = of_connection(vec![
+        ("client", ValueType::Text, Value::Text("SSH-2.0-OpenSSH_9.6".into())),
+        ("version", ValueType::Text, Value::Text("1.1".into())),
+    ]);
+    columns.push(column("_path", ValueType::Text));
+    let rows = ["ssh", "http", "made_up"].map(|log| [&row[..], &[Value::Text(log.into())]].concat());
+    let got = written(Format::Eve, Options::default(), &columns, &rows);
+    let got: Vec<serde_json::Value> = got.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        got[0]["ssh"]["client"],
+        serde_json::json!({"proto_version": "2.0", "software_version": "OpenSSH_9.6"})
+    );
+    assert_eq!(got[1]["http"]["protocol"], "HTTP/1.1");
+    assert_eq!((&got[2]["event_type"], &got[2]["made_up"]["version"]), (&"made_up".into(), &"1.1".into()));
+    let mut sink = create(Format::Eve, Box::new(io::sink()), &Options::default());
+    let error = sink.begin(&columns[..3]).unwrap_err();
+    assert!(error.to_string().contains("--format json"), "{error}");
 }
 
 fn meta(number: u64, ns: i64, wire_bytes: u32, link: LinkType, interface: u16) -> PacketMeta {

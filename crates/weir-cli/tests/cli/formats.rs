@@ -1,0 +1,138 @@
+//! Formats that programs read: columns (Parquet, Arrow) and Suricata's EVE.
+
+use crate::{answer, example, scratch, text, weir};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+fn file() -> String {
+    example().to_str().expect("a path of text").to_string()
+}
+
+fn counted(question: &str) -> usize {
+    answer(&[question, "-r", &file(), "--count"], 0).trim().parse().expect("a number alone")
+}
+
+/// Rows of a Parquet file, and its columns.
+fn parquet_rows(path: &Path) -> (usize, Vec<String>) {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let about = reader.metadata().file_metadata();
+    let names = about.schema().get_fields().iter().map(|field| field.name().to_string());
+    (about.num_rows() as usize, names.collect())
+}
+
+fn arrow_rows(path: &Path) -> usize {
+    let reader = arrow_ipc::reader::StreamReader::try_new(File::open(path).unwrap(), None).unwrap();
+    reader.map(|batch| batch.unwrap().num_rows()).sum()
+}
+
+/// Files of a directory, those of directories in it with them.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in fs::read_dir(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display())) {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn columns_have_the_rows_that_count_says() {
+    for question in ["flows", "dns", "sessions", "packets", "events", "stats"] {
+        let (parquet, arrow) = (scratch(&format!("{question}.parquet")), scratch(&format!("{question}.arrow")));
+        for (format, path) in [("parquet", &parquet), ("arrow", &arrow)] {
+            answer(&[question, "-r", &file(), "--format", format, "-o", path.to_str().unwrap()], 0);
+        }
+        let rows = answer(&[question, "-r", &file(), "--format", "json"], 0).lines().count();
+        if !["stats"].contains(&question) {
+            assert_eq!(rows, counted(question), "{question}");
+        }
+        let (of_parquet, names) = parquet_rows(&parquet);
+        assert_eq!((of_parquet, arrow_rows(&arrow)), (rows, rows), "{question}");
+        assert!(names.iter().any(|name| name == "ts"), "{names:?}");
+        // A pipe takes the same bytes.
+        let piped = weir(&[question, "-r", &file(), "--format", "parquet"]).stdout;
+        assert!(piped == fs::read(&parquet).unwrap(), "{question}");
+    }
+}
+
+#[test]
+fn a_directory_has_a_file_for_each_hour() {
+    let lake = scratch("lake/");
+    let _ = fs::remove_dir_all(&lake);
+    let rows = |question: &str| {
+        answer(&[question, "-r", &file(), "--format", "parquet", "-o", lake.to_str().unwrap()], 0);
+        let files = files(&lake);
+        assert!(files.iter().all(|file| file.to_str().unwrap().contains("/date=2026-")), "{files:?}");
+        files.iter().map(|file| parquet_rows(file).0).sum::<usize>()
+    };
+    assert_eq!(rows("flows"), counted("flows"));
+    let first = files(&lake);
+    assert!(first.iter().all(|file| file.ends_with("part-0.parquet")), "{first:?}");
+    // Another run adds its rows.
+    assert_eq!(rows("flows"), 2 * counted("flows"));
+    let refused = weir(&["flows", "-r", &file(), "--format", "csv", "-o", lake.to_str().unwrap()]);
+    assert!(text(&refused.stderr).contains("--format parquet or arrow"), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn eves_lines_are_events() {
+    for (question, event) in [("flows", "flow"), ("dns", "dns"), ("tls", "tls"), ("http", "http")] {
+        let lines = answer(&[question, "-r", &file(), "--format", "eve"], 0);
+        assert_eq!(lines.lines().count(), counted(question), "{question}");
+        for line in lines.lines() {
+            let got: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+            assert_eq!(got["event_type"], event);
+            assert!(got[event].is_object() && got["flow_id"].is_u64(), "{line}");
+            assert!(got["timestamp"].as_str().is_some_and(|at| at.ends_with("+0000")), "{line}");
+            for key in ["src_ip", "dest_ip", "proto"] {
+                assert!(got[key].is_string(), "{key}: {line}");
+            }
+            assert!(got["src_port"].is_u64() || got["icmp_type"].is_u64(), "{line}");
+        }
+    }
+    let refused = weir(&["packets", "-r", &file(), "--format", "eve"]);
+    assert!(text(&refused.stderr).contains("--format json"), "{refused:?}");
+}
+
+#[test]
+fn sessions_in_eve_are_those_of_each_log_and_belong_to_their_flows() {
+    let events = |question: &str| -> Vec<serde_json::Value> {
+        let lines = answer(&[question, "-r", &file(), "--format", "eve"], 0);
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let flows: Vec<_> = events("flows").iter().map(|flow| flow["flow_id"].as_u64()).collect();
+    let mut by_type: BTreeMap<String, usize> = BTreeMap::new();
+    for event in events("sessions") {
+        assert!(flows.contains(&event["flow_id"].as_u64()), "{event}");
+        *by_type.entry(event["event_type"].as_str().unwrap().to_string()).or_default() += 1;
+    }
+    for (event, question) in [("tls", "tls"), ("dns", "dns"), ("http", "http")] {
+        assert_eq!(by_type.get(event), Some(&counted(question)), "{by_type:?}");
+    }
+}
+
+#[test]
+fn questions_of_a_file_and_zeeks_logs_may_be_columns() {
+    let dir = scratch("columns");
+    let _ = fs::remove_dir_all(&dir);
+    answer(&["zeek", "-r", &file(), "-d", dir.to_str().unwrap(), "--format", "parquet"], 0);
+    assert_eq!(parquet_rows(&dir.join("conn.parquet")).0, counted("flows"));
+    assert_eq!(parquet_rows(&dir.join("dns.parquet")).0, counted("dns"));
+    assert!(!dir.join("quic.parquet").exists(), "no QUIC in the capture");
+
+    let (questions, lake) = (dir.join("questions.toml"), dir.join("lake/"));
+    let of = |output: &str| {
+        let text = format!("[[question]]\nname = \"a\"\nask = \"dns\"\nformat = \"arrow\"\n{output}");
+        fs::write(&questions, text).unwrap();
+        weir(&["run", questions.to_str().unwrap(), "-r", &file()])
+    };
+    let answered = of(&format!("output = {lake:?}\n"));
+    assert_eq!((text(&answered.stderr).as_str(), answered.status.code()), ("", Some(0)));
+    assert_eq!(files(&lake).iter().map(|file| arrow_rows(file)).sum::<usize>(), counted("dns"));
+    let refused = text(&of("").stderr);
+    assert!(refused.contains("arrow needs an `output`"), "{refused}");
+}

@@ -1,0 +1,70 @@
+//! Arrow's stream format (<https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format>): the columns as
+//! they lie in memory, a batch after the other, without compression. What reads them needs nothing but the pipe.
+
+use crate::batch::Batch;
+use crate::{Out, no_columns};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::ArrowError;
+use std::io;
+use weir_packet::{Column, Sink, Value};
+
+/// Writes an Arrow stream.
+pub struct ArrowSink {
+    /// Until the columns are known.
+    out: Option<Out>,
+    path: String,
+    flush_rows: bool,
+    state: Option<(Batch, StreamWriter<Out>)>,
+}
+
+impl ArrowSink {
+    /// Writes to `out`; `path` is the name of the log, or empty. With `flush_rows` every row is a batch of its own,
+    /// which is dear.
+    pub fn new(out: Out, path: &str, flush_rows: bool) -> Self {
+        Self { out: Some(out), path: path.to_string(), flush_rows, state: None }
+    }
+}
+
+impl Sink for ArrowSink {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        let out = self.out.take().ok_or_else(no_columns)?;
+        let batch = Batch::new(columns, &self.path, true);
+        let writer = StreamWriter::try_new(out, batch.schema()).map_err(to_io)?;
+        self.state = Some((batch, writer));
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let (batch, writer) = self.state.as_mut().ok_or_else(no_columns)?;
+        if batch.push(values)? || self.flush_rows {
+            write(batch, writer)?;
+            if self.flush_rows {
+                writer.flush().map_err(to_io)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
+        write(&mut batch, &mut writer)?;
+        // It writes the mark of the end, too.
+        let mut out = writer.into_inner().map_err(to_io)?;
+        out.flush()
+    }
+}
+
+fn write(batch: &mut Batch, writer: &mut StreamWriter<Out>) -> io::Result<()> {
+    match batch.take().map_err(to_io)? {
+        Some(batch) => writer.write(&batch).map_err(to_io),
+        None => Ok(()),
+    }
+}
+
+/// The error of the writer beneath, where it is one: a broken pipe stays one.
+fn to_io(error: ArrowError) -> io::Error {
+    match error {
+        ArrowError::IoError(_, error) => error,
+        error => io::Error::other(error),
+    }
+}

@@ -1,0 +1,241 @@
+//! Rows as a batch of columns.
+
+use crate::no_columns;
+use arrow_array::builder::{
+    BinaryBuilder, BooleanBuilder, Float64Builder, ListBuilder, StringBuilder, StringDictionaryBuilder,
+    TimestampNanosecondBuilder, UInt64Builder,
+};
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+use weir_packet::{Column, Value, ValueType};
+
+/// Rows of a batch.
+pub const ROWS_MAX: usize = 8192;
+
+/// Bytes of a batch: it ends with the row that reaches them.
+pub const BYTES_MAX: usize = 4 << 20;
+
+/// The time zone of all times.
+const ZONE: &str = "UTC";
+
+/// Nanoseconds of a second.
+const SECOND_NS: f64 = 1e9;
+
+/// Text columns whose values hardly come twice: a dictionary would cost and save nothing. A list, and not a look at
+/// the data, so that a column has one type in every file.
+const HARDLY_TWICE: &[&str] =
+    &["uid", "community_id", "info", "history", "sha256", "msg_id", "in_reply_to", "first_received"];
+
+/// Rows on their way to a batch.
+pub struct Batch {
+    schema: SchemaRef,
+    columns: Vec<Builder>,
+    names: Vec<String>,
+    rows: usize,
+    bytes: usize,
+    /// Text that is being made; kept to be used again.
+    text: String,
+}
+
+enum Builder {
+    Bool(BooleanBuilder),
+    Unsigned(UInt64Builder),
+    Fraction(Float64Builder),
+    Time(TimestampNanosecondBuilder),
+    Interval(Float64Builder),
+    Text(StringBuilder),
+    Dictionary(StringDictionaryBuilder<Int32Type>),
+    Bytes(BinaryBuilder),
+    Texts(ListBuilder<StringBuilder>),
+    Numbers(ListBuilder<UInt64Builder>),
+}
+
+impl Batch {
+    /// An empty one with these columns, of the log of this name where it has one. With `dictionaries`, text whose
+    /// values come again is a column of them.
+    pub fn new(columns: &[Column], path: &str, dictionaries: bool) -> Self {
+        let builders: Vec<_> = columns.iter().map(|column| Builder::new(column, dictionaries)).collect();
+        let field = |(column, builder): (&Column, &Builder)| {
+            let doc = HashMap::from([("doc".to_string(), column.doc.to_string())]);
+            Field::new(column.name.as_ref(), builder.data_type(), true).with_metadata(doc)
+        };
+        let fields: Vec<_> = columns.iter().zip(&builders).map(field).collect();
+        let schema = Arc::new(Schema::new(fields).with_metadata(about(columns, path).into_iter().collect()));
+        let names = columns.iter().map(|column| column.name.to_string()).collect();
+        Self { schema, columns: builders, names, rows: 0, bytes: 0, text: String::new() }
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Takes a row. Answers whether the batch is full.
+    ///
+    /// # Errors
+    /// A value that its column's type cannot hold: a fault of whoever made the row.
+    pub fn push(&mut self, values: &[Value<'_>]) -> io::Result<bool> {
+        if values.len() != self.columns.len() {
+            return Err(no_columns());
+        }
+        for (index, (column, value)) in self.columns.iter_mut().zip(values).enumerate() {
+            match column.push(value, &mut self.text) {
+                Some(bytes) => self.bytes += bytes,
+                None => {
+                    let (name, kind) = (&self.names[index], column.data_type());
+                    return Err(io::Error::other(format!("column `{name}` is {kind}, and not {value:?}")));
+                }
+            }
+        }
+        self.rows += 1;
+        Ok(self.rows >= ROWS_MAX || self.bytes >= BYTES_MAX)
+    }
+
+    /// The rows so far, where there are any; it is empty then.
+    pub fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        if self.rows == 0 {
+            return Ok(None);
+        }
+        (self.rows, self.bytes) = (0, 0);
+        let arrays = self.columns.iter_mut().map(Builder::finish).collect();
+        RecordBatch::try_new(Arc::clone(&self.schema), arrays).map(Some)
+    }
+}
+
+/// What a file says of itself: the log that its rows are of, and what each column means.
+pub fn about(columns: &[Column], path: &str) -> Vec<(String, String)> {
+    let log = Some(("weir.log".to_string(), path.to_string())).filter(|_| !path.is_empty());
+    let docs = columns.iter().map(|column| (format!("weir.doc.{}", column.name), column.doc.to_string()));
+    log.into_iter().chain(docs).collect()
+}
+
+impl Builder {
+    fn new(column: &Column, dictionaries: bool) -> Self {
+        let comes_again = dictionaries && !HARDLY_TWICE.contains(&column.name.as_ref());
+        match column.value_type {
+            ValueType::Bool => Self::Bool(BooleanBuilder::new()),
+            ValueType::Unsigned => Self::Unsigned(UInt64Builder::new()),
+            ValueType::Fraction => Self::Fraction(Float64Builder::new()),
+            ValueType::Time => Self::Time(TimestampNanosecondBuilder::new().with_timezone(ZONE)),
+            ValueType::Interval => Self::Interval(Float64Builder::new()),
+            ValueType::Bytes => Self::Bytes(BinaryBuilder::new()),
+            ValueType::Texts => Self::Texts(ListBuilder::new(StringBuilder::new())),
+            ValueType::Numbers => Self::Numbers(ListBuilder::new(UInt64Builder::new())),
+            ValueType::Ipv4 | ValueType::Ipv6 | ValueType::Address | ValueType::Mac | ValueType::Text => {
+                match comes_again {
+                    true => Self::Dictionary(StringDictionaryBuilder::new()),
+                    false => Self::Text(StringBuilder::new()),
+                }
+            }
+        }
+    }
+
+    fn data_type(&self) -> DataType {
+        let list = |of| DataType::List(Arc::new(Field::new_list_field(of, true)));
+        match self {
+            Self::Bool(_) => DataType::Boolean,
+            Self::Unsigned(_) => DataType::UInt64,
+            Self::Fraction(_) | Self::Interval(_) => DataType::Float64,
+            Self::Time(_) => DataType::Timestamp(TimeUnit::Nanosecond, Some(ZONE.into())),
+            Self::Text(_) => DataType::Utf8,
+            Self::Dictionary(_) => DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()),
+            Self::Bytes(_) => DataType::Binary,
+            Self::Texts(_) => list(DataType::Utf8),
+            Self::Numbers(_) => list(DataType::UInt64),
+        }
+    }
+
+    /// Takes a value; the bytes that it may need. `None`: it is of another type. A column of text takes all.
+    fn push(&mut self, value: &Value<'_>, scratch: &mut String) -> Option<usize> {
+        match (self, value) {
+            (column, Value::Absent) => column.push_null(),
+            (Self::Bool(column), Value::Bool(v)) => column.append_value(*v),
+            (Self::Unsigned(column), Value::Unsigned(v)) => column.append_value(*v),
+            (Self::Fraction(column), Value::Fraction(v)) => column.append_value(*v),
+            (Self::Time(column), Value::Time(v)) => column.append_value(v.0),
+            (Self::Interval(column), Value::Interval(ns)) => column.append_value(*ns as f64 / SECOND_NS),
+            (Self::Bytes(column), Value::Bytes(v)) => {
+                column.append_value(v);
+                return Some(8 + v.len());
+            }
+            (Self::Texts(column), Value::Texts(v)) => {
+                column.append_value(v.iter().map(Some));
+                return Some(v.iter().map(|text| 8 + text.len()).sum::<usize>() + 8);
+            }
+            (Self::Numbers(column), Value::Numbers(v)) => {
+                column.append_value(v.iter().copied().map(Some));
+                return Some(8 * v.len() + 8);
+            }
+            (Self::Text(column), value) => {
+                return Some(as_text(value, scratch, |text| column.append_value(text)));
+            }
+            // Keys are as many as rows at most, which fit.
+            (Self::Dictionary(column), value) => {
+                return Some(as_text(value, scratch, |text| column.append_value(text)));
+            }
+            _ => return None,
+        }
+        Some(8)
+    }
+
+    fn push_null(&mut self) {
+        match self {
+            Self::Bool(column) => column.append_null(),
+            Self::Unsigned(column) => column.append_null(),
+            Self::Fraction(column) | Self::Interval(column) => column.append_null(),
+            Self::Time(column) => column.append_null(),
+            Self::Text(column) => column.append_null(),
+            Self::Dictionary(column) => column.append_null(),
+            Self::Bytes(column) => column.append_null(),
+            Self::Texts(column) => column.append_null(),
+            Self::Numbers(column) => column.append_null(),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Bool(column) => Arc::new(column.finish()),
+            Self::Unsigned(column) => Arc::new(column.finish()),
+            Self::Fraction(column) | Self::Interval(column) => Arc::new(column.finish()),
+            Self::Time(column) => Arc::new(column.finish()),
+            Self::Text(column) => Arc::new(column.finish()),
+            Self::Dictionary(column) => Arc::new(column.finish()),
+            Self::Bytes(column) => Arc::new(column.finish()),
+            Self::Texts(column) => Arc::new(column.finish()),
+            Self::Numbers(column) => Arc::new(column.finish()),
+        }
+    }
+}
+
+/// Hands on a value as text; the bytes that it may need. Writing into a string does not fail.
+fn as_text(value: &Value<'_>, scratch: &mut String, mut push: impl FnMut(&str)) -> usize {
+    scratch.clear();
+    let _ = match value {
+        Value::Text(v) => {
+            push(v);
+            return 8 + v.len();
+        }
+        Value::Absent => Ok(()),
+        Value::Bool(v) => write!(scratch, "{v}"),
+        Value::Unsigned(v) => write!(scratch, "{v}"),
+        Value::Fraction(v) => write!(scratch, "{v:.6}"),
+        Value::Time(v) => write!(scratch, "{:.9}", v.0 as f64 / SECOND_NS),
+        Value::Interval(ns) => write!(scratch, "{}", *ns as f64 / SECOND_NS),
+        Value::Address(v) => write!(scratch, "{v}"),
+        Value::Mac([a, b, c, d, e, f]) => {
+            write!(scratch, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+        }
+        Value::Bytes(v) => v.iter().try_for_each(|byte| write!(scratch, "{byte:02x}")),
+        Value::Texts(v) => write!(scratch, "{}", v.join(",")),
+        Value::Numbers(v) => {
+            let numbers: Vec<_> = v.iter().map(u64::to_string).collect();
+            write!(scratch, "{}", numbers.join(","))
+        }
+    };
+    push(scratch);
+    8 + scratch.len()
+}

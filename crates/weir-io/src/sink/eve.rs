@@ -1,0 +1,432 @@
+//! Suricata's EVE: a JSON object per event, with what it is of (`timestamp`, `flow_id`, `event_type`, addresses and
+//! ports), and an object with the event's own fields. What is called how is in `eve_fields.rs`.
+//!
+//! Suricata logs requests and answers as events of their own where our row is both; and its flows have the time at
+//! which they were logged, ours that of their first packet, as in every format. `flow_id` is a number made of the
+//! connection's `uid`, the same in all events of a connection; `uid` itself stands among the event's own fields.
+
+use super::eve_fields::{EVENTS, Event, Field, How};
+use super::jsonl::{push_list, push_string, push_value, quoted};
+use super::text::*;
+use super::{Options, Out, Rows};
+use std::io;
+use std::net::IpAddr;
+use weir_packet::{Column, Sink, Timestamp, Value};
+
+pub(super) struct Eve {
+    rows: Rows,
+    /// The log that all rows are of.
+    path: &'static str,
+    /// Where a row says which log it is of.
+    path_at: Option<usize>,
+    columns: Vec<Column>,
+    /// By log.
+    plans: Vec<(String, Plan)>,
+}
+
+/// Where the values of a log's rows go.
+struct Plan {
+    event_type: String,
+    proto: &'static str,
+    /// Where a row says when it was, which connection it is of, and what carries it.
+    head: Head<Option<usize>>,
+    /// What says that TLS runs over datagrams.
+    is_dtls: [Option<usize>; 2],
+    nodes: Vec<Node>,
+}
+
+/// What every event begins with.
+#[derive(Clone, Copy)]
+struct Head<T> {
+    ts: T,
+    uid: T,
+    orig_h: T,
+    orig_p: T,
+    resp_h: T,
+    resp_p: T,
+    proto: T,
+}
+
+/// Columns that stand at the head of an event.
+const AT_HEAD: &[&str] = &["_path", "ts", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto"];
+
+enum Node {
+    Value { name: String, how: How, columns: Vec<usize> },
+    Object { name: String, is_list: bool, nodes: Vec<Node> },
+}
+
+impl Eve {
+    pub fn new(out: Out, options: &Options) -> Self {
+        let rows = Rows::new(out, options);
+        Self { rows, path: options.path, path_at: None, columns: vec![], plans: vec![] }
+    }
+
+    /// The plan of a log, made with the first row of it. There are as many as logs at most.
+    fn plan(&mut self, log: &str) -> usize {
+        let known = self.plans.iter().position(|(path, _)| path == log);
+        known.unwrap_or_else(|| {
+            self.plans.push((log.to_string(), Plan::new(log, &self.columns)));
+            self.plans.len() - 1
+        })
+    }
+}
+
+impl Sink for Eve {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        self.path_at = columns.iter().position(|column| column.name == "_path");
+        if self.path.is_empty() && self.path_at.is_none() {
+            return Err(io::Error::other(
+                "eve has events of connections and sessions (flows, sessions, tls, http …): take --format json for these rows",
+            ));
+        }
+        self.columns = columns.to_vec();
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let log = match self.path_at.map(|at| &values[at]) {
+            Some(Value::Text(log)) => log,
+            _ => self.path,
+        };
+        let at = self.plan(log);
+        self.plans[at].1.push(&mut self.rows.bytes, values);
+        self.rows.end_row()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+}
+
+impl Plan {
+    fn new(log: &str, columns: &[Column]) -> Self {
+        let unknown = Event { log: "", event_type: "", proto: "", fields: &[] };
+        let event = EVENTS.iter().find(|event| event.log == log).unwrap_or(&unknown);
+        let event_type = if event.log.is_empty() { log } else { event.event_type };
+        let at = |name: &str| columns.iter().position(|column| column.name == name);
+        let mut nodes = vec![];
+        for Field { column, place, how } in event.fields {
+            if let Some(column) = at(column) {
+                let place: Vec<&str> = place.split('.').collect();
+                insert(&mut nodes, &place, *how, column);
+            }
+        }
+        let is_named = |name: &str| event.fields.iter().any(|field| field.column == name);
+        let rest = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| !is_named(&column.name) && !AT_HEAD.contains(&column.name.as_ref()));
+        for (column, about) in rest {
+            let mut name = about.name.to_string();
+            // Suricata's name for something else.
+            while holds(&nodes, event_type, &name) {
+                name.insert_str(0, "weir_");
+            }
+            insert(&mut nodes, &[event_type, &name], How::Plain, column);
+        }
+        let head = Head {
+            ts: at("ts"),
+            uid: at("uid"),
+            orig_h: at("id.orig_h"),
+            orig_p: at("id.orig_p"),
+            resp_h: at("id.resp_h"),
+            resp_p: at("id.resp_p"),
+            proto: at("proto"),
+        };
+        let is_dtls = if log == "ssl" { [at("version"), at("ja4")] } else { [None; 2] };
+        Self { event_type: event_type.to_string(), proto: event.proto, head, is_dtls, nodes }
+    }
+
+    fn push(&self, line: &mut Vec<u8>, values: &[Value<'_>]) {
+        let head = self.head.of(values);
+        line.push(b'{');
+        if let Value::Time(time) = head.ts {
+            push_key(line, "timestamp");
+            push_timestamp(line, *time);
+        }
+        if let Value::Text(uid) = head.uid {
+            push_key(line, "flow_id");
+            push_number(line, flow_id(uid));
+        }
+        push_key(line, "event_type");
+        push_string(line, &self.event_type);
+        let proto = self.proto(&head, values);
+        let is_icmp = proto.ends_with("ICMP");
+        let (orig_p, resp_p) = if is_icmp { ("icmp_type", "icmp_code") } else { ("src_port", "dest_port") };
+        let named =
+            [("src_ip", head.orig_h), (orig_p, head.orig_p), ("dest_ip", head.resp_h), (resp_p, head.resp_p)];
+        for (name, value) in named.into_iter().filter(|(_, value)| **value != Value::Absent) {
+            push_key(line, name);
+            push_value(line, value);
+        }
+        if !proto.is_empty() {
+            push_key(line, "proto");
+            push_string(line, &proto);
+        }
+        if let Value::Address(address) = head.orig_h {
+            push_key(line, "ip_v");
+            push_number(line, if address.is_ipv4() { 4 } else { 6 });
+        }
+        push_nodes(line, &self.nodes, values, &head);
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Suricata's name of what carries it; empty: not known.
+    fn proto(&self, head: &Head<&Value<'_>>, values: &[Value<'_>]) -> String {
+        let begins = |at: Option<usize>, with: &str| match at.map(|at| &values[at]) {
+            Some(Value::Text(text)) => text.starts_with(with),
+            _ => false,
+        };
+        match head.proto {
+            Value::Text(proto) if proto == "icmp" && matches!(head.orig_h, Value::Address(IpAddr::V6(_))) => {
+                "IPv6-ICMP".into()
+            }
+            Value::Text(proto) => proto.to_uppercase(),
+            // The fingerprint of a hello begins with what carries it.
+            _ if begins(self.is_dtls[0], "DTLS") || begins(self.is_dtls[1], "d") => "UDP".into(),
+            _ => self.proto.into(),
+        }
+    }
+}
+
+impl Head<Option<usize>> {
+    fn of<'a, 'v>(&self, values: &'a [Value<'v>]) -> Head<&'a Value<'v>> {
+        let at = |at: Option<usize>| at.map_or(&Value::Absent, |at| &values[at]);
+        Head {
+            ts: at(self.ts),
+            uid: at(self.uid),
+            orig_h: at(self.orig_h),
+            orig_p: at(self.orig_p),
+            resp_h: at(self.resp_h),
+            resp_p: at(self.resp_p),
+            proto: at(self.proto),
+        }
+    }
+}
+
+/// Puts a column where it belongs.
+fn insert(nodes: &mut Vec<Node>, place: &[&str], how: How, column: usize) {
+    let [name, rest @ ..] = place else { return };
+    let (bare, is_list) = match name.strip_suffix("[]") {
+        Some(bare) => (bare, true),
+        None => (*name, false),
+    };
+    let known = nodes.iter_mut().find(|node| node.name() == bare);
+    match (known, rest.is_empty()) {
+        (Some(Node::Value { columns, .. }), _) => columns.push(column),
+        (Some(Node::Object { nodes, .. }), _) => insert(nodes, rest, how, column),
+        (None, true) => nodes.push(Node::Value { name: bare.to_string(), how, columns: vec![column] }),
+        (None, false) => {
+            let mut inner = vec![];
+            insert(&mut inner, rest, how, column);
+            nodes.push(Node::Object { name: bare.to_string(), is_list, nodes: inner });
+        }
+    }
+}
+
+/// Whether the object of an event has a field of this name.
+fn holds(nodes: &[Node], event_type: &str, name: &str) -> bool {
+    nodes.iter().any(|node| match node {
+        Node::Object { name: object, nodes, .. } if object == event_type => {
+            nodes.iter().any(|n| n.name() == name)
+        }
+        _ => false,
+    })
+}
+
+impl Node {
+    fn name(&self) -> &str {
+        match self {
+            Node::Value { name, .. } | Node::Object { name, .. } => name,
+        }
+    }
+}
+
+/// What there is of `nodes`: an object without fields is left out.
+fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], values: &[Value<'_>], head: &Head<&Value<'_>>) {
+    for node in nodes {
+        let before = line.len();
+        push_key(line, node.name());
+        let is_there = match node {
+            Node::Value { how, columns, .. } => {
+                let mut of_it = columns.iter().map(|&at| &values[at]);
+                match how {
+                    How::Listed if columns.len() > 1 => push_listed(line, of_it),
+                    How::DnsAnswers => push_answers(line, of_it.next(), of_it.next()),
+                    _ => of_it.any(|value| push_as(line, *how, value, head)),
+                }
+            }
+            Node::Object { is_list, nodes, .. } => {
+                line.extend_from_slice(if *is_list { b"[{" } else { b"{" });
+                let empty = line.len();
+                push_nodes(line, nodes, values, head);
+                let is_there = line.len() > empty;
+                line.extend_from_slice(if *is_list { b"}]" } else { b"}" });
+                is_there
+            }
+        };
+        if !is_there {
+            line.truncate(before);
+        }
+    }
+}
+
+/// The name of the next field of an object.
+fn push_key(line: &mut Vec<u8>, name: &str) {
+    if line.last() != Some(&b'{') {
+        line.push(b',');
+    }
+    push_string(line, name);
+    line.push(b':');
+}
+
+/// A value as Suricata has it; whether there is anything to write.
+fn push_as(line: &mut Vec<u8>, how: How, value: &Value<'_>, head: &Head<&Value<'_>>) -> bool {
+    match (how, value) {
+        (How::Always(text), _) => line.extend_from_slice(text.as_bytes()),
+        (How::DnsType, Value::Absent) => push_string(line, "request"),
+        (How::DnsType, _) => push_string(line, "response"),
+        (_, Value::Absent) => return false,
+        (How::Yes, _) => push_string(line, "yes"),
+        (How::Listed, value) => return push_listed(line, std::iter::once(value)),
+        (How::ListedText, Value::Unsigned(number)) => push_listed_text(line, *number),
+        (How::Seconds, Value::Interval(ns)) => push_number(line, ns / 1_000_000_000),
+        (How::FromZero, Value::Unsigned(number)) => push_number(line, number.saturating_sub(1)),
+        (How::End, Value::Interval(ns)) => match head.ts {
+            Value::Time(ts) => push_timestamp(line, Timestamp(ts.0.saturating_add_unsigned(*ns))),
+            _ => return false,
+        },
+        (How::FtpMode, Value::Bool(passive)) => {
+            push_string(line, if *passive { "passive" } else { "active" })
+        }
+        (How::LastInLowerCase, Value::Texts(texts)) => match texts.last() {
+            Some(last) => push_string(line, &last.to_lowercase()),
+            None => return false,
+        },
+        (how, Value::Text(text)) => match reworded(how, text, head) {
+            Some(text) => push_string(line, &text),
+            None => return false,
+        },
+        (_, Value::Time(time)) => push_timestamp(line, *time),
+        (_, value) => push_value(line, value),
+    }
+    true
+}
+
+/// Text as Suricata has it.
+fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
+    let app = |name: &str| if name == "ssl" { "tls".to_string() } else { name.to_string() };
+    Some(match how {
+        How::App => app(text.rsplit(',').next()?),
+        How::AppBefore => app(text.split_once(',')?.0),
+        How::State => state(text, matches!(head.proto, Value::Text(proto) if proto == "tcp")).to_string(),
+        How::TlsVersion => match text {
+            "TLSv10" => "TLSv1".into(),
+            "TLSv11" => "TLS 1.1".into(),
+            "TLSv12" => "TLS 1.2".into(),
+            "TLSv13" => "TLS 1.3".into(),
+            other => other.into(),
+        },
+        How::HttpVersion => format!("HTTP/{text}"),
+        // Of another form (RFC 4253, section 4.2): as it is, and once.
+        How::SshVersion => text.strip_prefix("SSH-")?.split_once('-')?.0.to_string(),
+        How::SshSoftware => match text.strip_prefix("SSH-").and_then(|rest| rest.split_once('-')) {
+            Some((_, software)) => software.to_string(),
+            None => text.to_string(),
+        },
+        _ => text.to_string(),
+    })
+}
+
+/// Zeek's summary of a connection as a state of Suricata's: whether both sides spoke, and whether TCP is over.
+fn state(conn_state: &str, is_tcp: bool) -> &'static str {
+    match conn_state {
+        "S0" => "new",
+        "SF" | "REJ" | "RSTO" | "RSTR" | "RSTOS0" | "RSTRH" | "SH" | "SHR" if is_tcp => "closed",
+        "SHR" | "RSTRH" => "new",
+        _ => "established",
+    }
+}
+
+/// The values that there are as a list.
+fn push_listed<'a, 'v: 'a>(line: &mut Vec<u8>, values: impl Iterator<Item = &'a Value<'v>>) -> bool {
+    let there: Vec<_> = values.filter(|value| **value != Value::Absent).collect();
+    push_list(line, there.iter(), |line, value| push_value(line, value));
+    !there.is_empty()
+}
+
+fn push_listed_text(line: &mut Vec<u8>, number: u64) {
+    line.push(b'[');
+    quoted(line, |line| push_number(line, number));
+    line.push(b']');
+}
+
+/// Answers with how long each may be kept.
+fn push_answers(line: &mut Vec<u8>, answers: Option<&Value<'_>>, ttls: Option<&Value<'_>>) -> bool {
+    let Some(Value::Texts(answers)) = answers else { return false };
+    let ttls: &[u64] = match ttls {
+        Some(Value::Numbers(ttls)) => ttls,
+        _ => &[],
+    };
+    push_list(line, answers.iter().enumerate(), |line, (index, answer)| {
+        line.push(b'{');
+        push_key(line, "rdata");
+        push_string(line, answer);
+        if let Some(ttl) = ttls.get(index) {
+            push_key(line, "ttl");
+            push_number(line, *ttl);
+        }
+        line.push(b'}');
+    });
+    !answers.is_empty()
+}
+
+/// `"2026-11-21T02:14:57.363965+0000"`.
+fn push_timestamp(line: &mut Vec<u8>, time: Timestamp) {
+    line.push(b'"');
+    let begin = line.len();
+    push_date(line, time);
+    if let Some(blank) = line[begin..].iter().position(|byte| *byte == b' ') {
+        line[begin + blank] = b'T';
+    }
+    line.extend_from_slice(b"+0000\"");
+}
+
+/// A number made of a connection's identifier: FNV-1a, of which, as of Suricata's, 51 bits are kept: programs that
+/// take all numbers for floating ones read it, too.
+fn flow_id(uid: &str) -> u64 {
+    let hash = uid
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    hash & ((1 << 51) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_place_has_two_lines_that_are_not_meant_to() {
+        for event in EVENTS {
+            for (index, field) in event.fields.iter().enumerate() {
+                let same = event.fields[..index].iter().filter(|other| other.place == field.place);
+                assert!(same.clone().all(|other| other.how == field.how), "{} {}", event.log, field.place);
+            }
+        }
+    }
+
+    #[test]
+    fn states_are_those_of_suricata() {
+        assert_eq!(
+            ["S0", "S1", "SF", "REJ", "OTH"].map(|s| state(s, true)),
+            ["new", "established", "closed", "closed", "established"]
+        );
+        assert_eq!(["S0", "SF", "SHR"].map(|s| state(s, false)), ["new", "established", "new"]);
+    }
+
+    #[test]
+    fn a_flow_id_is_a_number_that_every_program_reads() {
+        let id = flow_id("Cabc");
+        assert!(id > 0 && id < 1 << 51 && id != flow_id("Cabd"));
+    }
+}

@@ -1,0 +1,199 @@
+//! What our columns are called in Suricata's EVE, a line each. Columns without a line stand in the event's own object
+//! by our name.
+//!
+//! The names are those of Suricata 8 (<https://docs.suricata.io/en/suricata-8.0.3/output/eve/eve-json-format.html>);
+//! of DNS version 3 of its layout: queries and answers are lists. Where a name fits and the meaning does not quite, it
+//! is said behind the line.
+
+/// A log of ours, and the event that Suricata has for it.
+pub(super) struct Event {
+    /// Name of the log.
+    pub log: &'static str,
+    /// `event_type`, and the name of its object.
+    pub event_type: &'static str,
+    /// What carries it, where no column says so.
+    pub proto: &'static str,
+    pub fields: &'static [Field],
+}
+
+/// A column, where it stands in an event (`a.b`: in the object `a`; `a[].b`: in the only element of the list `a`), and
+/// how its value is written. Columns that are written to the same place together are next to each other.
+pub(super) struct Field {
+    pub column: &'static str,
+    pub place: &'static str,
+    pub how: How,
+}
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// As it is.
+    Plain,
+    /// As an element of a list.
+    Listed,
+    /// As text in a list.
+    ListedText,
+    /// Whole seconds.
+    Seconds,
+    /// What counts from 1 counts from 0.
+    FromZero,
+    /// The length of time as its end: of what begins at the row's time.
+    End,
+    /// `SF` as `closed`.
+    State,
+    /// `smtp,ssl` as `tls`.
+    App,
+    /// `smtp,ssl` as `smtp`; what is one only, not at all.
+    AppBefore,
+    /// `TLSv12` as `TLS 1.2`.
+    TlsVersion,
+    /// `1.1` as `HTTP/1.1`.
+    HttpVersion,
+    /// `SSH-2.0-OpenSSH_9.6` as `2.0`.
+    SshVersion,
+    /// `SSH-2.0-OpenSSH_9.6` as `OpenSSH_9.6`.
+    SshSoftware,
+    /// True as `passive`.
+    FtpMode,
+    /// `[DISCOVER, OFFER]` as `offer`.
+    LastInLowerCase,
+    /// There is an answer, or not: `response`, `request`.
+    DnsType,
+    /// `yes`, where there is one.
+    Yes,
+    /// Answers, then how long they may be kept, as a list of objects.
+    DnsAnswers,
+    /// This, whatever the value.
+    Always(&'static str),
+}
+
+macro_rules! events {
+    ($($log:literal => $event:literal, $proto:literal { $($column:literal $place:literal $how:expr;)* })*) => {
+        /// Every event.
+        pub(super) const EVENTS: &[Event] = &[$(Event {
+            log: $log,
+            event_type: $event,
+            proto: $proto,
+            fields: {
+                #[allow(unused_imports)]
+                use How::*;
+                &[$(Field { column: $column, place: $place, how: $how }),*]
+            },
+        }),*];
+    };
+}
+
+#[rustfmt::skip]
+events! {
+    "conn" => "flow", "" {
+        "service"        "app_proto"           App;
+        "service"        "app_proto_orig"      AppBefore;
+        "vlan"           "vlan"                Listed;
+        "inner_vlan"     "vlan"                Listed;
+        "community_id"   "community_id"        Plain;
+        "orig_pkts"      "flow.pkts_toserver"  Plain;
+        "resp_pkts"      "flow.pkts_toclient"  Plain;
+        "orig_ip_bytes"  "flow.bytes_toserver" Plain;       // of IP; Suricata's are with the link's header
+        "resp_ip_bytes"  "flow.bytes_toclient" Plain;
+        "ts"             "flow.start"          Plain;
+        "duration"       "flow.end"            End;
+        "duration"       "flow.age"            Seconds;
+        "conn_state"     "flow.state"          State;
+        "conn_state"     "flow.conn_state"     Plain;
+        "duration"       "flow.duration"       Plain;
+    }
+    "ssl" => "tls", "TCP" {
+        "subject"        "tls.subject"         Plain;       // in Zeek's order: CN first
+        "issuer"         "tls.issuerdn"        Plain;
+        "resumed"        "tls.session_resumed" Plain;
+        "server_name"    "tls.sni"             Plain;
+        "version"        "tls.version"         TlsVersion;
+        "ja3"            "tls.ja3.hash"        Plain;
+        "ja3s"           "tls.ja3s.hash"       Plain;
+        "ja4"            "tls.ja4"             Plain;
+        "next_protocol"  "tls.server_alpns"    Listed;
+        "client_subject" "tls.client.subject"  Plain;
+        "client_issuer"  "tls.client.issuerdn" Plain;
+    }
+    "http" => "http", "TCP" {
+        "trans_depth"       "tx_id"                  FromZero;
+        "host"              "http.hostname"          Plain;
+        "uri"               "http.url"               Plain;
+        "user_agent"        "http.http_user_agent"   Plain;
+        "referrer"          "http.http_refer"        Plain;
+        "method"            "http.http_method"       Plain;
+        "version"           "http.protocol"          HttpVersion;
+        "status_code"       "http.status"            Plain;
+        "response_body_len" "http.length"            Plain;
+    }
+    "dns" => "dns", "UDP" {
+        "query"       "dns.version"           Always("3");
+        "rcode_name"  "dns.type"              DnsType;
+        "trans_id"    "dns.id"                Plain;
+        "AA"          "dns.aa"                Plain;
+        "TC"          "dns.tc"                Plain;
+        "RD"          "dns.rd"                Plain;
+        "RA"          "dns.ra"                Plain;
+        "opcode"      "dns.opcode"            Plain;
+        "rcode_name"  "dns.rcode"             Plain;
+        "rcode"       "dns.rcode_number"      Plain;        // ours: the name is taken
+        "query"       "dns.queries[].rrname"  Plain;
+        "qtype_name"  "dns.queries[].rrtype"  Plain;
+        "answers"     "dns.answers"           DnsAnswers;   // rdata and ttl alone: Zeek's log has no more
+        "TTLs"        "dns.answers"           DnsAnswers;
+    }
+    "ssh" => "ssh", "TCP" {
+        "client"        "ssh.client.proto_version"    SshVersion;
+        "client"        "ssh.client.software_version" SshSoftware;
+        "hassh"         "ssh.client.hassh.hash"       Plain;
+        "server"        "ssh.server.proto_version"    SshVersion;
+        "server"        "ssh.server.software_version" SshSoftware;
+        "hasshServer"   "ssh.server.hassh.hash"       Plain;
+        "hassh_server"  "ssh.server.hassh.hash"       Plain;
+    }
+    "smtp" => "smtp", "TCP" {
+        "trans_depth"      "tx_id"                  FromZero;
+        "helo"             "smtp.helo"              Plain;
+        "mailfrom"         "smtp.mail_from"         Plain;
+        "rcptto"           "smtp.rcpt_to"           Plain;
+        "from"             "email.from"             Plain;
+        "to"               "email.to"               Plain;
+        "cc"               "email.cc"               Plain;
+        "subject"          "email.subject"          Plain;
+        "date"             "email.date"             Plain;
+        "msg_id"           "email.message_id"       Plain;
+        "in_reply_to"      "email.in_reply_to"      Plain;
+        "reply_to"         "email.reply_to"         Plain;
+        "user_agent"       "email.user_agent"       Plain;
+        "x_originating_ip" "email.x_originating_ip" Plain;
+    }
+    "quic" => "quic", "UDP" {
+        "version"      "quic.version"  Plain;
+        "server_name"  "quic.sni"      Plain;
+        "ja3"          "quic.ja3.hash" Plain;
+        "ja4"          "quic.ja4"      Plain;
+    }
+    "ftp" => "ftp", "TCP" {
+        "command"              "ftp.command"         Plain;
+        "arg"                  "ftp.command_data"    Plain;
+        "reply_msg"            "ftp.reply"           Listed;
+        "reply_code"           "ftp.completion_code" ListedText;
+        "reply_code"           "ftp.reply_received"  Yes;
+        "data_channel.passive" "ftp.mode"            FtpMode;
+        "data_channel.resp_p"  "ftp.dynamic_port"    Plain;
+    }
+    "dhcp" => "dhcp", "UDP" {
+        "mac"            "dhcp.client_mac"   Plain;
+        "assigned_addr"  "dhcp.assigned_ip"  Plain;
+        "client_addr"    "dhcp.client_ip"    Plain;
+        "requested_addr" "dhcp.requested_ip" Plain;
+        "host_name"      "dhcp.hostname"     Plain;
+        "lease_time"     "dhcp.lease_time"   Seconds;
+        "msg_types"      "dhcp.dhcp_type"    LastInLowerCase; // a transaction's, where Suricata has an event for each
+        "msg_types"      "dhcp.msg_types"    Plain;
+    }
+    "pop3" => "pop3", "TCP" {}
+    "imap" => "imap", "TCP" {}
+    "ntp"  => "ntp",  "UDP" {}
+    "stun" => "stun", "UDP" {}
+}

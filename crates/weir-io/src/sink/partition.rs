@@ -1,0 +1,250 @@
+//! Rows in a directory, a file for each hour: `date=2026-11-22/hour=05/part-0.parquet`, as Hive names partitions, so
+//! that pandas, Polars, DuckDB and Spark read the directory as one table and leave out the hours that nobody asks for.
+//!
+//! * The hour is that of the column `ts`, UTC. Rows without one go to Hive's name for null.
+//! * So many files are open at most ([`OPEN_MAX`]). The one that was written the longest ago is closed for the next;
+//!   a further row of its hour opens `part-1`. Late rows are kept, however late.
+//! * What is there stays: a run adds files, and takes the next number that is free.
+//! * A file has `.tmp` behind its name until it is whole: who reads the directory sees whole files alone.
+
+use super::text::push_date;
+use super::{Format, Options, create};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use weir_packet::{Column, Sink, Timestamp, Value, ValueType};
+
+/// Files that are open at a time. Each holds rows: of Parquet up to a row group.
+const OPEN_MAX: usize = 16;
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// What readers of Hive's partitions take for null. (`unknown` they take for text, and then `date` is no date.)
+const NO_TIME: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// An hour, counted from 1970-01-01; `None`: that of rows without a time.
+type Hour = Option<i64>;
+
+/// Writes rows to a directory.
+pub struct Partitions {
+    directory: PathBuf,
+    format: Format,
+    options: Options,
+    columns: Vec<Column>,
+    /// Where the time stands in a row.
+    time_at: Option<usize>,
+    open: Vec<Part>,
+    /// The number of each hour's next file.
+    next: HashMap<Hour, u32>,
+    /// Rows so far.
+    rows: u64,
+}
+
+/// A file that is open.
+struct Part {
+    hour: Hour,
+    sink: Box<dyn Sink + Send>,
+    /// Its name once it is whole.
+    path: PathBuf,
+    /// The row that was written last, by number.
+    last_row: u64,
+}
+
+impl Partitions {
+    /// Files of `format` in `directory`, which is made with the first row.
+    ///
+    /// # Errors
+    /// Where the format is one of lines, of which there is one file: what to do about it.
+    pub fn new(directory: &Path, format: Format, options: &Options) -> Result<Self, String> {
+        if !format.is_columnar() {
+            let formats: Vec<_> = Format::ALL.iter().filter(|f| f.is_columnar()).map(|f| f.label()).collect();
+            return Err(format!(
+                "{} is a directory, and {format} goes to one file: name a file, or take --format {}",
+                directory.display(),
+                formats.join(" or ")
+            ));
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            format,
+            options: *options,
+            columns: vec![],
+            time_at: None,
+            open: vec![],
+            next: HashMap::new(),
+            rows: 0,
+        })
+    }
+
+    /// The file of an hour; the oldest makes room.
+    fn open(&mut self, hour: Hour) -> io::Result<&mut Part> {
+        if let Some(at) = self.open.iter().position(|part| part.hour == hour) {
+            return Ok(&mut self.open[at]);
+        }
+        if self.open.len() >= OPEN_MAX {
+            let oldest = self.open.iter().enumerate().min_by_key(|(_, part)| part.last_row);
+            let at = oldest.map_or(0, |(at, _)| at);
+            self.open.swap_remove(at).close()?;
+        }
+        let directory = self.directory.join(name_of(hour));
+        fs::create_dir_all(&directory).map_err(|e| naming(&directory, &e))?;
+        let number = self.next.entry(hour).or_default();
+        let (path, file) = create_next(&directory, self.format, number)?;
+        let out = Box::new(BufWriter::with_capacity(1 << 16, file));
+        let mut sink = create(self.format, out, &self.options);
+        sink.begin(&self.columns)?;
+        self.open.push(Part { hour, sink, path, last_row: 0 });
+        let last = self.open.len() - 1;
+        Ok(&mut self.open[last])
+    }
+}
+
+impl Sink for Partitions {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        self.time_at = columns.iter().position(|c| c.name == "ts" && c.value_type == ValueType::Time);
+        self.columns = columns.to_vec();
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let hour = match self.time_at.and_then(|at| values.get(at)) {
+            Some(Value::Time(time)) => Some(time.0.div_euclid(HOUR_NS)),
+            _ => None,
+        };
+        self.rows += 1;
+        let row = self.rows;
+        let part = self.open(hour)?;
+        part.last_row = row;
+        part.sink.row(values).map_err(|e| naming(&part.path, &e))
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.open.drain(..).try_for_each(Part::close)
+    }
+}
+
+impl Part {
+    /// Makes it whole, and gives it its name.
+    fn close(mut self) -> io::Result<()> {
+        let renamed = |path: &Path| fs::rename(unfinished(path), path);
+        self.sink.end().and_then(|()| renamed(&self.path)).map_err(|e| naming(&self.path, &e))
+    }
+}
+
+/// The next file of a directory that is not there.
+fn create_next(directory: &Path, format: Format, number: &mut u32) -> io::Result<(PathBuf, File)> {
+    loop {
+        let path = directory.join(format!("part-{number}.{format}"));
+        *number += 1;
+        if path.exists() {
+            continue;
+        }
+        match File::create_new(unfinished(&path)) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(naming(&path, &error)),
+        }
+    }
+}
+
+/// The name of a file that is not whole yet.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    name.into()
+}
+
+/// The directory of an hour: `date=2026-11-22/hour=05`.
+fn name_of(hour: Hour) -> String {
+    let Some(hour) = hour else { return format!("date={NO_TIME}/hour={NO_TIME}") };
+    let mut date = vec![];
+    push_date(&mut date, Timestamp(hour.saturating_mul(HOUR_NS)));
+    let date = String::from_utf8_lossy(&date);
+    let (day, time) = date.split_once(' ').unwrap_or((&date, ""));
+    format!("date={day}/hour={}", time.get(..2).unwrap_or_default())
+}
+
+/// The same error, with the file's name.
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] =
+        &[Column::new("ts", ValueType::Time, "when"), Column::new("n", ValueType::Unsigned, "how many")];
+
+    /// An empty directory of the test's own.
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("weir-partitions-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    /// Writes a row at each hour.
+    fn write(directory: &Path, hours: impl IntoIterator<Item = Hour>) {
+        let mut sink = Partitions::new(directory, Format::Parquet, &Options::default()).unwrap();
+        sink.begin(COLUMNS).unwrap();
+        for hour in hours {
+            let time = hour.map_or(Value::Absent, |hour| Value::Time(Timestamp(hour * HOUR_NS + 1)));
+            sink.row(&[time, Value::Unsigned(1)]).unwrap();
+            assert!(sink.open.len() <= OPEN_MAX);
+        }
+        sink.end().unwrap();
+    }
+
+    /// Names of files, those in directories with theirs.
+    fn files(directory: &Path) -> Vec<String> {
+        let mut found = vec![];
+        for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
+            let name = entry.file_name().into_string().unwrap();
+            match entry.path().is_dir() {
+                true => found.extend(files(&entry.path()).into_iter().map(|inner| format!("{name}/{inner}"))),
+                false => found.push(name),
+            }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn each_hour_has_its_file_and_rows_without_a_time_have_one() {
+        let dir = directory("hours");
+        write(&dir, [Some(498_674), Some(498_675), None, Some(498_674), Some(-1)]);
+        let expected = [
+            "date=1969-12-31/hour=23/part-0.parquet",
+            "date=2026-11-21/hour=02/part-0.parquet",
+            "date=2026-11-21/hour=03/part-0.parquet",
+            "date=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__/part-0.parquet",
+        ];
+        assert_eq!(files(&dir), expected);
+        // What is there stays.
+        write(&dir, [Some(-1)]);
+        assert_eq!(files(&dir)[..2], [expected[0], "date=1969-12-31/hour=23/part-1.parquet"]);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn few_files_are_open_and_late_rows_are_kept() {
+        let dir = directory("late");
+        let hours = 0..OPEN_MAX as i64 + 1;
+        // The first hour is late: its file was closed for the last hour's. The second was written since.
+        write(&dir, hours.clone().map(Some).chain([Some(0), Some(hours.end - 1)]));
+        let all = files(&dir);
+        assert_eq!(all.len(), OPEN_MAX + 2);
+        assert_eq!(
+            all[..2],
+            ["date=1970-01-01/hour=00/part-0.parquet", "date=1970-01-01/hour=00/part-1.parquet"]
+        );
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn lines_go_to_one_file() {
+        let refused = Partitions::new(Path::new("lake/"), Format::Csv, &Options::default()).err().unwrap();
+        assert!(refused.contains("--format parquet or arrow"), "{refused}");
+    }
+}
