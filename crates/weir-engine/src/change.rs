@@ -9,8 +9,9 @@ use crate::decide::Decider;
 use crate::flow::{find_var, read_number, write_number};
 use crate::flows::{Flows, TableState};
 use crate::hold::HoldQueue;
-use crate::plan::{BitPlan, HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want};
+use crate::plan::{BitPlan, HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want};
 use crate::sequence::Reassembler;
+use crate::sessions::FlowSessions;
 use crate::subscriber::Subscriber;
 use crate::table::FlowId;
 use crate::worker::Worker;
@@ -39,26 +40,28 @@ impl ResidueMap {
     }
 }
 
-/// Where the classes of one plan's packets are in another's.
-struct ClassMap(Vec<Option<usize>>);
+/// Where the classes of one plan's packets are in another's: a mask for each.
+struct ClassMap(Vec<u64>);
 
 impl ClassMap {
-    /// A class that the new plan does not have is added to it: flows are of it, if no packet is any more.
+    /// A class that the new plan does not have is added to it: flows are of it, if no packet is any more. Where there is no
+    /// room, flows are of those that mean less: what they miss is better missed than made up.
     fn between(old: &Plan, new: &mut Plan, residues: &ResidueMap) -> Self {
         let mut map = vec![];
         for class in &old.classes {
             let wanted = residues.map(*class);
             let known = new.classes.iter().position(|class| *class == wanted);
-            let superset = || new.classes.iter().position(|class| class & wanted == wanted);
             map.push(match known {
-                _ if wanted == 0 => None,
-                Some(known) => Some(known),
-                None if new.classes.len() < u64::BITS as usize - 2 => {
+                _ if wanted == 0 => 0,
+                Some(known) => 1 << known,
+                None if new.classes.len() < CLASSES_MAX => {
                     new.classes.push(wanted);
-                    Some(new.classes.len() - 1)
+                    1 << (new.classes.len() - 1)
                 }
-                // No room: such flows are taken to fulfil what more there is in the next best.
-                None => superset(),
+                None => {
+                    let subsets = new.classes.iter().enumerate().filter(|(_, class)| **class & !wanted == 0);
+                    subsets.fold(0, |mask, (index, _)| mask | 1 << index)
+                }
             });
         }
         Self(map)
@@ -66,9 +69,17 @@ impl ClassMap {
 
     fn map(&self, terms: u64) -> u64 {
         let mapped = self.0.iter().enumerate().filter(|(old, _)| terms >> old & 1 == 1);
-        mapped.filter_map(|(_, new)| *new).fold(0, |mask, new| mask | 1 << new)
+        mapped.fold(0, |mask, (_, new)| mask | new)
+    }
+
+    /// Every class is where it was.
+    fn is_identity(&self) -> bool {
+        self.0.iter().enumerate().all(|(index, new)| *new == 1 << index)
     }
 }
+
+/// Classes of a plan, those of flows from before included: bits of a word.
+const CLASSES_MAX: usize = 62;
 
 impl<S: Subscriber> Worker<S> {
     /// Runs another plan from the next burst on. It is of the same stack, and what it was subscribed to has been told.
@@ -79,11 +90,36 @@ impl<S: Subscriber> Worker<S> {
         let residues = ResidueMap::between(&self.plan, &plan);
         let classes = ClassMap::between(&self.plan, &mut plan, &residues);
         let plan = Arc::new(plan);
+        self.forget_streams(&plan);
         self.flows.change(&Moves { residues: &residues, classes: &classes, old: &self.plan, new: &plan });
         self.decider.change(&plan, &residues);
         self.program = Arc::clone(&plan.program);
         self.continuations.iter_mut().for_each(|k| *k = weir_ir::abi::Continuation::default());
         self.plan = plan;
+    }
+}
+
+impl<S: Subscriber> Worker<S> {
+    /// What questions about streams have of them that are questions about streams no more.
+    fn forget_streams(&mut self, plan: &Plan) {
+        let is_gone = |(index, question): (usize, &QuestionPlan)| {
+            let still = plan.questions.get(index).is_some_and(|new| matches!(new.want, Want::Streams(_)));
+            matches!(question.want, Want::Streams(_)) && !still
+        };
+        let gone: Vec<usize> = (0..self.plan.questions.len())
+            .filter(|&index| is_gone((index, &self.plan.questions[index])))
+            .collect();
+        if gone.is_empty() {
+            return;
+        }
+        let overload = &mut self.decider.streams.overload;
+        for table in &mut self.flows.tables {
+            for id in (0..table.flows.ids()).map(FlowId) {
+                if let Some(streams) = table.streams.get_mut(id) {
+                    streams.forget(&gone, overload);
+                }
+            }
+        }
     }
 }
 
@@ -132,15 +168,31 @@ struct Moves<'a> {
 }
 
 impl Moves<'_> {
+    /// Nothing in the entries of a table changes its meaning.
+    fn is_same(&self, old: &TableState, new: &TableState) -> bool {
+        let places =
+            |table: &TableState| (table.wants_at, table.terms_at, table.verdict_at, table.timeouts.at);
+        let (residues, verdicts) = (self.residues.map(self.old.verdicts), self.new.verdicts);
+        places(old) == places(new)
+            && old.initial_wants == new.initial_wants
+            && self.classes.is_identity()
+            && self.old.unconditional == self.new.unconditional
+            && (residues, residues) == (verdicts, self.old.verdicts)
+            && new.probed & !old.probed == 0
+    }
+
     fn table(&self, table: Table, old: &mut TableState, new: &mut TableState) {
         let copies = Copies::of(self.old, self.new, table);
         let size = self.new.program.layout().size(table);
+        let old_size = self.old.program.layout().size(table);
         std::mem::swap(&mut new.flows, &mut old.flows);
         let (wants, terms, verdict) = (new.wants_at, new.terms_at, new.verdict_at);
         let sessions = std::mem::take(&mut old.sessions);
         let delivers = new.delivers;
         let initial = new.initial_wants;
-        new.flows.lay_out_anew(size, |id, from, to| {
+        let is_probed_anew = delivers && new.probed & !old.probed != 0;
+        let is_same = copies.is_whole(size, old_size) && self.is_same(old, new);
+        new.flows.lay_out_anew(size, is_same, |id, from, to| {
             copies.copy(from, to);
             if let Some(at) = new.timeouts.at.filter(|_| old.timeouts.at.is_none()) {
                 write_number(to, at, 32, u64::from(old.timeouts.ms(from)));
@@ -157,13 +209,16 @@ impl Moves<'_> {
             }
             if let Some(at) = verdict {
                 let flow = sessions.get(id.0 as usize).filter(|_| delivers);
-                let mut known = old
-                    .verdict_at
-                    .map_or(0, |at| self.residues.map(self.old.unpack(read_number(from, at, 64))));
-                if flow.is_some_and(|flow| !flow.recognised().is_empty()) {
+                let before = old.verdict_at.map(|at| self.old.unpack(read_number(from, at, 64)));
+                let mut known = self.residues.map(before.unwrap_or(0));
+                if before.is_none() && flow.is_some_and(|flow| !flow.recognised().is_empty()) {
                     known |= HAD_SESSION;
                 }
-                if !delivers || flow.is_some_and(|flow| flow.is_over()) {
+                // In what is probed anew everything is open.
+                known &= !SESSIONS_OVER;
+                let is_over =
+                    |flow: &FlowSessions| flow.is_over() && !(is_probed_anew && flow.recognised().is_empty());
+                if !delivers || flow.is_some_and(is_over) {
                     known |= SESSIONS_OVER | self.new.absent(known);
                 }
                 write_number(to, at, 64, self.new.pack(known));
@@ -173,8 +228,8 @@ impl Moves<'_> {
         if new.delivers {
             new.sessions = sessions;
             new.sessions.resize_with(new.flows.ids() as usize, Default::default);
-            if new.probed & !old.probed != 0 {
-                begin_anew(new);
+            if is_probed_anew {
+                begin_anew(new, new.probed & !old.probed);
             }
         }
         if self.new.bits_of(|want| matches!(want, Want::Streams(_))) != 0 && new.delivers {
@@ -186,10 +241,11 @@ impl Moves<'_> {
     }
 }
 
-/// Connections in which nothing was recognised may be what is looked for now.
-fn begin_anew(table: &mut TableState) {
+/// Connections in which nothing was recognised, or not yet, may be what is looked for now.
+fn begin_anew(table: &mut TableState, probed: u64) {
     for (id, sessions) in table.sessions.iter_mut().enumerate() {
         let id = FlowId(id as u32);
+        sessions.consider(probed);
         if !sessions.is_over() || !sessions.recognised().is_empty() || !table.flows.is_live(id) {
             continue;
         }
@@ -200,13 +256,14 @@ fn begin_anew(table: &mut TableState) {
     }
 }
 
-/// Bytes that a table's variables of one program have in common with another's: from where, to where, how many.
-struct Copies(Vec<(usize, usize, usize)>);
+/// Bytes that a table's variables of one program have in common with another's: from where, to where, how many; and whether
+/// these are all variables of both.
+struct Copies(Vec<(usize, usize, usize)>, bool);
 
 impl Copies {
     fn of(old: &Plan, new: &Plan, table: Table) -> Self {
         let (from, to) = (&*old.program, &*new.program);
-        let mut copies = vec![];
+        let (mut copies, mut common) = (vec![], 0);
         for (index, declared) in to.graph().vars.iter().enumerate() {
             let is_same = |var: Var| {
                 let other = &from.graph().vars[var.index()];
@@ -220,11 +277,20 @@ impl Copies {
             };
             let (at, by) = (place(from.layout(), var), place(to.layout(), Var(index as u32)));
             copies.push((at, by, bytes));
+            common += 1;
             if declared.each_side {
                 copies.push((at + from.layout().stride(table), by + to.layout().stride(table), bytes));
             }
         }
-        Self(copies)
+        let count = |graph: &Graph| graph.vars.iter().filter(|var| var.table == table).count();
+        let is_all = common == count(from.graph()) && common == count(to.graph());
+        Self(copies, is_all)
+    }
+
+    /// Every byte is where it was.
+    fn is_whole(&self, size: usize, old_size: usize) -> bool {
+        let bytes: usize = self.0.iter().map(|(.., bytes)| bytes).sum();
+        size == old_size && bytes <= size && self.0.iter().all(|(at, by, _)| at == by) && self.1
     }
 
     fn copy(&self, from: &[u8], to: &mut [u8]) {

@@ -466,28 +466,32 @@ impl<S: Subscriber> Decider<S> {
     ) {
         let plan = Arc::clone(&self.plan);
         let residues = plan.residues_of(terms);
-        let (mut held, mut told): (Mask, Mask) = (0, 0);
+        let mut held: Mask = 0;
         for (index, bit) in plan.bits.iter().enumerate() {
-            if !bit.connection.iter().all(|r| self.connection_holds(r, flow)) {
-                continue;
-            }
-            held |= 1 << index;
-            let met = bit.session.is_empty() || verdict >> index & 1 == 1;
-            let wanted = matches!(plan.questions[bit.question].want, Want::Connections | Want::Tracked(_));
-            if wanted && met && residues >> index & 1 == 1 && told >> bit.question & 1 == 0 {
-                told |= 1 << bit.question;
-                self.subscriber.connection(order, bit.question, flow, key, reason);
+            if bit.connection.iter().all(|r| self.connection_holds(r, flow)) {
+                held |= 1 << index;
             }
         }
-        for question in places(self.masks.tracking & !told) {
-            self.subscriber.untracked(question, key);
-        }
+        // Sessions before the connection that they are of, as where nothing has to wait for it.
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&key) };
         for (open, protocol, session) in sessions.unwrap_or_default() {
             // Once to each question, however many of its alternatives hold.
             for question in places(plan.questions_of(open & held)) {
                 self.subscriber.session(order, question, flow, protocol, &session);
             }
+        }
+        let mut told: Mask = 0;
+        for index in places(held & residues) {
+            let bit = &plan.bits[index];
+            let met = bit.session.is_empty() || verdict >> index & 1 == 1;
+            let wanted = matches!(plan.questions[bit.question].want, Want::Connections | Want::Tracked(_));
+            if wanted && met && told >> bit.question & 1 == 0 {
+                told |= 1 << bit.question;
+                self.subscriber.connection(order, bit.question, flow, key, reason);
+            }
+        }
+        for question in places(self.masks.tracking & !told) {
+            self.subscriber.untracked(question, key);
         }
         self.settle(order, key, verdict | SESSIONS_OVER, Some(held));
     }

@@ -66,10 +66,23 @@ impl<P> HoldQueue<P> {
         for held in &mut self.held {
             held.residues = map(held.residues);
             held.certain &= live;
-            if let Verdict::Decided(questions) = &mut held.verdict {
-                *questions &= live;
+            match &mut held.verdict {
+                Verdict::Decided(questions) => *questions &= live,
+                // Nobody asks for it any more: it must not keep those behind it.
+                verdict @ Verdict::Open(_) if held.residues == 0 => *verdict = Verdict::Decided(held.certain),
+                Verdict::Open(_) => {}
             }
         }
+        let (left, held) = (self.left, &self.held);
+        self.waiting.retain(|_, places| {
+            places.retain(|place| {
+                let index = place.checked_sub(left).map(|index| index as usize);
+                index
+                    .and_then(|index| held.get(index))
+                    .is_some_and(|held| matches!(held.verdict, Verdict::Open(_)))
+            });
+            !places.is_empty()
+        });
     }
 
     /// Nothing waits.

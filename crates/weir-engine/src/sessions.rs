@@ -236,6 +236,13 @@ impl FlowSessions {
         matches!(self, FlowSessions::Over(_))
     }
 
+    /// These protocols are looked for, too, from now on: what is kept while it is not certain what it is may be one of them.
+    pub fn consider(&mut self, protocols: u64) {
+        if let FlowSessions::Probing(probing) = self {
+            probing.candidates |= protocols;
+        }
+    }
+
     /// The protocols that were recognised.
     pub fn recognised(&self) -> Recognised {
         match self {

@@ -1,7 +1,7 @@
 //! What a worker yields, collected: rows as questions want them, each with its [`Order`].
 
 use crate::connection::{Connection, Places};
-use crate::engine::{Bytes, Flow, Sink};
+use crate::engine::{Bytes, Flow, HandlerSink, Sink};
 use crate::events::EventRows;
 use crate::stream::{Stream, StreamSink};
 use crate::{line, session_rows};
@@ -169,6 +169,18 @@ impl Collector {
         self.presenter.shapes[question].count_only
     }
 
+    /// The handler of a question, where it has one.
+    fn handler(&mut self, question: usize) -> Option<&mut dyn HandlerSink> {
+        let behind = match self.sinks.get(question)? {
+            Sink::Behind(questions) => *questions,
+            _ => 0,
+        };
+        match self.sinks.get_mut(question - behind)? {
+            Sink::Handler(handler) => Some(&mut **handler),
+            _ => None,
+        }
+    }
+
     fn push(&mut self, order: Order, question: usize, item: Item) {
         self.yielded.push_back((order, Yielded::Item(question, item)));
     }
@@ -177,7 +189,7 @@ impl Collector {
 impl Subscriber for Collector {
     fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, frame: &[u8], outs: &[u64]) {
         self.matched[question] += 1;
-        if let Some(Sink::Handler(handler)) = self.sinks.get_mut(question) {
+        if let Some(handler) = self.handler(question) {
             return handler.packet(packet, frame);
         }
         if let Some(item) = self.presenter.packet(question, packet, frame, outs) {
@@ -211,8 +223,10 @@ impl Subscriber for Collector {
             return;
         }
         let connection = Connection::read(flow, &self.places[flow.table.index()]);
+        if let Some(handler) = self.handler(question) {
+            return handler.connection(&connection);
+        }
         match (state, self.sinks.get_mut(question)) {
-            (_, Some(Sink::Handler(handler))) => handler.connection(&connection),
             (None, _) => self.push(order, question, Item::Connection(Box::new(connection))),
             // A connection of which no packet was tracked began before the question was there.
             (Some(None), _) => {}
@@ -262,7 +276,7 @@ impl Subscriber for Collector {
         if self.is_counted(question) {
             return;
         }
-        if let Some(Sink::Handler(handler)) = self.sinks.get_mut(question) {
+        if let Some(handler) = self.handler(question) {
             handler.session(&Flow::of(flow), &**session);
         } else if self.presenter.shapes[question].whole {
             let flow = Box::new(Flow::of(flow));

@@ -235,6 +235,17 @@ impl Compiler {
         Ok((questions, warnings))
     }
 
+    /// Checks a filter by which something is chosen that is handed over as it comes.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; and that it asks for what is known only later.
+    pub(crate) fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
+        let catalog = self.catalog();
+        let checked = check_filter(filter, &catalog, self.stack(), bpf)?;
+        let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Events };
+        refuse_late_streams(&ask, &checked, &catalog)
+    }
+
     /// Compiles.
     ///
     /// # Errors
@@ -353,7 +364,7 @@ fn refuse_late_streams(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Re
     else {
         return Ok(());
     };
-    let message = "streams and events are handed over before this is known";
+    let message = "streams, events and handlers' packets are handed over before this is known";
     let help = "choose them by fields of packets: addresses, ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })
@@ -428,11 +439,23 @@ fn mask_of(residues: &[usize]) -> Mask {
     residues.iter().fold(0, |mask, residue| mask | 1 << residue)
 }
 
+/// What a residue asks, whatever other questions there are: where its predicates stand in which text, and in what order
+/// they are asked, is left out.
+fn name_of(bit: &weir_compile::TermBit) -> String {
+    let of = |list: &[Predicate]| {
+        let parts = list.iter().map(|p| (p.field, p.slice, p.mask, p.op, &p.literals, p.negated));
+        let mut parts: Vec<String> = parts.map(|part| format!("{part:?}")).collect();
+        parts.sort_unstable();
+        parts.join(" and ")
+    };
+    format!("{} / {}", of(&bit.connection), of(&bit.session))
+}
+
 fn bit_plan(bit: &weir_compile::TermBit, catalog: &StackCatalog) -> BitPlan {
     let residuals = |list: &[Predicate]| list.iter().map(|p| residual(p, catalog)).collect();
     BitPlan {
         question: bit.question,
-        name: format!("{:?} {:?}", bit.connection, bit.session),
+        name: name_of(bit),
         connection: residuals(&bit.connection),
         session: residuals(&bit.session),
     }

@@ -300,7 +300,7 @@ impl Handlers {
             let handler = match sink {
                 Sink::Stream(sink) => sink.into_handler(),
                 Sink::Handler(sink) => sink.into_any(),
-                Sink::Track(_) | Sink::None => continue,
+                Sink::Track(_) | Sink::Behind(_) | Sink::None => continue,
             };
             self.0.push((Subscription::of_question(question), handler));
         }

@@ -2,7 +2,7 @@
 
 use super::chunk::{ChunkParams, Chunker};
 use super::deliver::Delivery;
-use super::{DirectionCounts, Due, StreamCounts, StreamParams};
+use super::{DirectionCounts, Due, Overload, StreamCounts, StreamParams};
 use crate::flow::{EndReason, FlowView};
 use crate::host::InOrder;
 use crate::plan::Mask;
@@ -223,6 +223,24 @@ impl FlowStreams {
         let side = &mut self.sides[usize::from(side)];
         let offset = side.offset;
         (side.states().map(|state| state.priority).max().unwrap_or(otherwise), offset)
+    }
+
+    /// What these questions have of the streams is let go: they ask no more.
+    pub(crate) fn forget(&mut self, questions: &[usize], overload: &mut Overload) {
+        for side in &mut self.sides {
+            let is_gone = |state: &StreamState| questions.contains(&state.question());
+            let mut gone: Vec<StreamState> = side.first.take_if(|first| is_gone(first)).into_iter().collect();
+            if let Some(rare) = &mut side.rare {
+                gone.extend(rare.others.extract_if(.., |state| is_gone(state)));
+                if side.first.is_none() {
+                    side.first = rare.others.pop();
+                }
+            }
+            for mut chunks in gone.into_iter().filter_map(|state| state.chunks) {
+                overload.resize(chunks.chunker.cost(), 0);
+                chunks.chunker = Chunker::default();
+            }
+        }
     }
 
     /// The questions that were told of one of the streams, a bit each.

@@ -193,12 +193,20 @@ impl FlowTable {
         self.slab.length()
     }
 
-    /// The same flows, with the same ids, with other variables: `write` makes a live flow's new ones, which are zeros, of its old
+    /// The same flows, with the same ids, with other variables, unless they are the same: `write` makes a live flow's new ones, which are zeros, of its old
     /// ones.
     ///
     /// # Panics
     /// Where the system has no memory for a second copy.
-    pub fn lay_out_anew(&mut self, data_bytes: usize, mut write: impl FnMut(FlowId, &[u8], &mut [u8])) {
+    pub fn lay_out_anew(
+        &mut self,
+        data_bytes: usize,
+        is_same: bool,
+        mut write: impl FnMut(FlowId, &[u8], &mut [u8]),
+    ) {
+        if is_same {
+            return;
+        }
         let old = std::mem::replace(&mut self.slab, Slab::new(data_bytes));
         for id in (0..old.length()).map(FlowId) {
             assert_eq!(self.slab.push(), Some(id), "there is memory for as many flows as before");

@@ -194,8 +194,15 @@ pub(super) fn boxed_send<A: 'static, F: Callback<A> + Send + 'static>(
     Box::new(Here(callback, std::marker::PhantomData))
 }
 
-/// Threads that run a callback, each with a copy and a queue of its own. What does not fit into a queue is lost.
+/// Makes a copy of a callback for a thread.
+type Copy = Box<dyn Fn() -> Box<dyn Deliver + Send>>;
+
+/// Threads that run a callback, each with a copy and a queue of its own, while a run lasts. What does not fit into a queue is
+/// lost.
 pub(super) struct Pool {
+    copy: Copy,
+    threads_max: usize,
+    room: usize,
     queues: Vec<SyncSender<Bundle>>,
     threads: Vec<JoinHandle<()>>,
     next: usize,
@@ -203,25 +210,39 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub fn start(threads: usize, room: usize, callback: impl Fn() -> Box<dyn Deliver + Send>) -> Self {
-        let mut pool = Self { queues: vec![], threads: vec![], next: 0, lost: 0 };
-        for _ in 0..threads.max(1) {
-            let (queue, bundles) = sync_channel::<Bundle>(room.max(1));
-            let mut callback = callback();
+    pub fn new(threads: usize, room: usize, copy: impl Fn() -> Box<dyn Deliver + Send> + 'static) -> Self {
+        let (queues, threads_max) = (vec![], threads.max(1));
+        Self {
+            copy: Box::new(copy),
+            threads_max,
+            room: room.max(1),
+            queues,
+            threads: vec![],
+            next: 0,
+            lost: 0,
+        }
+    }
+
+    fn start(&mut self) {
+        for _ in 0..self.threads_max {
+            let (queue, bundles) = sync_channel::<Bundle>(self.room);
+            let mut callback = (self.copy)();
             let run = move || {
                 bundles.into_iter().for_each(|bundle| {
                     let _ = callback.call(&bundle);
-                })
+                });
             };
-            pool.threads.push(std::thread::spawn(run));
-            pool.queues.push(queue);
+            self.threads.push(std::thread::spawn(run));
+            self.queues.push(queue);
         }
-        pool
     }
 }
 
 impl Deliver for Pool {
     fn call(&mut self, bundle: &Bundle) -> Next {
+        if self.queues.is_empty() {
+            self.start();
+        }
         let mut bundle = bundle.clone();
         for _ in 0..self.queues.len() {
             self.next = (self.next + 1) % self.queues.len();
@@ -241,6 +262,6 @@ impl Deliver for Pool {
                 std::panic::resume_unwind(panic);
             }
         }
-        self.lost
+        std::mem::take(&mut self.lost)
     }
 }

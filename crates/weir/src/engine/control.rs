@@ -6,7 +6,11 @@ use super::{Engine, Subscription};
 use crate::collect::Shape;
 use crate::compile::Ask;
 use std::fmt;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
 
 /// What to do with the engine.
 type Apply = Box<dyn FnOnce(&mut Engine<'_>) -> Result<Done, String> + Send>;
@@ -41,18 +45,41 @@ pub struct Listed {
 pub(super) struct Requests {
     sender: Sender<Request>,
     receiver: Receiver<Request>,
+    state: Arc<State>,
+}
+
+/// What both sides know.
+#[derive(Default)]
+struct State {
+    /// The last run is over, and no other has begun: nobody answers.
+    is_over: AtomicBool,
+    /// The thread that runs, and can't wait for itself.
+    thread: Mutex<Option<ThreadId>>,
 }
 
 impl Default for Requests {
     fn default() -> Self {
         let (sender, receiver) = channel();
-        Self { sender, receiver }
+        Self { sender, receiver, state: Arc::default() }
     }
 }
 
 impl Requests {
     pub fn control(&self) -> Control {
-        Control { sender: self.sender.clone() }
+        Control { sender: self.sender.clone(), state: Arc::clone(&self.state) }
+    }
+
+    /// A run begins on this thread.
+    pub fn begin(&self) {
+        self.state.is_over.store(false, Ordering::SeqCst);
+        *self.state.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+    }
+
+    /// The run is over.
+    pub fn end(&self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        *self.state.thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        while self.next().is_some() {}
     }
 
     /// The next request, if there is one.
@@ -62,10 +89,12 @@ impl Requests {
 }
 
 /// Adds and takes away subscriptions of an engine that runs on another thread. Each call waits until the new program
-/// has taken over (milliseconds), and for ever where no run goes on.
+/// is ready to take over (milliseconds), before the first run until that begins, and as long as a source has no
+/// packets; after a run it is an error, as it is on the engine's own thread.
 #[derive(Clone)]
 pub struct Control {
     sender: Sender<Request>,
+    state: Arc<State>,
 }
 
 impl fmt::Debug for Control {
@@ -144,10 +173,27 @@ impl Control {
     }
 
     fn ask(&self, apply: Apply) -> Result<Done, String> {
+        let own = *self.state.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if own == Some(std::thread::current().id()) {
+            return Err("this is the thread that the engine runs on: it would wait for itself".into());
+        }
         let (reply, answer) = channel();
+        let is_over = || self.state.is_over.load(Ordering::SeqCst);
+        if is_over() {
+            return Err(GONE.into());
+        }
         self.sender.send(Request { apply, reply }).map_err(|_| GONE)?;
-        answer.recv().map_err(|_| GONE)?
+        loop {
+            match answer.recv_timeout(PATIENCE) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Timeout) if !is_over() => {}
+                Err(_) => return Err(GONE.into()),
+            }
+        }
     }
 }
 
-const GONE: &str = "the engine is gone";
+/// How often a caller looks whether the run is over.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+const GONE: &str = "the run is over";

@@ -1,7 +1,7 @@
 //! The types that callbacks are given, and what each needs of the program.
 
 use super::callback::Bundle;
-use super::track::{MakeTrack, Track, track_sink};
+use super::track::{Every, MakeTrack, Track, track_sink};
 use crate::collect::Item;
 use crate::connection::Connection;
 use crate::flow_id;
@@ -27,13 +27,38 @@ pub struct Needs {
     pub(super) track: Option<MakeTrack>,
     /// Sessions that what is tracked is told of.
     pub(super) track_sessions: u64,
-    /// It is called once for each session.
-    pub(super) each_session: bool,
+    /// Types of sessions for each of which it is called once.
+    pub(super) each_session: u8,
+    /// Types of bytes, and of what is tracked.
+    pub(super) kinds: u8,
+    /// Which connection it is.
+    pub(super) flow: bool,
     /// It is called when a connection is over.
     pub(super) at_end: bool,
 }
 
 impl Needs {
+    /// What of it can't be had together, or at all.
+    pub(super) fn conflict(&self, every: Every) -> Option<&'static str> {
+        let of_connections = self.connections || self.sessions != 0;
+        let alone = [self.packets, self.events, self.bytes.is_some(), of_connections];
+        match alone.iter().filter(|&&one| one).count() {
+            0 => Some("a connection's name alone is given to nobody"),
+            2.. => Some(
+                "packets, events, bytes of streams, and what is known of connections come at different times",
+            ),
+            _ if self.flow && (self.packets || self.events) => {
+                Some("packets and events come without their connection")
+            }
+            _ if self.each_session > 1 => Some("sessions of several types come one at a time"),
+            _ if self.kinds > 1 => Some("one type is tracked, and bytes come in one way, by a callback"),
+            _ if every != Every::Connection && !self.connections => {
+                Some("only records of connections, and what is tracked of them, are given every so often")
+            }
+            _ => None,
+        }
+    }
+
     /// Packets.
     pub fn packets(&mut self) {
         self.packets = true;
@@ -92,7 +117,7 @@ impl<T: SessionType> SessionData for T {}
 impl<T: SessionData> Datum for T {
     fn needs(needs: &mut Needs) {
         needs.sessions::<T>();
-        needs.each_session = true;
+        needs.each_session += 1;
     }
 
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
@@ -220,6 +245,7 @@ impl<const CHUNK: u32> Deref for StreamBytes<CHUNK> {
 impl<const CHUNK: u32> Datum for StreamBytes<CHUNK> {
     fn needs(needs: &mut Needs) {
         needs.bytes = Some(CHUNK);
+        needs.kinds += 1;
     }
 
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
@@ -287,7 +313,9 @@ impl Flow {
 }
 
 impl Datum for Flow {
-    fn needs(_: &mut Needs) {}
+    fn needs(needs: &mut Needs) {
+        needs.flow = true;
+    }
 
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
         bundle.flow.iter().for_each(take);
@@ -317,6 +345,7 @@ impl<T: Track> Datum for Tracked<T> {
             }
         }
         needs.track = Some(Arc::new(|every| track_sink::<T>(every)));
+        needs.kinds += 1;
     }
 
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {

@@ -45,18 +45,26 @@ pub(super) struct Entry<'c> {
     at_end: bool,
     /// Sessions that wait, by connection.
     held: HashMap<String, Vec<Arc<dyn Session>>>,
+    held_sessions: usize,
+    /// Sessions that there was no room for.
+    lost: u64,
     /// Connections of which no more is wanted.
     ended: HashSet<String>,
     /// It was taken away. Its questions keep their numbers until the program is made anew.
     pub is_over: bool,
     /// It was taken away, and no answer to its questions is under way.
     pub is_free: bool,
+    /// The program that is being made asks its questions.
+    pub is_asked: bool,
     /// The number of its subscription.
     pub serial: u64,
 }
 
 /// Connections of which no more is wanted that are remembered: those of which the end is not told would stay.
 const ENDED_MAX: usize = 1 << 16;
+
+/// Sessions of a subscription that wait for their connections' ends. What is beyond is counted as lost.
+const HELD_SESSIONS_MAX: usize = 1 << 20;
 
 impl<'c> Entry<'c> {
     pub fn of_part(part: Part) -> Self {
@@ -67,9 +75,12 @@ impl<'c> Entry<'c> {
             each_session: false,
             at_end: false,
             held: HashMap::new(),
+            held_sessions: 0,
+            lost: 0,
             ended: HashSet::new(),
             is_over: false,
             is_free: false,
+            is_asked: false,
             serial: 0,
         }
     }
@@ -111,14 +122,17 @@ impl<'c> Entry<'c> {
             part.ask.need.events = u64::MAX;
             parts.push(part);
         }
-        let (each_session, at_end) = (needs.each_session, needs.at_end);
+        let (each_session, at_end) = (needs.each_session > 0, needs.at_end);
         Self { parts, deliver: Some(deliver), each_session, at_end, ..Self::of_part(Part::nothing()) }
     }
 
     /// A handler's: everything goes to it.
     pub fn of_handler(filter: &str, needs: Needs, make: Arc<dyn Fn() -> Sink + Send + Sync>) -> Self {
         let callback = Self::of_callback(filter, needs, Every::Connection, Box::new(Nobody));
-        let parts = callback.parts.into_iter().map(|part| Part { sink: Some(Arc::clone(&make)), ..part });
+        let parts = callback.parts.into_iter().enumerate().map(|(index, part)| {
+            let behind: MakeSink = Arc::new(move || Sink::Behind(index));
+            Part { sink: Some(if index == 0 { Arc::clone(&make) } else { behind }), ..part }
+        });
         Self { parts: parts.collect(), deliver: None, ..Self::of_part(Part::nothing()) }
     }
 
@@ -133,18 +147,20 @@ impl<'c> Entry<'c> {
         self.parts.iter_mut().for_each(|part| *part = Part::nothing());
         self.held.clear();
         self.ended.clear();
+        self.held_sessions = 0;
         if let Some(mut items) = self.items.take() {
             items.finish();
         }
-        self.deliver.take().map_or(0, |mut deliver| deliver.finish())
+        std::mem::take(&mut self.lost) + self.deliver.take().map_or(0, |mut deliver| deliver.finish())
     }
 
     /// The run is over; what was lost.
     pub fn finish(&mut self) -> u64 {
         self.held.clear();
         self.ended.clear();
+        self.held_sessions = 0;
         self.items.iter_mut().for_each(|items| items.finish());
-        self.deliver.as_mut().map_or(0, |deliver| deliver.finish())
+        std::mem::take(&mut self.lost) + self.deliver.as_mut().map_or(0, |deliver| deliver.finish())
     }
 
     /// Something that a question of it was given.
@@ -162,13 +178,21 @@ impl<'c> Entry<'c> {
             return Next::Go;
         }
         if let Some(session) = bundle.session.take_if(|_| self.at_end) {
-            self.held.entry(uid.to_string()).or_default().push(session);
+            match self.held_sessions < HELD_SESSIONS_MAX {
+                true => self.held.entry(uid.to_string()).or_default().push(session),
+                false => self.lost += 1,
+            }
+            self.held_sessions = (self.held_sessions + 1).min(HELD_SESSIONS_MAX);
             return Next::Go;
         }
         let mut next = Next::Go;
         if self.at_end {
             let sessions = match bundle.is_over {
-                true => self.held.remove(uid),
+                true => {
+                    let sessions = self.held.remove(uid);
+                    self.held_sessions -= sessions.as_ref().map_or(0, Vec::len);
+                    sessions
+                }
                 false => self.held.get(uid).cloned(),
             };
             bundle.sessions = sessions.unwrap_or_default();
@@ -187,6 +211,7 @@ impl<'c> Entry<'c> {
             next = deliver.call(&bundle);
         }
         if next == Next::EndFlow && !is_over && !uid.is_empty() {
+            self.held_sessions -= self.held.remove(&uid).map_or(0, |sessions| sessions.len());
             if self.ended.len() == ENDED_MAX {
                 self.ended.clear();
             }

@@ -78,6 +78,8 @@ pub(crate) enum Sink {
     Track(Box<dyn TrackSink>),
     /// Anything.
     Handler(Box<dyn HandlerSink>),
+    /// What the question so many before this one does: they are of one handler.
+    Behind(usize),
 }
 
 /// Makes a worker's part of a question.
@@ -119,6 +121,8 @@ pub struct Engine<'c> {
     requests: Requests,
     /// Subscriptions so far.
     serial: u64,
+    /// What those lost that were taken away.
+    lost: u64,
 }
 
 impl Default for Engine<'_> {
@@ -141,7 +145,7 @@ impl<'c> Engine<'c> {
 
     /// No subscription yet.
     pub fn with(compiler: Compiler, options: Options) -> Self {
-        Self { compiler, options, entries: vec![], requests: Requests::default(), serial: 0 }
+        Self { compiler, options, entries: vec![], requests: Requests::default(), serial: 0, lost: 0 }
     }
 
     /// What compiles its filters.
@@ -178,7 +182,7 @@ impl<'c> Engine<'c> {
     {
         let mut needs = Needs::default();
         F::needs(&mut needs);
-        self.add(Entry::of_callback(filter, needs, every, callback::boxed(callback)))
+        self.add_callback(filter, needs, every, callback::boxed(callback))
     }
 
     /// Adds a subscription that was checked when the program was compiled: `#[weir::subscribe("filter")]`.
@@ -218,8 +222,8 @@ impl<'c> Engine<'c> {
     {
         let mut needs = Needs::default();
         F::needs(&mut needs);
-        let pool = callback::Pool::start(threads, room, || callback::boxed_send(callback.clone()));
-        self.add(Entry::of_callback(filter, needs, Every::Connection, Box::new(pool)))
+        let pool = callback::Pool::new(threads, room, move || callback::boxed_send(callback.clone()));
+        self.add_callback(filter, needs, Every::Connection, Box::new(pool))
     }
 
     /// Adds a handler: `make` makes one for each worker. They are in the [outcome](Outcome::handlers).
@@ -233,6 +237,10 @@ impl<'c> Engine<'c> {
     ) -> Result<Subscription, Diagnostics> {
         let mut needs = Needs::default();
         H::needs(&mut needs);
+        if needs.packets {
+            // They are handed over where they are found: what is known only later can't choose them.
+            self.compiler.check_at_once(filter, self.options.bpf)?;
+        }
         self.add(Entry::of_handler(filter, needs, Arc::new(move || handler::sink(make()))))
     }
 
@@ -253,6 +261,21 @@ impl<'c> Engine<'c> {
         let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
         let make: MakeSink = Arc::new(move || Sink::Stream(typed_sink(make())));
         self.add(Entry::of_part(Part { ask, shape: Shape::default(), sink: Some(make) }))
+    }
+
+    fn add_callback(
+        &mut self,
+        filter: &str,
+        needs: Needs,
+        every: Every,
+        deliver: Box<dyn callback::Deliver + 'c>,
+    ) -> Result<Subscription, Diagnostics> {
+        if let Some(message) = needs.conflict(every) {
+            let help = "docs/subscriptions.md has what can be had together; subscribe to each alone";
+            let list = vec![Diagnostic::error("W0197", message).help(help)];
+            return Err(Diagnostics { sources: Sources::new(), list });
+        }
+        self.add(Entry::of_callback(filter, needs, every, deliver))
     }
 
     /// Adds a question as it is compiled, and whoever takes its answers as they come: rows, for those who write them.
@@ -276,11 +299,14 @@ impl<'c> Engine<'c> {
         self.serial += 1;
         // In a place that nobody's answers can come to any more.
         let parts = entry.parts.len();
-        let is_free = |old: &Entry<'c>| old.is_free && old.parts.len() == parts;
+        let is_free = |old: &Entry<'c>| old.is_free && old.parts.len() >= parts;
         let place = self.entries.iter().position(is_free).unwrap_or(self.entries.len());
         entry.serial = serial;
         match self.entries.get_mut(place) {
-            Some(free) => *free = entry,
+            Some(free) => {
+                entry.parts.resize_with(free.parts.len(), Part::nothing);
+                *free = entry;
+            }
             None => self.entries.push(entry),
         }
         Ok(Subscription { serial, place })
@@ -289,8 +315,11 @@ impl<'c> Engine<'c> {
     /// Takes a subscription away. Whether there was one.
     pub fn unsubscribe(&mut self, subscription: Subscription) -> bool {
         let entry = self.entries.get_mut(subscription.place);
-        let entry = entry.filter(|entry| entry.serial == subscription.serial && !entry.is_over);
-        entry.map(Entry::end).is_some()
+        let Some(entry) = entry.filter(|entry| entry.serial == subscription.serial && !entry.is_over) else {
+            return false;
+        };
+        self.lost += entry.end();
+        true
     }
 
     /// What other threads add and take away subscriptions with, while a run goes on.
@@ -355,11 +384,16 @@ impl<'c> Engine<'c> {
         let compiled = self.compile()?;
         let compiler = self.compiler.clone();
         let shapes = self.shapes();
+        self.entries.iter_mut().for_each(|entry| entry.is_free = entry.is_over);
+        self.requests.begin();
         let mut running = Running::of(self);
         let Ok(mut outcome) =
             run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, progress);
         let (owners, lost) = running.into_parts();
-        outcome.lost = lost + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
+        // Callbacks that end now may ask for something: nobody would answer them.
+        self.requests.end();
+        outcome.lost =
+            lost + std::mem::take(&mut self.lost) + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
         outcome.handlers.name(&owners);
         Ok(outcome)
     }

@@ -51,6 +51,8 @@ impl<'e, 'c> Running<'e, 'c> {
     fn start(&mut self, asked: Option<(Done, Sender<Result<Done, String>>)>) {
         let (sender, compiled) = channel();
         let work = self.engine.work();
+        // A place whose questions the new program still has is not free when that takes over.
+        self.engine.entries.iter_mut().for_each(|entry| entry.is_asked = !entry.is_over);
         // Where the run is over before it, nobody wants it any more.
         std::thread::spawn(move || sender.send(work.compile()));
         self.pending = Some(Pending { compiled, asked });
@@ -123,7 +125,7 @@ impl Changes<Infallible> for Running<'_, '_> {
         }
         let compiled = self.finish()?;
         self.owners = self.engine.owners();
-        self.engine.entries.iter_mut().for_each(|entry| entry.is_free = entry.is_over);
+        self.engine.entries.iter_mut().for_each(|entry| entry.is_free = !entry.is_asked);
         Some((compiled, self.engine.shapes()))
     }
 }

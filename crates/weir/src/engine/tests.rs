@@ -115,6 +115,61 @@ fn questions_that_stay_do_not_notice_that_others_come_and_go() {
 }
 
 #[test]
+fn questions_that_share_predicates_with_others_do_not_notice_either() {
+    let staying = [
+        ("tcp.port == 443 and tls.sni contains \"example\"", Want::Connections),
+        ("tcp.port == 443 and tls.sni contains \"example\"", Want::Packets),
+        ("conn.orig_bytes > 70 and conn.resp_bytes > 200 and not tls", Want::Connections),
+        ("tls and conn.orig_bytes > 300", Want::Sessions(1)),
+    ];
+    let (expected, _) = replaced(&[compile(&staying)], usize::MAX, 1);
+    assert!(expected[..4].iter().all(|rows| rows.len() > 3), "each finds something");
+    for before in
+        ["tls.sni contains \"example\"", "conn.resp_bytes > 200", "not tls", "conn.orig_bytes > 300"]
+    {
+        for want in [Want::Connections, Want::Packets, Want::Sessions(1)] {
+            // It stands before the others, so that what they share is found there first.
+            let other = [(before, want)];
+            let with = compile(&[&other[..], &staying].concat());
+            let without = compile(&[&[("", Want::Nothing)][..], &staying].concat());
+            let (rows, _) = replaced(&[with, without], 5, 1);
+            for (question, expected) in expected.iter().enumerate().take(4) {
+                assert_eq!(&rows[question + 1], expected, "{:?} beside {before} {want:?}", staying[question]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_used_again_has_nothing_of_its_former_question() {
+    let streams = |port| (port, Want::Streams(StreamParams::default()));
+    let passing: MakeSink = Arc::new(|| Sink::Stream(typed_sink(datum::Passing)));
+    let program = |questions: &[(&str, Want)]| {
+        let is_stream = |want: &Want| matches!(want, Want::Streams(_));
+        let sinks = questions.iter().map(|(_, want)| is_stream(want).then(|| Arc::clone(&passing))).collect();
+        Compiled { sinks, ..compile(questions) }
+    };
+    let both = program(&[streams("tcp"), streams("tcp")]);
+    let one = program(&[streams("tcp"), ("", Want::Nothing)]);
+    let (expected, _) = replaced(&[program(&[streams("tcp")])], usize::MAX, 1);
+    let (rows, _) = replaced(&[both, one], 5, 1);
+    assert_eq!(rows[0], expected[0]);
+    assert!(!rows[1].is_empty() && rows[1].len() < rows[0].len());
+}
+
+#[test]
+fn a_session_and_its_connection_come_together_whatever_the_filter_asks() {
+    let mut pairs = 0;
+    let mut engine = Engine::new();
+    engine
+        .subscribe("tls and conn.orig_bytes > 100", |_: &crate::Connection, _: &TlsHandshake| pairs += 1)
+        .unwrap();
+    engine.run(&mut slow(64, || ()), 1).unwrap();
+    drop(engine);
+    assert_eq!(pairs, 24);
+}
+
+#[test]
 fn a_hundred_questions_are_answered_as_each_would_be_alone() {
     let sizes: Vec<String> = (0..60).map(|n| format!("conn.orig_bytes > {}", n * 10)).collect();
     let names: Vec<String> = ["www", "api", "static", "shop", "example", "com", "org"]
@@ -359,4 +414,63 @@ fn bytes_in_order_come_as_segments_and_as_chunks() {
     let (segments, chunks) = (joined(segments), joined(chunks));
     assert!(segments.values().map(Vec::len).sum::<usize>() > 100_000);
     assert!(segments == chunks, "the same bytes");
+}
+
+#[test]
+fn what_can_never_be_given_together_is_refused() {
+    let mut engine = Engine::new();
+    let wrong = |added: Result<Subscription, Diagnostics>| added.unwrap_err().list[0].code.to_string();
+    assert_eq!(wrong(engine.subscribe("", |_: &Frame, _: &Flow| ())), "W0197");
+    assert_eq!(wrong(engine.subscribe("", |_: &Frame, _: &TlsHandshake| ())), "W0197");
+    assert_eq!(wrong(engine.subscribe("", |_: &Segment, _: &StreamChunk| ())), "W0197");
+    assert_eq!(wrong(engine.subscribe_every(Every::Packets(1), "", |_: &Frame| ())), "W0197");
+    assert_eq!(wrong(engine.subscribe_handler("tls.sni contains \"x\"", Count::default)), "W0193");
+}
+
+/// Packets, and connections: one for both.
+#[derive(Debug, Default)]
+struct Both(u64, u64);
+
+impl Handler for Both {
+    fn needs(needs: &mut Needs) {
+        needs.packets();
+        needs.connections();
+    }
+
+    fn packet(&mut self, _: &PacketMeta, _: &[u8]) {
+        self.0 += 1;
+    }
+
+    fn connection(&mut self, connection: &crate::Connection) {
+        self.1 += connection.packets.iter().sum::<u64>();
+    }
+}
+
+#[test]
+fn a_handler_of_several_things_is_one() {
+    let mut engine = Engine::new();
+    let both = engine.subscribe_handler("tcp and not icmp", Both::default).unwrap();
+    let outcome = engine.run(&mut slow(64, || ()), 1).unwrap();
+    let handlers = outcome.handlers.of::<Both>(both);
+    assert_eq!(handlers.len(), 1);
+    assert!(handlers[0].0 > 1000 && handlers[0].0 == handlers[0].1, "{handlers:?}");
+}
+
+#[test]
+fn an_engine_runs_again_and_nobody_asks_one_that_does_not_run() {
+    let seen = Arc::new(Mutex::new(0));
+    let told = Arc::clone(&seen);
+    let mut engine = Engine::new();
+    engine.subscribe_on((1, 1 << 16), "udp", move |_: &Frame| *told.lock().unwrap() += 1).unwrap();
+    let control = engine.control();
+    for run in 1..=2 {
+        let outcome = engine.run(&mut slow(64, || ()), 1).unwrap();
+        assert_eq!((*seen.lock().unwrap(), outcome.lost), (run * outcome.matched[0], 0));
+        assert!(control.list().unwrap_err().contains("over"));
+    }
+    for _ in 0..3 {
+        let added = engine.subscribe("udp", |_: &Frame| ()).unwrap();
+        engine.run(&mut slow(64, || ()), 1).unwrap();
+        assert!(engine.unsubscribe(added));
+    }
 }

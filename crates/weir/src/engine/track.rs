@@ -92,8 +92,8 @@ pub(crate) trait TrackSink: Send {
 
 struct State<T> {
     tracked: T,
-    /// Since it was last given away: packets or bytes; or when that was.
-    since: u64,
+    /// Since it was last given away: packets or bytes; or when that was. `None` before the first packet.
+    since: Option<u64>,
 }
 
 struct Typed<T> {
@@ -111,7 +111,8 @@ impl<T: Track> TrackSink for Typed<T> {
         let every = self.every;
         let since = if matches!(every, Every::Nanoseconds(_)) { first as u64 } else { 0 };
         let state = self.states.entry(packet.key);
-        let state = state.or_insert_with(|| State { tracked: T::default(), since });
+        let state = state.or_insert_with(|| State { tracked: T::default(), since: None });
+        state.since.get_or_insert(since);
         let (meta, frame) = (packet.packet, packet.frame);
         let is_orig = !packet.from_responder;
         state.tracked.packet(&TrackPacket { meta, frame, is_orig, tracked: packet });
@@ -121,7 +122,7 @@ impl<T: Track> TrackSink for Typed<T> {
     }
 
     fn session(&mut self, key: FlowKey, session: &dyn Session) {
-        let state = self.states.entry(key).or_insert_with(|| State { tracked: T::default(), since: 0 });
+        let state = self.states.entry(key).or_insert_with(|| State { tracked: T::default(), since: None });
         state.tracked.session(session);
     }
 
@@ -133,20 +134,21 @@ impl<T: Track> TrackSink for Typed<T> {
 
 impl<T> State<T> {
     fn is_due(&mut self, every: Every, packet: &PacketMeta) -> bool {
+        let since = self.since.get_or_insert(0);
         let (step, limit) = match every {
             Every::Connection => return false,
             Every::Packets(packets) => (1, packets),
             Every::Bytes(bytes) => (u64::from(packet.wire_bytes), bytes),
             Every::Nanoseconds(ns) => {
                 let now = packet.time.0.max(0) as u64;
-                let is_due = now.saturating_sub(self.since) >= ns.max(1);
-                self.since = if is_due { now } else { self.since };
+                let is_due = now.saturating_sub(*since) >= ns.max(1);
+                *since = if is_due { now } else { *since };
                 return is_due;
             }
         };
-        self.since += step;
-        let is_due = self.since >= limit.max(1);
-        self.since = if is_due { 0 } else { self.since };
+        *since += step;
+        let is_due = *since >= limit.max(1);
+        *since = if is_due { 0 } else { *since };
         is_due
     }
 }
