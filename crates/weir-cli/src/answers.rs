@@ -1,16 +1,20 @@
 //! A question of several, as a file or a control socket names it: what it asks, and where its answers go.
 
+use crate::args::Input;
 use crate::command::packets;
 use crate::failure::Failure;
 use crate::output;
 use crate::union::Union;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use weir::io::{CaptureWriter, Format, Options};
 use weir::packet::{Column, Sink, Value};
-use weir::{Ask, CONNECTION_COLUMNS, Compiler, EventRows, Item, Log, Need, Next, Shape, TakeItems, Want};
+use weir::{
+    Ask, CONNECTION_COLUMNS, Compiler, EventRows, Item, Log, Need, Next, Shape, Subscription, TakeItems, Want,
+};
 
 /// A question, as people write it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,6 +40,57 @@ pub struct Spec {
     /// Without answers the file goes.
     #[serde(skip)]
     pub drops_empty: bool,
+}
+
+/// The questions of a run by name, and what they have in common.
+pub struct Board {
+    /// Those that are asked.
+    pub names: Mutex<HashMap<String, (Subscription, Spec)>>,
+    /// What is read.
+    pub input: Input,
+    /// What filters are checked with.
+    pub compiler: Compiler,
+    /// What went wrong.
+    pub fault: Fault,
+}
+
+impl Board {
+    /// No question yet.
+    pub fn new(input: Input, compiler: Compiler) -> Self {
+        Self { names: Mutex::default(), input, compiler, fault: Fault::default() }
+    }
+
+    /// Makes a question ready that is to be asked beside `names`: it has a name and an output of its own.
+    pub fn admit(
+        &self,
+        spec: &Spec,
+        names: &HashMap<String, (Subscription, Spec)>,
+    ) -> Result<Prepared, Failure> {
+        if names.contains_key(&spec.name) {
+            return Err(Failure::new(format!("two questions are called `{}`", spec.name)));
+        }
+        for (_, other) in names.values() {
+            match (&spec.output, &other.output) {
+                (Some(mine), Some(theirs)) if output::is_same_file(mine, theirs) => {
+                    let (path, name) = (mine.display(), &other.name);
+                    let message = format!("{path} is what `{name}` writes to: take another file");
+                    return Err(Failure::new(message).of_question(&spec.name));
+                }
+                (None, None) if !(spec.is_json() && other.is_json()) => {
+                    let message = format!(
+                        "`{}` writes to standard output, too: give one of them an `output`",
+                        other.name
+                    );
+                    return Err(Failure::new(message).of_question(&spec.name));
+                }
+                _ => {}
+            }
+        }
+        if let Some(path) = &spec.output {
+            output::refuse_input(path, &self.input).map_err(|wrong| wrong.of_question(&spec.name))?;
+        }
+        spec.prepare(&self.compiler, &self.fault)
+    }
 }
 
 /// What went wrong first while answers were written.
@@ -128,6 +183,11 @@ impl Spec {
         let empty = self.output.clone().filter(|_| self.drops_empty);
         let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault), empty };
         Ok(Prepared { ask: Ask { filter: self.filter.clone(), need, want }, shape, answers })
+    }
+
+    /// Lines that may stand between those of others.
+    fn is_json(&self) -> bool {
+        self.format.as_deref().is_none_or(|format| format == "json")
     }
 
     fn is_capture(&self) -> bool {

@@ -7,16 +7,16 @@
 //! {"do":"remove","name":"com"}
 //! ```
 
-use crate::answers::{Fault, Prepared, Spec};
+use crate::answers::{Board, Prepared, Spec};
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
-use weir::{Compiler, Control, Subscription};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use weir::Control;
 
 /// Bytes of a request.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -55,9 +55,6 @@ pub struct Answer {
     pub questions: Vec<Spec>,
 }
 
-/// The questions of a run by name, and where faults of their outputs go.
-type Shared = (Arc<Mutex<HashMap<String, (Subscription, Spec)>>>, Fault);
-
 /// The socket file, removed when the run is over.
 pub struct Listening(PathBuf);
 
@@ -68,13 +65,8 @@ impl Drop for Listening {
     }
 }
 
-/// Listens on a socket; requests are served by threads of their own.
-pub fn listen(
-    path: &Path,
-    control: Control,
-    compiler: Compiler,
-    shared: Shared,
-) -> Result<Listening, Failure> {
+/// Listens on a socket, which only its owner may use; requests are served by threads of their own.
+pub fn listen(path: &Path, control: Control, board: Arc<Board>) -> Result<Listening, Failure> {
     // One that a run left behind is of no use to anybody; one that is listened on is another run's.
     if UnixStream::connect(path).is_err() && path.exists() {
         let is_socket = std::os::unix::fs::FileTypeExt::is_socket(&file_type(path)?);
@@ -83,11 +75,20 @@ pub fn listen(
         }
         std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
     }
-    let listener = UnixListener::bind(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+    let at = |e: std::io::Error| Failure::new(format!("{}: {e}", path.display()));
+    let listener = UnixListener::bind(path).map_err(at)?;
+    // Questions create files: nobody else may ask.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(at)?;
     std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let (control, compiler, shared) = (control.clone(), compiler.clone(), shared.clone());
-            std::thread::spawn(move || serve(&stream, &control, &compiler, &shared));
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // Out of file descriptors, most likely: some time may mend that.
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            let (control, board) = (control.clone(), Arc::clone(&board));
+            // Where there is no thread to be had, the connection closes.
+            let _ = std::thread::Builder::new().spawn(move || serve(&stream, &control, &board));
         }
     });
     Ok(Listening(path.to_path_buf()))
@@ -99,17 +100,18 @@ fn file_type(path: &Path) -> Result<std::fs::FileType, Failure> {
 }
 
 /// Serves one connection: a request a line, until it closes.
-fn serve(stream: &UnixStream, control: &Control, compiler: &Compiler, shared: &Shared) {
+fn serve(stream: &UnixStream, control: &Control, board: &Board) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = String::new();
         match (&mut reader).take(REQUEST_BYTES_MAX).read_line(&mut line) {
-            Ok(1..) => {}
+            // A longer one is no request.
+            Ok(1..) if line.ends_with('\n') => {}
             _ => return,
         }
         let began = Instant::now();
         let answer = match serde_json::from_str(&line) {
-            Ok(request) => carry_out(request, control, compiler, shared),
+            Ok(request) => carry_out(request, control, board),
             Err(wrong) => Err(wrong.to_string()),
         };
         let answer = match answer {
@@ -127,27 +129,19 @@ fn serve(stream: &UnixStream, control: &Control, compiler: &Compiler, shared: &S
     }
 }
 
-fn carry_out(
-    request: Request,
-    control: &Control,
-    compiler: &Compiler,
-    (names, fault): &Shared,
-) -> Result<Answer, String> {
-    let lock = || names.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+fn carry_out(request: Request, control: &Control, board: &Board) -> Result<Answer, String> {
+    // One after the other: what is admitted is asked before the next one looks.
+    let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
     match request {
         Request::Add { question } => {
-            if lock().contains_key(&question.name) {
-                return Err(format!("there is a question called `{}`", question.name));
-            }
-            let prepared = question.prepare(compiler, fault).map_err(|wrong| wrong.to_string())?;
+            let prepared = board.admit(&question, &names).map_err(|wrong| wrong.to_string())?;
             let Prepared { ask, shape, answers } = prepared;
             let added = control.subscribe_items(ask, shape, answers)?;
-            lock().insert(question.name.clone(), (added, question));
+            names.insert(question.name.clone(), (added, question));
             Ok(Answer::default())
         }
         Request::List => {
             let live = control.list()?;
-            let mut names = lock();
             // One whose output failed has ended by itself.
             names.retain(|_, (subscription, _)| {
                 live.iter().any(|listed| listed.subscription == *subscription)
@@ -157,13 +151,17 @@ fn carry_out(
             Ok(Answer { questions, ..Answer::default() })
         }
         Request::Remove { name } => {
-            let known = lock().remove(&name);
-            let (subscription, _) = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
+            let known = names.get(&name).map(|(subscription, _)| *subscription);
+            let subscription = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
             control.unsubscribe(subscription)?;
+            names.remove(&name);
             Ok(Answer::default())
         }
     }
 }
+
+/// How long `ctl` waits: a run answers between two bursts, and a source may have no packets for a while.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Sends a request to the socket of a run.
 pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
@@ -171,8 +169,16 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
     let mut stream = UnixStream::connect(path).map_err(at)?;
     let text = serde_json::to_string(request).map_err(Failure::new)?;
     writeln!(stream, "{text}").map_err(at)?;
+    stream.set_read_timeout(Some(ANSWER_MAX)).map_err(at)?;
     let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).map_err(at)?;
+    BufReader::new(&stream).read_line(&mut line).map_err(|e| match e.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::new(format!(
+            "{}: no answer in {} s: no packets come; it is carried out with the next ones",
+            path.display(),
+            ANSWER_MAX.as_secs()
+        )),
+        _ => at(e),
+    })?;
     if line.is_empty() {
         return Err(Failure::new(format!("{}: the run is over", path.display())));
     }

@@ -93,6 +93,17 @@ pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
     }
 }
 
+/// Both are one file, whether it is there yet or not. What is no file (`/dev/null`) takes what anybody writes.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (identity(one), identity(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) if !one.exists() && !other.exists() => {
+            matches!((std::path::absolute(one), std::path::absolute(other)), (Ok(one), Ok(other)) if one == other)
+        }
+        _ => false,
+    }
+}
+
 /// What standard input is: a file where it was redirected from one.
 const STDIN: &str = "/dev/stdin";
 

@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::io::CaptureReader;
+use weir::lang::model::Stack;
 use weir::packet::{Column, Sink, Source, Value};
 use weir::stream::Streams;
 use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
@@ -119,7 +120,7 @@ impl Question {
         if let Some(why) = &outcome.one_worker {
             say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
         }
-        self.warn_of_links(&reader);
+        warn_of_links(&self.compiled.stack, &reader);
         let ran = Ran { status, ..Ran::of(outcome, &reader) };
         report::losses(&ran);
         if self.args.output.stats {
@@ -127,20 +128,19 @@ impl Question {
         }
         Ok(ran)
     }
+}
 
-    /// Interfaces whose packets the stack can't start from are named, once each.
-    fn warn_of_links(&self, reader: &CaptureReader) {
-        let stack = &self.compiled.stack;
-        let mut named = vec![];
-        for interface in reader.interfaces() {
-            let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
-            if !known && !named.contains(&interface.link) {
-                named.push(interface.link);
-                let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-                say!(
-                    "weir: {file}: {link} is none that the stack `{stack}` starts from: its packets have no layers"
-                );
-            }
+/// Interfaces whose packets the stack can't start from are named, once each.
+pub fn warn_of_links(stack: &Stack, reader: &CaptureReader) {
+    let mut named = vec![];
+    for interface in reader.interfaces() {
+        let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
+        if !known && !named.contains(&interface.link) {
+            named.push(interface.link);
+            let (file, link, stack) = (&interface.file, interface.link, &stack.name);
+            say!(
+                "weir: {file}: {link} is none that the stack `{stack}` starts from: its packets have no layers"
+            );
         }
     }
 }

@@ -2,19 +2,18 @@
 //! control socket while it lasts. `weir zeek`: the questions that make Zeek's logs.
 
 use super::ask::{self, Ran};
-use crate::answers::{Fault, Prepared, Spec};
+use crate::answers::{Board, Prepared, Spec};
 use crate::args::{Input, Run, Zeek};
 use crate::control;
 use crate::failure::Failure;
 use crate::{input, report};
 use serde::Deserialize;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
+use weir::Engine;
 use weir::io::{CaptureReader, Format};
-use weir::{Engine, Subscription};
 
 /// What a file of questions says.
 #[derive(Debug, Default, Deserialize)]
@@ -96,27 +95,23 @@ fn answer(
 ) -> Result<ExitCode, Failure> {
     let mut options = input::options(&input.program, Some(input))?;
     options.timed = stats;
-    for output in specs.iter().filter_map(|spec| spec.output.as_deref()) {
-        crate::output::refuse_input(output, input)?;
-    }
-    let compiler = input::compiler(&input.program.stack)?;
-    let mut engine = Engine::with(compiler.clone(), options);
-    let fault = Fault::default();
-    let mut names: HashMap<String, (Subscription, Spec)> = HashMap::new();
-    for spec in specs {
-        if names.contains_key(&spec.name) {
-            return Err(Failure::new(format!("two questions are called `{}`", spec.name)));
+    let board = Arc::new(Board::new(input.clone(), input::compiler(&input.program.stack)?));
+    let mut engine = Engine::with(board.compiler.clone(), options);
+    {
+        let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
+        for spec in specs {
+            let Prepared { ask, shape, answers } = board.admit(spec, &names)?;
+            let added = engine.subscribe_items(ask, shape, answers)?;
+            names.insert(spec.name.clone(), (added, spec.clone()));
         }
-        let Prepared { ask, shape, answers } = spec.prepare(&compiler, &fault)?;
-        let added = engine.subscribe_items(ask, shape, answers)?;
-        names.insert(spec.name.clone(), (added, spec.clone()));
     }
-    let names = Arc::new(Mutex::new(names));
-    let _listening = socket
-        .map(|path| control::listen(path, engine.control(), compiler.clone(), (names, Arc::clone(&fault))))
-        .transpose()?;
+    let _listening =
+        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&board))).transpose()?;
     let started = Instant::now();
     let compiled = engine.compile()?;
+    if !compiled.warnings.list.is_empty() {
+        say!("{}", compiled.warnings.render(crate::output::stderr_color()));
+    }
     let mut reader = CaptureReader::open(&input.read);
     let bar = ask::progress_bar(&reader);
     let outcome = engine.run_shown(&mut reader, input.workers.min(ask::WORKERS_MAX), &mut |source| {
@@ -128,11 +123,17 @@ fn answer(
         say!("weir: {error}");
         ran.status = ExitCode::from(2);
     }
+    if let Some(why) = &ran.outcome.one_worker {
+        say!("weir: one worker runs, and not {}: {why}", input.workers);
+    }
+    ask::warn_of_links(board.compiler.stack(), &reader);
     report::losses(&ran);
     if stats {
         report::stats(&compiled, &ran, started.elapsed().as_secs_f64());
     }
-    match fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+    match board.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // Nobody reads one of the outputs any more; what is wrong with the input counts all the same.
+        Some(Failure::BrokenPipe) => Ok(ran.status),
         Some(failure) => Err(failure),
         None => Ok(ran.status),
     }

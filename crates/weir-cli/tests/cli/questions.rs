@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
@@ -58,6 +60,15 @@ fn what_is_wrong_with_a_file_of_questions_is_said() {
             "[[question]]\nname = \"a\"\nask = \"tls\"\n[[question]]\nname = \"a\"\nask = \"flows\"\n",
             "two questions are called `a`",
         ),
+        (
+            "[[question]]\nname = \"a\"\nask = \"tls\"\noutput = \"same.json\"\n\
+             [[question]]\nname = \"b\"\nask = \"flows\"\noutput = \"./same.json\"\n",
+            "is what `a` writes to",
+        ),
+        (
+            "[[question]]\nname = \"a\"\nask = \"tls\"\nformat = \"csv\"\n[[question]]\nname = \"b\"\nask = \"flows\"\n",
+            "`a` writes to standard output, too",
+        ),
     ] {
         let file = dir.join("questions.toml");
         std::fs::write(&file, text).unwrap();
@@ -97,13 +108,19 @@ fn questions_come_and_go_while_it_runs() {
         .expect("the command runs");
     let bytes = std::fs::read(FIRST_LIGHT).unwrap();
     let mut input = running.stdin.take().unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = Arc::clone(&done);
     let feeder = std::thread::spawn(move || {
-        // Slowly enough that the questions find the run under way, in two seconds at most.
-        for piece in bytes.chunks(bytes.len() / 200) {
-            if input.write_all(piece).and_then(|()| input.flush()).is_err() {
-                return;
+        // The header, then the packets again and again, until the questions have found the run under way.
+        let (header, packets) = bytes.split_at(24);
+        input.write_all(header).expect("it reads");
+        while !is_done.load(Ordering::SeqCst) {
+            for piece in packets.chunks(packets.len() / 100) {
+                if input.write_all(piece).and_then(|()| input.flush()).is_err() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(2));
             }
-            std::thread::sleep(Duration::from_millis(10));
         }
     });
     let socket = socket.to_str().unwrap();
@@ -123,6 +140,7 @@ fn questions_come_and_go_while_it_runs() {
     let (_, err, status) = weir(&["ctl", socket, "remove", "names"]);
     assert!(status == 0, "{err}");
     assert!(names.exists());
+    done.store(true, Ordering::SeqCst);
     feeder.join().unwrap();
     assert!(running.wait().unwrap().success());
     assert!(!Path::new(socket).exists(), "the socket goes with the run");
