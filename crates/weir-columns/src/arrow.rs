@@ -48,9 +48,8 @@ impl Sink for ArrowSink {
     fn end(&mut self) -> io::Result<()> {
         let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
         write(&mut batch, &mut writer)?;
-        // It writes the mark of the end, too.
-        let mut out = writer.into_inner().map_err(to_io)?;
-        out.flush()
+        // It flushes `out`, too.
+        writer.finish().map_err(to_io)
     }
 }
 

@@ -75,8 +75,8 @@ impl Sink for ParquetSink {
     fn end(&mut self) -> io::Result<()> {
         let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
         write(&mut batch, &mut writer)?;
-        let mut out = writer.into_inner().map_err(to_io)?;
-        out.flush()
+        // It flushes `out`, too. (`into_inner` would make text of an error.)
+        writer.finish().map_err(to_io).map(drop)
     }
 }
 

@@ -41,7 +41,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn columns_have_the_rows_that_count_says() {
     for question in ["flows", "dns", "sessions", "packets", "events", "stats"] {
-        let (parquet, arrow) = (scratch(&format!("{question}.parquet")), scratch(&format!("{question}.arrow")));
+        let (parquet, arrow) =
+            (scratch(&format!("{question}.parquet")), scratch(&format!("{question}.arrow")));
         for (format, path) in [("parquet", &parquet), ("arrow", &arrow)] {
             answer(&[question, "-r", &file(), "--format", format, "-o", path.to_str().unwrap()], 0);
         }
