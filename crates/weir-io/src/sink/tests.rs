@@ -240,7 +240,7 @@ fn a_flow_of_eve_has_suricatas_names_and_ours_for_the_rest() {
         "app_proto": "tls", "app_proto_orig": "smtp", "vlan": [5], "community_id": "1:abc=",
         "flow": {
             "pkts_toserver": 7, "start": "2026-11-21T02:00:01.123456+0000", "end": "2026-11-21T02:00:03.623456+0000",
-            "age": 2, "state": "closed", "conn_state": "SF", "duration": 2.5, "history": "ShADadFf", "uid": "Cabc",
+            "age": 2, "alerted": false, "state": "closed", "conn_state": "SF", "duration": 2.5, "history": "ShADadFf", "uid": "Cabc",
         },
     });
     assert_eq!(got, expected);
