@@ -1,7 +1,7 @@
 //! Arrow's stream format (<https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format>): the columns as
 //! they lie in memory, a batch after the other, without compression. What reads them needs nothing but the pipe.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, about};
 use crate::{Out, no_columns};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
@@ -28,7 +28,7 @@ impl ArrowSink {
 impl Sink for ArrowSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
-        let batch = Batch::new(columns, &self.path, true);
+        let batch = Batch::new(columns, about(columns, &self.path).collect(), true);
         let writer = StreamWriter::try_new(out, batch.schema()).map_err(to_io)?;
         self.state = Some((batch, writer));
         Ok(())
@@ -48,9 +48,8 @@ impl Sink for ArrowSink {
     fn end(&mut self) -> io::Result<()> {
         let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
         write(&mut batch, &mut writer)?;
-        // It writes the mark of the end, too.
-        let mut out = writer.into_inner().map_err(to_io)?;
-        out.flush()
+        // It flushes `out`, too.
+        writer.finish().map_err(to_io)
     }
 }
 

@@ -56,16 +56,15 @@ enum Builder {
 }
 
 impl Batch {
-    /// An empty one with these columns, of the log of this name where it has one. With `dictionaries`, text whose
-    /// values come again is a column of them.
-    pub fn new(columns: &[Column], path: &str, dictionaries: bool) -> Self {
+    /// An empty one with these columns; what the schema says besides. With `dictionaries`, text whose values come
+    /// again is a column of them.
+    pub fn new(columns: &[Column], about: HashMap<String, String>, dictionaries: bool) -> Self {
         let builders: Vec<_> = columns.iter().map(|column| Builder::new(column, dictionaries)).collect();
         let field = |(column, builder): (&Column, &Builder)| {
-            let doc = HashMap::from([("doc".to_string(), column.doc.to_string())]);
-            Field::new(column.name.as_ref(), builder.data_type(), true).with_metadata(doc)
+            Field::new(column.name.as_ref(), builder.data_type(), true)
         };
         let fields: Vec<_> = columns.iter().zip(&builders).map(field).collect();
-        let schema = Arc::new(Schema::new(fields).with_metadata(about(columns, path).into_iter().collect()));
+        let schema = Arc::new(Schema::new(fields).with_metadata(about));
         let names = columns.iter().map(|column| column.name.to_string()).collect();
         Self { schema, columns: builders, names, rows: 0, bytes: 0, text: String::new() }
     }
@@ -107,10 +106,10 @@ impl Batch {
 }
 
 /// What a file says of itself: the log that its rows are of, and what each column means.
-pub fn about(columns: &[Column], path: &str) -> Vec<(String, String)> {
+pub fn about(columns: &[Column], path: &str) -> impl Iterator<Item = (String, String)> {
     let log = Some(("weir.log".to_string(), path.to_string())).filter(|_| !path.is_empty());
     let docs = columns.iter().map(|column| (format!("weir.doc.{}", column.name), column.doc.to_string()));
-    log.into_iter().chain(docs).collect()
+    log.into_iter().chain(docs)
 }
 
 impl Builder {

@@ -8,10 +8,12 @@
 use crate::batch::{Batch, about};
 use crate::{Out, no_columns};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use std::collections::HashMap;
 use std::io;
 use weir_packet::{Column, Sink, Value};
 
@@ -40,7 +42,7 @@ impl ParquetSink {
 
     fn properties(columns: &[Column], path: &str) -> io::Result<WriterProperties> {
         let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(to_io)?;
-        let about = about(columns, path).into_iter().map(|(key, doc)| KeyValue::new(key, Some(doc)));
+        let about = about(columns, path).map(|(key, doc)| KeyValue::new(key, Some(doc)));
         Ok(WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_dictionary_enabled(true)
@@ -57,9 +59,12 @@ impl Sink for ParquetSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
         // The file's own dictionaries do what Arrow's would, and readers see text.
-        let batch = Batch::new(columns, &self.path, false);
+        let batch = Batch::new(columns, HashMap::new(), false);
         let properties = Self::properties(columns, &self.path)?;
-        let writer = ArrowWriter::try_new(out, batch.schema().clone(), Some(properties)).map_err(to_io)?;
+        // Parquet's types say all; Arrow's schema would be some kilobytes more of every file.
+        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        let writer =
+            ArrowWriter::try_new_with_options(out, batch.schema().clone(), options).map_err(to_io)?;
         self.state = Some((batch, writer));
         Ok(())
     }
@@ -75,8 +80,8 @@ impl Sink for ParquetSink {
     fn end(&mut self) -> io::Result<()> {
         let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
         write(&mut batch, &mut writer)?;
-        let mut out = writer.into_inner().map_err(to_io)?;
-        out.flush()
+        // It flushes `out`, too. (`into_inner` would make text of an error.)
+        writer.finish().map_err(to_io).map(drop)
     }
 }
 

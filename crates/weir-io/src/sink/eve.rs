@@ -10,7 +10,7 @@ use super::jsonl::{push_list, push_string, push_value, quoted};
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use weir_packet::{Column, Sink, Timestamp, Value};
 
 pub(super) struct Eve {
@@ -157,7 +157,10 @@ impl Plan {
             [("src_ip", head.orig_h), (orig_p, head.orig_p), ("dest_ip", head.resp_h), (resp_p, head.resp_p)];
         for (name, value) in named.into_iter().filter(|(_, value)| **value != Value::Absent) {
             push_key(line, name);
-            push_value(line, value);
+            match value {
+                Value::Address(IpAddr::V6(address)) => push_whole(line, *address),
+                value => push_value(line, value),
+            }
         }
         if !proto.is_empty() {
             push_key(line, "proto");
@@ -320,6 +323,7 @@ fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
         How::App => app(text.rsplit(',').next()?),
         How::AppBefore => app(text.split_once(',')?.0),
         How::State => state(text, matches!(head.proto, Value::Text(proto) if proto == "tcp")).to_string(),
+        How::Subject => subject(text),
         How::TlsVersion => match text {
             "TLSv10" => "TLSv1".into(),
             "TLSv11" => "TLS 1.1".into(),
@@ -336,6 +340,21 @@ fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
         },
         _ => text.to_string(),
     })
+}
+
+/// The name of a certificate's subject in Suricata's order, the country first, without escapes.
+fn subject(text: &str) -> String {
+    let (mut parts, mut part, mut rest) = (vec![], String::new(), text.chars());
+    while let Some(character) = rest.next() {
+        match character {
+            ',' => parts.push(std::mem::take(&mut part)),
+            '\\' => part.extend(rest.next()),
+            _ => part.push(character),
+        }
+    }
+    parts.push(part);
+    parts.reverse();
+    parts.join(", ")
 }
 
 /// Zeek's summary of a connection as a state of Suricata's: whether both sides spoke, and whether TCP is over.
@@ -381,6 +400,18 @@ fn push_answers(line: &mut Vec<u8>, answers: Option<&Value<'_>>, ttls: Option<&V
     !answers.is_empty()
 }
 
+/// An IPv6 address with all its digits.
+fn push_whole(line: &mut Vec<u8>, address: Ipv6Addr) {
+    quoted(line, |line| {
+        for (index, group) in address.octets().chunks(2).enumerate() {
+            if index > 0 {
+                line.push(b':');
+            }
+            push_hex(line, group);
+        }
+    });
+}
+
 /// `"2026-11-21T02:14:57.363965+0000"`.
 fn push_timestamp(line: &mut Vec<u8>, time: Timestamp) {
     line.push(b'"');
@@ -422,6 +453,15 @@ mod tests {
             ["new", "established", "closed", "closed", "established"]
         );
         assert_eq!(["S0", "SF", "SHR"].map(|s| state(s, false)), ["new", "established", "new"]);
+    }
+
+    #[test]
+    fn names_and_addresses_are_as_suricata_writes_them() {
+        assert_eq!(subject("CN=a,O=One\\, Inc.,C=US"), "C=US, O=One, Inc., CN=a");
+        assert_eq!(subject("CN=a\\"), "CN=a");
+        let mut line = vec![];
+        push_whole(&mut line, "2001:db8::7".parse().unwrap());
+        assert_eq!(line, b"\"2001:0db8:0000:0000:0000:0000:0000:0007\"");
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(super) enum How {
     App,
     /// `smtp,ssl` as `smtp`; what is one only, not at all.
     AppBefore,
+    /// `CN=a\, b,C=DE` as `C=DE, CN=a, b`.
+    Subject,
     /// `TLSv12` as `TLS 1.2`.
     TlsVersion,
     /// `1.1` as `HTTP/1.1`.
@@ -96,6 +98,7 @@ events! {
         "orig_ip_bytes"  "flow.bytes_toserver" Plain;       // of IP; Suricata's are with the link's header
         "resp_ip_bytes"  "flow.bytes_toclient" Plain;
         "ts"             "flow.start"          Plain;
+        "ts"             "flow.alerted"        Always("false");
         "duration"       "flow.end"            End;
         "duration"       "flow.age"            Seconds;
         "conn_state"     "flow.state"          State;
@@ -103,8 +106,8 @@ events! {
         "duration"       "flow.duration"       Plain;
     }
     "ssl" => "tls", "TCP" {
-        "subject"        "tls.subject"         Plain;       // in Zeek's order: CN first
-        "issuer"         "tls.issuerdn"        Plain;
+        "subject"        "tls.subject"         Subject;
+        "issuer"         "tls.issuerdn"        Subject;
         "resumed"        "tls.session_resumed" Plain;
         "server_name"    "tls.sni"             Plain;
         "version"        "tls.version"         TlsVersion;
@@ -112,8 +115,8 @@ events! {
         "ja3s"           "tls.ja3s.hash"       Plain;
         "ja4"            "tls.ja4"             Plain;
         "next_protocol"  "tls.server_alpns"    Listed;
-        "client_subject" "tls.client.subject"  Plain;
-        "client_issuer"  "tls.client.issuerdn" Plain;
+        "client_subject" "tls.client.subject"  Subject;
+        "client_issuer"  "tls.client.issuerdn" Subject;
     }
     "http" => "http", "TCP" {
         "trans_depth"       "tx_id"                  FromZero;

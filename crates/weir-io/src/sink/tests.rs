@@ -209,7 +209,7 @@ fn an_event_of_eve_begins_as_suricatas() {
     let (columns, row) = of_connection(vec![("server_name", ValueType::Text, Value::Text("a\"b".into()))]);
     let got = written(Format::Eve, Options { path: "ssl", ..Options::default() }, &columns, &[row]);
     let expected = concat!(
-        r#"{"timestamp":"2026-11-21T02:00:01.123456+0000","flow_id":1078128265592811,"event_type":"tls","#,
+        r#"{"timestamp":"2026-11-21T02:00:01.123456+0000","flow_id":119421192153110,"event_type":"tls","#,
         r#""src_ip":"10.0.0.1","src_port":50000,"dest_ip":"10.0.0.2","dest_port":443,"proto":"TCP","ip_v":4,"#,
         r#""tls":{"sni":"a\"b","uid":"Cabc"}}"#,
         "\n"
@@ -235,12 +235,12 @@ fn a_flow_of_eve_has_suricatas_names_and_ours_for_the_rest() {
         ],
     );
     let expected = serde_json::json!({
-        "timestamp": "2026-11-21T02:00:01.123456+0000", "flow_id": 1078128265592811u64, "event_type": "flow",
+        "timestamp": "2026-11-21T02:00:01.123456+0000", "flow_id": 119421192153110u64, "event_type": "flow",
         "src_ip": "10.0.0.1", "src_port": 50000, "dest_ip": "10.0.0.2", "dest_port": 443, "proto": "TCP", "ip_v": 4,
         "app_proto": "tls", "app_proto_orig": "smtp", "vlan": [5], "community_id": "1:abc=",
         "flow": {
             "pkts_toserver": 7, "start": "2026-11-21T02:00:01.123456+0000", "end": "2026-11-21T02:00:03.623456+0000",
-            "age": 2, "state": "closed", "conn_state": "SF", "duration": 2.5, "history": "ShADadFf", "uid": "Cabc",
+            "age": 2, "alerted": false, "state": "closed", "conn_state": "SF", "duration": 2.5, "history": "ShADadFf", "uid": "Cabc",
         },
     });
     assert_eq!(got, expected);
