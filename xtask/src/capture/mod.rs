@@ -6,6 +6,7 @@
 
 mod facts;
 mod scenes;
+mod sessions;
 
 use crate::lab::{self, SCRATCH, inside, servers, tap};
 use crate::shell::{Result, output, root, sh, write};
@@ -15,6 +16,14 @@ const BYTES_MAX: u64 = 5_000_000;
 const RECORDER_BUFFER_MIB: u32 = 64;
 
 pub fn run(args: &[String]) -> Result {
+    match args {
+        [] => first_light(args),
+        [name] if name == "sessions" => sessions::run(args),
+        _ => Err("usage: cargo xtask capture [sessions]".into()),
+    }
+}
+
+fn first_light(args: &[String]) -> Result {
     if !lab::enter("capture", args)? {
         return Ok(());
     }
