@@ -70,7 +70,10 @@ pub fn stage() -> Result {
     write(format!("{SCRATCH}/chrony.conf"), CHRONY)?;
     write(format!("{SCRATCH}/udhcpc.sh"), UDHCPC)?;
     sh(&format!("chmod 755 {SCRATCH}/udhcpc.sh"))?;
-    write(format!("{SCRATCH}/nginx.conf"), NGINX.replace("ACCESS_LOG", ACCESS_LOG).replace("MORE", MORE_COLUMNS))
+    write(
+        format!("{SCRATCH}/nginx.conf"),
+        NGINX.replace("ACCESS_LOG", ACCESS_LOG).replace("MORE", MORE_COLUMNS),
+    )
 }
 
 /// Starts all of them; the first is nginx.
