@@ -5,7 +5,7 @@ use crate::capture::scenes::Scene;
 /// Words all scenes share. `get` appends to what clients say of HTTP: `facts` reads it.
 pub const PRELUDE: &str = "
 cd /run/lab
-said='%{local_port} %{method} %{url} %{http_version} %{http_code} %{size_upload} %{size_download}\\n'
+said='%{local_port} %{method} %{url_effective} %{http_version} %{http_code} %{size_upload} %{size_download}\\n'
 get() { curl -sS -o /dev/null --cacert ca.pem -w \"$said\" \"$@\" >> http-clients.out; }
 mail() {
     id=$1; shift
@@ -21,7 +21,7 @@ pub const SCENES: &[Scene] = &[
         name: "dhcp",
         shows: "an address given, kept and handed back (udhcpc, dnsmasq)",
         script: "
-            udhcpc -i net0 -s /run/lab/udhcpc.sh -x hostname:reader -x 0x3d:01020000000042 -f >udhcpc.out 2>&1 &
+            udhcpc -i net0 -s /run/lab/udhcpc.sh -x hostname:reader -f >udhcpc.out 2>&1 &
             sleep 1; kill -USR1 $!; sleep 2; kill -USR2 $!; sleep 1; kill $!
             ip addr flush dev net0 to 192.0.2.128/25",
     },
@@ -48,7 +48,7 @@ pub const SCENES: &[Scene] = &[
         script: "
             get -4 $www/ -o /dev/null $www/small.bin -o /dev/null $www/page.txt -o /dev/null $www/missing
             get -6 $www/small.bin; get -4 --http1.0 $www/small.bin; get -4 -I $www/page.txt
-            get -4 -r 100-299 $www/small.bin; get -4 -z '2038-01-01' $www/small.bin; get -4 -L $www/old
+            get -4 -r 100-299 $www/small.bin; get -4 -H 'If-Modified-Since: Fri, 01 Jan 2038 00:00:00 GMT' $www/small.bin; get -4 -L $www/old
             get -4 $www/private/; get -4 -u alice:weir $www/private/
             get -4 -d 'depth=3&width=40' $www/upload; head -c 9000 www/page.bin | get -4 --data-binary @- $www/upload
             get -4 -H 'Transfer-Encoding: chunked' --data-binary @www/page.bin $www/upload
@@ -116,7 +116,7 @@ pub const SCENES: &[Scene] = &[
     },
     Scene {
         name: "pop3",
-        shows: "dovecot: a mail fetched, one deleted, APOP not there, a wrong password; STLS",
+        shows: "dovecot, by curl and poplib: a mail fetched, one deleted; AUTH PLAIN and LOGIN, USER; a wrong password; STLS",
         script: "
             curl -sS pop3://bob:weir@mail.example.com/ >> pop3.out; curl -sS pop3://bob:weir@mail.example.com/1 >> pop3.out
             curl -sS pop3://bob:weir@mail.example.com/2 -X DELE -l >> pop3.out
@@ -131,7 +131,7 @@ print(box.user('carol'), box.pass_('weir'), box.stat(), box.top(1, 2), box.uidl(
     },
     Scene {
         name: "imap",
-        shows: "dovecot: folders listed, a mail read, one searched for; a wrong password; STARTTLS",
+        shows: "dovecot, by curl and imaplib: folders listed, a mail read, searched for, moved; a wrong password; STARTTLS",
         script: "
             box=imap://bob:weir@mail.example.com
             curl -sS $box/ >> imap.out; curl -sS \"$box/INBOX;MAILINDEX=1\" >> imap.out
@@ -162,7 +162,7 @@ print(box.copy('1', 'Old'), box.store('1', '+FLAGS', '(\\\\Deleted)'), box.expun
     },
     Scene {
         name: "quic",
-        shows: "aioquic: version 1; version 2; begun in 1 and gone over to 2; a version the server has not; Retry",
+        shows: "aioquic: version 1; version 2; 1 with 2 on offer; a version that the server has not; Retry",
         script: "
             quic() { $PYTHON quic_client.py 198.51.100.10 $1 www.example.com ca.pem $2 >> quic.out; }
             quic 443 1; quic 8443 2; quic 8443 1,2; quic 443 2,1; quic 9443 1",
