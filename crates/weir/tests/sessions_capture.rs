@@ -1,5 +1,5 @@
-//! What servers logged while `examples/sessions.pcap` was recorded is what we find in it: every session protocol,
-//! row by row. Where a server keeps no log, what its client said.
+//! What servers logged while `examples/sessions.pcap` was recorded is what we find in it: thirteen
+//! session protocols, row by row. Where a server keeps no log, what its client said.
 
 use serde_json::Value as Json;
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
-//! `cargo xtask capture sessions`: records `examples/sessions.pcap`, every session protocol by real programs.
+//! `cargo xtask capture sessions`: records `examples/sessions.pcap`: thirteen session protocols, by real programs.
 //!
-//! `servers.rs` starts who answers, `scenes.rs` is the list of what is played, `facts.rs` turns the logs into the
+//! `servers.rs` starts who answers, `scenes.rs` is the list of what is played, `facts/` turns the logs into the
 //! expectation that tests compare with. What all wrote lies in `target/lab` afterwards.
 
 mod facts;
@@ -39,8 +39,8 @@ pub fn run(args: &[String]) -> Result {
     let facts = facts::gather(frames)?;
     let examples = root().join("examples");
     let intro = format!(
-        "{frames} frames, {bytes} bytes, Ethernet, recorded by `cargo xtask capture sessions` as root: every session \
-         protocol\nthat Weir reads, by real clients and servers of Debian 12 (QUIC: aioquic), in network namespaces, on the \
+        "{frames} frames, {bytes} bytes, Ethernet, recorded by `cargo xtask capture sessions` as root: sessions of thirteen \
+         protocols,\nby real clients and servers of Debian 12 (QUIC: aioquic), in network namespaces, on the \
          client's side of a\nrouter. Nothing in it is anybody's: addresses and names are those reserved for \
          documentation, keys and passwords were\nthrown away."
     );
