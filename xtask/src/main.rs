@@ -25,7 +25,11 @@ const CHORES: &[Chore] = &[
     Chore { name: "ci", about: "everything the CI machine checks", run: ci::run },
     Chore { name: "tidy", about: "the house style, with ratchets", run: tidy::run },
     Chore { name: "gallery", about: "explain the filters of docs/gallery anew [--check]", run: gallery::run },
-    Chore { name: "capture", about: "record examples/first-light.pcap anew (root)", run: capture::run },
+    Chore {
+        name: "capture",
+        about: "record examples/first-light.pcap anew, or sessions.pcap [sessions] (root)",
+        run: capture::run,
+    },
     Chore {
         name: "layers",
         about: "make protocols/*.pcap anew [NAME…| vxlan (root)| --check (tshark)]",

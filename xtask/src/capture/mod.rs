@@ -2,10 +2,11 @@
 //!
 //! `scenes.rs` is the list of what is played; `facts.rs` turns the servers' own logs into the
 //! expectation that tests compare with. Anyone with root can run it again: the flows are the same,
-//! times, ports and keys differ.
+//! times, ports and keys differ. `sessions/` is a second one, of more protocols: `cargo xtask capture sessions`.
 
 mod facts;
 mod scenes;
+mod sessions;
 
 use crate::lab::{self, SCRATCH, inside, servers, tap};
 use crate::shell::{Result, output, root, sh, write};
@@ -15,6 +16,14 @@ const BYTES_MAX: u64 = 5_000_000;
 const RECORDER_BUFFER_MIB: u32 = 64;
 
 pub fn run(args: &[String]) -> Result {
+    match args {
+        [] => first_light(args),
+        [name] if name == "sessions" => sessions::run(args),
+        _ => Err("usage: cargo xtask capture [sessions]".into()),
+    }
+}
+
+fn first_light(args: &[String]) -> Result {
     if !lab::enter("capture", args)? {
         return Ok(());
     }
@@ -45,7 +54,14 @@ pub fn run(args: &[String]) -> Result {
     let facts = facts::gather(frames, &words)?;
     let examples = root().join("examples");
     write(examples.join(format!("{NAME}.expect.json")), facts.json())?;
-    write(examples.join(format!("{NAME}.md")), scenes::describe(NAME, frames, bytes, &facts))?;
+    let intro = format!(
+        "{frames} frames, {bytes} bytes, Ethernet, recorded by `cargo xtask capture` as root: real clients and servers \
+         (nginx,\ncurl, openssl, OpenSSH, dnsmasq, ping) in network namespaces, on the client's side of a router. \
+         Nothing in it is\nanybody's: addresses and names are those reserved for documentation, keys were thrown away."
+    );
+    let source = "xtask/src/capture/scenes.rs";
+    let page = scenes::describe(NAME, &intro, scenes::SCENES, &facts.totals(), source);
+    write(examples.join(format!("{NAME}.md")), page)?;
     std::fs::copy(&file, examples.join(format!("{NAME}.pcap"))).map_err(|e| format!("{file}: {e}"))?;
     eprintln!("recorded {frames} frames, {bytes} bytes: examples/{NAME}.pcap, .expect.json, .md");
     Ok(())

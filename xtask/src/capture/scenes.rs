@@ -1,7 +1,5 @@
 //! What is played while the recorder runs: one entry per scene, in order.
 
-use crate::capture::facts::Facts;
-
 /// One scene: a shell script in the client's namespace that must succeed.
 pub struct Scene {
     pub name: &'static str,
@@ -157,25 +155,23 @@ pub const SCENES: &[Scene] = &[
     },
 ];
 
-/// The page beside the capture.
-pub fn describe(name: &str, frames: u64, bytes: u64, facts: &Facts) -> String {
+/// The page beside a capture: `intro`, what was played, what came of it.
+pub fn describe(name: &str, intro: &str, scenes: &[Scene], totals: &[(&str, u64)], source: &str) -> String {
     let mut page = format!(
-        "# {name}.pcap\n\n\
-         {frames} frames, {bytes} bytes, Ethernet, recorded by `cargo xtask capture` as root: real clients and servers \
-         (nginx,\ncurl, openssl, OpenSSH, dnsmasq, ping) in network namespaces, on the client's side of a router. \
-         Nothing in it is\nanybody's: addresses and names are those reserved for documentation, keys were thrown \
-         away.\n\n\
+        "# {name}.pcap\n\n{intro}\n\n\
          `{name}.expect.json` holds what the servers themselves logged meanwhile; tests compare with it.\n\n\
          | scene | what it shows |\n|---|---|\n"
     );
-    for scene in SCENES {
+    for scene in scenes {
         page += &format!("| {} | {} |\n", scene.name, scene.shows);
     }
     page += "\n| what the servers logged | |\n|---|---|\n";
-    for (what, count) in facts.totals() {
+    for (what, count) in totals {
         page += &format!("| {what} | {count} |\n");
     }
-    page += "\nThe scenes' commands: `xtask/src/capture/scenes.rs`. Flows are the same in every recording; times, \
-             ports, keys\nand the number of acknowledgements differ.\n";
+    page += &format!(
+        "\nThe scenes' commands: `{source}`. Flows are the same in every recording; times, ports, keys\n\
+         and the number of acknowledgements differ.\n"
+    );
     page
 }

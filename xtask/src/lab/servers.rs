@@ -167,7 +167,7 @@ pub fn sshd() -> Result<Child> {
 }
 
 /// Waits until somebody listens, without speaking to it.
-fn await_port(address: &str) -> Result {
+pub fn await_port(address: &str) -> Result {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
         let listening = output(&mut inside("server", "ss -Hltn"))?;

@@ -1,0 +1,552 @@
+//! What servers logged while `examples/sessions.pcap` was recorded is what we find in it: thirteen
+//! session protocols, row by row. Where a server keeps no log, what its client said.
+
+use serde_json::Value as Json;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use weir::packet::Value;
+use weir::sessions::dhcp::DhcpTransaction;
+use weir::sessions::dns::DnsTransaction;
+use weir::sessions::dtls::DtlsHandshake;
+use weir::sessions::ftp::FtpExchange;
+use weir::sessions::http::HttpExchange;
+use weir::sessions::imap::ImapConnection;
+use weir::sessions::ntp::NtpMessage;
+use weir::sessions::pop3::Pop3Connection;
+use weir::sessions::quic::QuicHandshake;
+use weir::sessions::smtp::SmtpTransaction;
+use weir::sessions::ssh::SshHandshake;
+use weir::sessions::stun::StunTransaction;
+use weir::sessions::tls::TlsHandshake;
+use weir::{Connection, Engine, Flow, sessions::SessionType};
+
+/// Values by name, as text: what is absent is empty, lists stand with blanks between.
+#[derive(Debug, Clone, Default)]
+struct Row(BTreeMap<String, String>);
+
+impl Row {
+    /// The value called that. There must be one: a name that nobody has is a mistake of this test.
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+
+    /// Values of these names.
+    fn texts(&self, names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| self.text(name).to_string()).collect()
+    }
+}
+
+/// Sessions of each protocol, and connections.
+#[derive(Default)]
+struct Found {
+    sessions: BTreeMap<&'static str, Vec<Row>>,
+    connections: Vec<Connection>,
+}
+
+fn example(file: &str) -> String {
+    format!("{}/../../examples/{file}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The log of that name in the expectation.
+fn logged(log: &str) -> Vec<Row> {
+    static EXPECTATION: OnceLock<Json> = OnceLock::new();
+    let all = EXPECTATION.get_or_init(|| {
+        let text = std::fs::read_to_string(example("sessions.expect.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    });
+    let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), String::from);
+    let row = |row: &Json| row.as_object().unwrap().iter().map(|(name, v)| (name.clone(), text(v))).collect();
+    match &all[log] {
+        Json::Array(rows) => rows.iter().map(|one| Row(row(one))).collect(),
+        number => vec![Row(BTreeMap::from([("count".to_string(), number.to_string())]))],
+    }
+}
+
+fn written(value: &Value<'_>) -> String {
+    match value {
+        Value::Absent => String::new(),
+        Value::Bool(yes) => yes.to_string(),
+        Value::Unsigned(number) | Value::Interval(number) => number.to_string(),
+        Value::Address(address) => address.to_string(),
+        Value::Mac(bytes) => bytes.map(|byte| format!("{byte:02x}")).join(":"),
+        Value::Text(text) => text.to_string(),
+        Value::Texts(texts) => texts.join(" "),
+        Value::Numbers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Asks for the sessions of a type.
+fn ask<'c, T: SessionType>(engine: &mut Engine<'c>, name: &'static str, found: &'c RefCell<Found>) {
+    let take = move |flow: &Flow, session: &T| {
+        let fields = T::FIELDS.iter().enumerate();
+        let mut row: BTreeMap<_, _> =
+            fields.map(|(n, field)| (field.name.to_string(), written(&session.value(n)))).collect();
+        for (side, (address, port)) in [("orig", flow.orig), ("resp", flow.resp)] {
+            row.insert(format!("{side}_h"), address.to_string());
+            row.insert(format!("{side}_p"), port.to_string());
+        }
+        found.borrow_mut().sessions.entry(name).or_default().push(Row(row));
+    };
+    engine.subscribe(name, take).unwrap();
+}
+
+/// All that is in the capture, in one run.
+fn found() -> &'static Found {
+    static FOUND: OnceLock<Found> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let found = RefCell::new(Found::default());
+        let mut engine = Engine::new();
+        ask::<DhcpTransaction>(&mut engine, "dhcp", &found);
+        ask::<DnsTransaction>(&mut engine, "dns", &found);
+        ask::<DtlsHandshake>(&mut engine, "dtls", &found);
+        ask::<FtpExchange>(&mut engine, "ftp", &found);
+        ask::<HttpExchange>(&mut engine, "http", &found);
+        ask::<ImapConnection>(&mut engine, "imap", &found);
+        ask::<NtpMessage>(&mut engine, "ntp", &found);
+        ask::<Pop3Connection>(&mut engine, "pop3", &found);
+        ask::<QuicHandshake>(&mut engine, "quic", &found);
+        ask::<SmtpTransaction>(&mut engine, "smtp", &found);
+        ask::<SshHandshake>(&mut engine, "ssh", &found);
+        ask::<StunTransaction>(&mut engine, "stun", &found);
+        ask::<TlsHandshake>(&mut engine, "tls", &found);
+        let keep = |connection: &Connection| found.borrow_mut().connections.push(connection.clone());
+        engine.subscribe("", keep).unwrap();
+        engine.read([example("sessions.pcap")]).unwrap();
+        drop(engine);
+        found.into_inner()
+    })
+}
+
+/// Sessions of a protocol.
+fn sessions(protocol: &str) -> impl Iterator<Item = &'static Row> {
+    found().sessions[protocol].iter()
+}
+
+/// The two say the same, in any order.
+#[track_caller]
+fn same(mut found: Vec<Vec<String>>, mut wanted: Vec<Vec<String>>) {
+    found.sort();
+    wanted.sort();
+    let missing: Vec<_> = wanted.iter().filter(|row| !found.contains(row)).collect();
+    let surplus: Vec<_> = found.iter().filter(|row| !wanted.contains(row)).collect();
+    assert!(found == wanted, "logged, but not found: {missing:#?}\nfound, but not logged: {surplus:#?}");
+    assert!(!found.is_empty());
+}
+
+/// The services of the connections to a port, each with how many have it.
+fn services(port: u32) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for connection in found().connections.iter().filter(|c| c.resp_p == port && c.conn_state != "REJ") {
+        *counts.entry(connection.service.as_deref().unwrap_or("-").to_string()).or_default() += 1;
+    }
+    counts
+}
+
+#[track_caller]
+fn assert_services(port: u32, wanted: &[(&str, usize)]) {
+    let wanted = wanted.iter().map(|(name, count)| (name.to_string(), *count as u64)).collect();
+    assert_eq!(services(port), wanted, "port {port}");
+}
+
+fn distinct(rows: &[Row], name: &str) -> usize {
+    rows.iter().map(|row| row.text(name)).collect::<std::collections::BTreeSet<_>>().len()
+}
+
+#[test]
+fn http_requests_are_those_that_nginx_logged() {
+    let to_nginx = |port: &str| port == "80" || port == "8080";
+    let mut wanted = vec![];
+    for row in logged("http").iter().filter(|row| to_nginx(row.text("server_port"))) {
+        let names = ["client", "client_port", "method", "uri", "status", "host", "user", "user_agent"];
+        let mut values = row.texts(&names);
+        values.push(row.text("version").replace("HTTP/", "").replace("2.0", "2"));
+        values.push(row.text("content_encoding").to_string());
+        values.push(row.text("transfer_encoding").to_string());
+        values.push(row.text("content_length").to_string());
+        // nginx counts the lines of chunks, too; `http_clients` has the length of those.
+        let is_chunked = row.text("transfer_encoding") == "chunked";
+        values.push(if is_chunked { "chunked" } else { row.text("body_bytes") }.to_string());
+        wanted.push(values);
+    }
+    let mut rows = vec![];
+    for row in sessions("http").filter(|row| to_nginx(row.text("resp_p"))) {
+        let mut values = row.texts(&[
+            "orig_h",
+            "orig_p",
+            "http.request.method",
+            "http.request.uri",
+            "http.response.code",
+            "http.host",
+            "http.authbasic.user",
+            "http.user_agent",
+            "http.version",
+            "http.content_encoding",
+        ]);
+        // Both sides' in one field: the request's is not nginx's.
+        let of_request = row.text("http.request.line").contains("Transfer-Encoding: chunked");
+        let codings = row.text("http.transfer_encoding");
+        let codings = if of_request { codings.replacen("chunked", "", 1) } else { codings.to_string() };
+        values.push(codings.trim().to_string());
+        // What comes in chunks has no length; nginx logs 0.
+        values.push(if of_request { "0" } else { row.text("http.request.content_length") }.to_string());
+        let body_bytes: u64 = row.text("http.response.body_bytes").parse().unwrap();
+        // nginx counts `HTTP/1.1 100 Continue` to the body.
+        let interim_bytes = if row.text("http.info.code") == "100" { 25 } else { 0 };
+        let is_chunked = codings.trim() == "chunked";
+        values.push(if is_chunked { "chunked".into() } else { (body_bytes + interim_bytes).to_string() });
+        rows.push(values);
+    }
+    same(rows, wanted);
+    assert_services(80, &[("http", distinct(&of("http", "server_port", "80"), "client_port"))]);
+    assert_services(8080, &[("http", distinct(&of("http", "server_port", "8080"), "client_port"))]);
+}
+
+/// Rows of a log that have that value.
+fn of(log: &str, name: &str, value: &str) -> Vec<Row> {
+    logged(log).into_iter().filter(|row| row.0.get(name).is_some_and(|found| found == value)).collect()
+}
+
+#[test]
+fn http_bodies_are_as_long_as_curl_says() {
+    let names = ["client_port", "method", "url", "status", "sent_bytes", "received_bytes"];
+    let mut wanted: Vec<_> = logged("http_clients").iter().map(|row| row.texts(&names)).collect();
+    // The one that was upgraded has two rows here.
+    wanted.retain(|row| !row[2].contains(":8081/"));
+    let names = [
+        "orig_p",
+        "http.request.method",
+        "http.request.full_uri",
+        "http.response.code",
+        "http.request.body_bytes",
+        "http.response.body_bytes",
+    ];
+    let by_curl =
+        |row: &&Row| ["curl/", "Weir/"].iter().any(|name| row.text("http.user_agent").starts_with(name));
+    // Of requests that follow each other curl tells the last; what it sends in chunks it counts with their lines.
+    let told = |row: &&Row| !["101", "301"].contains(&row.text("http.response.code"));
+    let in_clear = |row: &&Row| row.text("http.request.method") != "CONNECT";
+    let mut rows = vec![];
+    for row in sessions("http").filter(by_curl).filter(told).filter(in_clear) {
+        let mut values = row.texts(&names);
+        if row.text("http.request.line").contains("Transfer-Encoding: chunked") {
+            let lines_bytes = "5dc0\r\n".len() + "\r\n0\r\n\r\n".len();
+            values[4] = (values[4].parse::<usize>().unwrap() + lines_bytes).to_string();
+        }
+        rows.push(values);
+    }
+    same(rows, wanted);
+}
+
+#[test]
+fn requests_to_the_proxy_are_those_that_tinyproxy_logged() {
+    let wanted = logged("proxy").iter().map(|row| row.texts(&["method", "uri", "version"])).collect();
+    let names = ["http.request.method", "http.request.uri", "http.request.version"];
+    let asked = || sessions("http").filter(|row| row.text("resp_p") == "8888");
+    same(asked().map(|row| row.texts(&names)).collect(), wanted);
+    let wanted: Vec<_> = logged("proxied_tls")
+        .iter()
+        .map(|row| vec![row.text("server_name").to_string(), row.text("version").replace('.', "")])
+        .collect();
+    let (behind, requests) = (wanted.len(), logged("proxy").len());
+    let names = ["tls.handshake.extensions_server_name", "tls.version"];
+    let handshakes = sessions("tls").filter(|row| row.text("resp_p") == "8888");
+    same(handshakes.map(|row| row.texts(&names)).collect(), wanted);
+    assert_services(8888, &[("http", requests - behind), ("http,ssl", behind)]);
+}
+
+/// The request is in HTTP/1.1, its response the first stream of HTTP/2.
+#[test]
+fn what_is_upgraded_to_http2_is_what_nghttpx_logged() {
+    let rows = of("http", "server_port", "8081");
+    let names = ["client_port", "method", "uri"];
+    let here = || sessions("http").filter(|row| row.text("resp_p") == "8081");
+    let asked = here().filter(|row| row.text("http.response.code") == "101");
+    let asked = asked.map(|row| row.texts(&["orig_p", "http.request.method", "http.request.uri"]));
+    same(asked.collect(), rows.iter().map(|row| row.texts(&names)).collect());
+    let names = ["orig_p", "http.response.code", "http.response.body_bytes", "http2.streamid"];
+    let answers = here().filter(|row| row.text("http.version") == "2").map(|row| row.texts(&names));
+    let stream = |row: &Row| [row.texts(&["client_port", "status", "body_bytes"]), vec!["1".into()]].concat();
+    same(answers.collect(), rows.iter().map(stream).collect());
+}
+
+#[test]
+fn dns_queries_are_those_that_dnsmasq_logged() {
+    let mut wanted = vec![];
+    for row in logged("dns") {
+        let answers = row.text("answers");
+        let (code, answers) = match answers.split(' ').next().unwrap() {
+            "NXDOMAIN" => ("NXDOMAIN", String::new()),
+            "REFUSED" => ("REFUSED", String::new()),
+            first if first.starts_with("NODATA") => ("NOERROR", String::new()),
+            _ => ("NOERROR", answers.to_string()),
+        };
+        // It does not log what other records say.
+        let answers = answers.split(' ').filter(|word| !word.starts_with('<')).collect::<Vec<_>>().join(" ");
+        let mut values = row.texts(&["client", "client_port", "type"]);
+        values.extend([row.text("name").to_lowercase(), code.into(), answers]);
+        wanted.push(values);
+    }
+    let mut rows = vec![];
+    for row in sessions("dns") {
+        let mut values = row.texts(&["orig_h", "orig_p", "dns.qtype_name", "dns.qry.name", "dns.rcode_name"]);
+        // Answers to MX and SRV bring along addresses, which it does not log either.
+        values.push(match row.text("dns.qtype_name") {
+            "A" => row.text("dns.a").into(),
+            "AAAA" => row.text("dns.aaaa").into(),
+            "PTR" => row.text("dns.ptr.domain_name").into(),
+            _ => String::new(),
+        });
+        rows.push(values);
+    }
+    same(rows, wanted);
+    // As it is set up.
+    for (kind, name, wanted) in [
+        ("MX", "dns.mx.mail_exchange", "mail.example.com"),
+        ("SRV", "dns.srv.target", "mail.example.com"),
+        ("SRV", "dns.srv.port", "143"),
+        ("TXT", "dns.txt", "v=spf1 mx -all"),
+    ] {
+        let row = sessions("dns").find(|row| row.text("dns.qtype_name") == kind).unwrap();
+        assert_eq!(row.text(name), wanted);
+    }
+    let flows =
+        |proto: &str| found().connections.iter().filter(|c| c.resp_p == 53 && c.proto == proto).count();
+    assert!(flows("tcp") == 3 && found().connections.iter().any(|c| c.orig_p > 0 && c.orig_h.is_ipv6()));
+    assert_services(53, &[("dns", flows("tcp") + flows("udp"))]);
+}
+
+/// Where both sides agree on a cipher that authenticates itself, ssh calls the other one `<implicit>`.
+#[test]
+fn ssh_is_what_the_client_says_of_it() {
+    let names =
+        ["client_port", "client", "server", "kex", "host_key_alg", "cipher", "compression", "host_key"];
+    let wanted: Vec<_> = logged("ssh").iter().map(|row| row.texts(&names)).collect();
+    assert_services(22, &[("ssh", wanted.len())]);
+    let names = [
+        "orig_p",
+        "ssh.client",
+        "ssh.server",
+        "ssh.kex_alg",
+        "ssh.host_key_alg",
+        "ssh.cipher_alg",
+        "ssh.compression_alg",
+        "ssh.host_key.fingerprint",
+    ];
+    same(sessions("ssh").map(|row| row.texts(&names)).collect(), wanted);
+    for row in logged("ssh").iter().filter(|row| row.text("mac") != "<implicit>") {
+        let here = sessions("ssh").find(|found| found.text("orig_p") == row.text("client_port")).unwrap();
+        assert_eq!(here.text("ssh.mac_alg"), row.text("mac"));
+    }
+}
+
+#[test]
+fn mails_are_those_that_exim_took() {
+    let mails = logged("smtp");
+    let (secret, open): (Vec<Row>, Vec<Row>) = mails.into_iter().partition(|row| !row.text("tls").is_empty());
+    let names = ["client_port", "helo", "from", "to", "subject", "user"];
+    let id = |row: &Row, name: &str| row.text(name).trim_matches(['<', '>']).to_string();
+    let with_id = |row: &Row| [row.texts(&names), vec![id(row, "message_id")]].concat();
+    let wanted: Vec<_> = open.iter().map(with_id).collect();
+    let names =
+        ["orig_p", "smtp.helo", "smtp.mail_from", "smtp.rcpt_to", "imf.subject", "smtp.auth.username"];
+    let whole = sessions("smtp").filter(|row| !row.text("imf.message_id").is_empty());
+    let with_id = |row: &Row| [row.texts(&names), vec![id(row, "imf.message_id")]].concat();
+    same(whole.map(with_id).collect(), wanted);
+
+    let refused = logged("smtp_refused");
+    let wanted = refused.iter().map(|row| row.texts(&["client_port", "from", "to"])).collect();
+    let names = ["orig_p", "smtp.mail_from", "smtp.rcpt_to"];
+    let without = sessions("smtp").filter(|row| row.text("imf.message_id").is_empty());
+    let without = without.filter(|row| row.text("smtp.tls") == "false");
+    same(without.map(|row| row.texts(&names)).collect(), wanted);
+
+    let wanted = secret.iter().map(|row| row.texts(&["client_port", "helo"])).collect();
+    let gone_over = sessions("smtp").filter(|row| row.text("smtp.tls") == "true");
+    same(gone_over.map(|row| row.texts(&["orig_p", "smtp.helo"])).collect(), wanted);
+    let tls = |row: &Row| {
+        vec![row.text("client_port").into(), row.text("server_name").into(), row.text("tls").replace('.', "")]
+    };
+    let names = ["orig_p", "tls.handshake.extensions_server_name", "tls.version"];
+    let found = sessions("tls").filter(|row| row.text("resp_p") == "25").map(|row| row.texts(&names));
+    same(
+        found.map(|row| vec![row[0].clone(), row[1].clone(), row[2].replace('v', "")]).collect(),
+        secret.iter().map(tls).collect(),
+    );
+    let open = distinct(&open, "client_port") + refused.len();
+    assert_services(25, &[("smtp", open), ("smtp,ssl", secret.len())]);
+}
+
+/// Of a connection that goes over to TLS the user is not seen.
+fn mailboxes(protocol: &str, names: [&str; 4]) {
+    let all = of("mailboxes", "protocol", protocol);
+    let wanted = |row: &Row| {
+        let seen = |name: &str| if row.text("tls") == "true" { "" } else { row.text(name) }.to_string();
+        let logged_in = if seen("let_in").is_empty() { "false".into() } else { seen("let_in") };
+        vec![row.text("client_port").into(), seen("user"), logged_in, row.text("tls").into()]
+    };
+    let mut rows = vec![];
+    for row in sessions(protocol) {
+        let [user, logged_in, tls, mechanism] = names.map(|name| row.text(name).to_string());
+        // poplib says USER, imaplib LOGIN; dovecot calls the former PLAIN.
+        let log = all.iter().find(|logged| logged.text("client_port") == row.text("orig_p")).unwrap();
+        if tls == "false" && !["USER", "LOGIN"].contains(&mechanism.as_str()) {
+            assert_eq!(mechanism, log.text("method"));
+        }
+        let logged_in = if logged_in.is_empty() { "false".into() } else { logged_in };
+        rows.push(vec![row.text("orig_p").into(), user, logged_in, tls]);
+    }
+    same(rows, all.iter().map(wanted).collect());
+    let secret = all.iter().filter(|row| row.text("tls") == "true").count();
+    let handover = format!("{protocol},ssl");
+    let port = if protocol == "pop3" { 110 } else { 143 };
+    assert_services(port, &[(protocol, all.len() - secret), (&handover, secret)]);
+}
+
+#[test]
+fn mailboxes_are_opened_by_whom_dovecot_logged() {
+    mailboxes("pop3", ["pop3.user", "pop3.logged_in", "pop3.tls", "pop3.auth.mechanism"]);
+    mailboxes("imap", ["imap.request.username", "imap.logged_in", "imap.tls", "imap.auth.mechanism"]);
+    let in_clear = |row: &&Row| row.text("tls") == "false" && row.text("let_in") == "true";
+    let all = of("mailboxes", "protocol", "pop3");
+    let wanted = all.iter().filter(in_clear).map(|row| row.texts(&["client_port", "fetched", "deleted"]));
+    let names = ["orig_p", "pop3.fetched", "pop3.deleted"];
+    let found = sessions("pop3").filter(|row| row.text("pop3.logged_in") == "true");
+    same(found.map(|row| row.texts(&names)).collect(), wanted.collect());
+}
+
+#[test]
+fn ftp_commands_are_those_that_vsftpd_logged() {
+    let plain = |row: &&Row| row.text("encrypted") == "false";
+    let log = logged("ftp");
+    let wanted = log.iter().filter(plain).map(|row| {
+        let argument = row.text("argument").replace("<password>", "<hidden>");
+        let mut values = row.texts(&["command", "code", "text"]);
+        values.push(argument);
+        values
+    });
+    let names = ["ftp.request.command", "ftp.response.code", "ftp.response.arg", "ftp.request.arg"];
+    same(sessions("ftp").map(|row| row.texts(&names)).collect(), wanted.collect());
+
+    // Which connection has which port vsftpd does not say.
+    let secret = log.iter().filter(|row| row.text("command") == "AUTH").count();
+    let connections = distinct(&log, "connection");
+    assert_services(21, &[("ftp", connections - secret), ("ftp,ssl", secret)]);
+
+    let file = |path: &str| path.rsplit('/').next().unwrap().to_string();
+    let wanted = logged("ftp_files").into_iter().map(|row| {
+        let command = if row.text("direction") == "i" { "STOR" } else { "RETR" };
+        vec![command.to_string(), file(row.text("file"))]
+    });
+    let names = ["ftp.request.command", "ftp.request.arg", "ftp.response.code"];
+    let moved = sessions("ftp").map(|row| row.texts(&names));
+    let moved = moved.filter(|row| ["STOR", "RETR"].contains(&row[0].as_str()) && row[2] == "226");
+    let mut moved: Vec<_> = moved.map(|row| row[..2].to_vec()).collect();
+    // The last is behind AUTH TLS.
+    moved.push(vec!["RETR".into(), "numbers.txt".into()]);
+    same(moved, wanted.collect());
+}
+
+#[test]
+fn quic_connections_are_those_that_both_sides_say() {
+    let (asked, answered) = (logged("quic"), logged("quic_server"));
+    assert_eq!(asked.len(), answered.len());
+    let mut wanted = vec![];
+    for (client, server) in asked.iter().zip(&answered) {
+        assert_eq!(client.text("server_port"), server.text("server_port"));
+        let version = server.text("version").to_string();
+        wanted.push(
+            [client.texts(&["server", "server_port", "server_name", "client_alpn"]), vec![version]].concat(),
+        );
+    }
+    let names = ["resp_h", "resp_p", "quic.sni", "quic.client_protocol", "quic.version"];
+    same(sessions("quic").map(|row| row.texts(&names)).collect(), wanted);
+    let named = |row: &&Row| !row.text("quic.supported_version").is_empty();
+    assert_eq!(sessions("quic").filter(named).count(), 1, "the version that the server has not");
+    let retried = sessions("quic").filter(|row| row.text("quic.retried") == "true");
+    assert_eq!(retried.map(|row| row.text("resp_p")).collect::<Vec<_>>(), ["9443"]);
+    for port in [443, 8443, 9443] {
+        assert_services(port, &[("quic", of("quic", "server_port", &port.to_string()).len())]);
+    }
+}
+
+#[test]
+fn dtls_handshakes_are_those_that_openssl_made() {
+    let wanted = logged("dtls").into_iter().map(|row| {
+        // OpenSSL's names of cipher suites are not those of the RFC.
+        let cipher = format!("TLS_{}", row.text("cipher").replace('-', "_"));
+        let cipher = cipher.replace("ECDSA_AES256", "ECDSA_WITH_AES_256");
+        let version = row.text("version").replace('.', "");
+        vec![row.text("server_port").into(), row.text("server_name").into(), version, cipher]
+    });
+    let names = ["resp_p", "dtls.handshake.extensions_server_name", "dtls.version", "dtls.cipher"];
+    same(sessions("dtls").map(|row| row.texts(&names)).collect(), wanted.collect());
+    for row in sessions("dtls") {
+        assert_eq!(row.text("dtls.established"), "true");
+        assert!(row.text("dtls.cert.subject").contains("www.example.com"));
+        assert_services(row.text("resp_p").parse().unwrap(), &[("ssl", 1)]);
+    }
+}
+
+/// Client and server write to different addresses while there is none: two flows, each with its side of it.
+#[test]
+fn leases_are_those_that_dnsmasq_gave() {
+    let messages = |row: &Row| {
+        let (id, mac) = (row.text("dhcp.id").to_string(), row.text("dhcp.hw.mac_addr").to_string());
+        let types = row.text("dhcp.msg_types").split(' ').map(String::from);
+        types.map(|kind| vec![id.clone(), kind, mac.clone()]).collect::<Vec<_>>()
+    };
+    let log = logged("dhcp");
+    let wanted = log.iter().map(|row| row.texts(&["id", "type", "mac"])).collect();
+    same(sessions("dhcp").flat_map(messages).collect(), wanted);
+    let given = log.iter().find(|row| row.text("type") == "ACK").unwrap();
+    let given_to: Vec<_> =
+        sessions("dhcp").filter(|row| row.text("dhcp.msg_types").contains("ACK")).collect();
+    assert!(!given_to.is_empty());
+    for row in given_to {
+        assert_eq!(row.text("dhcp.ip.your"), given.text("address"));
+    }
+    assert!(sessions("dhcp").any(|row| row.text("dhcp.option.hostname") == given.text("host")));
+}
+
+#[test]
+fn ntp_messages_are_as_many_as_chrony_counted() {
+    let count = |mode: &str| sessions("ntp").filter(|row| row.text("ntp.flags.mode") == mode).count();
+    assert_eq!([count("3"), count("4")], [logged("ntp").len(); 2]);
+    let servers = sessions("ntp").filter(|row| row.text("ntp.flags.mode") == "4");
+    for row in servers {
+        assert_eq!(row.texts(&["ntp.flags.vn", "ntp.stratum"]), ["4", "8"], "as it is set up");
+    }
+    assert_services(123, &[("ntp", logged("ntp").len())]);
+}
+
+#[test]
+fn stun_requests_are_those_that_coturn_logged() {
+    // It does not name the method of what it refuses.
+    let wanted = logged("stun").into_iter().map(|row| {
+        let method = row.text("method").replace('_', "").replace("message", "ALLOCATE");
+        let result = row.text("result").split(' ').next().unwrap_or("").to_string();
+        vec![method, result, row.0.get("user").cloned().unwrap_or_default()]
+    });
+    let found = sessions("stun").map(|row| {
+        let [method, result, user] =
+            ["stun.method", "stun.result", "stun.att.username"].map(|name| row.text(name));
+        vec![method.to_uppercase(), result.to_string(), user.to_string()]
+    });
+    same(found.collect(), wanted.collect());
+    let seen = of("stun", "method", "BINDING")[0].text("address").to_string();
+    let binding = sessions("stun").find(|row| row.text("stun.method") == "Binding").unwrap();
+    assert_eq!(binding.texts(&["stun.mapped_addr", "stun.mapped_port"]).join(":"), seen);
+    assert_services(3478, &[("stun", 3)]);
+}
+
+#[test]
+fn frames_are_as_many_as_tcpdump_recorded() {
+    let mut frames = 0u64;
+    let mut engine = Engine::new();
+    engine.subscribe("", |_: &weir::Frame| frames += 1).unwrap();
+    engine.read([example("sessions.pcap")]).unwrap();
+    drop(engine);
+    assert_eq!(frames.to_string(), logged("frames")[0].text("count"));
+}
