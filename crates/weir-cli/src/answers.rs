@@ -52,12 +52,14 @@ pub struct Board {
     pub compiler: Compiler,
     /// What went wrong.
     pub fault: Fault,
+    /// Rows are written as they come: somebody may be waiting for each.
+    pub is_live: bool,
 }
 
 impl Board {
     /// No question yet.
-    pub fn new(input: Input, compiler: Compiler) -> Self {
-        Self { names: Mutex::default(), input, compiler, fault: Fault::default() }
+    pub fn new(input: Input, compiler: Compiler, is_live: bool) -> Self {
+        Self { names: Mutex::default(), input, compiler, fault: Fault::default(), is_live }
     }
 
     /// Makes a question ready that is to be asked beside `names`: it has a name and an output of its own.
@@ -66,6 +68,9 @@ impl Board {
         spec: &Spec,
         names: &HashMap<String, (Subscription, Spec)>,
     ) -> Result<Prepared, Failure> {
+        if spec.name.is_empty() || spec.name.contains(char::is_control) {
+            return Err(Failure::new("a question needs a name of visible letters"));
+        }
         if names.contains_key(&spec.name) {
             return Err(Failure::new(format!("two questions are called `{}`", spec.name)));
         }
@@ -89,7 +94,7 @@ impl Board {
         if let Some(path) = &spec.output {
             output::refuse_input(path, &self.input).map_err(|wrong| wrong.of_question(&spec.name))?;
         }
-        spec.prepare(&self.compiler, &self.fault)
+        spec.prepare(self)
     }
 }
 
@@ -133,13 +138,19 @@ pub struct Prepared {
 
 impl Spec {
     /// Makes it ready. Its file is created.
-    pub fn prepare(&self, compiler: &Compiler, fault: &Fault) -> Result<Prepared, Failure> {
+    fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
         let at = |wrong: Failure| wrong.of_question(&self.name);
-        compiler.check_filter(&self.filter, false).map_err(|wrong| at(wrong.into()))?;
-        self.prepare_checked(compiler, fault).map_err(at)
+        board.compiler.check_filter(&self.filter, false).map_err(|wrong| at(wrong.into()))?;
+        self.prepare_checked(board).map_err(at)
     }
 
-    fn prepare_checked(&self, compiler: &Compiler, fault: &Fault) -> Result<Prepared, Failure> {
+    fn prepare_checked(&self, board: &Board) -> Result<Prepared, Failure> {
+        let (compiler, fault) = (&board.compiler, &board.fault);
+        if self.is_capture() && (self.ask != "packets" || self.format.is_some()) {
+            let message =
+                "a capture file takes packets, and in no other format: `ask = \"packets\"`, no `format`";
+            return Err(Failure::new(message));
+        }
         let mut shape = Shape::default();
         let mut need = Need::default();
         let (kind, want, path, columns): (Kind, Want, &'static str, Vec<Column>) = match self.ask.as_str() {
@@ -178,7 +189,7 @@ impl Spec {
                 (Kind::Log, Want::Sessions(log.protocols), log.path, log.columns())
             }
         };
-        let mut sink = self.sink(&Options { path, ..Options::default() })?;
+        let mut sink = self.sink(&Options { path, flush_rows: board.is_live, ..Options::default() })?;
         sink.begin(&columns)?;
         let empty = self.output.clone().filter(|_| self.drops_empty);
         let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault), empty };

@@ -76,7 +76,10 @@ pub fn listen(path: &Path, control: Control, board: Arc<Board>) -> Result<Listen
         std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
     }
     let at = |e: std::io::Error| Failure::new(format!("{}: {e}", path.display()));
-    let listener = UnixListener::bind(path).map_err(at)?;
+    let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
+        ErrorKind::AddrInUse => Failure::new(format!("{}: another run listens there", path.display())),
+        _ => at(e),
+    })?;
     // Questions create files: nobody else may ask.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(at)?;
     std::thread::spawn(move || {
@@ -166,7 +169,12 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Sends a request to the socket of a run.
 pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
     let at = |e: std::io::Error| Failure::new(format!("{}: {e}", path.display()));
-    let mut stream = UnixStream::connect(path).map_err(at)?;
+    let mut stream = UnixStream::connect(path).map_err(|e| match e.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            Failure::new(format!("{}: no `weir run --control` listens there", path.display()))
+        }
+        _ => at(e),
+    })?;
     let text = serde_json::to_string(request).map_err(Failure::new)?;
     writeln!(stream, "{text}").map_err(at)?;
     stream.set_read_timeout(Some(ANSWER_MAX)).map_err(at)?;

@@ -21,8 +21,13 @@ pub fn stdout_color() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// The sink that the rows of a log are written to.
-pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>, Failure> {
+/// Whether somebody may be waiting for each row: the input comes as it happens.
+pub fn is_live(input: &Input) -> bool {
+    input.read.iter().any(|name| name.to_str() == Some("-")) && identity(Path::new(STDIN)).is_none()
+}
+
+/// The sink that the rows of a log are written to; `is_live`: each at once.
+pub fn sink(output: &Output, path: &'static str, is_live: bool) -> Result<Box<dyn Sink + Send>, Failure> {
     let terminal = output.output.is_none() && io::stdout().is_terminal();
     let format: Format = match &output.format {
         Some(name) => name.parse().map_err(Failure::new)?,
@@ -32,7 +37,7 @@ pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>,
     let options = Options {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: terminal.then(terminal_width).flatten(),
-        flush_rows: false,
+        flush_rows: is_live,
         path,
     };
     create(format, output.output.as_deref(), &options)

@@ -205,6 +205,7 @@ mod tests {
             protocols: &[],
             probed: 0,
             parsed: 0,
+            wanted: 0,
             connection_value: Arc::new(|_, _| Value::Absent),
             classes: vec![1, 2],
             verdicts: 2,

@@ -185,8 +185,10 @@ fn after_sessions<S: Subscriber>(
     }
     let terms = terms_of(flow, data, decider);
     let mut verdict = flow.verdict_at.map_or(0, |at| flow.plan.unpack(read_number(data, at, 64)));
-    let some = !yielded.is_empty();
-    for (protocol, session) in yielded {
+    let plan = flow.plan;
+    let mut some = false;
+    for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted >> protocol & 1 == 1) {
+        some = true;
         let view = view(flow, data, program, recognised);
         let met = decider.session(order, &view, flow.key, terms, protocol, session.into());
         verdict |= met;

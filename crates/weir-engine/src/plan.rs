@@ -113,6 +113,8 @@ pub struct Plan {
     pub probed: u64,
     /// Protocols to parse; a subset of those probed.
     pub parsed: u64,
+    /// Protocols whose sessions somebody wants; a subset of those parsed. The others are parsed for what they hand over to.
+    pub wanted: u64,
     /// The value of a column of a connection's record.
     pub connection_value: Arc<ConnectionValue>,
     /// Bits of terms that every packet fulfils.

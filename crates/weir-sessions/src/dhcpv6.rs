@@ -18,6 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dhcpv6",
     log: "dhcpv6",
     transports: &["udp"],
+    hands_over: &[],
     doc: "DHCP for IPv6: who is given which addresses and prefixes (RFC 8415)",
     probe,
     parser: || Box::new(Dhcpv6Parser::default()),

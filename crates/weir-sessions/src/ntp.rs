@@ -14,6 +14,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ntp",
     log: "ntp",
     transports: &["udp"],
+    hands_over: &[],
     doc: "NTP: each message with its four times (RFC 5905)",
     probe,
     parser: || Box::new(NtpParser),

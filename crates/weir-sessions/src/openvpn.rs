@@ -14,6 +14,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "openvpn",
     log: "openvpn",
     transports: &["udp", "tcp"],
+    hands_over: &[],
     doc: "OpenVPN: the two packets that begin it",
     probe,
     parser: || Box::new(OpenvpnParser::default()),

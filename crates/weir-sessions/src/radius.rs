@@ -16,6 +16,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "radius",
     log: "radius",
     transports: &["udp"],
+    hands_over: &[],
     doc: "RADIUS: who asks to be let in, and is (RFC 2865), and accounting (RFC 2866)",
     probe,
     parser: || Box::new(RadiusParser::default()),

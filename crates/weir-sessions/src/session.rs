@@ -148,6 +148,9 @@ pub struct SessionProtocol {
     pub doc: &'static str,
     /// Layers whose payload it may be: `tcp`.
     pub transports: &'static [&'static str],
+    /// Protocols that it may hand over to: where one of them is looked for, this one's parser runs, too. Not where that
+    /// costs much and is seldom (HTTP's CONNECT): there it hands over where its own sessions are wanted.
+    pub hands_over: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).
     pub probe: fn(&Opening<'_>) -> Probe,
     /// A parser for a new connection.

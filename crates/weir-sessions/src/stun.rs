@@ -19,6 +19,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "stun",
     log: "stun",
     transports: &["udp"],
+    hands_over: &["dtls"],
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,
     parser: || Box::new(StunParser::default()),

@@ -14,6 +14,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "wireguard",
     log: "wireguard",
     transports: &["udp"],
+    hands_over: &[],
     doc: "WireGuard: handshakes, which come every two minutes while there is traffic",
     probe,
     parser: || Box::new(WireguardParser::default()),

@@ -275,7 +275,7 @@ impl Compiler {
             optimize: optimized - lowered_at,
             code: optimized.elapsed(),
         };
-        let (probed, parsed_protocols) = session_masks(asks, &questions, &lowered, &catalog);
+        let (probed, wanted) = session_masks(asks, &questions, &lowered, &catalog);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
@@ -283,7 +283,8 @@ impl Compiler {
             verdicts: 0,
             protocols: PROTOCOLS,
             probed,
-            parsed: parsed_protocols,
+            parsed: wanted | carriers_of(probed),
+            wanted,
             connection_value: connection_value(&*program),
             program,
             unconditional: lowered.unconditional,
@@ -409,7 +410,21 @@ fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCat
         // The service of a connection is recognised from its bytes.
         need.sessions |= (1 << PROTOCOLS.len()) - 1;
     }
+    need.sessions |= carriers_of(need.sessions);
     need
+}
+
+/// Protocols that may hand over to one of these.
+fn carriers_of(protocols: u64) -> u64 {
+    let is_wanted = |name: &&str| {
+        let index = PROTOCOLS.iter().position(|protocol| protocol.name == *name);
+        index.is_some_and(|index| protocols >> index & 1 == 1)
+    };
+    let carriers = PROTOCOLS
+        .iter()
+        .enumerate()
+        .filter(|(_, carrier)| carrier.hands_over.iter().any(|name| is_wanted(&name)));
+    carriers.fold(0, |mask, (index, _)| mask | 1 << index)
 }
 
 /// Which session protocols are recognised, and which are parsed.

@@ -203,7 +203,14 @@ impl Connection {
 
 /// Zeek's names of the protocols that were recognised.
 fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
-    let mut names = recognised.indices().map(|index| PROTOCOLS[index].service);
+    let mut seen = vec![];
+    for name in recognised.indices().map(|index| PROTOCOLS[index].service) {
+        // HTTP that is upgraded to HTTP is one service.
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    let mut names = seen.into_iter();
     let first = names.next()?;
     let rest = names.fold(String::new(), |rest, name| rest + "," + name);
     Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })

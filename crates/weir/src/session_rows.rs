@@ -31,10 +31,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log that a session protocol writes; `None` where the registry has no protocol of this name.
+    /// The log that a session protocol writes: of all that share it where it is the first of these (TLS, of TLS and DTLS),
+    /// else of its own sessions alone. `None` where the registry has no protocol of this name.
     pub fn of(protocol: &str) -> Option<Self> {
-        let first = PROTOCOLS.iter().find(|p| p.name == protocol)?;
-        Self::all().into_iter().find(|log| log.path == first.log)
+        let index = PROTOCOLS.iter().position(|p| p.name == protocol)?;
+        let log = Self::all().into_iter().find(|log| log.path == PROTOCOLS[index].log)?;
+        let protocols = if log.first.name == protocol { log.protocols } else { 1 << index };
+        Some(Self { protocols, ..log })
     }
 
     /// Every log, in the order of the registry.

@@ -13,7 +13,12 @@ fn words_of(column: &str, stack: &Stack) -> Vec<String> {
     let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
     match column {
         "proto" => protos(stack),
-        "service" => PROTOCOLS.iter().map(|protocol| protocol.service.to_string()).collect(),
+        "service" => {
+            let mut services: Vec<String> =
+                PROTOCOLS.iter().map(|protocol| protocol.service.to_string()).collect();
+            services.dedup();
+            services
+        }
         "conn_state" => owned(CONN_STATES),
         _ => vec![],
     }
@@ -44,7 +49,8 @@ pub(crate) fn unknown(filter: &Filter, catalog: &StackCatalog, stack: &Stack) ->
         }
         for literal in &predicate.literals {
             let Literal::Text(text) = literal else { continue };
-            if words.contains(text) {
+            // Services that followed on each other are joined by commas.
+            if text.split(',').all(|part| words.iter().any(|word| word == part)) {
                 continue;
             }
             // Services have Zeek's names, filters' protocols Wireshark's.

@@ -166,7 +166,8 @@ pub fn rows(
     if args.count {
         return count(question, args);
     }
-    let mut sink = output::sink(args, path)?;
+    let is_live = output::is_live(&question.args.input);
+    let mut sink = output::sink(args, path, is_live)?;
     sink.begin(columns)?;
     let ran = question.run(Shape::default(), &mut |item| {
         row(&item, &mut |values| sink.row(values))?;
@@ -187,7 +188,7 @@ pub fn stream_rows(
     let mut count = 0u64;
     let mut sink = match (args.count, own) {
         (true, _) => None,
-        (false, None) => Some(output::sink(args, "")?),
+        (false, None) => Some(output::sink(args, "", output::is_live(&question.args.input))?),
         (false, own) => own,
     };
     if let Some(sink) = &mut sink {

@@ -42,7 +42,7 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         say!("{} packets written to {}", ran.outcome.matched[0], path.display());
         return Ok(ran.status);
     }
-    let mut sink = output::sink(&args.ask.output, "")?;
+    let mut sink = output::sink(&args.ask.output, "", output::is_live(&args.ask.input))?;
     sink.begin(COLUMNS)?;
     let stack = question.compiled.stack.clone();
     let shape = Shape { lines: true, ..Shape::default() };

@@ -6,7 +6,7 @@ use crate::answers::{Board, Prepared, Spec};
 use crate::args::{Input, Run, Zeek};
 use crate::control;
 use crate::failure::Failure;
-use crate::{input, report};
+use crate::{input, output, report};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -95,7 +95,8 @@ fn answer(
 ) -> Result<ExitCode, Failure> {
     let mut options = input::options(&input.program, Some(input))?;
     options.timed = stats;
-    let board = Arc::new(Board::new(input.clone(), input::compiler(&input.program.stack)?));
+    let is_live = socket.is_some() || output::is_live(input);
+    let board = Arc::new(Board::new(input.clone(), input::compiler(&input.program.stack)?, is_live));
     let mut engine = Engine::with(board.compiler.clone(), options);
     {
         let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);

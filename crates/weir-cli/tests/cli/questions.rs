@@ -62,7 +62,7 @@ fn what_is_wrong_with_a_file_of_questions_is_said() {
         ),
         (
             "[[question]]\nname = \"a\"\nask = \"tls\"\noutput = \"same.json\"\n\
-             [[question]]\nname = \"b\"\nask = \"flows\"\noutput = \"./same.json\"\n",
+             [[question]]\nname = \"b\"\nask = \"flows\"\noutput = \"same.json\"\n",
             "is what `a` writes to",
         ),
         (
@@ -71,7 +71,8 @@ fn what_is_wrong_with_a_file_of_questions_is_said() {
         ),
     ] {
         let file = dir.join("questions.toml");
-        std::fs::write(&file, text).unwrap();
+        let text = text.replace("same.json", dir.join("same.json").to_str().unwrap());
+        std::fs::write(&file, &text).unwrap();
         let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
         assert!(err.contains(said) && status == 2, "{text}: {err}");
     }

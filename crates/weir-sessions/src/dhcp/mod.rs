@@ -19,6 +19,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dhcp",
     log: "dhcp",
     transports: &["udp"],
+    hands_over: &[],
     doc: "DHCP for IPv4: who is given which address (RFC 2131)",
     probe,
     parser: || Box::new(DhcpParser::default()),

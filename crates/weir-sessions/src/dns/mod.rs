@@ -36,6 +36,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dns",
     log: "dns",
     transports: &["udp", "tcp"],
+    hands_over: &[],
     doc: "DNS queries with their answers (RFC 1035), multicast DNS and LLMNR among them",
     probe: probe::probe,
     parser: || Box::new(DnsParser::default()),

@@ -44,6 +44,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "http",
     log: "http",
     transports: &["tcp"],
+    hands_over: &[],
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,
     parser: || Box::new(HttpParser::default()),

@@ -36,6 +36,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "quic",
     log: "quic",
     transports: &["udp"],
+    hands_over: &[],
     doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
     probe: probe::probe,
     parser: || Box::new(QuicParser::default()),

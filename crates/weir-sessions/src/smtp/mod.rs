@@ -24,6 +24,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "smtp",
     log: "smtp",
     transports: &["tcp"],
+    hands_over: &["tls"],
     doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
     probe: probe::probe,
     parser: || Box::new(SmtpParser::default()),
