@@ -22,6 +22,7 @@ mod input;
 mod output;
 mod quantity;
 mod report;
+mod stop;
 mod stream_files;
 mod stream_questions;
 mod union;

@@ -2,6 +2,7 @@
 
 use crate::args::{Ask, Output};
 use crate::failure::Failure;
+use crate::stop::Stoppable;
 use crate::stream_questions::Classes;
 use crate::{input, output, report};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -105,7 +106,7 @@ impl Question {
         let outcome = weir::run(
             &self.compiler,
             &self.compiled,
-            &mut reader,
+            &mut Stoppable::new(&mut reader)?,
             &vec![shape; self.compiled.filters.len()],
             self.args.input.workers.min(WORKERS_MAX),
             &mut |_, item| each(item),

@@ -6,6 +6,7 @@ use crate::answers::{Board, Prepared, Spec};
 use crate::args::{Input, Run, Zeek};
 use crate::control;
 use crate::failure::Failure;
+use crate::stop::Stoppable;
 use crate::{input, output, report};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -115,9 +116,13 @@ fn answer(
     }
     let mut reader = CaptureReader::open(&input.read);
     let bar = ask::progress_bar(&reader);
-    let outcome = engine.run_shown(&mut reader, input.workers.min(ask::WORKERS_MAX), &mut |source| {
-        bar.iter().for_each(|bar| bar.set_position(source.progress().0));
-    })?;
+    let outcome = engine.run_shown(
+        &mut Stoppable::new(&mut reader)?,
+        input.workers.min(ask::WORKERS_MAX),
+        &mut |source| {
+            bar.iter().for_each(|bar| bar.set_position(source.progress().0));
+        },
+    )?;
     bar.iter().for_each(indicatif::ProgressBar::finish_and_clear);
     let mut ran = Ran::of(outcome, &reader);
     for error in &ran.outcome.errors {

@@ -146,3 +146,41 @@ fn questions_come_and_go_while_it_runs() {
     assert!(running.wait().unwrap().success());
     assert!(!Path::new(socket).exists(), "the socket goes with the run");
 }
+
+#[test]
+fn an_interrupted_run_leaves_whole_files() {
+    let dir = directory("interrupted");
+    let (rows, packets) = (dir.join("dns.json"), dir.join("all.pcap"));
+    let file = dir.join("questions.toml");
+    let text = format!(
+        "[[question]]\nname = \"dns\"\nask = \"dns\"\noutput = {rows:?}\n\
+         [[question]]\nname = \"all\"\nask = \"packets\"\noutput = {packets:?}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut running = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["run", file.to_str().unwrap(), "-r", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let bytes = std::fs::read(FIRST_LIGHT).unwrap();
+    let mut input = running.stdin.take().unwrap();
+    let half = bytes.len() / 2;
+    input.write_all(&bytes[..half]).unwrap();
+    let began = Instant::now();
+    // Rows of live input are there at once.
+    while std::fs::metadata(&rows).map_or(0, |about| about.len()) == 0
+        && began.elapsed() < Duration::from_secs(20)
+    {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(lines(&rows) > 5);
+    let killed = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    std::thread::sleep(Duration::from_millis(50));
+    // It ends with the next packets, if it has not by then.
+    let _ = input.write_all(&bytes[half..]);
+    drop(input);
+    assert!(running.wait().unwrap().success());
+    let counted = weir(&["packets", "-r", packets.to_str().unwrap(), "--count"]);
+    assert_eq!((counted.1.as_str(), counted.2), ("", 0), "the capture is whole");
+}
