@@ -416,14 +416,14 @@ fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCat
 
 /// Protocols that may hand over to one of these.
 fn carriers_of(protocols: u64) -> u64 {
-    let is_wanted = |name: &&str| {
-        let index = PROTOCOLS.iter().position(|protocol| protocol.name == *name);
+    let is_wanted = |name: &str| {
+        let index = PROTOCOLS.iter().position(|protocol| protocol.name == name);
         index.is_some_and(|index| protocols >> index & 1 == 1)
     };
     let carriers = PROTOCOLS
         .iter()
         .enumerate()
-        .filter(|(_, carrier)| carrier.hands_over.iter().any(|name| is_wanted(&name)));
+        .filter(|(_, carrier)| carrier.hands_over.iter().any(|name| is_wanted(name)));
     carriers.fold(0, |mask, (index, _)| mask | 1 << index)
 }
 

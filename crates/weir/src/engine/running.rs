@@ -53,8 +53,10 @@ impl<'e, 'c> Running<'e, 'c> {
         let work = self.engine.work();
         // A place whose questions the new program still has is not free when that takes over.
         self.engine.entries.iter_mut().for_each(|entry| entry.is_asked = !entry.is_over);
-        // Where the run is over before it, nobody wants it any more.
-        std::thread::spawn(move || sender.send(work.compile()));
+        std::thread::spawn(move || {
+            // Where the run is over before it, nobody wants it any more.
+            let _ = sender.send(work.compile());
+        });
         self.pending = Some(Pending { compiled, asked });
     }
 
