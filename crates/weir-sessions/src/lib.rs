@@ -22,6 +22,7 @@ pub mod pop3;
 pub mod quic;
 pub mod radius;
 mod session;
+pub mod sip;
 pub mod smtp;
 pub mod snmp;
 pub mod ssh;
@@ -60,4 +61,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &radius::PROTOCOL,
     &wireguard::PROTOCOL,
     &openvpn::PROTOCOL,
+    &sip::PROTOCOL,
 ];
