@@ -9,18 +9,24 @@ pub mod dhcp;
 pub mod dhcpv6;
 pub mod dns;
 pub mod dtls;
+mod frames;
 pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
 pub mod imap;
 mod line;
+pub mod modbus;
+pub mod mqtt;
 pub mod ntp;
 pub mod openvpn;
 mod pieces;
 pub mod pop3;
+pub mod postgresql;
 pub mod quic;
 pub mod radius;
+pub mod rdp;
+pub mod redis;
 mod session;
 pub mod sip;
 pub mod smtp;
@@ -62,4 +68,9 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &wireguard::PROTOCOL,
     &openvpn::PROTOCOL,
     &sip::PROTOCOL,
+    &rdp::PROTOCOL,
+    &mqtt::PROTOCOL,
+    &modbus::PROTOCOL,
+    &postgresql::PROTOCOL,
+    &redis::PROTOCOL,
 ];

@@ -6,6 +6,9 @@ use weir_packet::Timestamp;
 /// Bytes kept of a value.
 const TEXT_BYTES_MAX: usize = 1024;
 
+/// Bytes kept of all values of a message.
+const MESSAGE_TEXT_BYTES_MAX: usize = 8192;
+
 /// Most hops (Via) that are kept: a request may pass 70 (§8.1.1.6).
 const HOPS_MAX: usize = 70;
 
@@ -63,6 +66,8 @@ pub struct Message {
     pub content_type: Option<String>,
     /// Content-Length, bytes.
     pub body_bytes: Option<u64>,
+    /// Bytes kept of its values.
+    kept_bytes: usize,
 }
 
 impl Start {
@@ -72,8 +77,8 @@ impl Start {
             let (code, reason) = split_word(status);
             let is_code =
                 code.len() == 3 && matches!(code[0], b'1'..=b'6') && code.iter().all(u8::is_ascii_digit);
-            let code = code.iter().fold(0, |code, digit| code * 10 + u16::from(digit & 15));
-            return is_code.then(|| Self::Response { code, reason: text(reason, TEXT_BYTES_MAX) });
+            let number = || code.iter().fold(0, |code, digit| code * 10 + u16::from(digit & 15));
+            return is_code.then(|| Self::Response { code: number(), reason: text(reason, TEXT_BYTES_MAX) });
         }
         let rest = line.trim_ascii_end().strip_suffix(b" SIP/2.0")?;
         let (method, uri) = split_word(rest);
@@ -107,6 +112,7 @@ impl Message {
             contact: None,
             content_type: None,
             body_bytes: None,
+            kept_bytes: 0,
         }
     }
 
@@ -117,11 +123,14 @@ impl Message {
         if name.len() > 16 {
             return true;
         }
+        let kept = text(value, TEXT_BYTES_MAX);
+        let has_room = self.kept_bytes + kept.len() <= MESSAGE_TEXT_BYTES_MAX;
         let slot = match &name.to_ascii_lowercase()[..] {
             b"via" | b"v" => {
-                let has_room = self.via.len() < HOPS_MAX;
+                let has_room = has_room && self.via.len() < HOPS_MAX;
                 if has_room {
-                    self.via.push(text(value, TEXT_BYTES_MAX));
+                    self.kept_bytes += kept.len();
+                    self.via.push(kept);
                 }
                 return has_room && value.len() <= TEXT_BYTES_MAX;
             }
@@ -144,10 +153,11 @@ impl Message {
             b"content-type" | b"c" => &mut self.content_type,
             _ => return true,
         };
-        if slot.is_none() {
-            *slot = Some(text(value, TEXT_BYTES_MAX));
+        if slot.is_none() && has_room {
+            self.kept_bytes += kept.len();
+            *slot = Some(kept);
         }
-        value.len() <= TEXT_BYTES_MAX
+        has_room && value.len() <= TEXT_BYTES_MAX
     }
 
     /// What tells a transaction from others (§17.1.3): the call, its sequence number, the branch of the last hop.
