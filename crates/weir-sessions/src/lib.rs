@@ -9,19 +9,26 @@ pub mod dhcp;
 pub mod dhcpv6;
 pub mod dns;
 pub mod dtls;
+mod frames;
 pub mod ftp;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod http;
 pub mod imap;
 mod line;
+pub mod modbus;
+pub mod mqtt;
 pub mod ntp;
 pub mod openvpn;
 mod pieces;
 pub mod pop3;
+pub mod postgresql;
 pub mod quic;
 pub mod radius;
+pub mod rdp;
+pub mod redis;
 mod session;
+pub mod sip;
 pub mod smtp;
 pub mod snmp;
 pub mod ssh;
@@ -60,4 +67,10 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &radius::PROTOCOL,
     &wireguard::PROTOCOL,
     &openvpn::PROTOCOL,
+    &sip::PROTOCOL,
+    &rdp::PROTOCOL,
+    &mqtt::PROTOCOL,
+    &modbus::PROTOCOL,
+    &postgresql::PROTOCOL,
+    &redis::PROTOCOL,
 ];

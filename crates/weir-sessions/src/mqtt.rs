@@ -1,0 +1,402 @@
+//! MQTT (3.1, 3.1.1, 5): one [`MqttConnection`] a connection: who connects, and what is published on which topics.
+
+use crate::frames::{Frame, Frames, Head, Next};
+use crate::line::{note, text as lossy};
+use crate::session::session_fields;
+use crate::values::{name, text, texts, unsigned};
+use crate::wire::Reader;
+use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use std::any::Any;
+use std::borrow::Cow;
+use weir_packet::{Timestamp, Value};
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "mqtt",
+    service: "mqtt",
+    log: "mqtt_connect",
+    transports: &["tcp"],
+    doc: "MQTT connections: who connects, and the topics that are published (MQTT 3.1.1, 5)",
+    probe,
+    parser: || Box::new(MqttParser::default()),
+    fields: FIELDS,
+};
+
+/// Bytes kept of a packet.
+pub const PACKET_BYTES_MAX: usize = 4096;
+
+/// Most topics of a list.
+pub const TOPICS_MAX: usize = 64;
+
+/// Bytes kept of a text.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MqttConnection {
+    /// When its first packet came.
+    pub time: Timestamp,
+    /// Who connects.
+    pub client: Direction,
+    /// Name of the protocol: `MQTT`, `MQIsdp` in 3.1.
+    pub protocol: Option<String>,
+    /// Its level: 3, 4 (3.1.1), 5.
+    pub level: Option<u8>,
+    /// Who connects, as it calls itself.
+    pub client_id: Option<String>,
+    /// The user.
+    pub username: Option<String>,
+    /// Seconds between signs of life.
+    pub keep_alive_secs: Option<u16>,
+    /// What the server answers (CONNACK).
+    pub reason: Option<u8>,
+    /// Topic of what the server is to say when the client dies.
+    pub will_topic: Option<String>,
+    /// What it is to say.
+    pub will_payload: Option<String>,
+    /// Messages the client published, and the server.
+    pub published: [u64; 2],
+    /// Their topics, each once.
+    pub topics: Vec<String>,
+    /// Topics the client subscribed to, each once.
+    pub subscriptions: Vec<String>,
+}
+
+impl MqttConnection {
+    fn new(time: Timestamp, client: Direction) -> Self {
+        Self {
+            time,
+            client,
+            protocol: None,
+            level: None,
+            client_id: None,
+            username: None,
+            keep_alive_secs: None,
+            reason: None,
+            will_topic: None,
+            will_payload: None,
+            published: [0; 2],
+            topics: Vec::new(),
+            subscriptions: Vec::new(),
+        }
+    }
+
+    /// CONNECT (§3.1), without the password.
+    fn take_connect(&mut self, body: &[u8]) -> Option<()> {
+        let mut reader = Reader::new(body);
+        let text = |bytes| Some(lossy(bytes, TEXT_BYTES_MAX));
+        self.protocol = text(reader.vector16()?);
+        let level = reader.u8()?;
+        self.level = Some(level);
+        let flags = reader.u8()?;
+        self.keep_alive_secs = Some(reader.u16()?);
+        skip_properties(&mut reader, level)?;
+        self.client_id = text(reader.vector16()?);
+        if flags & 4 != 0 {
+            skip_properties(&mut reader, level)?;
+            self.will_topic = text(reader.vector16()?);
+            self.will_payload = text(reader.vector16()?);
+        }
+        if flags & 0x80 != 0 {
+            self.username = text(reader.vector16()?);
+        }
+        Some(())
+    }
+
+    /// SUBSCRIBE (§3.8).
+    fn take_subscribe(&mut self, body: &[u8]) -> Option<()> {
+        let mut reader = Reader::new(body);
+        reader.u16()?;
+        skip_properties(&mut reader, self.level.unwrap_or(4))?;
+        while let Some(topic) = reader.vector16() {
+            reader.u8()?;
+            note(&mut self.subscriptions, lossy(topic, TEXT_BYTES_MAX), TOPICS_MAX);
+        }
+        Some(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        let texts = [&self.protocol, &self.client_id, &self.username, &self.will_topic, &self.will_payload]
+            .into_iter()
+            .flatten();
+        let lists = self.topics.iter().chain(&self.subscriptions);
+        size_of::<Self>()
+            + texts.chain(lists).map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
+    }
+
+    /// Name of the version: `3.1.1`.
+    pub fn version(&self) -> Option<Cow<'static, str>> {
+        Some(match self.level? & 0x7f {
+            3 => "3.1".into(),
+            4 => "3.1.1".into(),
+            5 => "5.0".into(),
+            other => format!("unknown-{other}").into(),
+        })
+    }
+
+    /// How the server answers.
+    pub fn status(&self) -> Option<Cow<'static, str>> {
+        let words = match self.reason? {
+            0 => "Connection Accepted",
+            1 | 0x84 => "Refused: unacceptable protocol version",
+            2 | 0x85 => "Refused: identifier rejected",
+            3 | 0x88 => "Refused: server unavailable",
+            4 | 0x86 => "Refused: bad user name or password",
+            5 | 0x87 => "Refused: not authorized",
+            0x89 => "Refused: server busy",
+            0x8a => "Refused: banned",
+            0x8c => "Refused: bad authentication method",
+            0x95 => "Refused: packet too large",
+            0x97 => "Refused: quota exceeded",
+            0x9c => "Refused: use another server",
+            0x9d => "Refused: server moved",
+            other => return Some(format!("unknown-{other}").into()),
+        };
+        Some(words.into())
+    }
+}
+
+/// Of version 5: properties with their length.
+fn skip_properties(reader: &mut Reader<'_>, level: u8) -> Option<()> {
+    if level & 0x7f == 5 {
+        let (length, digits) = read_length(reader.rest())?;
+        reader.take(digits + usize::try_from(length).ok()?)?;
+    }
+    Some(())
+}
+
+/// A number in groups of seven bits, and how many bytes it has (§2.2.3); four at most.
+fn read_length(bytes: &[u8]) -> Option<(u64, usize)> {
+    let digits = bytes.iter().take(4).position(|byte| byte & 0x80 == 0)? + 1;
+    let number = bytes[..digits].iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f));
+    Some((number, digits))
+}
+
+/// A packet begins with its type and its length (§2.2).
+fn measure(bytes: &[u8]) -> Head {
+    let Some((kind, rest)) = bytes.split_first() else { return Head::Short };
+    let is_kind = match (kind >> 4, kind & 15) {
+        (3, flags) => flags & 6 != 6,
+        // 3.1 sends these again with a flag.
+        (6 | 8 | 10, flags) => flags & 0b0111 == 2,
+        (kind, flags) => kind != 0 && flags == 0,
+    };
+    match read_length(rest) {
+        _ if !is_kind => Head::Wrong,
+        Some((length, digits)) => Head::Bytes(1 + digits as u64 + length),
+        None if rest.len() < 4 => Head::Short,
+        None => Head::Wrong,
+    }
+}
+
+/// A CONNECT from either side: it has the protocol's name.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let side = |bytes: &[u8]| {
+        let begins = |rest: &[u8], name: &[u8]| {
+            let known = rest.len().min(name.len());
+            (rest[..known] == name[..known]).then_some(if known == name.len() {
+                Probe::Certain
+            } else {
+                Probe::Unsure
+            })
+        };
+        match bytes {
+            [] | [0x10] => Probe::Unsure,
+            [0x10, rest @ ..] => match read_length(rest) {
+                Some((12.., digits)) => {
+                    let body = &rest[digits..];
+                    begins(body, b"\0\x04MQTT").or(begins(body, b"\0\x06MQIsdp")).unwrap_or(Probe::NotForUs)
+                }
+                None if rest.len() < 4 => Probe::Unsure,
+                _ => Probe::NotForUs,
+            },
+            _ => Probe::NotForUs,
+        }
+    };
+    match (side(opening.originator), side(opening.responder)) {
+        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+        (Probe::Unsure, Probe::Unsure) => Probe::Unsure,
+        _ => Probe::NotForUs,
+    }
+}
+
+/// Parses one connection.
+#[derive(Debug, Default)]
+pub struct MqttParser {
+    sides: [Frames; 2],
+    connection: Option<Box<MqttConnection>>,
+    cut_off: CutOff,
+}
+
+impl SessionParser for MqttParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let mut rest = data.bytes;
+        loop {
+            match self.sides[data.from as usize].next(&mut rest, data.time, PACKET_BYTES_MAX, measure) {
+                Next::Frame(frame) => self.take_packet(data.from, &frame),
+                Next::More => return Progress::Wanted,
+                Next::Lost if self.sides.iter().all(Frames::is_lost) => {
+                    self.finish(sessions);
+                    return Progress::Done;
+                }
+                Next::Lost => return Progress::Wanted,
+            }
+        }
+    }
+
+    fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.sides[from as usize].lose(length_bytes);
+        Progress::Wanted
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.extend(self.connection.take().map(|connection| connection as Box<dyn Session>));
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sides.iter().map(Frames::held_bytes).sum::<usize>()
+            + self.connection.as_ref().map_or(0, |connection| connection.held_bytes())
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+impl MqttParser {
+    fn take_packet(&mut self, from: Direction, frame: &Frame<'_>) {
+        let kind = frame.bytes[0] >> 4;
+        let Some((_, digits)) = read_length(&frame.bytes[1..]) else { return };
+        let body = &frame.bytes[1 + digits..];
+        // These say who is the client; of others the originator is taken for it.
+        let client = match kind {
+            1 | 8 | 10 | 12 => from,
+            2 | 9 | 11 | 13 => from.other(),
+            _ => Direction::Originator,
+        };
+        let connection =
+            self.connection.get_or_insert_with(|| Box::new(MqttConnection::new(frame.time, client)));
+        // Payloads are not wanted; of what else is longer something is lost.
+        self.cut_off.parts += u64::from(kind != 3 && frame.length_bytes > PACKET_BYTES_MAX as u64);
+        match kind {
+            1 if connection.protocol.is_none() => {
+                connection.client = from;
+                let _ = connection.take_connect(body);
+            }
+            2 => connection.reason = connection.reason.or(body.get(1).copied()),
+            3 => {
+                connection.published[usize::from(connection.client != from)] += 1;
+                if let Some(topic) = Reader::new(body).vector16().filter(|topic| !topic.is_empty()) {
+                    let has_room = connection.topics.len() < TOPICS_MAX;
+                    let topic = lossy(topic, TEXT_BYTES_MAX);
+                    self.cut_off.parts += u64::from(!has_room && !connection.topics.contains(&topic));
+                    note(&mut connection.topics, topic, TOPICS_MAX);
+                }
+            }
+            8 => drop(connection.take_subscribe(body)),
+            _ => {}
+        }
+    }
+}
+
+impl Session for MqttConnection {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+session_fields! { MqttConnection;
+    "mqtt.protoname" ["mqtt.proto_name"] proto_name: Text, "Name of the protocol: MQTT, MQIsdp" => |m| text(m.protocol.as_deref());
+    "mqtt.proto_version" ["mqtt.version"] proto_version: Text, "Its version: 3.1.1" => |m| name(m.version());
+    "mqtt.clientid" ["mqtt.client_id"] client_id: Text, "Who connects, as it calls itself" => |m| text(m.client_id.as_deref());
+    "mqtt.connect_status" [] connect_status: Text, "How the server answers" => |m| name(m.status());
+    "mqtt.willtopic" ["mqtt.will_topic"] will_topic: Text, "Topic of what the server is to say when the client dies" => |m| text(m.will_topic.as_deref());
+    "mqtt.willmsg" ["mqtt.will_payload"] will_payload: Text, "What it is to say" => |m| text(m.will_payload.as_deref());
+    // Not in Zeek's log.
+    "mqtt.ver" [] _: Unsigned, "Level of the protocol: 3, 4, 5" => |m| unsigned(m.level);
+    "mqtt.username" ["mqtt.user"] _: Text, "The user" => |m| text(m.username.as_deref());
+    "mqtt.kalive" ["mqtt.keep_alive"] _: Unsigned, "Seconds between signs of life" => |m| unsigned(m.keep_alive_secs);
+    "mqtt.conack.val" ["mqtt.reason"] _: Unsigned, "Number of the server's answer" => |m| unsigned(m.reason);
+    "mqtt.topic" ["mqtt.topics"] _: Texts, "Topics of what is published, each once" => |m| texts(&m.topics);
+    "mqtt.subscriptions" [] _: Texts, "Topics the client subscribed to, each once" => |m| texts(&m.subscriptions);
+    "mqtt.client_publishes" [] _: Unsigned, "Messages the client published" => |m| Value::Unsigned(m.published[0]);
+    "mqtt.server_publishes" [] _: Unsigned, "Messages the server passed on" => |m| Value::Unsigned(m.published[1]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzz::rows;
+
+    const CONNECT: &str = "> 10 27 0004 \"MQTT\" 04 c6 003c 0003 \"dev\" 0004 \"dead\" 0003 \"bye\" 0003 \"bob\" 0006 \"secret\"\n";
+
+    #[test]
+    fn a_client_connects_subscribes_and_publishes() {
+        let talk = CONNECT.to_owned()
+            + "< 20020000\n> 82 06 0001 0001 \"#\" 00\n< 9003000100\n> 30 05 0003 \"a/b\" 32 08 0003 \"a/b\" 0007 \"x\"\n\
+               < 30 04 0001 \"c\" \"y\"\n> e000\n";
+        let names = [
+            "proto_name",
+            "proto_version",
+            "client_id",
+            "connect_status",
+            "will_topic",
+            "will_payload",
+            "mqtt.username",
+            "mqtt.topics",
+            "mqtt.subscriptions",
+            "mqtt.client_publishes",
+            "mqtt.server_publishes",
+        ];
+        assert_eq!(
+            rows(&PROTOCOL, &talk, &names),
+            ["MQTT | 3.1.1 | dev | Connection Accepted | dead | bye | bob | a/b,c | # | 2 | 1"]
+        );
+    }
+
+    #[test]
+    fn version_5_has_properties() {
+        let talk = "> 10 13 0004 \"MQTT\" 05 02 003c 03 210014 0003 \"dev\"\n< 20 03 00 87 00\n";
+        assert_eq!(
+            rows(&PROTOCOL, talk, &["proto_version", "client_id", "connect_status"]),
+            ["5.0 | dev | Refused: not authorized"]
+        );
+    }
+
+    #[test]
+    fn long_payloads_are_skipped_and_gaps_in_them_do_no_harm() {
+        let talk = CONNECT.to_owned() + "> 30 ffff7f 0003 \"a/b\"\n> gap 2097146\n> 30 05 0003 \"c/d\"\n";
+        let expected = ["a/b,c/d | -"];
+        let filler = "00".repeat(PACKET_BYTES_MAX - 9);
+        let talk = talk.replace(
+            "\n> gap 2097146",
+            &format!("{filler}\n> gap {}", 2_097_151 - 5 - (PACKET_BYTES_MAX - 9)),
+        );
+        assert_eq!(rows(&PROTOCOL, &talk, &["mqtt.topics", "connect_status"]), expected);
+    }
+
+    #[test]
+    fn one_side_alone() {
+        assert_eq!(rows(&PROTOCOL, "< 20020005\n", &["connect_status"]), ["Refused: not authorized"]);
+        assert_eq!(rows(&PROTOCOL, CONNECT, &["client_id", "connect_status"]), ["dev | -"]);
+        assert_eq!(rows(&PROTOCOL, "> 00\n< 00", &["client_id"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_connect_makes_it_one() {
+        let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
+        assert_eq!(probe(b"\x10\x25\0\x04MQTT"), Probe::Certain);
+        assert_eq!(probe(b"\x10\x25\0\x06MQIs"), Probe::Unsure);
+        assert_eq!(probe(b"\x10"), Probe::Unsure);
+        assert_eq!(probe(b"\x20\x02\0\0"), Probe::NotForUs);
+        assert_eq!(probe(b"\x10\x80\x80\x80\x80"), Probe::NotForUs);
+    }
+}

@@ -1,0 +1,443 @@
+//! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply. Arguments of AUTH are never kept.
+//!
+//! Commands are arrays of strings, or lines; replies come in their order. Where the server begins to speak of its own
+//! accord (SUBSCRIBE, MONITOR, replication) there is nothing more to be had.
+
+use crate::line::{Lines, text as lossy};
+use crate::session::session_fields;
+use crate::values::{text, unsigned};
+use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use std::any::Any;
+use std::collections::VecDeque;
+use weir_packet::{Timestamp, Value};
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "redis",
+    service: "redis",
+    log: "redis",
+    transports: &["tcp"],
+    doc: "Redis: commands with their replies (RESP)",
+    probe,
+    parser: || Box::new(RedisParser::default()),
+    fields: FIELDS,
+};
+
+/// Most commands of a connection that wait for their replies; the oldest go without.
+pub const WAITING_MAX: usize = 256;
+
+/// Bytes kept of a name, a key, a value, a reply.
+pub const TEXT_BYTES_MAX: usize = 256;
+
+/// Most elements of an array: what servers take.
+const ELEMENTS_MAX: u64 = 1 << 20;
+
+/// Longest string, bytes: what servers take.
+const STRING_BYTES_MAX: u64 = 512 << 20;
+
+/// A command with its reply, or the one of them that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedisCommand {
+    /// When the first of its bytes came.
+    pub time: Timestamp,
+    /// What is to be done: `SET`.
+    pub name: Option<String>,
+    /// The first argument.
+    pub key: Option<String>,
+    /// The second.
+    pub value: Option<String>,
+    /// How many arguments there are.
+    pub arguments: u64,
+    /// Whether it was done.
+    pub is_good: Option<bool>,
+    /// What the server says: a line, a string, a number, the number of an array's elements.
+    pub reply: Option<String>,
+    /// Time from command to reply, nanoseconds.
+    pub rtt_ns: Option<u64>,
+}
+
+impl RedisCommand {
+    fn new(time: Timestamp) -> Self {
+        Self {
+            time,
+            name: None,
+            key: None,
+            value: None,
+            arguments: 0,
+            is_good: None,
+            reply: None,
+            rtt_ns: None,
+        }
+    }
+
+    fn take_word(&mut self, word: String) {
+        if self.name.is_none() {
+            self.name = Some(word.to_ascii_uppercase());
+            return;
+        }
+        self.arguments += 1;
+        // AUTH has a password, HELLO may (`HELLO 3 AUTH user password`).
+        let is_secret = matches!(self.name.as_deref(), Some("AUTH")) || self.arguments > 2;
+        match self.arguments {
+            _ if is_secret => {}
+            1 => self.key = Some(word),
+            _ => self.value = Some(word),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let texts = [&self.name, &self.key, &self.value, &self.reply];
+        size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+}
+
+/// Where one direction stands in its values.
+#[derive(Debug, Default)]
+struct Side {
+    lines: Lines,
+    /// A string whose bytes are read: how many are to come with the line end, and the first of them.
+    string: Option<(u64, Vec<u8>)>,
+    /// Values that are still to come of the one that is read; 0 between them.
+    pending: u64,
+    is_lost: bool,
+}
+
+/// A part of a value, as it is read.
+#[derive(Debug)]
+enum Part {
+    /// An array, a map … of so many values.
+    Array(u8, u64),
+    /// Anything else.
+    Scalar(u8, String),
+    /// A line that is a command by itself.
+    Inline(Vec<u8>),
+}
+
+impl Side {
+    /// Takes the next part off the front of `bytes`; `None` where more bytes are needed, or nothing can be told.
+    fn next(&mut self, bytes: &mut &[u8], time: Timestamp, is_client: bool) -> Option<(Part, Timestamp)> {
+        if let Some((missing, kept)) = &mut self.string {
+            let taken = usize::try_from(*missing).unwrap_or(usize::MAX).min(bytes.len());
+            // The last two are the line end.
+            let wanted = usize::try_from(missing.saturating_sub(2)).unwrap_or(usize::MAX);
+            let room = TEXT_BYTES_MAX.saturating_sub(kept.len()).min(wanted).min(taken);
+            kept.extend_from_slice(&bytes[..room]);
+            *missing -= taken as u64;
+            *bytes = &bytes[taken..];
+            if *missing > 0 {
+                return None;
+            }
+            let string = lossy(kept, TEXT_BYTES_MAX);
+            self.string = None;
+            self.pending = self.pending.saturating_sub(1);
+            return Some((Part::Scalar(b'$', string), time));
+        }
+        let line = self.lines.next(bytes, time, 1024)?;
+        let time = line.time;
+        let (kind, rest) = line.bytes.split_first().map_or((0, &[][..]), |(kind, rest)| (*kind, rest));
+        let number = || std::str::from_utf8(rest).ok()?.parse::<i64>().ok();
+        let is_between = self.pending == 0;
+        let part = match kind {
+            b'$' | b'=' | b'!' => match number() {
+                Some(-1) => Part::Scalar(kind, String::new()),
+                Some(length) if (0..=STRING_BYTES_MAX as i64).contains(&length) => {
+                    self.pending += u64::from(is_between);
+                    self.string = Some((length as u64 + 2, Vec::new()));
+                    return self.next(bytes, time, is_client);
+                }
+                _ => return self.give_up(),
+            },
+            b'*' | b'%' | b'~' | b'>' | b'|' => match number() {
+                Some(length @ -1..) if length as u64 <= ELEMENTS_MAX || length == -1 => {
+                    Part::Array(kind, length.max(0) as u64 * if matches!(kind, b'%' | b'|') { 2 } else { 1 })
+                }
+                _ => return self.give_up(),
+            },
+            b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' if !is_client || !is_between => {
+                Part::Scalar(kind, lossy(rest, TEXT_BYTES_MAX))
+            }
+            _ if is_client && is_between => return Some((Part::Inline(line.bytes.into_owned()), time)),
+            _ => return self.give_up(),
+        };
+        self.pending = self.pending.saturating_sub(1);
+        if let Part::Array(_, length) = part {
+            self.pending += length;
+        }
+        Some((part, time))
+    }
+
+    fn give_up<T>(&mut self) -> Option<T> {
+        self.is_lost = true;
+        self.lines.lose();
+        None
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.lines.held_bytes() + self.string.as_ref().map_or(0, |string| string.1.capacity())
+    }
+}
+
+/// A command as an array from the client; of a server's reply alone nobody can tell.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let side = |bytes: &[u8]| {
+        let Some((b'*', rest)) = bytes.split_first() else {
+            return if bytes.is_empty() { Probe::Unsure } else { Probe::NotForUs };
+        };
+        let digits = |bytes: &[u8]| bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let count = digits(rest);
+        let behind = &rest[count..];
+        let shape = b"\r\n$";
+        let known = behind.len().min(3);
+        if count > 7 || behind[..known] != shape[..known] || (count == 0 && !rest.is_empty()) {
+            return Probe::NotForUs;
+        }
+        let Some(length) = behind.get(3..) else { return Probe::Unsure };
+        match &length[digits(length).min(3)..] {
+            [b'\r', b'\n', b'A'..=b'Z' | b'a'..=b'z', ..] => Probe::Certain,
+            [] | [b'\r'] | [b'\r', b'\n'] => Probe::Unsure,
+            _ => Probe::NotForUs,
+        }
+    };
+    match (side(opening.originator), side(opening.responder)) {
+        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+        (Probe::NotForUs, Probe::NotForUs) => Probe::NotForUs,
+        // The server answers, it does not begin.
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        _ => Probe::Unsure,
+    }
+}
+
+/// Parses the commands of one connection.
+#[derive(Debug, Default)]
+pub struct RedisParser {
+    sides: [Side; 2],
+    client: Option<Direction>,
+    /// The command that is read.
+    command: Option<RedisCommand>,
+    /// Commands that wait, oldest first.
+    waiting: VecDeque<RedisCommand>,
+    /// Commands that went without their replies: so many replies say nothing.
+    unanswered: u64,
+    /// What the first part of the reply that is read says.
+    reply: Option<(u8, String)>,
+    cut_off: CutOff,
+}
+
+impl SessionParser for RedisParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let mut rest = data.bytes;
+        let Some(first) = rest.first() else { return Progress::Wanted };
+        // Replies begin with these; a command may begin with a star, too.
+        let is_reply = matches!(first, b'+' | b'-' | b':' | b'$' | b'%' | b'_');
+        let client = *self.client.get_or_insert(if is_reply { data.from.other() } else { data.from });
+        let is_client = client == data.from;
+        loop {
+            let side = &mut self.sides[data.from as usize];
+            if side.is_lost {
+                self.finish(sessions);
+                return Progress::Done;
+            }
+            let before = rest.len();
+            let Some((part, time)) = side.next(&mut rest, data.time, is_client) else {
+                if side.is_lost {
+                    continue;
+                }
+                debug_assert!(rest.is_empty() || rest.len() < before);
+                return Progress::Wanted;
+            };
+            let is_over = side.pending == 0;
+            if is_client {
+                self.take_part(part, time, is_over, sessions);
+            } else if self.take_reply(part, time, is_over, sessions) {
+                self.finish(sessions);
+                return Progress::Done;
+            }
+        }
+    }
+
+    fn gap(&mut self, _: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if length_bytes == 0 {
+            return Progress::Wanted;
+        }
+        // Nobody knows any more which reply is whose.
+        self.finish(sessions);
+        Progress::Done
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        self.command = None;
+        sessions.extend(self.waiting.drain(..).map(|waiting| Box::new(waiting) as Box<dyn Session>));
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sides.iter().map(Side::held_bytes).sum::<usize>()
+            + self.waiting.iter().chain(&self.command).map(RedisCommand::held_bytes).sum::<usize>()
+            + self.reply.as_ref().map_or(0, |reply| reply.1.capacity())
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+impl RedisParser {
+    fn take_part(
+        &mut self,
+        part: Part,
+        time: Timestamp,
+        is_over: bool,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        match part {
+            Part::Array(..) if self.command.is_none() => self.command = Some(RedisCommand::new(time)),
+            Part::Scalar(_, word) => {
+                if let Some(command) = &mut self.command {
+                    command.take_word(word);
+                }
+            }
+            Part::Inline(line) => {
+                let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                let mut command = RedisCommand::new(time);
+                words.take(16).for_each(|word| command.take_word(lossy(word, TEXT_BYTES_MAX)));
+                self.command = Some(command);
+            }
+            Part::Array(..) => {}
+        }
+        if !is_over {
+            return;
+        }
+        // An empty array is no command.
+        let Some(command) = self.command.take().filter(|command| command.name.is_some()) else { return };
+        self.waiting.push_back(command);
+        if self.waiting.len() > WAITING_MAX
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            self.unanswered += 1;
+            self.cut_off.parts += 1;
+            sessions.push(Box::new(oldest));
+        }
+    }
+
+    /// Takes a part of a reply; whether the server speaks of its own accord from now on.
+    fn take_reply(
+        &mut self,
+        part: Part,
+        time: Timestamp,
+        is_over: bool,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) -> bool {
+        if self.reply.is_none() {
+            self.reply = Some(match part {
+                Part::Array(kind, length) => (kind, length.to_string()),
+                Part::Scalar(kind, text) => (kind, text),
+                Part::Inline(_) => return false,
+            });
+        }
+        if !is_over {
+            return false;
+        }
+        // Attributes come before a reply, pushes at any time.
+        let Some((kind, text)) = self.reply.take().filter(|(kind, _)| !matches!(kind, b'|' | b'>')) else {
+            return false;
+        };
+        if self.unanswered > 0 {
+            self.unanswered -= 1;
+            return false;
+        }
+        let asked = self.waiting.pop_front();
+        let is_asked = asked.is_some();
+        let mut command = asked.unwrap_or_else(|| RedisCommand::new(time));
+        command.is_good = Some(!matches!(kind, b'-' | b'!'));
+        command.rtt_ns = is_asked.then(|| time.since_ns(command.time));
+        command.reply = Some(text);
+        let speaks = matches!(
+            command.name.as_deref(),
+            Some("SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC")
+        );
+        sessions.push(Box::new(command));
+        speaks
+    }
+}
+
+impl Session for RedisCommand {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+session_fields! { RedisCommand;
+    "redis.cmd.name" ["redis.command"] "cmd.name": Text, "What is to be done: SET" => |r| text(r.name.as_deref());
+    "redis.cmd.key" ["redis.key"] "cmd.key": Text, "First argument" => |r| text(r.key.as_deref());
+    "redis.cmd.value" ["redis.value"] "cmd.value": Text, "Second argument" => |r| text(r.value.as_deref());
+    "redis.success" [] success: Bool, "Whether it was done" => |r| r.is_good.map_or(Value::Absent, Value::Bool);
+    "redis.reply.value" ["redis.reply"] "reply.value": Text, "What the server says; of an array how many elements it has" => |r| text(r.reply.as_deref());
+    // Not in the log.
+    "redis.arguments" [] _: Unsigned, "How many arguments there are" => |r| unsigned(r.name.as_ref().map(|_| r.arguments));
+    "redis.time" ["redis.rtt"] _: Interval, "Time from command to reply" => |r| r.rtt_ns.map_or(Value::Absent, Value::Interval);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzz::rows;
+
+    const NAMES: &[&str] = &["cmd.name", "cmd.key", "cmd.value", "success", "reply.value", "redis.arguments"];
+
+    #[test]
+    fn commands_meet_their_replies() {
+        let talk = "> \"*3\\r\\n$3\\r\\nset\\r\\n$1\\r\\nk\\r\\n$2\\r\\nv1\\r\\n*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\nk\\r\\n\"\n\
+                    < \"+OK\\r\\n$2\\r\\nv1\\r\\n\"\n> \"KEYS *\\r\\n*1\\r\\n$4\\r\\nNOPE\\r\\n\"\n\
+                    < \"*2\\r\\n$1\\r\\na\\r\\n*1\\r\\n:7\\r\\n-ERR unknown\\r\\n\"\n";
+        assert_eq!(
+            rows(&PROTOCOL, talk, NAMES),
+            [
+                "SET | k | v1 | true | OK | 2",
+                "GET | k | - | true | v1 | 1",
+                "KEYS | * | - | true | 2 | 1",
+                "NOPE | - | - | false | ERR unknown | 0",
+            ]
+        );
+    }
+
+    #[test]
+    fn passwords_are_not_kept() {
+        let talk = "> \"*3\\r\\n$4\\r\\nauth\\r\\n$3\\r\\nbob\\r\\n$6\\r\\nsecret\\r\\nAUTH secret\\r\\n\"\n< \"+OK\\r\\n+OK\\r\\n\"\n";
+        assert_eq!(
+            rows(&PROTOCOL, talk, NAMES),
+            ["AUTH | - | - | true | OK | 2", "AUTH | - | - | true | OK | 1"]
+        );
+    }
+
+    #[test]
+    fn what_is_pushed_is_no_reply() {
+        let talk = "> \"PING\\r\\nSUBSCRIBE c\\r\\n\"\n< \">2\\r\\n+invalidate\\r\\n*-1\\r\\n|1\\r\\n+ttl\\r\\n:1\\r\\n+PONG\\r\\n\
+                    *3\\r\\n$9\\r\\nsubscribe\\r\\n$1\\r\\nc\\r\\n:1\\r\\n*3\\r\\n\"\n";
+        assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), ["PING | PONG", "SUBSCRIBE | 3"]);
+    }
+
+    #[test]
+    fn one_side_alone_and_what_is_no_redis() {
+        assert_eq!(rows(&PROTOCOL, "> \"PING\\r\\n\"", &["cmd.name", "success"]), ["PING | -"]);
+        assert_eq!(rows(&PROTOCOL, "< \"-ERR\\r\\n\"", &["cmd.name", "success"]), ["- | false"]);
+        assert_eq!(rows(&PROTOCOL, "> \"*x\\r\\nPING\\r\\n\"", &["cmd.name"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_command_makes_it_one() {
+        let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
+        assert_eq!(probe(b"*1\r\n$4\r\nPING\r\n"), Probe::Certain);
+        assert_eq!(probe(b"*1\r\n$4"), Probe::Unsure);
+        assert_eq!(probe(b"*"), Probe::Unsure);
+        for other in [&b"* OK IMAP4 ready\r\n"[..], b"+OK\r\n", b"*1\r\n+a", b"**"] {
+            assert_eq!(probe(other), Probe::NotForUs);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A [`Message`] of SIP, line by line: start line (RFC 3261 §7.1, §7.2) and headers (§7.3), in their long and short forms.
+
+use crate::line::{split_word, text};
+use weir_packet::Timestamp;
+
+/// Bytes kept of a value.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// Bytes kept of all values of a message.
+const MESSAGE_TEXT_BYTES_MAX: usize = 8192;
+
+/// Most hops (Via) that are kept: a request may pass 70 (§8.1.1.6).
+const HOPS_MAX: usize = 70;
+
+/// The first line of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// A request with its method and what it is for.
+    Request {
+        /// `INVITE`.
+        method: String,
+        /// `sip:bob@biloxi.example`.
+        uri: String,
+    },
+    /// An answer.
+    Response {
+        /// `200`.
+        code: u16,
+        /// `OK`.
+        reason: String,
+    },
+}
+
+/// A message without its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// When its first byte came.
+    pub time: Timestamp,
+    /// The first line.
+    pub start: Start,
+    /// From: who calls.
+    pub from: Option<String>,
+    /// To: who is called.
+    pub to: Option<String>,
+    /// Call-ID.
+    pub call_id: Option<String>,
+    /// CSeq: number and method.
+    pub sequence: Option<String>,
+    /// Via, one a hop, the last hop first.
+    pub via: Vec<String>,
+    /// Date.
+    pub date: Option<String>,
+    /// Reply-To.
+    pub reply_to: Option<String>,
+    /// Subject.
+    pub subject: Option<String>,
+    /// User-Agent.
+    pub user_agent: Option<String>,
+    /// Server.
+    pub server: Option<String>,
+    /// Warning.
+    pub warning: Option<String>,
+    /// Contact: where to reach who sent it.
+    pub contact: Option<String>,
+    /// Content-Type.
+    pub content_type: Option<String>,
+    /// Content-Length, bytes.
+    pub body_bytes: Option<u64>,
+    /// Bytes kept of its values.
+    kept_bytes: usize,
+}
+
+impl Start {
+    /// Reads a start line; `None` where it is none.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        if let Some(status) = line.strip_prefix(b"SIP/2.0 ") {
+            let (code, reason) = split_word(status);
+            let is_code =
+                code.len() == 3 && matches!(code[0], b'1'..=b'6') && code.iter().all(u8::is_ascii_digit);
+            let number = || code.iter().fold(0, |code, digit| code * 10 + u16::from(digit & 15));
+            return is_code.then(|| Self::Response { code: number(), reason: text(reason, TEXT_BYTES_MAX) });
+        }
+        let rest = line.trim_ascii_end().strip_suffix(b" SIP/2.0")?;
+        let (method, uri) = split_word(rest);
+        let is_method = !method.is_empty() && method.len() <= 32 && method.iter().all(|byte| is_token(*byte));
+        (is_method && !uri.is_empty())
+            .then(|| Self::Request { method: text(method, 32), uri: text(uri, TEXT_BYTES_MAX) })
+    }
+}
+
+/// What method names are made of (§25.1).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte)
+}
+
+impl Message {
+    pub(super) fn new(start: Start, time: Timestamp) -> Self {
+        Self {
+            time,
+            start,
+            from: None,
+            to: None,
+            call_id: None,
+            sequence: None,
+            via: Vec::new(),
+            date: None,
+            reply_to: None,
+            subject: None,
+            user_agent: None,
+            server: None,
+            warning: None,
+            contact: None,
+            content_type: None,
+            body_bytes: None,
+            kept_bytes: 0,
+        }
+    }
+
+    /// Takes a header line; whether nothing of it had to be left out. The first of each name counts.
+    pub(super) fn take_header(&mut self, line: &[u8]) -> bool {
+        let Some(colon) = memchr::memchr(b':', line) else { return true };
+        let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
+        if name.len() > 16 {
+            return true;
+        }
+        let kept = text(value, TEXT_BYTES_MAX);
+        let has_room = self.kept_bytes + kept.len() <= MESSAGE_TEXT_BYTES_MAX;
+        let slot = match &name.to_ascii_lowercase()[..] {
+            b"via" | b"v" => {
+                let has_room = has_room && self.via.len() < HOPS_MAX;
+                if has_room {
+                    self.kept_bytes += kept.len();
+                    self.via.push(kept);
+                }
+                return has_room && value.len() <= TEXT_BYTES_MAX;
+            }
+            b"content-length" | b"l" => {
+                let number = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                self.body_bytes = self.body_bytes.or(number);
+                return true;
+            }
+            b"from" | b"f" => &mut self.from,
+            b"to" | b"t" => &mut self.to,
+            b"call-id" | b"i" => &mut self.call_id,
+            b"cseq" => &mut self.sequence,
+            b"date" => &mut self.date,
+            b"reply-to" => &mut self.reply_to,
+            b"subject" | b"s" => &mut self.subject,
+            b"user-agent" => &mut self.user_agent,
+            b"server" => &mut self.server,
+            b"warning" => &mut self.warning,
+            b"contact" | b"m" => &mut self.contact,
+            b"content-type" | b"c" => &mut self.content_type,
+            _ => return true,
+        };
+        if slot.is_none() && has_room {
+            self.kept_bytes += kept.len();
+            *slot = Some(kept);
+        }
+        has_room && value.len() <= TEXT_BYTES_MAX
+    }
+
+    /// What tells a transaction from others (§17.1.3): the call, its sequence number, the branch of the last hop.
+    pub(super) fn key(&self) -> (&str, &str, &str) {
+        let branch = self
+            .via
+            .first()
+            .and_then(|via| via.split(';').find_map(|part| part.trim().strip_prefix("branch=")));
+        let branch = branch.map(|branch| branch.split(',').next().unwrap_or_default().trim());
+        (
+            self.call_id.as_deref().unwrap_or_default(),
+            self.sequence.as_deref().unwrap_or_default(),
+            branch.unwrap_or_default(),
+        )
+    }
+
+    /// The hops as Zeek has them: without branch and what follows it.
+    pub(super) fn path(&self) -> Vec<String> {
+        let without_branch = |via: &String| {
+            let end = via.find(";branch").or_else(|| via.find("; branch")).unwrap_or(via.len());
+            via[..end].to_owned()
+        };
+        self.via.iter().map(without_branch).collect()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [
+            &self.from,
+            &self.to,
+            &self.call_id,
+            &self.sequence,
+            &self.date,
+            &self.reply_to,
+            &self.subject,
+            &self.user_agent,
+            &self.server,
+            &self.warning,
+            &self.contact,
+            &self.content_type,
+        ];
+        let start = match &self.start {
+            Start::Request { method, uri } => method.len() + uri.len(),
+            Start::Response { reason, .. } => reason.len(),
+        };
+        size_of::<Self>()
+            + start
+            + texts.into_iter().flatten().map(String::len).sum::<usize>()
+            + self.via.iter().map(|via| via.len() + size_of::<String>()).sum::<usize>()
+    }
+}

@@ -1,0 +1,29 @@
+//! SIP (RFC 3261) over UDP and TCP: one session a transaction, a request with its final answer.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `message` | start lines and headers → one message |
+//! | `parser` | bytes → messages → transactions; the probe |
+//! | `transaction` | what comes out, and its names in filters |
+
+mod message;
+mod parser;
+mod transaction;
+
+pub use message::{Message, Start};
+pub use parser::{LINE_BYTES_MAX, SipParser, WAITING_MAX};
+pub use transaction::SipTransaction;
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "sip",
+    service: "sip",
+    log: "sip",
+    transports: &["udp", "tcp"],
+    doc: "SIP transactions: who calls whom, and how that went (RFC 3261)",
+    probe: parser::probe,
+    parser: || Box::new(SipParser::default()),
+    fields: transaction::FIELDS,
+};

@@ -1,0 +1,369 @@
+//! [`SipParser`]: bytes of both directions in, transactions out; and the probe.
+
+use super::message::{Message, Start};
+use super::transaction::SipTransaction;
+use crate::line::Lines;
+use crate::waiting::Waiting;
+use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser};
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Longest line that is kept, bytes.
+pub const LINE_BYTES_MAX: usize = 2048;
+
+/// Most requests of a flow that wait for their final answers.
+pub const WAITING_MAX: usize = 32;
+
+/// Transactions whose repetitions are known as such after they are over.
+const OVER_MAX: usize = 32;
+
+/// Lines in a row that are no SIP, after which a stream is given up.
+const STRAY_LINES_MAX: u32 = 256;
+
+/// Where one direction stands.
+#[derive(Debug, Default)]
+struct Side {
+    lines: Lines,
+    /// The message whose headers are read.
+    message: Option<Box<Message>>,
+    /// Bytes of a body that are still to come.
+    body_bytes: u64,
+    stray_lines: u32,
+}
+
+/// Parses the transactions of one flow.
+#[derive(Debug, Default)]
+pub struct SipParser {
+    sides: [Side; 2],
+    waiting: Waiting<Box<SipTransaction>, WAITING_MAX>,
+    /// Digests of the keys of those that are over, oldest first.
+    over: VecDeque<u64>,
+    depth: u64,
+    cut_off: CutOff,
+}
+
+impl SessionParser for SipParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if data.is_datagram {
+            // Each has one message, and begins anew (§18.3).
+            self.sides[data.from as usize] = Side::default();
+        }
+        let mut rest = data.bytes;
+        loop {
+            let side = &mut self.sides[data.from as usize];
+            let skipped = usize::try_from(side.body_bytes).unwrap_or(usize::MAX).min(rest.len());
+            side.body_bytes -= skipped as u64;
+            rest = &rest[skipped..];
+            let Some(line) = side.lines.next(&mut rest, data.time, LINE_BYTES_MAX) else { break };
+            self.cut_off.parts += u64::from(line.is_cut);
+            let Some(message) = &mut side.message else {
+                if let Some(start) = Start::parse(&line.bytes) {
+                    side.message = Some(Box::new(Message::new(start, line.time)));
+                    side.stray_lines = 0;
+                } else if !line.bytes.is_empty() {
+                    side.stray_lines += 1;
+                    if side.stray_lines > STRAY_LINES_MAX {
+                        self.finish(sessions);
+                        return Progress::Done;
+                    }
+                }
+                continue;
+            };
+            if !line.bytes.is_empty() {
+                self.cut_off.parts += u64::from(!message.take_header(&line.bytes));
+                continue;
+            }
+            let Some(mut message) = side.message.take() else { continue };
+            if data.is_datagram {
+                // The body ends with its datagram.
+                message.body_bytes = message.body_bytes.or(Some(rest.len() as u64));
+                self.take_message(data.from, *message, sessions);
+                break;
+            }
+            side.body_bytes = message.body_bytes.unwrap_or(0);
+            self.take_message(data.from, *message, sessions);
+        }
+        Progress::Wanted
+    }
+
+    fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        let side = &mut self.sides[from as usize];
+        if length_bytes <= side.body_bytes {
+            side.body_bytes -= length_bytes;
+        } else {
+            // Headers that follow are stray lines until the next start line.
+            *side = Side::default();
+        }
+        Progress::Wanted
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.extend(self.waiting.take_all().map(|waiting| waiting as Box<dyn Session>));
+        self.sides = Default::default();
+        self.over = VecDeque::new();
+    }
+
+    fn held_bytes(&self) -> usize {
+        let side = |side: &Side| {
+            side.lines.held_bytes() + side.message.as_ref().map_or(0, |message| message.held_bytes())
+        };
+        self.sides.iter().map(side).sum::<usize>()
+            + self.waiting.iter().map(|waiting| waiting.held_bytes()).sum::<usize>()
+            + self.over.len() * size_of::<u64>()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+impl SipParser {
+    fn take_message(&mut self, from: Direction, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
+        let is_same = |waiting: &Box<SipTransaction>| {
+            waiting.request.as_ref().is_some_and(|request| request.key() == message.key())
+        };
+        if self.over.contains(&digest(&message)) {
+            return;
+        }
+        match &message.start {
+            Start::Request { method, .. } => {
+                if self.waiting.find(|waiting| waiting.client == from && is_same(waiting)).is_some() {
+                    return;
+                }
+                // Nobody answers it (§17.1.1.3).
+                let is_ack = method == "ACK";
+                let transaction = self.begin(from, Some(message), None);
+                if is_ack {
+                    self.yield_over(transaction, sessions);
+                } else if let Some(oldest) = self.waiting.push(transaction) {
+                    self.yield_over(oldest, sessions);
+                }
+            }
+            Start::Response { code: 0..200, .. } => {
+                if let Some(asked) = self.waiting.find(|waiting| waiting.client != from && is_same(waiting)) {
+                    asked.response = Some(message);
+                }
+            }
+            Start::Response { .. } => {
+                let asked = self.waiting.take(|waiting| waiting.client != from && is_same(waiting));
+                let mut transaction = match asked {
+                    Some(asked) => asked,
+                    None => self.begin(from.other(), None, Some(&message)),
+                };
+                transaction.response = Some(message);
+                self.yield_over(transaction, sessions);
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        client: Direction,
+        request: Option<Message>,
+        response: Option<&Message>,
+    ) -> Box<SipTransaction> {
+        let time = request.as_ref().or(response).map_or(weir_packet::Timestamp(0), |message| message.time);
+        let depth = self.depth;
+        self.depth += 1;
+        Box::new(SipTransaction { time, client, depth, request, response: None })
+    }
+
+    fn yield_over(&mut self, transaction: Box<SipTransaction>, sessions: &mut Vec<Box<dyn Session>>) {
+        if let Some(message) = transaction.request.as_ref().or(transaction.response.as_ref()) {
+            if self.over.len() == OVER_MAX {
+                self.over.pop_front();
+            }
+            self.over.push_back(digest(message));
+        }
+        sessions.push(transaction);
+    }
+}
+
+/// A digest of what tells the transaction of a message from others.
+fn digest(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.key().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Methods in the registry of IANA.
+const METHODS: &[&[u8]] = &[
+    b"ACK",
+    b"BYE",
+    b"CANCEL",
+    b"INFO",
+    b"INVITE",
+    b"MESSAGE",
+    b"NOTIFY",
+    b"OPTIONS",
+    b"PRACK",
+    b"PUBLISH",
+    b"REFER",
+    b"REGISTER",
+    b"SUBSCRIBE",
+    b"UPDATE",
+];
+
+/// What it may be asked of.
+const SCHEMES: &[&[u8]] = &[b"sip:", b"sips:", b"tel:"];
+
+/// A start line from either side.
+pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    let [originator, responder] = [opening.originator, opening.responder].map(side);
+    match (originator, responder) {
+        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        _ => Probe::Unsure,
+    }
+}
+
+fn side(bytes: &[u8]) -> Probe {
+    let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let bytes = &bytes[blank..];
+    let begins = |bytes: &[u8], word: &[u8]| {
+        let known = bytes.len().min(word.len());
+        match bytes[..known] == word[..known] {
+            true if known == word.len() => Probe::Certain,
+            true => Probe::Unsure,
+            false => Probe::NotForUs,
+        }
+    };
+    let best = |probes: &mut dyn Iterator<Item = Probe>| {
+        probes.fold(Probe::NotForUs, |best, probe| match (best, probe) {
+            (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+            (Probe::Unsure, _) | (_, Probe::Unsure) => Probe::Unsure,
+            _ => Probe::NotForUs,
+        })
+    };
+    let request = |method: &&[u8]| match begins(bytes, method) {
+        Probe::Certain => match bytes[method.len()..].split_first() {
+            Some((b' ', uri)) => best(&mut SCHEMES.iter().map(|scheme| begins(uri, scheme))),
+            Some(_) => Probe::NotForUs,
+            None => Probe::Unsure,
+        },
+        other => other,
+    };
+    match blank {
+        // What keeps a flow alive (RFC 5626 §3.5.1).
+        0..=8 => best(&mut METHODS.iter().map(request).chain([begins(bytes, b"SIP/2.0 ")])),
+        _ => Probe::NotForUs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PROTOCOL;
+    use crate::fuzz::rows;
+    use crate::{Opening, Probe};
+
+    const CALL: &[&str] = &["trans_depth", "method", "uri", "seq", "status_code", "status_msg"];
+
+    fn request(method: &str, number: u32) -> String {
+        format!(
+            "> \"{method} sip:b@y.example SIP/2.0\\r\\nVia: SIP/2.0/UDP h.example:5060;branch=z9hG4bK{number};rport\\r\\n\
+             f: <sip:a@x.example>;tag=1\\r\\nTo: Bob <sip:b@y.example>\\r\\ni: 7@h\\r\\nCSeq: {number} {method}\\r\\n\
+             User-Agent: phone\\r\\nl: 4\\r\\nc: application/sdp\\r\\n\\r\\nv=0\\n\"\n"
+        )
+    }
+
+    fn response(code: &str, method: &str, number: u32) -> String {
+        format!(
+            "< \"SIP/2.0 {code}\\r\\nVia: SIP/2.0/UDP h.example:5060;branch=z9hG4bK{number};rport=9\\r\\n\
+             From: <sip:a@x.example>;tag=1\\r\\nTo: Bob <sip:b@y.example>;tag=2\\r\\nCall-ID: 7@h\\r\\n\
+             CSeq: {number} {method}\\r\\nServer: proxy\\r\\nContent-Length: 0\\r\\n\\r\\n\"\n"
+        )
+    }
+
+    #[test]
+    fn a_call_is_taken_and_ended() {
+        let steps = [
+            request("INVITE", 1),
+            response("180 Ringing", "INVITE", 1),
+            response("200 OK", "INVITE", 1),
+            request("ACK", 2),
+            request("BYE", 3),
+            response("200 OK", "BYE", 3),
+        ];
+        let expected = [
+            "0 | INVITE | sip:b@y.example | 1 INVITE | 200 | OK",
+            "1 | ACK | sip:b@y.example | 2 ACK | - | -",
+            "2 | BYE | sip:b@y.example | 3 BYE | 200 | OK",
+        ];
+        assert_eq!(rows(&PROTOCOL, &steps.concat(), CALL), expected, "over TCP");
+        assert_eq!(rows(&PROTOCOL, &format!("datagrams\n{}", steps.concat()), CALL), expected, "over UDP");
+    }
+
+    #[test]
+    fn all_columns_are_filled() {
+        let names = [
+            "request_from",
+            "request_to",
+            "response_to",
+            "call_id",
+            "request_path",
+            "response_path",
+            "user_agent",
+            "sip.server",
+            "request_body_len",
+            "response_body_len",
+            "content_type",
+        ];
+        let talk = request("OPTIONS", 5) + &response("404 Not Found", "OPTIONS", 5);
+        assert_eq!(
+            rows(&PROTOCOL, &talk, &names),
+            ["<sip:a@x.example>;tag=1 | Bob <sip:b@y.example> | Bob <sip:b@y.example>;tag=2 | 7@h | \
+              SIP/2.0/UDP h.example:5060 | SIP/2.0/UDP h.example:5060 | phone | proxy | 4 | 0 | application/sdp"]
+        );
+    }
+
+    #[test]
+    fn repetitions_are_one_and_answers_come_in_any_order() {
+        let talk = [
+            "datagrams\n".to_owned(),
+            request("REGISTER", 1),
+            request("REGISTER", 1),
+            request("MESSAGE", 2),
+            response("200 OK", "MESSAGE", 2),
+            response("401 Unauthorized", "REGISTER", 1),
+            response("401 Unauthorized", "REGISTER", 1),
+            request("REGISTER", 1),
+        ];
+        assert_eq!(
+            rows(&PROTOCOL, &talk.concat(), &["seq", "status_code"]),
+            ["2 MESSAGE | 200", "1 REGISTER | 401"]
+        );
+    }
+
+    #[test]
+    fn one_side_alone_and_gaps() {
+        assert_eq!(rows(&PROTOCOL, &request("INVITE", 1), &["method", "status_code"]), ["INVITE | -"]);
+        assert_eq!(
+            rows(&PROTOCOL, &response("603 Decline", "INVITE", 1), &["method", "status_code"]),
+            ["INVITE | 603"]
+        );
+        let talk = "> \"INVITE sip:\"\n> gap 100\n> \"x: y\\r\\n\\r\\n\"\n".to_owned() + &request("BYE", 2);
+        assert_eq!(rows(&PROTOCOL, &talk, &["method"]), ["BYE"]);
+        // In a body a gap does no harm.
+        let talk = "> \"INFO sip:a SIP/2.0\\r\\nCall-ID: 1\\r\\nContent-Length: 9\\r\\n\\r\\nabc\"\n> gap 6\n"
+            .to_owned() + &request("BYE", 2);
+        assert_eq!(rows(&PROTOCOL, &talk, &["method"]), ["INFO", "BYE"]);
+    }
+
+    #[test]
+    fn its_start_lines_make_it_one() {
+        let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
+        assert_eq!(probe(b"INVITE sip:a@b SIP/2.0\r\n"), Probe::Certain);
+        assert_eq!(probe(b"\r\n\r\nOPTIONS sip:a"), Probe::Certain);
+        assert_eq!(probe(b"SIP/2.0 200 OK\r\n"), Probe::Certain);
+        assert_eq!(probe(b"OPTIONS "), Probe::Unsure);
+        assert_eq!(probe(b"INV"), Probe::Unsure);
+        for other in [
+            &b"OPTIONS * HTTP/1.1\r\n"[..],
+            b"NOTIFY * HTTP/1.1\r\n",
+            b"OPTIONS rtsp://x RTSP/1.0",
+            b"SSH-2.0",
+        ] {
+            assert_eq!(probe(other), Probe::NotForUs);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! [`SipTransaction`]: a request with its answer, and its fields.
+
+use super::message::{Message, Start};
+use crate::session::session_fields;
+use crate::values::{owned_texts, text, unsigned};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// A request with the last answer to it, or the one of them that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SipTransaction {
+    /// When the first of its messages came.
+    pub time: Timestamp,
+    /// Who asked.
+    pub client: Direction,
+    /// How many transactions of the flow began before it.
+    pub depth: u64,
+    /// The request.
+    pub request: Option<Message>,
+    /// The last answer: a final one, but where none came.
+    pub response: Option<Message>,
+}
+
+impl SipTransaction {
+    /// The request first.
+    fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.request.iter().chain(&self.response)
+    }
+
+    fn text(&self, read: fn(&Message) -> &Option<String>) -> Value<'_> {
+        text(self.messages().find_map(|message| read(message).as_deref()))
+    }
+
+    fn asked(&self, read: fn(&Message) -> &Option<String>) -> Value<'_> {
+        text(self.request.as_ref().and_then(|message| read(message).as_deref()))
+    }
+
+    fn answered(&self, read: fn(&Message) -> &Option<String>) -> Value<'_> {
+        text(self.response.as_ref().and_then(|message| read(message).as_deref()))
+    }
+
+    /// The method: the request's, or what the answer's CSeq says.
+    pub fn method(&self) -> Option<&str> {
+        self.messages().find_map(|message| match &message.start {
+            Start::Request { method, .. } => Some(method.as_str()),
+            Start::Response { .. } => message.sequence.as_deref()?.split_ascii_whitespace().nth(1),
+        })
+    }
+
+    /// What the request is for.
+    pub fn uri(&self) -> Option<&str> {
+        self.request.as_ref().and_then(|message| match &message.start {
+            Start::Request { uri, .. } => Some(uri.as_str()),
+            Start::Response { .. } => None,
+        })
+    }
+
+    /// The answer's code and its words.
+    pub fn status(&self) -> Option<(u16, &str)> {
+        self.response.as_ref().and_then(|message| match &message.start {
+            Start::Response { code, reason } => Some((*code, reason.as_str())),
+            Start::Request { .. } => None,
+        })
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.messages().map(Message::held_bytes).sum::<usize>()
+    }
+}
+
+session_fields! { SipTransaction;
+    "sip.trans_depth" [] trans_depth: Unsigned, "How many transactions of the flow began before it" => |t| Value::Unsigned(t.depth);
+    "sip.Method" ["sip.method"] method: Text, "What is asked for: INVITE, REGISTER" => |t| text(t.method());
+    "sip.r-uri" ["sip.uri"] uri: Text, "Who or what it is asked of" => |t| text(t.uri());
+    "sip.Date" ["sip.date"] date: Text, "Date by the client's clock" => |t| t.asked(|m| &m.date);
+    "sip.From" ["sip.request_from"] request_from: Text, "Who calls, as the request has it" => |t| t.asked(|m| &m.from);
+    "sip.To" ["sip.request_to"] request_to: Text, "Who is called, as the request has it" => |t| t.asked(|m| &m.to);
+    "sip.response_from" [] response_from: Text, "Who calls, as the answer has it" => |t| t.answered(|m| &m.from);
+    "sip.response_to" [] response_to: Text, "Who is called, as the answer has it" => |t| t.answered(|m| &m.to);
+    "sip.Reply-To" ["sip.reply_to"] reply_to: Text, "Whom to call back" => |t| t.text(|m| &m.reply_to);
+    "sip.Call-ID" ["sip.call_id"] call_id: Text, "Identifier of the call" => |t| t.text(|m| &m.call_id);
+    "sip.CSeq" ["sip.seq"] seq: Text, "Number of the request in its call, and its method" => |t| t.text(|m| &m.sequence);
+    "sip.Subject" ["sip.subject"] subject: Text, "Subject of the call" => |t| t.asked(|m| &m.subject);
+    "sip.Via" ["sip.request_path"] request_path: Texts, "Hops of the request, the last first" => |t| t.request.as_ref().map_or(Value::Absent, |m| owned_texts(m.path()));
+    "sip.response_path" [] response_path: Texts, "Hops of the answer, the next first" => |t| t.response.as_ref().map_or(Value::Absent, |m| owned_texts(m.path()));
+    "sip.User-Agent" ["sip.user_agent"] user_agent: Text, "Software of the client" => |t| t.asked(|m| &m.user_agent);
+    "sip.Status-Code" ["sip.status_code", "sip.code"] status_code: Unsigned, "Code of the last answer" => |t| unsigned(t.status().map(|status| status.0));
+    "sip.Reason-Phrase" ["sip.status_msg"] status_msg: Text, "Its words" => |t| text(t.status().map(|status| status.1));
+    "sip.Warning" ["sip.warning"] warning: Text, "What the server warns of" => |t| t.answered(|m| &m.warning);
+    "sip.Content-Length" ["sip.request_body_len"] request_body_len: Unsigned, "Bytes of the request's body" => |t| unsigned(t.request.as_ref().and_then(|m| m.body_bytes));
+    "sip.response_body_len" [] response_body_len: Unsigned, "Bytes of the answer's body" => |t| unsigned(t.response.as_ref().and_then(|m| m.body_bytes));
+    "sip.Content-Type" ["sip.content_type"] content_type: Text, "Type of the body: application/sdp" => |t| t.text(|m| &m.content_type);
+    // Not in the log.
+    "sip.Server" ["sip.server"] _: Text, "Software of the server" => |t| text(t.response.as_ref().and_then(|m| m.server.as_deref().or(m.user_agent.as_deref())));
+    "sip.Contact" ["sip.contact"] _: Text, "Where the client can be reached" => |t| t.asked(|m| &m.contact);
+}
+
+impl Session for SipTransaction {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
