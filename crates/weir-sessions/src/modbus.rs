@@ -16,6 +16,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "modbus",
     log: "modbus",
     transports: &["tcp"],
+    hands_over: &[],
     doc: "Modbus: what is asked of controllers, and their answers (Modbus/TCP)",
     probe,
     parser: || Box::new(ModbusParser::default()),

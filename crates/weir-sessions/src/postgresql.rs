@@ -18,6 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "postgresql",
     log: "postgresql",
     transports: &["tcp"],
+    hands_over: &["tls"],
     doc: "PostgreSQL: who connects to which database, and queries with how they went",
     probe,
     parser: || Box::new(PgParser::default()),

@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "rdp",
     log: "rdp",
     transports: &["tcp"],
+    hands_over: &["tls"],
     doc: "Remote desktops: who connects, with what, and how it is secured (MS-RDPBCGR)",
     probe,
     parser: || Box::new(RdpParser::default()),

@@ -17,6 +17,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "redis",
     log: "redis",
     transports: &["tcp"],
+    hands_over: &[],
     doc: "Redis: commands with their replies (RESP)",
     probe,
     parser: || Box::new(RedisParser::default()),
