@@ -119,7 +119,7 @@ impl SessionParser for SipParser {
 
 impl SipParser {
     fn take_message(&mut self, from: Direction, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
-        let is_same = |waiting: &Box<SipTransaction>| {
+        let is_same = |waiting: &SipTransaction| {
             waiting.request.as_ref().is_some_and(|request| request.key() == message.key())
         };
         if self.over.contains(&digest(&message)) {
