@@ -5,6 +5,7 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+pub mod bittorrent;
 pub mod dhcp;
 pub mod dhcpv6;
 pub mod dns;
@@ -73,4 +74,5 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &modbus::PROTOCOL,
     &postgresql::PROTOCOL,
     &redis::PROTOCOL,
+    &bittorrent::PROTOCOL,
 ];
