@@ -13,6 +13,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "bittorrent",
     log: "bittorrent",
     transports: &["tcp"],
+    hands_over: &[],
     doc: "BitTorrent: which torrent peers share, and who they are (BEP 3)",
     probe,
     parser: || Box::new(TorrentParser::default()),
