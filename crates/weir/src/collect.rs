@@ -159,6 +159,8 @@ pub struct Collector {
     pub matched: Vec<u64>,
     /// What this worker does itself with what questions are given; by question.
     pub sinks: Vec<Sink>,
+    /// The session that came last, and its row.
+    pub row: Option<(Arc<dyn Session>, Vec<Value<'static>>)>,
     /// What the handler that is called emits, until that is handed on.
     pub emitted: Vec<Item>,
 }
@@ -282,8 +284,12 @@ impl Subscriber for Collector {
             let flow = Box::new(Flow::of(flow));
             self.push(order, question, Item::Whole(flow, Arc::clone(session)));
         } else {
-            let row = session_rows::values(flow, protocol, &**session);
-            self.push(order, question, Item::Session(protocol, row));
+            // Several questions may be given it one after the other; fingerprints and certificates cost something.
+            let made = self.row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
+            let (_, row) = made
+                .unwrap_or_else(|| (Arc::clone(session), session_rows::values(flow, protocol, &**session)));
+            self.push(order, question, Item::Session(protocol, row.clone()));
+            self.row = Some((Arc::clone(session), row));
         }
     }
 

@@ -153,6 +153,7 @@ impl WorkerParts {
             yielded: VecDeque::new(),
             matched: vec![],
             sinks: vec![],
+            row: None,
             emitted: vec![],
         };
         self.change(&mut collector);
