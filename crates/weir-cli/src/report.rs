@@ -62,6 +62,11 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
     );
     stages(&ran.outcome);
+    let (swaps, longest) = ran.outcome.swaps;
+    if swaps > 0 {
+        let millis = longest.as_secs_f64() * 1e3;
+        say!("swaps      {swaps} programs took over, the slowest in {millis:.2} ms of the reading thread");
+    }
     for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
         say!("{name:<20} {value}");
     }
