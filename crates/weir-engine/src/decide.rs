@@ -50,6 +50,8 @@ pub(crate) struct Decider<S> {
     pub sessions: HashMap<FlowKey, HeldSessions>,
     ask: Continuation,
     masks: Masks,
+    /// By class: the questions that are given packets of it whatever becomes of connection and session.
+    packets_of_class: Vec<Mask>,
     /// What the streams share.
     pub streams: StreamBudget,
     /// What the program emitted on the packet at hand.
@@ -111,10 +113,16 @@ impl Masks {
     }
 }
 
+fn packets_of_class(plan: &Plan) -> Vec<Mask> {
+    let plain = plan.packet_bits() & plan.plain_bits();
+    plan.classes.iter().map(|class| plan.questions_of(class & plain)).collect()
+}
+
 impl<S: Subscriber> Decider<S> {
     pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
         Self {
             masks: Masks::of(&plan),
+            packets_of_class: packets_of_class(&plan),
             streams: StreamBudget::new(plan.overload),
             emitted: Emitted::default(),
             outs: plan.program.graph().outs.len().min(OUTS_MAX),
@@ -131,6 +139,7 @@ impl<S: Subscriber> Decider<S> {
     /// Goes over to another plan.
     pub fn set_plan(&mut self, plan: Arc<Plan>) {
         self.masks = Masks::of(&plan);
+        self.packets_of_class = packets_of_class(&plan);
         self.outs = plan.program.graph().outs.len().min(OUTS_MAX);
         self.plan = plan;
     }
@@ -143,12 +152,12 @@ impl<S: Subscriber> Decider<S> {
             self.count(packet.otherwise);
             return;
         }
-        let residues = self.plan.residues_of(mine) & self.masks.packet_bits;
         if mine & self.masks.late_packets == 0 {
-            let questions = self.plan.questions_of(residues);
+            let questions = places(Mask::from(mine)).fold(0, |all, class| all | self.packets_of_class[class]);
             self.deliver(order, questions, packet);
             return;
         }
+        let residues = self.plan.residues_of(mine) & self.masks.packet_bits;
         self.packet_with_residue(order, packet, residues, flow);
     }
 

@@ -335,7 +335,7 @@ fn other_threads_add_and_take_away_while_it_runs() {
     let before = || {
         waited += 1;
         if waited > 20 && !done.load(Ordering::SeqCst) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
     };
     let outcome = engine.run(&mut slow(1, before), 1).unwrap();

@@ -30,7 +30,8 @@ pub trait Track: Default + Clone + Send + Sync + 'static {
     /// Session protocols whose sessions it is told of, by name: `tls`.
     const PROTOCOLS: &'static [&'static str] = &[];
 
-    /// A packet of the connection, in the order of the capture.
+    /// A packet of the connection, in the order of the capture. One that ends it at once (a time-out of 0 in the stack's
+    /// text) comes too late to be told.
     fn packet(&mut self, packet: &TrackPacket<'_>) {
         let _ = packet;
     }
