@@ -19,6 +19,7 @@ pub mod imap;
 mod line;
 pub mod modbus;
 pub mod mqtt;
+pub mod mysql;
 pub mod ntp;
 pub mod openvpn;
 mod pieces;
@@ -73,6 +74,7 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &mqtt::PROTOCOL,
     &modbus::PROTOCOL,
     &postgresql::PROTOCOL,
+    &mysql::PROTOCOL,
     &redis::PROTOCOL,
     &bittorrent::PROTOCOL,
 ];
