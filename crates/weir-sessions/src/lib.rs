@@ -31,6 +31,7 @@ pub mod rdp;
 pub mod redis;
 mod session;
 pub mod sip;
+pub mod smb;
 pub mod smtp;
 pub mod snmp;
 pub mod ssh;
@@ -75,6 +76,7 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &modbus::PROTOCOL,
     &postgresql::PROTOCOL,
     &mysql::PROTOCOL,
+    &smb::PROTOCOL,
     &redis::PROTOCOL,
     &bittorrent::PROTOCOL,
 ];
