@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bittorrent;
+mod der;
 pub mod dhcp;
 pub mod dhcpv6;
 pub mod dns;
@@ -16,6 +17,7 @@ pub mod ftp;
 pub mod fuzz;
 pub mod http;
 pub mod imap;
+pub mod kerberos;
 mod line;
 pub mod modbus;
 pub mod mqtt;
@@ -68,6 +70,7 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &dhcpv6::PROTOCOL,
     &snmp::PROTOCOL,
     &radius::PROTOCOL,
+    &kerberos::PROTOCOL,
     &wireguard::PROTOCOL,
     &openvpn::PROTOCOL,
     &sip::PROTOCOL,
