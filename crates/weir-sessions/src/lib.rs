@@ -31,6 +31,7 @@ pub mod quic;
 pub mod radius;
 pub mod rdp;
 pub mod redis;
+pub mod rtp;
 mod session;
 pub mod sip;
 pub mod smb;
@@ -74,6 +75,7 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &wireguard::PROTOCOL,
     &openvpn::PROTOCOL,
     &sip::PROTOCOL,
+    &rtp::PROTOCOL,
     &rdp::PROTOCOL,
     &mqtt::PROTOCOL,
     &modbus::PROTOCOL,

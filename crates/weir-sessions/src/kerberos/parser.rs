@@ -144,14 +144,14 @@ impl KerberosParser {
     fn take_message(&mut self, from: Direction, time: Timestamp, message: Message, sessions: &mut Sessions) {
         if matches!(message.kind, Kind::AsRequest | Kind::TgsRequest | Kind::ApRequest) {
             // A request that is sent again has the number of the first.
-            let is_again = |waiting: &Box<KerberosExchange>| {
+            let is_again = |waiting: &KerberosExchange| {
                 waiting.client == from
                     && waiting.request.as_ref().is_some_and(|request| {
                         request.nonce.is_some()
                             && (request.nonce, request.kind) == (message.nonce, message.kind)
                     })
             };
-            if self.waiting.find(is_again).is_some() {
+            if self.waiting.find(|waiting| is_again(waiting)).is_some() {
                 return;
             }
             let exchange =
@@ -159,7 +159,7 @@ impl KerberosParser {
             let oldest = self.waiting.push(Box::new(exchange));
             return sessions.extend(oldest.map(|oldest| oldest as Box<dyn Session>));
         }
-        let fits = |waiting: &Box<KerberosExchange>| {
+        let fits = |waiting: &KerberosExchange| {
             let Some(request) = waiting.request.as_ref().filter(|_| waiting.client != from) else {
                 return false;
             };
@@ -169,7 +169,7 @@ impl KerberosParser {
                 kind => kind.name() == request.kind.name(),
             }
         };
-        let mut exchange = match self.waiting.take(fits) {
+        let mut exchange = match self.waiting.take(|waiting| fits(waiting)) {
             Some(exchange) => exchange,
             None => Box::new(KerberosExchange {
                 time,
