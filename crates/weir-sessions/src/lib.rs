@@ -37,6 +37,7 @@ pub mod sip;
 pub mod smb;
 pub mod smtp;
 pub mod snmp;
+pub mod ssdp;
 pub mod ssh;
 pub mod stun;
 pub mod tls;
@@ -75,6 +76,7 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &wireguard::PROTOCOL,
     &openvpn::PROTOCOL,
     &sip::PROTOCOL,
+    &ssdp::PROTOCOL,
     &rtp::PROTOCOL,
     &rdp::PROTOCOL,
     &mqtt::PROTOCOL,
