@@ -83,6 +83,8 @@ pub(super) enum Taken {
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     place: Place,
+    /// Some of it has come, and it is not over.
+    is_begun: bool,
     /// Descriptions behind the answer to a preparation, still to come.
     descriptions: u32,
     last_sequence: u8,
@@ -92,13 +94,13 @@ impl Answer {
     /// Whether this packet begins an answer although the last one was not at its end.
     pub(super) fn is_cut_by(&self, packet: &Packet<'_>) -> bool {
         // 1 behind 0 is a number that has gone round.
-        packet.sequence == 1 && self.last_sequence != 0 && self.place != Place::First
+        packet.sequence == 1 && self.last_sequence != 0 && self.is_begun
     }
 
     /// Whether this packet still belongs to the answer before.
     pub(super) fn is_behind(&mut self, packet: &Packet<'_>) -> bool {
         let last = std::mem::replace(&mut self.last_sequence, packet.sequence);
-        if self.place != Place::First {
+        if self.is_begun {
             return false;
         }
         if packet.sequence == 1 && last != 0 {
@@ -111,6 +113,11 @@ impl Answer {
         let is_description = self.descriptions > 0;
         self.descriptions = self.descriptions.saturating_sub(1);
         is_description
+    }
+
+    /// Whether some of it has come, and it is not over.
+    pub(super) fn is_begun(&self) -> bool {
+        self.is_begun
     }
 
     /// What was begun is given up.
@@ -130,6 +137,7 @@ impl Answer {
             Place::Rows { is_begun } => self.take_row(packet, is_begun, exchange),
             Place::Endless => Taken::More,
         };
+        self.is_begun = taken != Taken::Over;
         if taken == Taken::Over {
             self.place = Place::First;
         }

@@ -43,6 +43,8 @@ pub struct MysqlParser {
     is_in: bool,
     waiting: Waiting<MysqlExchange, WAITING_MAX>,
     answer: Answer,
+    /// Bytes of the client are missing, so that what it sent behind them comes late: the server may have answered it already.
+    is_client_late: bool,
     /// The client sends a file.
     sends_file: bool,
     /// Queries of prepared statements, oldest first.
@@ -89,6 +91,7 @@ impl SessionParser for MysqlParser {
         if self.client == Some(from) {
             // A command seldom has more than one segment: most likely another one follows.
             side.is_doubtful = true;
+            self.is_client_late = true;
             return Progress::Wanted;
         }
         // An answer often has many. The next one follows the client's next command.
@@ -249,6 +252,13 @@ impl MysqlParser {
         }
         if self.answer.is_behind(packet) {
             return Progress::Wanted;
+        }
+        if !self.answer.is_begun() && self.is_client_late {
+            // Clients seldom ask again before they are answered: it is for the last of them.
+            while self.waiting.iter().count() > 1 {
+                self.is_client_late = false;
+                sessions.extend(self.waiting.take(|_| true).map(|late| Box::new(late) as Box<dyn Session>));
+            }
         }
         if self.waiting.find(|_| true).is_none() {
             let _ = self.waiting.push(MysqlExchange::new(frame.time, &self.connection));

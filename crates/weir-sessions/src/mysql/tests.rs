@@ -244,6 +244,12 @@ fn after_a_gap_the_next_command_is_found() {
     assert_eq!(rows(&PROTOCOL, &server, LOG)[1..], ["query | one | - | 0 | -", "query | two | true | 1 | -"]);
     let client = logged_in(0) + "> gap 100\n" + &ok + &rest;
     assert_eq!(rows(&PROTOCOL, &client, LOG)[1..], ["- | - | true | 1 | -", "query | two | true | 1 | -"]);
+    let late = logged_in(0) + &ok + &ok + "> gap 100\n" + &select("one") + &rest;
+    assert_eq!(
+        rows(&PROTOCOL, &late, LOG)[3..],
+        ["query | one | - | - | -", "query | two | true | 1 | -"],
+        "what was lost and what came late may have been answered before"
+    );
     let inside = logged_in(0) + "> gap 100\n> ffffffffff\n" + &ok + &rest;
     assert_eq!(rows(&PROTOCOL, &inside, LOG)[1..], ["- | - | true | 1 | -", "query | two | true | 1 | -"]);
     let both = logged_in(0) + "> gap 100\n> ffffffffff\n< gap 10\n" + &rest;
