@@ -168,6 +168,16 @@ fn a_dialect_a_login_a_share() {
 }
 
 #[test]
+fn with_kerberos_the_user_is_not_in_clear() {
+    let talk = ask(1, 1, &setup(b"\x60\x82 \x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02 ticket"))
+        + &answer(1, 0, 1, &setup_answer(b""));
+    assert_eq!(rows(&PROTOCOL, &talk, &["username", "smb.auth", "smb.guest"]), ["- | kerberos | false"]);
+    let guest = with_name(vec![9, 0, 1, 0, 0, 0, 0, 0], 4, b"");
+    let talk = ask(1, 1, &setup(&proof())) + &answer(1, 0, 1, &guest);
+    assert_eq!(rows(&PROTOCOL, &talk, &["username", "smb.guest"]), ["bob | true"]);
+}
+
+#[test]
 fn a_file_is_one_row_from_open_to_close() {
     let talk = negotiated()
         + &logged_in(0)
