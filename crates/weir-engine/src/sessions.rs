@@ -350,3 +350,22 @@ impl Probing {
         probe(carrier, self.candidates, opening)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_see_the_last_three_datagrams_of_each_side() {
+        let (from, other) = (Direction::Originator, Direction::Responder);
+        let data = |from, bytes| Data { from, time: Timestamp(0), bytes, is_datagram: true };
+        let mut probing = Probing::begin(Recognised::default(), 1, &data(from, b"a"));
+        assert_eq!(probing.last_datagrams(from), [&b"a"[..], b"", b""]);
+        for bytes in [&b"bb"[..], b"ccc", b"dd"] {
+            probing.keep(&data(from, bytes));
+            probing.keep(&data(other, b"x"));
+        }
+        assert_eq!(probing.last_datagrams(from), [&b"dd"[..], b"ccc", b"bb"]);
+        assert_eq!(probing.last_datagrams(other), [&b"x"[..], b"x", b"x"]);
+    }
+}
