@@ -308,7 +308,6 @@ impl MysqlParser {
         match packet.payload.split_first() {
             Some((0, _)) => {
                 take_ok(packet.payload, exchange);
-                exchange.rows = None;
             }
             Some((0xff, _)) => drop(take_error(packet.payload, exchange)),
             Some((0xfe, plugin)) => {

@@ -231,7 +231,7 @@ fn one_side_alone() {
         + &answer(&[b"\xff\x28\x04#42000no"]);
     assert_eq!(
         rows(&PROTOCOL, &server, LOG),
-        ["login | - | true | - | -", "- | - | true | 1 | -", "- | - | false | - | no"]
+        ["login | - | true | 0 | -", "- | - | true | 1 | -", "- | - | false | - | no"]
     );
 }
 
