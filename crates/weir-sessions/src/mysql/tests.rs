@@ -267,3 +267,28 @@ fn hostile_answers_are_bounded() {
         + &answer(&[b"\xfd\xff\xff\xff"]);
     assert_eq!(rows(&PROTOCOL, &talk, &["arg", "success"])[1..], ["one | -", "two | -", "three | -"]);
 }
+
+#[test]
+fn what_is_kept_is_bounded() {
+    use crate::{Data, Direction, SessionParser};
+    use weir_packet::Timestamp;
+    let mut parser = super::MysqlParser::default();
+    let mut sessions = Vec::new();
+    let mut send = |from, sequence: u8, payload: &[u8]| {
+        let length = &(payload.len() as u32).to_le_bytes()[..3];
+        let bytes = [length, &[sequence], payload].concat();
+        parser.parse(&Data { from, time: Timestamp(0), bytes: &bytes, is_datagram: false }, &mut sessions);
+        assert!(parser.held_bytes() < crate::fuzz::HELD_BYTES_MAX);
+    };
+    let (client, server) = (Direction::Originator, Direction::Responder);
+    for number in 0..200 {
+        send(client, 0, &[&[0x16][..], &[0xff; 2000]].concat());
+        send(server, 1, &[0, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    for number in 0..200 {
+        send(client, 0, &[0x17, number, 0, 0, 0, 0]);
+        send(client, 0, &[&[0x03][..], &[0xff; 2000]].concat());
+    }
+    assert!(parser.cut_off().parts > 0);
+    assert!(sessions.len() > 200);
+}
