@@ -69,6 +69,8 @@ pub(crate) enum FlowSessions {
     Probing(Box<Probing>),
     /// Certain, and wanted: the last of those recognised.
     Parsing(Recognised, Box<dyn SessionParser>),
+    /// Several share the flow's datagrams: this one is asked first, and what is not its own goes to the rest.
+    Beside(usize, Box<dyn SessionParser>, Box<FlowSessions>),
     /// Nothing more is wanted of the bytes.
     Over(Recognised),
 }
@@ -134,10 +136,23 @@ impl FlowSessions {
                 let mut sessions = vec![];
                 let progress = parser.parse(data, &mut sessions);
                 out.extend(sessions.into_iter().map(|session| (protocol, session)));
+                if progress == Progress::NotMine {
+                    return self.share(carrier, data, out, counters);
+                }
                 self.go_on(progress, recognised, counters);
                 if let Progress::HandOver { rest_bytes } = progress {
                     let at = data.bytes.len().saturating_sub(rest_bytes);
                     self.take(carrier, &Data { bytes: &data.bytes[at..], ..*data }, out, counters);
+                }
+            }
+            FlowSessions::Beside(protocol, parser, rest) => {
+                let mut sessions = vec![];
+                let progress = parser.parse(data, &mut sessions);
+                out.extend(sessions.into_iter().map(|session| (*protocol, session)));
+                match progress {
+                    Progress::Wanted => {}
+                    Progress::NotMine => rest.take(carrier, data, out, counters),
+                    Progress::Done | Progress::HandOver { .. } => self.leave(counters),
                 }
             }
             FlowSessions::Probing(probing) => {
@@ -183,6 +198,15 @@ impl FlowSessions {
                 out.extend(sessions.into_iter().map(|session| (protocol, session)));
                 self.go_on(progress, recognised, counters);
             }
+            FlowSessions::Beside(protocol, parser, rest) => {
+                let mut sessions = vec![];
+                let progress = parser.gap(from, length_bytes, &mut sessions);
+                out.extend(sessions.into_iter().map(|session| (*protocol, session)));
+                rest.gap(carrier, (from, length_bytes), out, counters);
+                if matches!(progress, Progress::Done | Progress::HandOver { .. }) {
+                    self.leave(counters);
+                }
+            }
             // A datagram that the capture cut off, or that is missing, says nothing of the others.
             FlowSessions::Fresh(_) | FlowSessions::Probing(_) if carrier.is_datagram => {}
             FlowSessions::Fresh(before) => *self = FlowSessions::Over(*before),
@@ -209,8 +233,33 @@ impl FlowSessions {
         }
     }
 
+    /// A datagram is not what is parsed: from now on another protocol may stand beside it.
+    fn share(
+        &mut self,
+        carrier: &Carrier<'_>,
+        data: &Data<'_>,
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
+        let protocol = recognised.last().unwrap_or(0);
+        // Of a stream nothing can be left to others: it is over.
+        let is_over = !carrier.is_datagram || recognised.is_full();
+        let mut rest = if is_over { FlowSessions::Over(recognised) } else { FlowSessions::Fresh(recognised) };
+        rest.take(carrier, data, out, counters);
+        *self = FlowSessions::Beside(protocol, parser, Box::new(rest));
+    }
+
+    /// The first of those that share a flow is done.
+    fn leave(&mut self, counters: &mut SessionCounters) {
+        if let FlowSessions::Beside(_, parser, rest) = self {
+            count(&**parser, counters);
+            *self = std::mem::take(&mut **rest);
+        }
+    }
+
     fn go_on(&mut self, progress: Progress, recognised: Recognised, counters: &mut SessionCounters) {
-        if progress == Progress::Wanted {
+        if matches!(progress, Progress::Wanted | Progress::NotMine) {
             return;
         }
         if let FlowSessions::Parsing(_, parser) = self {
@@ -228,6 +277,12 @@ impl FlowSessions {
             parser.finish(&mut sessions);
             out.extend(sessions.into_iter().map(|session| (protocol, session)));
             self.go_on(Progress::Done, recognised, counters);
+        } else if let FlowSessions::Beside(protocol, parser, rest) = self {
+            let mut sessions = vec![];
+            parser.finish(&mut sessions);
+            out.extend(sessions.into_iter().map(|session| (*protocol, session)));
+            rest.finish(out, counters);
+            self.leave(counters);
         }
     }
 
@@ -238,8 +293,10 @@ impl FlowSessions {
 
     /// These protocols are looked for, too, from now on: what is kept while it is not certain what it is may be one of them.
     pub fn consider(&mut self, protocols: u64) {
-        if let FlowSessions::Probing(probing) = self {
-            probing.candidates |= protocols;
+        match self {
+            FlowSessions::Probing(probing) => probing.candidates |= protocols,
+            FlowSessions::Beside(_, _, rest) => rest.consider(protocols),
+            _ => {}
         }
     }
 
@@ -248,6 +305,7 @@ impl FlowSessions {
         match self {
             FlowSessions::Fresh(before) => *before,
             FlowSessions::Probing(probing) => probing.before,
+            FlowSessions::Beside(_, _, rest) => rest.recognised(),
             FlowSessions::Parsing(recognised, _) | FlowSessions::Over(recognised) => *recognised,
         }
     }

@@ -222,6 +222,10 @@ fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
         assert!(parser.held_bytes() < HELD_BYTES_MAX, "{}: memory is bounded", protocol.name);
         match progress {
             Progress::Wanted => continue,
+            Progress::NotMine => {
+                assert!(conversation.is_datagram, "{}: of a stream all is its own", protocol.name);
+                continue;
+            }
             Progress::Done => {}
             Progress::HandOver { rest_bytes } => {
                 assert!(rest_bytes <= length_bytes, "{}: hands over what is at hand", protocol.name);

@@ -345,7 +345,7 @@ impl SessionParser for RdpParser {
         loop {
             match self.sides[data.from as usize].next(&mut rest, data.time, MESSAGE_BYTES_MAX, measure) {
                 Next::Frame(frame) => match self.take_message(&frame) {
-                    Progress::Wanted => {}
+                    Progress::Wanted | Progress::NotMine => {}
                     Progress::Done => {
                         self.finish(sessions);
                         return Progress::Done;

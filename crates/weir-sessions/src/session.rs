@@ -76,6 +76,9 @@ pub enum Progress {
         /// Bytes at the end of the piece at hand that were not taken.
         rest_bytes: usize,
     },
+    /// This datagram is not mine: several protocols share the flow (RFC 7983). It was not taken; others are asked, and
+    /// the next one is mine to see again. Only of datagrams.
+    NotMine,
 }
 
 /// What a parser's bounds have cut off.
@@ -151,7 +154,7 @@ pub struct SessionProtocol {
     pub doc: &'static str,
     /// Layers whose payload it may be: `tcp`.
     pub transports: &'static [&'static str],
-    /// Protocols that it may hand over to: where one of them is looked for, this one's parser runs, too. Not where that
+    /// Protocols that it may hand over to, or share a flow with: where one of them is looked for, this one's parser runs, too. Not where that
     /// costs much and is seldom (HTTP's CONNECT): there it hands over where its own sessions are wanted.
     pub hands_over: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).

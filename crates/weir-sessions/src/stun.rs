@@ -19,7 +19,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "stun",
     log: "stun",
     transports: &["udp"],
-    hands_over: &["dtls"],
+    hands_over: &["dtls", "rtp"],
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,
     parser: || Box::new(StunParser::default()),
@@ -203,10 +203,9 @@ impl SessionParser for StunParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        // First bytes of DTLS are 20 to 63, of STUN 0 to 3 (RFC 7983 §7).
-        if matches!(data.bytes.first(), Some(20..=63)) {
-            self.finish(sessions);
-            return Progress::HandOver { rest_bytes: data.bytes.len() };
+        // First bytes of DTLS are 20 to 63, of RTP and RTCP 128 to 191, of STUN 0 to 3 (RFC 7983 §7).
+        if matches!(data.bytes.first(), Some(20..=63 | 128..=191)) {
+            return Progress::NotMine;
         }
         if let Some(message) = Message::parse(data.bytes).filter(|message| !message.is_cargo()) {
             self.take_message(data, message, sessions);
@@ -407,10 +406,12 @@ mod tests {
     }
 
     #[test]
-    fn dtls_in_the_same_flow_is_handed_over() {
+    fn dtls_and_rtp_in_the_same_flow_are_others() {
         let mut parser = StunParser::default();
-        let data = Data { from: C, time: Timestamp(0), bytes: &[22, 0xfe, 0xfd], is_datagram: true };
-        assert_eq!(parser.parse(&data, &mut Vec::new()), Progress::HandOver { rest_bytes: 3 });
+        for bytes in [&[22, 0xfe, 0xfd][..], &[0x80, 96, 0, 1]] {
+            let data = Data { from: C, time: Timestamp(0), bytes, is_datagram: true };
+            assert_eq!(parser.parse(&data, &mut Vec::new()), Progress::NotMine);
+        }
     }
 
     #[test]

@@ -71,6 +71,10 @@ impl SessionParser for DtlsParser {
         if !data.is_datagram {
             return Progress::Done;
         }
+        // RTP with keys from this handshake (RFC 7983 §7, RFC 5764).
+        if matches!(data.bytes.first(), Some(0..=3 | 128..=191)) {
+            return Progress::NotMine;
+        }
         self.datagrams += 1;
         let mut rest = data.bytes;
         while !self.is_done
@@ -317,7 +321,8 @@ impl DtlsParser {
         }
         self.sides = Default::default();
         self.kept_bytes = 0;
-        Progress::Done
+        // What it made keys for may be RTP.
+        Progress::HandOver { rest_bytes: 0 }
     }
 }
 

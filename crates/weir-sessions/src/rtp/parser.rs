@@ -63,6 +63,9 @@ impl SessionParser for RtpParser {
         if !data.is_datagram {
             return Progress::Done;
         }
+        if !matches!(data.bytes.first(), Some(128..=191)) {
+            return Progress::NotMine;
+        }
         if let Some(packet) = Packet::parse(data.bytes) {
             match self.stream(data.from, packet.source, data.time) {
                 Some(stream) => {

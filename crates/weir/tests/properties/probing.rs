@@ -1,8 +1,8 @@
 //! Which protocol a connection speaks is told from its first bytes, however they are cut into segments.
 
 use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
-use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
-use weir::{Compiler, Counters, Options};
+use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
+use weir::{Compiler, Counters, Options, Want};
 use weir_ir::testing::Random;
 
 /// A segment of the client (0) or the server (1).
@@ -68,4 +68,38 @@ fn what_tells_nothing_within_the_bound_is_given_up() {
     let (handshakes, counters) =
         found(vec![segment(0, SYN, (99, 0), &[]), segment(0, ACK, (100, 500), &requests)]);
     assert_eq!((handshakes, counters.session.probes_cut), (0, 1));
+}
+
+/// Calls through address translators have STUN, DTLS and RTP on one pair of ports (RFC 7983).
+#[test]
+fn protocols_that_share_datagrams_are_told_apart() {
+    let ports = [(50_000, 60_000), (60_000, 50_000)];
+    let datagram = |side: usize, payload: &[u8]| {
+        let ends = (V4[side], V4[1 - side]);
+        Packet::ethernet(ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &udp(ports[side], payload))))
+    };
+    let stun =
+        |kind: u16, id: u8| [&kind.to_be_bytes()[..], &[0, 0, 0x21, 0x12, 0xa4, 0x42], &[id; 12]].concat();
+    let rtp = |number: u16| {
+        let clock = u32::from(number) * 160;
+        [&[0x80, 0][..], &number.to_be_bytes(), &clock.to_be_bytes(), &[1, 2, 3, 4], &[0x55; 160]].concat()
+    };
+    let mut packets = vec![datagram(0, &stun(1, 7))];
+    packets.extend((100..120).map(|number| datagram(0, &rtp(number))));
+    // The answer to what was asked before all that, and another question in the middle of it.
+    packets.extend([datagram(1, &stun(0x0101, 7)), datagram(0, &stun(1, 8))]);
+    packets.extend((120..140).map(|number| datagram(0, &rtp(number))));
+    packets.push(datagram(1, &stun(0x0101, 8)));
+    give_times(&mut Random::new(1), &mut packets);
+    let compiler = Compiler::default();
+    let asks = ["stun", "rtp", ""].map(|filter| ask(filter, ALL_SESSIONS));
+    let compiled = compile(&compiler, &asks, &Options::default());
+    assert_eq!(rows(&compiler, &compiled, &packets, 1).1.matched, [2, 1, 3]);
+    // Where nobody asks for STUN it is looked through for RTP all the same.
+    let protocol = |name: &str| {
+        weir::sessions::PROTOCOLS.iter().position(|protocol| protocol.name == name).expect("it is there")
+    };
+    let alone = compile(&compiler, &[ask("", Want::Sessions(1 << protocol("rtp")))], &Options::default());
+    let (found, _) = rows(&compiler, &alone, &packets, 1);
+    assert!(found.len() == 1 && found[0].contains("Unsigned(40)"), "{found:?}");
 }
