@@ -2,10 +2,14 @@
 //!
 //! `scenes.rs` is the list of what is played; `facts.rs` turns the servers' own logs into the
 //! expectation that tests compare with. Anyone with root can run it again: the flows are the same,
-//! times, ports and keys differ. `sessions/` is a second one, of more protocols: `cargo xtask capture sessions`.
+//! times, ports and keys differ. `sessions/` and `services/` are two more, of more protocols: `cargo xtask capture sessions`.
+//! `recording.rs` and `logs.rs` are what these two have in common.
 
 mod facts;
+mod logs;
+mod recording;
 mod scenes;
+mod services;
 mod sessions;
 
 use crate::lab::{self, SCRATCH, inside, servers, tap};
@@ -19,7 +23,8 @@ pub fn run(args: &[String]) -> Result {
     match args {
         [] => first_light(args),
         [name] if name == "sessions" => sessions::run(args),
-        _ => Err("usage: cargo xtask capture [sessions]".into()),
+        [name, ..] if name == "services" => services::run(args),
+        _ => Err("usage: cargo xtask capture [sessions | services [NAME…]]".into()),
     }
 }
 
