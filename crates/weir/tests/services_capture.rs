@@ -3,15 +3,25 @@
 mod support;
 
 use std::cell::RefCell;
-use support::{Capture, Found, Row, ask, same};
+use support::{Capture, Found, Row, ask, distinct, same};
 use weir::Engine;
+use weir::sessions::modbus::ModbusTransaction;
+use weir::sessions::mqtt::MqttConnection;
 use weir::sessions::postgresql::PgExchange;
+use weir::sessions::radius::RadiusTransaction;
+use weir::sessions::redis::RedisCommand;
+use weir::sessions::snmp::SnmpConversation;
 use weir::sessions::tls::TlsHandshake;
 
 static CAPTURE: Capture = Capture::new("services", ask_all);
 
 fn ask_all<'c>(engine: &mut Engine<'c>, found: &'c RefCell<Found>) {
+    ask::<ModbusTransaction>(engine, "modbus", found);
+    ask::<MqttConnection>(engine, "mqtt", found);
     ask::<PgExchange>(engine, "postgresql", found);
+    ask::<RadiusTransaction>(engine, "radius", found);
+    ask::<RedisCommand>(engine, "redis", found);
+    ask::<SnmpConversation>(engine, "snmp", found);
     ask::<TlsHandshake>(engine, "tls", found);
 }
 
@@ -95,6 +105,216 @@ fn results_of_postgresql_are_those_that_psql_shows() {
     };
     let names = ["pgsql.query", "pgsql.rows", "pgsql.tag"];
     same(sessions("postgresql").filter(by_program).map(|row| row.texts(&names)).collect(), wanted.collect());
+}
+
+#[test]
+fn redis_commands_are_those_that_were_monitored() {
+    let names = ["client_port", "command", "key", "value", "arguments"];
+    let wanted = logged("redis").into_iter().map(|row| {
+        let mut values = row.texts(&names);
+        // Of long ones we keep the beginning.
+        values[3].truncate(256);
+        values
+    });
+    let names = ["orig_p", "redis.cmd.name", "redis.cmd.key", "redis.cmd.value", "redis.arguments"];
+    // The monitor is not told of what the server can't read, nor of CONFIG.
+    let is_told = |row: &&Row| {
+        let reply = row.text("redis.reply.value");
+        !["AUTH", "ECHO", "CONFIG"].contains(&row.text("redis.cmd.name"))
+            && !reply.starts_with("ERR unknown")
+            && !reply.starts_with("ERR wrong number")
+    };
+    same(sessions("redis").filter(is_told).map(|row| row.texts(&names)).collect(), wanted.collect());
+}
+
+#[test]
+fn replies_of_redis_are_those_that_redis_cli_shows() {
+    let log = logged("redis_replies");
+    let found: Vec<_> = sessions("redis").take(log.len()).collect();
+    for (row, wanted) in found.iter().zip(&log) {
+        let name = wanted.text("command").split(' ').next().unwrap().to_uppercase();
+        assert_eq!(row.text("redis.cmd.name"), name);
+        let reply = match name.as_str() {
+            // Of an array we say how many there are.
+            "LRANGE" | "HGETALL" => wanted.text("reply").split(' ').count().to_string(),
+            _ => wanted.text("reply").to_string(),
+        };
+        assert_eq!(row.text("redis.reply.value").trim_end(), reply, "{wanted:?}");
+    }
+    let errors: u64 =
+        logged("redis_errors").iter().map(|row| row.text("count").parse::<u64>().unwrap()).sum();
+    assert_eq!(sessions("redis").filter(|row| row.is("redis.success", "false")).count() as u64, errors);
+    let connections = CAPTURE.connections().iter().filter(|c| c.resp_p == 6379).count();
+    assert_services(6379, &[("redis", connections)]);
+}
+
+#[test]
+fn mqtt_connections_are_those_that_mosquitto_logged() {
+    let log = logged("mqtt");
+    let names = ["client_port", "client_id", "keep_alive", "user", "will_topic", "reason"];
+    let (let_in, refused): (Vec<_>, Vec<_>) = log.iter().partition(|row| row.is("reason", "0"));
+    let wanted = let_in.iter().map(|row| {
+        let version = ["3", "4", "", "", "5"][row.text("version").parse::<usize>().unwrap() - 1];
+        [row.texts(&names), vec![version.to_string()]].concat()
+    });
+    let names = [
+        "orig_p",
+        "mqtt.clientid",
+        "mqtt.kalive",
+        "mqtt.username",
+        "mqtt.willtopic",
+        "mqtt.conack.val",
+        "mqtt.ver",
+    ];
+    let is_in = |row: &&Row| row.is("mqtt.conack.val", "0");
+    same(sessions("mqtt").filter(is_in).map(|row| row.texts(&names)).collect(), wanted.collect());
+    let wanted = refused.iter().map(|row| row.texts(&["client_port", "reason"])).collect();
+    let names = ["orig_p", "mqtt.conack.val"];
+    same(sessions("mqtt").filter(|row| !is_in(row)).map(|row| row.texts(&names)).collect(), wanted);
+    let at = |port: &str| sessions("mqtt").filter(|row| row.is("resp_p", port)).count();
+    assert_services(1883, &[("mqtt", at("1883"))]);
+    assert_services(1884, &[("mqtt", at("1884"))]);
+}
+
+#[test]
+fn mqtt_messages_are_those_that_mosquitto_logged() {
+    let mut wanted = vec![];
+    let (messages, subscriptions) = (logged("mqtt_messages"), logged("mqtt_subscriptions"));
+    for connection in logged("mqtt").iter().filter(|row| row.is("reason", "0")) {
+        let id = connection.text("client_id");
+        let of_it = || messages.iter().filter(|row| row.is("client_id", id));
+        let count = |from: &str| of_it().filter(|row| row.is("from", from)).count().to_string();
+        let mut topics: Vec<&str> = vec![];
+        of_it().map(|row| row.text("topic")).for_each(|topic| {
+            if !topics.contains(&topic) {
+                topics.push(topic);
+            }
+        });
+        let asked = subscriptions.iter().filter(|row| row.is("client_id", id)).map(|row| row.text("topic"));
+        let asked = asked.collect::<Vec<_>>().join(" ");
+        wanted.push(vec![id.to_string(), count("client"), count("server"), topics.join(" "), asked]);
+    }
+    let names = [
+        "mqtt.clientid",
+        "mqtt.client_publishes",
+        "mqtt.server_publishes",
+        "mqtt.topic",
+        "mqtt.subscriptions",
+    ];
+    let is_in = |row: &&Row| row.is("mqtt.conack.val", "0");
+    same(sessions("mqtt").filter(is_in).map(|row| row.texts(&names)).collect(), wanted);
+}
+
+#[test]
+fn snmp_packets_are_as_many_as_the_agent_logged() {
+    let log = logged("snmp");
+    let flows = |port: u32| CAPTURE.connections().iter().filter(move |c| c.resp_p == port);
+    let wanted: Vec<_> = log.iter().map(|row| row.texts(&["client", "client_port"])).collect();
+    let found = flows(161).flat_map(|c| {
+        let flow = vec![c.orig_h.to_string(), c.orig_p.to_string()];
+        vec![flow; c.packets[0] as usize]
+    });
+    same(found.collect(), wanted);
+    let counted =
+        |counter: &str| CAPTURE.of("snmp_counters", "counter", counter)[0].text("value").to_string();
+    assert_eq!(counted("1"), (log.len() + 1).to_string(), "the one that asks for it");
+    let guessed = sessions("snmp").filter(|row| row.is("snmp.community", "guess")).count();
+    assert_eq!(counted("4"), guessed.to_string());
+    assert_services(161, &[("snmp", distinct(&log, "client_port"))]);
+    assert_services(162, &[("snmp", logged("snmp_traps").len())]);
+}
+
+#[test]
+fn snmp_variables_are_those_that_the_tools_show() {
+    let shown = logged("snmp_values");
+    let names: Vec<&str> = sessions("snmp").flat_map(|row| row.text("snmp.name").split(' ')).collect();
+    // Of version 3 what is encrypted nobody sees.
+    let secret = "1.3.6.1.2.1.1.6.0";
+    let wanted = shown.iter().map(|row| row.text("name"));
+    // We keep so many of a conversation.
+    let bulk = |name: &str| name.starts_with("1.3.6.1.2.1.2.2.1.");
+    for name in wanted.filter(|name| !bulk(name)) {
+        assert!(names.contains(&name) || name == secret, "{name}");
+    }
+    let described = shown.iter().find(|row| row.is("name", "1.3.6.1.2.1.1.1.0")).unwrap();
+    let description =
+        sessions("snmp").map(|row| row.text("snmp.display_string")).find(|text| !text.is_empty());
+    assert_eq!(format!("STRING: {:?}", description.unwrap()), described.text("value"));
+    for trap in logged("snmp_traps") {
+        let row = sessions("snmp").find(|row| row.is("orig_p", trap.text("client_port"))).unwrap();
+        assert_eq!(row.text("snmp.name"), trap.text("names"));
+    }
+}
+
+#[test]
+fn radius_requests_are_those_that_freeradius_logged() {
+    let log = logged("radius");
+    let (answers, requests): (Vec<_>, Vec<_>) = log
+        .iter()
+        .partition(|row| !row.text("kind").ends_with("-Request") && !row.is("kind", "Status-Server"));
+    let names = ["client_port", "id", "kind", "user", "called", "nas", "nas_name", "connect_info", "session"];
+    let wanted = requests.iter().map(|row| {
+        let mut values = row.texts(&names);
+        let of_it = |other: &&&Row| ["client_port", "id"].iter().all(|name| other.is(name, row.text(name)));
+        let answer = answers.iter().find(of_it).unwrap();
+        values.push(answer.text("kind").to_string());
+        values.push(answer.text("reply").to_string());
+        values.push(row.text("station").replace('-', ":").to_lowercase());
+        let address = if answer.is("address", "") { row } else { answer };
+        values.push(address.text("address").to_string());
+        let status = ["", "Start", "Stop", "Interim-Update"].iter().position(|name| row.is("status", name));
+        values.push(status.filter(|status| *status > 0).map_or(String::new(), |status| status.to_string()));
+        values
+    });
+    let names = [
+        "orig_p",
+        "radius.id",
+        "radius.code_name",
+        "radius.User_Name",
+        "radius.Called_Station_Id",
+        "radius.NAS_IP_Address",
+        "radius.NAS_Identifier",
+        "radius.Connect_Info",
+        "radius.Acct_Session_Id",
+        "radius.response",
+        "radius.Reply_Message",
+        "radius.Calling_Station_Id",
+        "radius.Framed_IP_Address",
+        "radius.Acct_Status_Type",
+    ];
+    same(sessions("radius").map(|row| row.texts(&names)).collect(), wanted.collect());
+    let at = |port: &str| distinct(&CAPTURE.of("radius", "server_port", port), "client_port");
+    assert_services(1812, &[("radius", at("1812"))]);
+    assert_services(1813, &[("radius", at("1813"))]);
+}
+
+#[test]
+fn modbus_requests_are_those_that_the_controller_logged() {
+    let log = logged("modbus");
+    let names = ["client_port", "transaction", "unit", "function", "address", "exception"];
+    let wanted = log.iter().map(|row| row.texts(&names)).collect();
+    let names = [
+        "orig_p",
+        "mbtcp.trans_id",
+        "mbtcp.unit_id",
+        "modbus.func_code",
+        "modbus.reference_num",
+        "modbus.exception_code",
+    ];
+    // A unit that is not there says nothing, and nobody logs it.
+    let is_answered = |row: &&Row| row.is("modbus.pdu_type", "RESP");
+    let found: Vec<_> = sessions("modbus").filter(is_answered).collect();
+    same(found.iter().map(|row| row.texts(&names)).collect(), wanted);
+    let names = ["client_port", "transaction", "count"];
+    let wanted = log.iter().filter(|row| !row.is("count", "")).map(|row| row.texts(&names)).collect();
+    let names = ["orig_p", "mbtcp.trans_id", "modbus.word_cnt"];
+    let told = |row: &&&Row| {
+        !["5", "6", "15"].contains(&row.text("modbus.func_code")) && !row.is("modbus.word_cnt", "")
+    };
+    same(found.iter().filter(told).map(|row| row.texts(&names)).collect(), wanted);
+    let silent = sessions("modbus").filter(|row| !is_answered(row)).count();
+    assert_eq!(silent, 1, "the unit that is not there");
+    assert_services(502, &[("modbus", distinct(&log, "client_port") + silent)]);
 }
 
 #[test]

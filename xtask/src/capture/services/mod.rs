@@ -5,7 +5,12 @@
 //! tests compare with. What all wrote lies in `target/lab/services` afterwards. With names of scenes only
 //! these are played, for a look at the logs; `examples/` stays as it is.
 
+mod modbus;
+mod mqtt;
 mod postgresql;
+mod radius;
+mod redis;
+mod snmp;
 
 use std::process::Child;
 
@@ -38,7 +43,14 @@ struct Service {
 type ReadLog = fn() -> Result<Vec<Row>>;
 
 /// In the order they are played.
-const SERVICES: &[&Service] = &[&postgresql::SERVICE];
+const SERVICES: &[&Service] = &[
+    &postgresql::SERVICE,
+    &redis::SERVICE,
+    &mqtt::SERVICE,
+    &snmp::SERVICE,
+    &radius::SERVICE,
+    &modbus::SERVICE,
+];
 
 const RECORDING: Recording =
     Recording { name: "services", bytes_max: 1_000_000, source: "xtask/src/capture/services/" };
@@ -105,6 +117,7 @@ fn start(services: &[&Service]) -> Result<Vec<Child>> {
     for address in services.iter().flat_map(|service| service.listens) {
         await_port(address)?;
     }
+    std::thread::sleep(std::time::Duration::from_secs(2)); // those that listen nowhere
     Ok(children)
 }
 
