@@ -5,24 +5,32 @@ mod support;
 use std::cell::RefCell;
 use support::{Capture, Found, Row, ask, distinct, same};
 use weir::Engine;
+use weir::sessions::dhcpv6::Dhcpv6Transaction;
 use weir::sessions::modbus::ModbusTransaction;
 use weir::sessions::mqtt::MqttConnection;
+use weir::sessions::openvpn::OpenvpnHandshake;
 use weir::sessions::postgresql::PgExchange;
 use weir::sessions::radius::RadiusTransaction;
 use weir::sessions::redis::RedisCommand;
+use weir::sessions::sip::SipTransaction;
 use weir::sessions::snmp::SnmpConversation;
 use weir::sessions::tls::TlsHandshake;
+use weir::sessions::wireguard::WireguardHandshake;
 
 static CAPTURE: Capture = Capture::new("services", ask_all);
 
 fn ask_all<'c>(engine: &mut Engine<'c>, found: &'c RefCell<Found>) {
+    ask::<Dhcpv6Transaction>(engine, "dhcpv6", found);
     ask::<ModbusTransaction>(engine, "modbus", found);
     ask::<MqttConnection>(engine, "mqtt", found);
+    ask::<OpenvpnHandshake>(engine, "openvpn", found);
     ask::<PgExchange>(engine, "postgresql", found);
     ask::<RadiusTransaction>(engine, "radius", found);
     ask::<RedisCommand>(engine, "redis", found);
+    ask::<SipTransaction>(engine, "sip", found);
     ask::<SnmpConversation>(engine, "snmp", found);
     ask::<TlsHandshake>(engine, "tls", found);
+    ask::<WireguardHandshake>(engine, "wireguard", found);
 }
 
 fn logged(log: &str) -> Vec<Row> {
@@ -315,6 +323,115 @@ fn modbus_requests_are_those_that_the_controller_logged() {
     let silent = sessions("modbus").filter(|row| !is_answered(row)).count();
     assert_eq!(silent, 1, "the unit that is not there");
     assert_services(502, &[("modbus", distinct(&log, "client_port") + silent)]);
+}
+
+#[test]
+fn sip_requests_are_those_that_kamailio_logged() {
+    let log = logged("sip");
+    let names = ["client_port", "method", "uri", "call_id", "agent", "code", "reason"];
+    // ACKs of what it refused by itself it passes over, and a CANCEL it answers by itself: logged is the next hop's reason.
+    let wanted = log.iter().filter(|row| !row.is("method", "ACK")).map(|row| {
+        let sequence = format!("{} {}", row.text("sequence"), row.text("method"));
+        let mut values = row.texts(&names);
+        if row.is("method", "CANCEL") {
+            values[6] = "canceling".into();
+        }
+        [values, vec![row.text("from").into(), row.text("to").into(), sequence]].concat()
+    });
+    let names = [
+        "orig_p",
+        "sip.Method",
+        "sip.r-uri",
+        "sip.Call-ID",
+        "sip.User-Agent",
+        "sip.Status-Code",
+        "sip.Reason-Phrase",
+    ];
+    // It logs addresses without names and tags.
+    let address = |text: &str| {
+        let text = text.split_once('<').map_or(text, |(_, rest)| rest);
+        text.split(['>']).next().unwrap().split(";tag=").next().unwrap().to_string()
+    };
+    let over_udp = sessions("sip").filter(|row| !row.is("resp_p", "5080") && !row.is("sip.Method", "ACK"));
+    let found = over_udp.map(|row| {
+        let ends = ["sip.From", "sip.To"].map(|name| address(row.text(name)));
+        [row.texts(&names), ends.to_vec(), vec![row.text("sip.CSeq").to_string()]].concat()
+    });
+    same(found.collect(), wanted.collect());
+    assert_services(5060, &[("sip", distinct(&log, "client_port"))]);
+}
+
+#[test]
+fn calls_over_tcp_are_those_that_sipp_made() {
+    let names = ["method", "uri", "call_id", "sequence", "code"];
+    let wanted = logged("sip_tcp").into_iter().map(|row| row.texts(&names));
+    let names = ["sip.Method", "sip.r-uri", "sip.Call-ID", "sip.CSeq", "sip.Status-Code"];
+    let found = sessions("sip").filter(|row| row.is("resp_p", "5080"));
+    same(found.map(|row| row.texts(&names)).collect(), wanted.collect());
+    assert_services(5080, &[("sip", 1)]);
+}
+
+#[test]
+fn wireguards_handshakes_and_bytes_are_those_that_it_logged() {
+    let servers = logged("wireguard_bytes");
+    let wanted = logged("wireguard").into_iter().map(|row| {
+        let server = servers.iter().find(|other| other.is("client", row.text("client"))).unwrap();
+        let result = if row.is("answered", "true") { "answered" } else { "unanswered" };
+        vec![server.text("server").rsplit_once(':').unwrap().0.replace(['[', ']'], ""), result.to_string()]
+    });
+    let names = ["resp_h", "wireguard.result"];
+    same(sessions("wireguard").map(|row| row.texts(&names)).collect(), wanted.collect());
+    let flows = || CAPTURE.connections().iter().filter(|c| c.resp_p == 51820);
+    let found = flows().map(|c| c.bytes.unwrap_or_else(|| [148, 0]).map(|bytes| bytes.to_string()).to_vec());
+    same(found.collect(), servers.iter().map(|row| row.texts(&["sent", "received"])).collect());
+    assert_services(51820, &[("wireguard", servers.len())]);
+}
+
+#[test]
+fn openvpns_first_packets_are_those_that_it_logged() {
+    let log = logged("openvpn");
+    let names = ["server_port", "client_port", "protection", "server_sid"];
+    let wanted = log.iter().map(|row| row.texts(&names)).collect();
+    let names = ["resp_p", "orig_p", "openvpn.protection", "openvpn.rsessionid"];
+    same(sessions("openvpn").map(|row| row.texts(&names)).collect(), wanted);
+    let wanted = log.iter().filter(|row| !row.is("client_sid", ""));
+    for row in wanted {
+        let found = sessions("openvpn").find(|found| found.is("orig_p", row.text("client_port"))).unwrap();
+        assert_eq!(found.text("openvpn.sessionid"), row.text("client_sid"));
+    }
+    let digest = |port: &str| {
+        let row = sessions("openvpn").find(|row| row.is("resp_p", port)).unwrap();
+        row.text("openvpn.hmac_length").to_string()
+    };
+    assert_eq!(["1195", "1196", "1200"].map(digest), ["20", "32", "20"], "as it is set up");
+    for row in &log {
+        assert_services(row.text("server_port").parse().unwrap(), &[("openvpn", 1)]);
+    }
+}
+
+/// The client asks all of the network, and the server answers the client: two flows, each with its side of it.
+#[test]
+fn dhcpv6_messages_are_those_that_dnsmasq_logged() {
+    let log = logged("dhcpv6");
+    let messages = |row: &Row| {
+        let [id, duid] = ["dhcpv6.xid", "dhcpv6.duid.bytes"].map(|name| row.text(name).to_string());
+        let types = row.text("dhcpv6.msg_types").split(' ').map(String::from);
+        types.map(|kind| vec![id.clone(), kind, duid.clone()]).collect::<Vec<_>>()
+    };
+    // Of a release it does not log that it answers.
+    let mut wanted: Vec<_> = log.iter().map(|row| row.texts(&["id", "type", "duid"])).collect();
+    let release = wanted.iter().find(|row| row[1] == "RELEASE").unwrap();
+    wanted.push(vec![release[0].clone(), "REPLY".into(), release[2].clone()]);
+    // What is only information is answered to nobody in particular.
+    let informed: Vec<_> = wanted.iter().filter(|row| row[1] == "INFORMATION-REQUEST").cloned().collect();
+    wanted.extend(informed.into_iter().map(|row| vec![row[0].clone(), "REPLY".into(), row[2].clone()]));
+    same(sessions("dhcpv6").flat_map(messages).collect(), wanted);
+    for row in log.iter().filter(|row| row.is("type", "ADVERTISE")) {
+        let given = sessions("dhcpv6").filter(|found| found.is("dhcpv6.xid", row.text("id")));
+        assert!(given.into_iter().any(|found| found.is("dhcpv6.iaaddr.ip", row.text("address"))));
+    }
+    assert!(sessions("dhcpv6").any(|row| row.is("dhcpv6.client_fqdn", "reader.example.com")));
+    assert!(sessions("dhcpv6").any(|row| row.is("dhcpv6.dns_server", "2001:db8:2::10")));
 }
 
 #[test]

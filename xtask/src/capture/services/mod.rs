@@ -5,12 +5,16 @@
 //! tests compare with. What all wrote lies in `target/lab/services` afterwards. With names of scenes only
 //! these are played, for a look at the logs; `examples/` stays as it is.
 
+mod dhcpv6;
 mod modbus;
 mod mqtt;
+mod openvpn;
 mod postgresql;
 mod radius;
 mod redis;
+mod sip;
 mod snmp;
+mod wireguard;
 
 use std::process::Child;
 
@@ -49,7 +53,11 @@ const SERVICES: &[&Service] = &[
     &mqtt::SERVICE,
     &snmp::SERVICE,
     &radius::SERVICE,
+    &sip::SERVICE,
     &modbus::SERVICE,
+    &wireguard::SERVICE,
+    &openvpn::SERVICE,
+    &dhcpv6::SERVICE,
 ];
 
 const RECORDING: Recording =
