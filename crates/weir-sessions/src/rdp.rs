@@ -421,6 +421,30 @@ impl Session for RdpConnection {
     }
 }
 
+/// Name of a level of encryption (§2.2.1.4.3), as Zeek has it.
+fn level_name(level: u32) -> Cow<'static, str> {
+    match level {
+        0 => "None".into(),
+        1 => "Low".into(),
+        2 => "Client compatible".into(),
+        3 => "High".into(),
+        4 => "FIPS".into(),
+        other => format!("encryption_level-{other}").into(),
+    }
+}
+
+/// Name of a method of encryption, there.
+fn method_name(method: u32) -> Cow<'static, str> {
+    match method {
+        0 => "None".into(),
+        1 => "40bit".into(),
+        2 => "128bit".into(),
+        8 => "56bit".into(),
+        16 => "FIPS".into(),
+        other => format!("encryption_method-{other}").into(),
+    }
+}
+
 session_fields! { RdpConnection;
     "rdp.rt_cookie" ["rdp.cookie"] cookie: Text, "Who connects: a user, cut, or a number for who shares the load" => |r| text(r.cookie.as_deref());
     "rdp.result" [] result: Text, "How it went: Success, encrypted, SSL_REQUIRED_BY_SERVER" => |r| name(r.outcome());
@@ -433,11 +457,13 @@ session_fields! { RdpConnection;
     "rdp.desktop.width" ["rdp.desktop_width"] desktop_width: Unsigned, "Width of the desktop, pixels" => |r| unsigned(r.client.as_ref().map(|c| c.desktop.0));
     "rdp.desktop.height" ["rdp.desktop_height"] desktop_height: Unsigned, "Its height, pixels" => |r| unsigned(r.client.as_ref().map(|c| c.desktop.1));
     "rdp.requested_color_depth" [] requested_color_depth: Text, "Bits a pixel: 32bit" => |r| name(r.client.as_ref().and_then(|c| c.color_depth_bits).map(|bits| format!("{bits}bit").into()));
-    "rdp.encryption_level" [] encryption_level: Unsigned, "Level of RDP's own encryption: 0 none, 3 high" => |r| unsigned(r.encryption.map(|e| e.1));
-    "rdp.encryption_method" [] encryption_method: Unsigned, "Its method: 1 40 bits, 2 128, 8 56, 16 FIPS" => |r| unsigned(r.encryption.map(|e| e.0));
+    "rdp.encryption_level" [] encryption_level: Text, "Level of RDP's own encryption: None, Low, High" => |r| name(r.encryption.map(|e| level_name(e.1)));
+    "rdp.encryption_method" [] encryption_method: Text, "Its method: 40bit, 128bit, FIPS" => |r| name(r.encryption.map(|e| method_name(e.0)));
     // Not in the log.
     "rdp.negReq.requestedProtocols" ["rdp.requested"] _: Unsigned, "What the client can do to secure it, in bits: 1 TLS, 2 CredSSP" => |r| unsigned(r.requested);
     "rdp.negReq.selectedProtocol" ["rdp.selected"] _: Unsigned, "What the server chose" => |r| unsigned(r.selected);
+    "rdp.encryptionLevel" [] _: Unsigned, "Number of the level of RDP's own encryption" => |r| unsigned(r.encryption.map(|e| e.1));
+    "rdp.encryptionMethod" [] _: Unsigned, "Number of its method" => |r| unsigned(r.encryption.map(|e| e.0));
     "rdp.keyboardLayout" [] _: Unsigned, "Number of the keyboard's layout" => |r| unsigned(r.client.as_ref().map(|c| c.keyboard));
     "rdp.client.build" [] _: Unsigned, "Number of the client's build" => |r| unsigned(r.client.as_ref().map(|c| c.build));
 }
@@ -493,11 +519,12 @@ mod tests {
             "desktop_height",
             "requested_color_depth",
             "encryption_level",
+            "encryption_method",
         ];
         assert_eq!(
             rows(&PROTOCOL, &talk, &names),
             [
-                "Success | RDP | rdpdr | English - United States | client_build-7552 | WS1 | 1 | 1920 | 1080 | 24bit | 2"
+                "Success | RDP | rdpdr | English - United States | client_build-7552 | WS1 | 1 | 1920 | 1080 | 24bit | Client compatible | 128bit"
             ]
         );
     }

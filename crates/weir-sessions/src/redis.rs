@@ -191,14 +191,14 @@ fn probe_inline(opening: &Opening<'_>) -> Probe {
     let asked = opening.originator;
     let letters = asked.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let (word, rest) = asked.split_at(letters);
-    let is_word = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
+    let is_word = |known: &str| known.as_bytes().eq_ignore_ascii_case(word);
     let begins =
         |known: &&str| known.len() > letters && known.as_bytes()[..letters].eq_ignore_ascii_case(word);
     let is_command = match rest {
-        [] => INLINE.iter().any(|known| is_word(&known) || begins(&known)),
+        [] => INLINE.iter().any(|known| is_word(known) || begins(known)),
         // The line of a request to a server of the web.
         [b' ', b'/', ..] => false,
-        [b' ' | b'\r' | b'\n', ..] => INLINE.iter().any(|known| is_word(&known)),
+        [b' ' | b'\r' | b'\n', ..] => INLINE.iter().any(|known| is_word(known)),
         _ => false,
     };
     let is_command =

@@ -5,12 +5,14 @@ mod support;
 use std::cell::RefCell;
 use support::{Capture, Found, Row, ask, distinct, same};
 use weir::Engine;
+use weir::sessions::bittorrent::TorrentHandshake;
 use weir::sessions::dhcpv6::Dhcpv6Transaction;
 use weir::sessions::modbus::ModbusTransaction;
 use weir::sessions::mqtt::MqttConnection;
 use weir::sessions::openvpn::OpenvpnHandshake;
 use weir::sessions::postgresql::PgExchange;
 use weir::sessions::radius::RadiusTransaction;
+use weir::sessions::rdp::RdpConnection;
 use weir::sessions::redis::RedisCommand;
 use weir::sessions::sip::SipTransaction;
 use weir::sessions::snmp::SnmpConversation;
@@ -20,12 +22,14 @@ use weir::sessions::wireguard::WireguardHandshake;
 static CAPTURE: Capture = Capture::new("services", ask_all);
 
 fn ask_all<'c>(engine: &mut Engine<'c>, found: &'c RefCell<Found>) {
+    ask::<TorrentHandshake>(engine, "bittorrent", found);
     ask::<Dhcpv6Transaction>(engine, "dhcpv6", found);
     ask::<ModbusTransaction>(engine, "modbus", found);
     ask::<MqttConnection>(engine, "mqtt", found);
     ask::<OpenvpnHandshake>(engine, "openvpn", found);
     ask::<PgExchange>(engine, "postgresql", found);
     ask::<RadiusTransaction>(engine, "radius", found);
+    ask::<RdpConnection>(engine, "rdp", found);
     ask::<RedisCommand>(engine, "redis", found);
     ask::<SipTransaction>(engine, "sip", found);
     ask::<SnmpConversation>(engine, "snmp", found);
@@ -382,7 +386,7 @@ fn wireguards_handshakes_and_bytes_are_those_that_it_logged() {
     let names = ["resp_h", "wireguard.result"];
     same(sessions("wireguard").map(|row| row.texts(&names)).collect(), wanted.collect());
     let flows = || CAPTURE.connections().iter().filter(|c| c.resp_p == 51820);
-    let found = flows().map(|c| c.bytes.unwrap_or_else(|| [148, 0]).map(|bytes| bytes.to_string()).to_vec());
+    let found = flows().map(|c| c.bytes.unwrap_or([148, 0]).map(|bytes| bytes.to_string()).to_vec());
     same(found.collect(), servers.iter().map(|row| row.texts(&["sent", "received"])).collect());
     assert_services(51820, &[("wireguard", servers.len())]);
 }
@@ -432,6 +436,61 @@ fn dhcpv6_messages_are_those_that_dnsmasq_logged() {
     }
     assert!(sessions("dhcpv6").any(|row| row.is("dhcpv6.client_fqdn", "reader.example.com")));
     assert!(sessions("dhcpv6").any(|row| row.is("dhcpv6.dns_server", "2001:db8:2::10")));
+}
+
+#[test]
+fn bittorrent_handshakes_are_those_that_aria2_logged() {
+    let log = logged("bittorrent");
+    let (secret, in_clear): (Vec<_>, Vec<_>) = log.iter().partition(|row| row.is("encrypted", "true"));
+    let names = ["client_port", "info_hash", "client", "server", "reserved"];
+    let wanted = in_clear.iter().map(|row| row.texts(&names)).collect();
+    let names = [
+        "orig_p",
+        "bittorrent.info_hash",
+        "bittorrent.orig_peer",
+        "bittorrent.resp_peer",
+        "bittorrent.reserved",
+    ];
+    same(sessions("bittorrent").map(|row| row.texts(&names)).collect(), wanted);
+    assert_services(6881, &[("-", secret.len()), ("bittorrent", in_clear.len())]);
+}
+
+#[test]
+fn rdp_connections_are_those_that_xrdp_logged() {
+    let log = logged("rdp");
+    let wanted = log.iter().map(|row| {
+        let bits: u32 = row
+            .text("requested")
+            .split('|')
+            .map(|name| ["RDP", "SSL", "HYBRID"].iter().position(|n| *n == name).unwrap() as u32)
+            .sum();
+        let selected = row.text("selected");
+        // What is behind TLS we do not see.
+        let seen = |name: &str| if selected == "RDP" { row.text(name).to_string() } else { String::new() };
+        let keyboard = seen("keyboard");
+        let keyboard = u32::from_str_radix(keyboard.trim_start_matches("0x"), 16)
+            .map_or(String::new(), |n| n.to_string());
+        let level = if row.is("level", "high") { "High" } else { "" };
+        let mut values = vec![
+            row.text("client_port").to_string(),
+            if bits == 0 { String::new() } else { bits.to_string() },
+            selected.to_string(),
+        ];
+        values.extend([seen("name"), seen("channels"), keyboard, level.to_string()]);
+        values
+    });
+    let names = [
+        "orig_p",
+        "rdp.negReq.requestedProtocols",
+        "rdp.security_protocol",
+        "rdp.client.name",
+        "rdp.client_channels",
+        "rdp.keyboardLayout",
+        "rdp.encryption_level",
+    ];
+    same(sessions("rdp").map(|row| row.texts(&names)).collect(), wanted.collect());
+    // Who wants what the server has not goes before TLS begins.
+    assert_services(3389, &[("rdp", 2), ("rdp,ssl", 1)]);
 }
 
 #[test]

@@ -5,12 +5,14 @@
 //! tests compare with. What all wrote lies in `target/lab/services` afterwards. With names of scenes only
 //! these are played, for a look at the logs; `examples/` stays as it is.
 
+mod bittorrent;
 mod dhcpv6;
 mod modbus;
 mod mqtt;
 mod openvpn;
 mod postgresql;
 mod radius;
+mod rdp;
 mod redis;
 mod sip;
 mod snmp;
@@ -58,6 +60,8 @@ const SERVICES: &[&Service] = &[
     &wireguard::SERVICE,
     &openvpn::SERVICE,
     &dhcpv6::SERVICE,
+    &bittorrent::SERVICE,
+    &rdp::SERVICE,
 ];
 
 const RECORDING: Recording =

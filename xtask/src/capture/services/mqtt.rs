@@ -111,7 +111,7 @@ fn messages() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `Received SUBSCRIBE from gauge4`, then a line per topic: `	weir/+/level (QoS 2)`.
+/// `Received SUBSCRIBE from gauge4`, then a line per topic, behind a tab: `weir/+/level (QoS 2)`.
 fn subscriptions() -> Result<Vec<Row>> {
     let (mut rows, mut client) = (vec![], None);
     for line in read("mosquitto.log")?.lines() {

@@ -169,13 +169,13 @@ fn requests() -> Result<Vec<Row>> {
         let ["asked", CLIENT, port, method, uri, from, to, call, sequence, agent] = line[..] else {
             continue;
         };
-        let answers = lines.iter().filter_map(|line| match line[..] {
+        let mut answers = lines.iter().filter_map(|line| match line[..] {
             ["answered", code, reason, of, number, what] => {
                 (of == call && number == sequence && what == method).then_some((code, reason))
             }
             _ => None,
         });
-        let (code, reason) = answers.last().unwrap_or_default();
+        let (code, reason) = answers.next_back().unwrap_or_default();
         let row = vec![
             ("client_port", port.to_string()),
             ("method", method.to_string()),
@@ -201,7 +201,7 @@ fn calls() -> Result<Vec<Row>> {
     let mut rows = vec![];
     for line in &lines {
         let [.., "S", call, sequence, said] = line[..] else { continue };
-        let answers = lines.iter().filter_map(|line| match line[..] {
+        let mut answers = lines.iter().filter_map(|line| match line[..] {
             [.., "R", of, number, said] => (of == call && number == sequence).then_some(said),
             _ => None,
         });
@@ -210,7 +210,7 @@ fn calls() -> Result<Vec<Row>> {
             ("uri", cut(said, " ", " ")),
             ("call_id", call.to_string()),
             ("sequence", sequence.replace("CSeq:", "")),
-            ("code", cut(answers.last().unwrap_or(""), "SIP/2.0 ", " ")),
+            ("code", cut(answers.next_back().unwrap_or(""), "SIP/2.0 ", " ")),
         ]);
     }
     Ok(rows)
