@@ -2,8 +2,8 @@
 //!
 //! `scenes.rs` is the list of what is played; `facts.rs` turns the servers' own logs into the
 //! expectation that tests compare with. Anyone with root can run it again: the flows are the same,
-//! times, ports and keys differ. `sessions/` and `services/` are two more, of more protocols: `cargo xtask capture sessions`.
-//! `recording.rs` and `logs.rs` are what these two have in common.
+//! times, ports and keys differ. `sessions/`, `services/` and `tunnels/` are three more: `cargo xtask capture sessions`.
+//! `recording.rs` and `logs.rs` are what these have in common.
 
 mod facts;
 mod logs;
@@ -11,6 +11,7 @@ mod recording;
 mod scenes;
 mod services;
 mod sessions;
+mod tunnels;
 
 use crate::lab::{self, SCRATCH, inside, servers, tap};
 use crate::shell::{Result, output, root, sh, write};
@@ -24,7 +25,8 @@ pub fn run(args: &[String]) -> Result {
         [] => first_light(args),
         [name] if name == "sessions" => sessions::run(args),
         [name, ..] if name == "services" => services::run(args),
-        _ => Err("usage: cargo xtask capture [sessions | services [NAME…]]".into()),
+        [name] if name == "tunnels" => tunnels::run(args),
+        _ => Err("usage: cargo xtask capture [sessions | services [NAME…] | tunnels]".into()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use weir::packet::Value;
-use weir::{Connection, Engine, Flow, sessions::SessionType};
+use weir::{Compiler, Connection, Engine, Flow, Options, sessions::SessionType};
 
 /// Values by name, as text: what is absent is empty, lists stand with blanks between.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +43,7 @@ pub type Ask = for<'c> fn(&mut Engine<'c>, &'c RefCell<Found>);
 /// A capture of `examples/`, and what was logged while it was recorded.
 pub struct Capture {
     name: &'static str,
+    stack: &'static str,
     ask: Ask,
     found: OnceLock<Found>,
     expectation: OnceLock<Json>,
@@ -50,10 +51,17 @@ pub struct Capture {
 
 impl Capture {
     pub const fn new(name: &'static str, ask: Ask) -> Self {
-        Self { name, ask, found: OnceLock::new(), expectation: OnceLock::new() }
+        Self { name, stack: "internet", ask, found: OnceLock::new(), expectation: OnceLock::new() }
     }
 
-    fn file(&self, extension: &str) -> String {
+    /// The same, asked over another stack.
+    pub const fn over(mut self, stack: &'static str) -> Self {
+        self.stack = stack;
+        self
+    }
+
+    /// The capture itself, `pcap`, or what was logged.
+    pub fn file(&self, extension: &str) -> String {
         format!("{}/../../examples/{}.{extension}", env!("CARGO_MANIFEST_DIR"), self.name)
     }
 
@@ -84,7 +92,9 @@ impl Capture {
     fn found(&self) -> &Found {
         self.found.get_or_init(|| {
             let found = RefCell::new(Found::default());
-            let mut engine = Engine::new();
+            let mut compiler = Compiler::default();
+            compiler.use_stack(self.stack).unwrap();
+            let mut engine = Engine::with(compiler, Options::default());
             (self.ask)(&mut engine, &found);
             let keep = |connection: &Connection| found.borrow_mut().connections.push(connection.clone());
             engine.subscribe("", keep).unwrap();
