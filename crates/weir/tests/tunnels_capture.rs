@@ -1,11 +1,12 @@
-//! What the ends of tunnels counted while `examples/tunnels.pcap` was recorded is what we find in them.
+//! What the ends of tunnels counted while `examples/tunnels.pcap` was recorded is what we find in them; so it is with SCTP.
 
 mod support;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use support::{Capture, Found, Row, ask, same};
 use weir::sessions::http::HttpExchange;
-use weir::{Compiler, Engine, Frame, Options};
+use weir::{Compiler, Connection, Engine, Frame, Options};
 
 static CAPTURE: Capture = Capture::new("tunnels", ask_all).over("gtp");
 
@@ -80,6 +81,57 @@ fn pages_were_asked_for_inside_tunnels() {
     let wanted = logged("pages").into_iter().map(|row| row.texts(&["client", "uri", "status"]));
     let names = ["orig_h", "http.request.uri", "http.response.code"];
     same(CAPTURE.sessions("http").map(|row| row.texts(&names)).collect(), wanted.collect());
+}
+
+#[test]
+fn messages_of_sctp_are_those_that_its_server_received() {
+    for row in logged("sctp") {
+        // A chunk's head has 16 bytes.
+        let length: u32 = row.text("bytes").parse::<u32>().unwrap() + 16;
+        let port = row.text("from").rsplit_once(':').unwrap().1;
+        let (number, stream) = (row.text("number"), row.text("stream"));
+        let filter = format!(
+            "sctp.srcport == {port} and sctp.data.tsn == {number} and sctp.data.length == {length} and sctp.data.sid == {stream}"
+        );
+        assert_eq!(count("sctp", &filter), "1", "{filter}");
+    }
+    let mut compiler = Compiler::default();
+    compiler.use_stack("sctp").unwrap();
+    // An association has several paths, each a connection here: what it is told by is the client's port.
+    let mut found = BTreeMap::<u32, [u64; 2]>::new();
+    let mut engine = Engine::with(compiler, Options::default());
+    let keep = |connection: &Connection| {
+        let is_client = connection.resp_p == 9;
+        let [sent, received] = connection.packets;
+        let port = if is_client { connection.orig_p } else { connection.resp_p };
+        let [all_sent, all_received] = found.entry(port).or_default();
+        *all_sent += if is_client { sent } else { received };
+        *all_received += if is_client { received } else { sent };
+    };
+    engine.subscribe("sctp", keep).unwrap();
+    engine.read([CAPTURE.file("pcap")]).unwrap();
+    drop(engine);
+    let found = found.into_values().map(|counts| counts.map(|count| count.to_string()).to_vec()).collect();
+    let wanted = logged("sctp_packets").into_iter().map(|row| row.texts(&["sent", "received"]));
+    same(found, wanted.collect());
+}
+
+#[test]
+fn control_messages_of_l2tp_are_those_that_its_ends_received() {
+    let log = logged("l2tp");
+    for row in &log {
+        let (from, to) = match row.text("end") {
+            "server" => ("192.0.2.10", "198.51.100.10"),
+            _ => ("198.51.100.10", "192.0.2.10"),
+        };
+        let kind = row.text("type");
+        let filter = format!("l2tp.avp.message_type == {kind} and ip.src == {from} and ip.dst == {to}");
+        let received = log.iter().filter(|other| other.is("type", kind) && other.is("end", row.text("end")));
+        assert_eq!(count("tunnels", &filter), received.count().to_string(), "{filter}");
+        // What goes back names the sender's tunnel.
+        let filter = format!("l2tp.tunnel == {} and ip.dst == {from}", row.text("tunnel"));
+        assert_ne!(count("tunnels", &filter), "0", "{filter}");
+    }
 }
 
 #[test]

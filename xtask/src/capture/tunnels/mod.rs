@@ -12,8 +12,12 @@ use crate::lab::servers::await_port;
 use crate::lab::{self, SCRATCH, spawn};
 use crate::shell::{Result, need, output, sh, write};
 
-const TOOLS: &[(&str, &str)] =
-    &[("ovs-vswitchd", "openvswitch-switch"), ("ovsdb-server", "openvswitch-common"), ("python3", "python3")];
+const TOOLS: &[(&str, &str)] = &[
+    ("ovs-vswitchd", "openvswitch-switch"),
+    ("ovsdb-server", "openvswitch-common"),
+    ("python3", "python3"),
+    ("xl2tpd", "xl2tpd ppp libusrsctp-examples"),
+];
 
 const RECORDING: Recording =
     Recording { name: "tunnels", bytes_max: 500_000, source: "xtask/src/capture/tunnels/mod.rs" };
@@ -59,6 +63,20 @@ pub const SCENES: &[Scene] = &[
     Scene { name: "erspan", shows: "ERSPAN types II and III", script: "
         tunnel 9 es2 erspan options:key=49 options:erspan_ver=1 options:erspan_idx=3
         tunnel 10 es3 erspan options:key=50 options:erspan_ver=2 options:erspan_dir=1 options:erspan_hwid=4" },
+    Scene {
+        name: "sctp",
+        shows: "SCTP (usrsctp), over IPv4 and over IPv6: three associations, one message and many",
+        script: "
+        send() { /usr/lib/usrsctp/client \"$@\" >> sctp.out 2>&1; sleep 0.3; }
+        printf 'one\\ntwo\\nthree\\n' | send 198.51.100.10 9; head -c 1000 /dev/zero | tr '\\0' w | send 198.51.100.10 9 5001
+        printf 'four\\n' | send 2001:db8:2::10 9",
+    },
+    Scene {
+        name: "l2tp",
+        shows: "L2TP (xl2tpd): a tunnel and a call in it, which ends as soon as PPP is wanted of a kernel that has none",
+        script: "
+        echo 'c lab' > lac.control; sleep 2",
+    },
     Scene { name: "gtp", shows: "GTP-U, one way: the other switch does not take it", script: "tunnel 11 gtp gtpu options:key=51 options:packet_type=legacy_l3" },
 ];
 
@@ -107,11 +125,43 @@ fn record() -> Result<u64> {
     let pages = format!("python3 -u -m http.server -d {SCRATCH}/www 8000");
     let _pages = spawn("server", &format!("sh -c 'exec {pages} > {SCRATCH}/pages.log 2>&1'"))?;
     await_port("0.0.0.0:8000")?;
+    let _sctp = spawn(
+        "server",
+        &format!("sh -c 'exec /usr/lib/usrsctp/discard_server > {SCRATCH}/discard.log 2>&1'"),
+    )?;
+    write(format!("{SCRATCH}/lac.conf"), format!("{L2TP}{LAC}"))?;
+    write(format!("{SCRATCH}/lns.conf"), format!("{L2TP}{LNS}"))?;
+    let daemon = |name: &str| {
+        format!(
+            "sh -c 'cd {SCRATCH}; exec xl2tpd -D -c {name}.conf -C {name}.control -p {name}.pid > xl2tpd-{name}.log 2>&1'"
+        )
+    };
+    let _lns = spawn("server", &daemon("lns"))?;
+    let _lac = spawn("client", &daemon("lac"))?;
+    await_port("198.51.100.10:1701")?;
     // Until the switches have found each other the first packets are lost behind the recorder.
     let first = format!("{PRELUDE}\ntunnel 12 first geneve; tunnel 13 firs6 geneve6; rm ping.out switch.out");
     output(&mut lab::inside("client", &first))?;
     RECORDING.play(PRELUDE, SCENES.iter())
 }
+
+const L2TP: &str = "[global]
+debug avp = yes
+debug tunnel = yes
+debug state = yes
+";
+
+const LAC: &str = "[lac lab]
+lns = 198.51.100.10
+hostname = gauge
+";
+
+const LNS: &str = "listen-addr = 198.51.100.10
+[lns default]
+ip range = 10.91.0.2-10.91.0.9
+local ip = 10.91.0.1
+hostname = weir
+";
 
 fn gather(frames: u64) -> Result<Facts> {
     let log = |name, counts, rows| Log { name, counts, rows };
@@ -121,6 +171,9 @@ fn gather(frames: u64) -> Result<Facts> {
             log("tunnels", "ends of tunnels (Open vSwitch)", counted()?),
             log("pings", "series of pings (ping)", pings()?),
             log("pages", "pages (http.server)", pages()?),
+            log("sctp", "messages received (usrsctp)", messages()?),
+            log("sctp_packets", "associations (usrsctp)", packets()?),
+            log("l2tp", "messages received (xl2tpd)", controls()?),
         ],
     )
 }
@@ -161,4 +214,45 @@ fn pages() -> Result<Vec<Row>> {
     };
     let asked = log.lines().filter(|line| line.contains("\"GET ") && !line.contains("?firs"));
     Ok(asked.map(row).collect())
+}
+
+/// `Msg of length 4 received from 192.0.2.10:41000 on stream 0 with SSN 0 and TSN 1234, PPID 0, context 0.`
+fn messages() -> Result<Vec<Row>> {
+    let log = read("discard.log")?;
+    let row = |line: &str| {
+        vec![
+            ("bytes", cut(line, "Msg of length ", " ")),
+            ("from", cut(line, " received from ", " ")),
+            ("stream", cut(line, " on stream ", " ")),
+            ("number", cut(line, " TSN ", ",")),
+        ]
+    };
+    Ok(log.lines().filter(|line| line.contains("Msg of length ")).map(row).collect())
+}
+
+/// `Number of packets (sent/received): (6/5).`
+fn packets() -> Result<Vec<Row>> {
+    let log = read("sctp.out")?;
+    let row = |line: &str| {
+        vec![
+            ("sent", cut(line, "): (", "/")),
+            ("received", cut(line, "): (", ")").split('/').nth(1).unwrap_or("").to_string()),
+        ]
+    };
+    Ok(log.lines().filter(|line| line.contains("Number of packets")).map(row).collect())
+}
+
+/// `control_finish: message type is Incoming-Call-Request(10).  Tunnel is 54315, call is 0.`: that tunnel is the sender's.
+fn controls() -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for (end, log) in [("server", read("xl2tpd-lns.log")?), ("client", read("xl2tpd-lac.log")?)] {
+        for line in log.lines().filter(|line| line.contains("message type is ") && !line.contains("(null)")) {
+            rows.push(vec![
+                ("end", end.to_string()),
+                ("type", cut(line, "(", ")")),
+                ("tunnel", cut(line, "Tunnel is ", ",")),
+            ]);
+        }
+    }
+    Ok(rows)
 }
