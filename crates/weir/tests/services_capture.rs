@@ -489,6 +489,8 @@ fn rdp_connections_are_those_that_xrdp_logged() {
         "rdp.encryption_level",
     ];
     same(sessions("rdp").map(|row| row.texts(&names)).collect(), wanted.collect());
+    let own = sessions("rdp").find(|row| row.is("rdp.security_protocol", "RDP")).unwrap();
+    assert_eq!(own.text("rdp.cert_type"), "RSA", "as it is set up");
     // Who wants what the server has not goes before TLS begins.
     assert_services(3389, &[("rdp", 2), ("rdp,ssl", 1)]);
 }
