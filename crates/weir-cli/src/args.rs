@@ -246,14 +246,6 @@ pub struct Match {
 /// How much of streams is wanted, and how they are put together.
 #[derive(ClapArgs, Clone)]
 pub struct StreamBounds {
-    /// How receivers resolve segments and fragments that overlap: first (the default), last, bsd, bsd-right, linux,
-    /// old-linux, windows, vista, solaris, hpux, hpux10, irix, macos; or those of a network (10.0.0.0/8:windows); may be given
-    /// several times, the longest prefix counts
-    #[arg(long, value_name = "[NETWORK:]POLICY")]
-    pub policy: Vec<String>,
-    /// strict: nothing behind a hole that is never filled. fast: holes are passed over, and counted
-    #[arg(long, value_name = "MODE", default_value = "fast", value_parser = ["strict", "fast"])]
-    pub mode: String,
     /// The first bytes of each stream alone (10k); or of those that fulfil a filter ('tcp.port == 443:1k'), the
     /// first that fits; may be given several times
     #[arg(long, value_name = "[FILTER:]BYTES")]
@@ -402,6 +394,15 @@ pub struct Input {
     /// (those unanswered or closed go sooner); 0: connections end with the capture only
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub idle_timeout: Option<f64>,
+    /// How receivers resolve segments and fragments that overlap: first (the default), last, bsd, bsd-right, linux,
+    /// old-linux, windows, vista, solaris, hpux, hpux10, irix, macos; or those of a network (10.0.0.0/8:windows); may be given
+    /// several times, the longest prefix counts
+    #[arg(long, value_name = "[NETWORK:]POLICY")]
+    pub policy: Vec<String>,
+    /// How bytes are put in order. strict: as their receiver would take them, without what is damaged, out of its
+    /// window, stale or off sequence, and nothing behind a hole that is never filled. fast: holes are passed over, and counted
+    #[arg(long, value_name = "MODE", default_value = "fast", value_parser = ["strict", "fast"])]
+    pub mode: String,
     /// The most flows that each table holds
     #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = one_or_more())]
     pub flows_max: usize,

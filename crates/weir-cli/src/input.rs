@@ -2,8 +2,10 @@
 
 use crate::args::{Input, Program};
 use crate::failure::Failure;
+use crate::policies::read_policies;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use weir::stream::Policies;
 use weir::{Compiler, Executor, Limits, Options};
 
 /// A compiler that knows the stacks and files named.
@@ -40,11 +42,13 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
             passes().join(", ")
         )));
     }
-    let mut limits = Limits::default();
+    let (mut limits, mut policies) = (Limits::default(), Policies::default());
     if let Some(input) = input {
         // Traffic may be hostile: what hashes where must not be known to who sends it.
         limits.seed = RandomState::new().hash_one(0u8);
         limits.flows_max = input.flows_max;
+        limits.strict = input.mode == "strict";
+        policies = read_policies(&input.policy)?;
         if let Some(wrong) = input.idle_timeout.filter(|s| !s.is_finite() || *s < 0.0) {
             return Err(Failure::new(format!("--idle-timeout {wrong}: give seconds, 0 for never")));
         }
@@ -60,6 +64,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         without_passes: program.without.clone(),
         bpf: program.bpf,
         limits,
+        policies,
         ..Options::default()
     })
 }

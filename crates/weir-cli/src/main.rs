@@ -20,6 +20,7 @@ mod failure;
 mod grep;
 mod input;
 mod output;
+mod policies;
 mod quantity;
 mod report;
 mod stop;

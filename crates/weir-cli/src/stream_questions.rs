@@ -4,9 +4,8 @@
 use crate::args::{Program, StreamBounds};
 use crate::failure::Failure;
 use crate::quantity::{bytes, classified};
-use std::net::IpAddr;
 use weir::Compiler;
-use weir::stream::{ChunkParams, OverloadParams, PRIORITIES_MAX, Policies, Policy, StreamParams};
+use weir::stream::{ChunkParams, OverloadParams, PRIORITIES_MAX, StreamParams};
 
 /// Questions, and what bounds their memory.
 #[derive(Debug)]
@@ -16,10 +15,6 @@ pub struct Classes {
     pub questions: Vec<(String, StreamParams)>,
     /// Bounds.
     pub overload: OverloadParams,
-    /// Whose bytes count where some overlap.
-    pub policies: Policies,
-    /// No hole is passed over.
-    pub strict: bool,
 }
 
 /// The classes of streams that fulfil `filter`.
@@ -61,8 +56,7 @@ pub fn classes(
         priorities: highest + 1,
         ..OverloadParams::default()
     };
-    let strict = bounds.mode == "strict";
-    Ok(Classes { questions, overload, policies: read_policies(&bounds.policy)?, strict })
+    Ok(Classes { questions, overload })
 }
 
 type Class<T> = (Option<String>, T);
@@ -100,31 +94,6 @@ fn read_priority(text: &str) -> Result<u8, Failure> {
     priority.ok_or_else(|| {
         Failure::new(format!("--priority {text}: give FILTER:N with N from 0 to {}", PRIORITIES_MAX - 1))
     })
-}
-
-fn read_policies(texts: &[String]) -> Result<Policies, Failure> {
-    let known = || Policy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
-    let read = |text: &str| {
-        let policy = Policy::named(text);
-        policy.ok_or_else(|| {
-            Failure::new(format!("--policy {text}: there is no such policy; there are: {}", known()))
-        })
-    };
-    let default = texts.iter().rfind(|text| !text.contains(':'));
-    let mut policies = Policies::new(default.map_or(Ok(Policy::default()), |text| read(text))?);
-    for text in texts.iter().filter(|text| text.contains(':')) {
-        let (Some(network), policy) = classified(text) else { continue };
-        let wrong = || Failure::new(format!("--policy {text}: give NETWORK:POLICY, as 10.0.0.0/8:windows"));
-        let (address, length) = network.split_once('/').map_or((network, None), |(a, l)| (a, Some(l)));
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let length = length.map_or(Ok(most), |text| text.parse::<u8>().map_err(|_| wrong()))?;
-        if length > most {
-            return Err(wrong());
-        }
-        policies.add(address, length, read(policy)?);
-    }
-    Ok(policies)
 }
 
 fn read_chunk(bounds: &StreamBounds) -> Result<Option<ChunkParams>, Failure> {

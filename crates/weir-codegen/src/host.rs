@@ -128,6 +128,13 @@ pub(crate) unsafe extern "C" fn search(
     env.guard(|env| u64::from(env.patterns.search(Pattern(pattern as u32), bytes)))
 }
 
+/// The sum of a part of a buffer and a number. It can't panic: nothing is to be caught.
+pub(crate) unsafe extern "C" fn sum16(address: u64, bytes: u64, offset: u64, length: u64, first: u64) -> u64 {
+    // SAFETY: as in `search`.
+    let all = unsafe { cut(address, bytes, 0, bytes) };
+    weir_ir::checksum::sum16(all, offset, length, first)
+}
+
 /// Whether a number lies in a set.
 pub(crate) unsafe extern "C" fn member(env: *mut Env<'_>, set: u64, high: u64, low: u64) -> u64 {
     // SAFETY: native code passes on the `env` that it was called with.

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
 use weir_ir::graph::{Graph, Terminator};
+use weir_ir::liveness::Crossing;
 use weir_ir::patterns::Patterns;
 use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_ir::verify::{Violation, verify};
@@ -55,12 +56,19 @@ pub struct NativeProgram {
     straight: Option<Straight>,
     head: OnceLock<Code>,
     /// By lookup.
-    tails: Vec<OnceLock<Code>>,
+    tails: Vec<TailPart>,
     memory: Memory,
     /// Of the parts that lie off the straight way, once a packet needs one; `None` where there was no more memory.
     aside: OnceLock<Option<Memory>>,
     /// Nanoseconds that compiling took so far.
     compiling: AtomicU64,
+}
+
+/// What goes on behind a lookup.
+struct TailPart {
+    code: OnceLock<Code>,
+    /// Bytes of the variables of the flow that it is given.
+    data_bytes: usize,
 }
 
 /// The straight graph with its code.
@@ -89,13 +97,16 @@ impl NativeProgram {
         // nothing is lost but time.
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
+        let layout = Layout::of(&graph);
+        let tail =
+            |crossing: &Crossing| TailPart { code: OnceLock::new(), data_bytes: layout.size(crossing.table) };
         let program = Self {
             aside: OnceLock::new(),
             memory: Memory::reserve(&graph, parts, isa(effort)?)?,
-            layout: Layout::of(&graph),
+            tails: plan.crossings.iter().map(tail).collect(),
+            layout,
             // Never 0, which binds to nothing.
             secret: RandomState::new().build_hasher().finish() | 1,
-            tails: plan.crossings.iter().map(|_| OnceLock::new()).collect(),
             head: OnceLock::new(),
             compiling: AtomicU64::new(0),
             graph,
@@ -142,7 +153,7 @@ impl NativeProgram {
     fn place(&self, part: Part) -> &OnceLock<Code> {
         match (part, &self.straight) {
             (Part::Straight, Some(straight)) => &straight.code,
-            (Part::Tail(number), _) => &self.tails[number],
+            (Part::Tail(number), _) => &self.tails[number].code,
             _ => &self.head,
         }
     }
@@ -237,6 +248,7 @@ impl NativeProgram {
         written.map_err(|error| CompileError::Backend(error.to_string()))
     }
 
+    #[inline]
     fn env<'a>(&'a self, k: *mut Continuation) -> Env<'a> {
         Env {
             numbers: ptr::null(),
@@ -252,6 +264,7 @@ impl NativeProgram {
         }
     }
 
+    #[inline]
     fn run_head(&self, k: &mut Continuation, packet: &PacketMeta, frame: &[u8]) -> u64 {
         if self.straight.is_some() && k.tries_straight() {
             let status = self.run(Part::Straight, &mut self.env(k), packet, frame);
@@ -279,6 +292,7 @@ impl NativeProgram {
         status
     }
 
+    #[inline]
     fn step(&self, status: u64, frame: &[u8], k: &mut Continuation) -> Step {
         match status {
             LOOKUP => {
@@ -327,8 +341,9 @@ impl Program for NativeProgram {
         let number = k.resume();
         let frame = bounded(frame);
         assert!(k.is_bound(self.secret, frame), "resumed with another packet than the head ran on");
-        let tail = self.code(Part::Tail(number));
-        let needed = self.layout.size(self.plan.crossings[number].table);
+        let part = &self.tails[number];
+        let tail = part.code.get().unwrap_or_else(|| self.code(Part::Tail(number)));
+        let needed = part.data_bytes;
         assert!(flow.data.len() >= needed, "a flow record of {} of {needed} bytes", flow.data.len());
         let flow_data = flow.data.as_mut_ptr();
         let mut env =

@@ -27,6 +27,8 @@ pub struct Need {
     pub sessions: u64,
     /// Events; a bit by index into [`events`](crate::events::events) of the stack.
     pub events: u64,
+    /// What a host would not take does not count (`strict` in the protocols' texts).
+    pub strict: bool,
     /// The number by which packets are spread over workers, and nothing else.
     pub dispatch: bool,
 }

@@ -32,7 +32,7 @@ fn key_of(flow: u64) -> Key {
 fn run(table: &mut FlowTable, flows: u64, stages: u32, seed: u64) -> f64 {
     let mut state = seed;
     let mut keys = [[0u64; 5]; BATCH];
-    let mut hashes = [0u64; BATCH];
+    let (mut hashes, mut likely) = ([0u64; BATCH], [None; BATCH]);
     let begin = Instant::now();
     for _ in 0..LOOKUPS / BATCH as u64 {
         for (key, hash) in keys.iter_mut().zip(&mut hashes) {
@@ -43,10 +43,12 @@ fn run(table: &mut FlowTable, flows: u64, stages: u32, seed: u64) -> f64 {
             }
         }
         if stages > 1 {
-            hashes.iter().for_each(|&hash| _ = table.prefetch_entry(hash));
+            for (hash, likely) in hashes.iter().zip(&mut likely) {
+                *likely = table.prefetch_entry(*hash);
+            }
         }
-        for (key, &hash) in keys.iter().zip(&hashes) {
-            let id = match table.find(key, hash) {
+        for ((key, &hash), &likely) in keys.iter().zip(&hashes).zip(&likely) {
+            let id = match table.find(key, hash, likely) {
                 Some(id) => id,
                 None => table.insert(key, hash, Birth::default()).expect("there is room"),
             };

@@ -7,13 +7,15 @@
 
 use crate::decide::Decider;
 use crate::flow::{find_var, read_number, write_number};
-use crate::flows::{Flows, TableState};
+use crate::flows::Flows;
 use crate::hold::HoldQueue;
 use crate::plan::{BitPlan, HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want};
+use crate::run::Lane;
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::subscriber::Subscriber;
 use crate::table::FlowId;
+use crate::tables::{Facts, TableState};
 use crate::worker::Worker;
 use std::sync::Arc;
 use weir_ir::abi::{Layout, WANTS_BYTES};
@@ -94,7 +96,7 @@ impl<S: Subscriber> Worker<S> {
         self.flows.change(&Moves { residues: &residues, classes: &classes, old: &self.plan, new: &plan });
         self.decider.change(&plan, &residues);
         self.program = Arc::clone(&plan.program);
-        self.continuations.iter_mut().for_each(|k| *k = weir_ir::abi::Continuation::default());
+        self.lanes.fill(Lane::default());
         self.plan = plan;
     }
 }
@@ -169,9 +171,8 @@ struct Moves<'a> {
 
 impl Moves<'_> {
     /// Nothing in the entries of a table changes its meaning.
-    fn is_same(&self, old: &TableState, new: &TableState) -> bool {
-        let places =
-            |table: &TableState| (table.wants_at, table.terms_at, table.verdict_at, table.timeouts.at);
+    fn is_same(&self, old: &Facts, new: &Facts) -> bool {
+        let places = |facts: &Facts| (facts.wants_at, facts.terms_at, facts.verdict_at, facts.timeouts.at);
         let (residues, verdicts) = (self.residues.map(self.old.verdicts), self.new.verdicts);
         places(old) == places(new)
             && old.initial_wants == new.initial_wants
@@ -185,31 +186,29 @@ impl Moves<'_> {
         let copies = Copies::of(self.old, self.new, table);
         let size = self.new.program.layout().size(table);
         let old_size = self.old.program.layout().size(table);
+        let (had, has) = (old.facts, new.facts);
         std::mem::swap(&mut new.flows, &mut old.flows);
-        let (wants, terms, verdict) = (new.wants_at, new.terms_at, new.verdict_at);
         let sessions = std::mem::take(&mut old.sessions);
-        let delivers = new.delivers;
-        let initial = new.initial_wants;
-        let is_probed_anew = delivers && new.probed & !old.probed != 0;
-        let is_same = copies.is_whole(size, old_size) && self.is_same(old, new);
+        let is_probed_anew = has.delivers && has.probed & !had.probed != 0;
+        let is_same = copies.is_whole(size, old_size) && self.is_same(&had, &has);
         new.flows.lay_out_anew(size, is_same, |id, from, to| {
             copies.copy(from, to);
-            if let Some(at) = new.timeouts.at.filter(|_| old.timeouts.at.is_none()) {
-                write_number(to, at, 32, u64::from(old.timeouts.ms(from)));
+            if let Some(at) = has.timeouts.at.filter(|_| had.timeouts.at.is_none()) {
+                write_number(to, at, 32, u64::from(had.timeouts.ms(from)));
             }
-            if let Some(at) = wants {
+            if let Some(at) = has.wants_at {
                 // What is wanted for the first time is wanted of every flow; what a flow is done with stays so.
-                let before = old.wants_at.map_or(old.initial_wants, |at| from[at]);
-                to[at] = before & initial | initial & !old.initial_wants;
+                let before = had.wants_at.map_or(had.initial_wants, |at| from[at]);
+                to[at] = before & has.initial_wants | has.initial_wants & !had.initial_wants;
             }
-            if let Some(at) = terms {
+            if let Some(at) = has.terms_at {
                 // What every packet fulfilled is in no flow's variable.
-                let before = old.terms_at.map_or(0, |at| read_number(from, at, 64)) | self.old.unconditional;
+                let before = had.terms_at.map_or(0, |at| read_number(from, at, 64)) | self.old.unconditional;
                 write_number(to, at, 64, self.classes.map(before));
             }
-            if let Some(at) = verdict {
-                let flow = sessions.get(id.0 as usize).filter(|_| delivers);
-                let before = old.verdict_at.map(|at| self.old.unpack(read_number(from, at, 64)));
+            if let Some(at) = has.verdict_at {
+                let flow = sessions.get(id.0 as usize).filter(|_| has.delivers);
+                let before = had.verdict_at.map(|at| self.old.unpack(read_number(from, at, 64)));
                 let mut known = self.residues.map(before.unwrap_or(0));
                 if before.is_none() && flow.is_some_and(|flow| !flow.recognised().is_empty()) {
                     known |= HAD_SESSION;
@@ -218,21 +217,21 @@ impl Moves<'_> {
                 known &= !SESSIONS_OVER;
                 let is_over =
                     |flow: &FlowSessions| flow.is_over() && !(is_probed_anew && flow.recognised().is_empty());
-                if !delivers || flow.is_some_and(is_over) {
+                if !has.delivers || flow.is_some_and(is_over) {
                     known |= SESSIONS_OVER | self.new.absent(known);
                 }
                 write_number(to, at, 64, self.new.pack(known));
             }
         });
         std::mem::swap(&mut new.wheel, &mut old.wheel);
-        if new.delivers {
+        if has.delivers {
             new.sessions = sessions;
             new.sessions.resize_with(new.flows.ids() as usize, Default::default);
             if is_probed_anew {
-                begin_anew(new, new.probed & !old.probed);
+                begin_anew(new, has.probed & !had.probed);
             }
         }
-        if self.new.bits_of(|want| matches!(want, Want::Streams(_))) != 0 && new.delivers {
+        if self.new.bits_of(|want| matches!(want, Want::Streams(_))) != 0 && has.delivers {
             std::mem::swap(&mut new.streams, &mut old.streams);
             if new.flows.ids() > 0 {
                 new.streams.reserve(FlowId(new.flows.ids() - 1));
@@ -250,7 +249,7 @@ fn begin_anew(table: &mut TableState, probed: u64) {
             continue;
         }
         *sessions = Default::default();
-        if let Some(at) = table.wants_at {
+        if let Some(at) = table.facts.wants_at {
             table.flows.entry_mut(id).1[at] |= WANTS_BYTES as u8;
         }
     }

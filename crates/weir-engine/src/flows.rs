@@ -3,23 +3,21 @@
 
 use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
-use crate::flow::{EndReason, FlowView, find_var, read_number, write_number};
+use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::host::InOrder;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::{FlowSessions, Recognised};
-use crate::stream::{Due, FlowStreams, StreamSlots};
+use crate::stream::Due;
 use crate::subscriber::{Order, Subscriber, TrackedPacket};
-use crate::table::{Birth, FlowId, FlowTable, Header};
+use crate::table::{Birth, FlowId, Header};
+use crate::tables::{TableState, TailFlow};
 use crate::timeouts::Timeouts;
-use crate::timer::TimerWheel;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_ir::abi::{
-    Continuation, FlowRecord, Layout, Program, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD,
-};
-use weir_ir::graph::{Sequence, Table};
+use weir_ir::abi::{Continuation, FlowRecord, Program, WANTS_BYTES};
+use weir_ir::graph::Table;
 use weir_packet::PacketMeta;
 
 /// A flow that was found or made for a packet.
@@ -39,27 +37,6 @@ impl Found {
     }
 }
 
-/// The flows of one table.
-pub(crate) struct TableState {
-    pub(crate) flows: FlowTable,
-    pub(crate) wheel: TimerWheel,
-    /// By flow; empty where the table's bytes are not wanted.
-    pub(crate) sessions: Vec<FlowSessions>,
-    /// As `sessions`, and empty where no question is about streams.
-    pub(crate) streams: StreamSlots,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) wants_at: Option<usize>,
-    pub(crate) terms_at: Option<usize>,
-    pub(crate) verdict_at: Option<usize>,
-    pub(crate) initial_wants: u8,
-    pub(crate) delivers: bool,
-    pub(crate) observed: bool,
-    pub(crate) part: bool,
-    pub(crate) sequence: Option<Sequence>,
-    /// Session protocols that it may carry and somebody wants to know of; a bit each.
-    pub(crate) probed: u64,
-}
-
 /// All flows of a worker.
 pub(crate) struct Flows {
     pub(crate) tables: Vec<TableState>,
@@ -71,139 +48,33 @@ pub(crate) struct Flows {
     pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
 }
 
-/// What a tail's host may touch of its flow, besides its variables.
-pub(crate) struct TailFlow<'a> {
-    pub table: Table,
-    pub header: &'a mut Header,
-    pub sessions: Option<&'a mut FlowSessions>,
-    pub streams: Option<&'a mut FlowStreams>,
-    pub sequences: &'a mut Reassembler,
-    pub wants_at: Option<usize>,
-    pub terms_at: Option<usize>,
-    pub verdict_at: Option<usize>,
-    pub layout: &'a Layout,
-    pub plan: &'a Plan,
-    pub key: FlowKey,
-    /// Session protocols to be probed for.
-    pub probed: u64,
-    /// Its bytes come in datagrams, and not as a stream.
-    pub is_datagram: bool,
-    timeouts: Timeouts,
-}
-
-impl TailFlow<'_> {
-    /// After a packet's tail: the time-out may have changed. What it is now, where the wheel has to learn
-    /// of it or the flow is over (0).
-    #[inline]
-    pub fn changed_timeout(&mut self, data: &[u8], is_new: bool) -> Option<u32> {
-        let millis = self.timeouts.ms(data);
-        let is_sooner = is_new || millis < self.header.armed_ms;
-        self.header.armed_ms = millis;
-        (is_sooner || millis == 0).then_some(millis)
-    }
-}
-
-impl TableState {
-    /// A flow's parts and its variables.
-    #[inline]
-    fn tail<'a>(
-        &'a mut self,
-        (table, id): (Table, FlowId),
-        sequences: &'a mut Reassembler,
-        layout: &'a Layout,
-        plan: &'a Plan,
-    ) -> (TailFlow<'a>, &'a mut [u8]) {
-        let (header, data) = self.flows.entry_mut(id);
-        let sessions = if self.delivers { self.sessions.get_mut(id.0 as usize) } else { None };
-        let tail = TailFlow {
-            table,
-            header,
-            sessions,
-            streams: self.streams.get_mut(id),
-            sequences,
-            wants_at: self.wants_at,
-            terms_at: self.terms_at,
-            verdict_at: self.verdict_at,
-            layout,
-            plan,
-            key: (table.0, id.0),
-            probed: self.probed,
-            is_datagram: self.sequence.is_none(),
-            timeouts: self.timeouts,
-        };
-        (tail, data)
-    }
-}
-
 impl Flows {
     pub fn new(plan: &Arc<Plan>) -> Self {
         let program = Arc::clone(&plan.program);
-        let (graph, layout) = (program.graph(), program.layout());
-        let tables = (0..graph.tables.len() as u32)
-            .map(Table)
-            .map(|table| {
-                let declared = &graph.tables[table.index()];
-                let at = |name| find_var(graph, table, name).map(|v| layout.offset(v));
-                let mut initial_wants = 0;
-                if declared.delivers {
-                    initial_wants |= WANTS_BYTES as u8;
-                }
-                if plan.records {
-                    initial_wants |= WANTS_RECORD as u8;
-                }
-                if graph.events.iter().any(|event| event.wanted) {
-                    initial_wants |= WANTS_EVENTS as u8;
-                }
-                TableState {
-                    flows: FlowTable::new(layout.size(table), plan.limits.flows_max, plan.limits.seed),
-                    wheel: TimerWheel::default(),
-                    sessions: vec![],
-                    streams: StreamSlots::default(),
-                    timeouts: Timeouts {
-                        declared_ms: match declared.timeout_ms {
-                            // Of these nobody wants anything: each ends with its packet.
-                            _ if declared.two_sided && initial_wants == 0 && !declared.asked => 0,
-                            declared => declared.unwrap_or(TIMEOUT_MS),
-                        },
-                        at: at("$timeout_ms"),
-                        idle_ms: plan.limits.idle_timeout_ms.filter(|_| declared.two_sided),
-                    },
-                    wants_at: at("$wants"),
-                    terms_at: at("$terms"),
-                    verdict_at: at("$verdict"),
-                    initial_wants,
-                    delivers: declared.delivers,
-                    observed: declared.observed,
-                    part: declared.part.is_some(),
-                    sequence: graph
-                        .sequences
-                        .iter()
-                        .position(|s| s.table == table)
-                        .map(|s| Sequence(s as u32)),
-                    probed: plan.probed_over(&declared.name),
-                }
-            })
-            .collect();
-        let sequences = Reassembler::new(graph, layout, sequence_limits(plan));
+        let graph = program.graph();
+        let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
+        let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         Self { tables, sequences, program, plan: Arc::clone(plan), expired: vec![], outer: HashMap::new() }
     }
 
     /// Whether the flows of a table are parts of connections found before them.
     #[inline]
     pub fn is_part(&self, table: Table) -> bool {
-        self.tables[table.index()].part
+        self.tables[table.index()].facts.part
     }
 
     /// Whether somebody sees the flows of a table. Others are not what a packet belongs to, be they there or not: the
     /// passes drop those that nothing else needs.
     #[inline]
     pub fn is_observed(&self, table: Table) -> bool {
-        self.tables[table.index()].observed
+        self.tables[table.index()].facts.observed
     }
 
     /// A new connection was found in a packet of another one: it runs in a tunnel.
     pub fn note_outer(&mut self, inner: Found, outer: Found) {
-        if !self.tables[inner.table.index()].observed || !self.tables[outer.table.index()].observed {
+        if !self.tables[inner.table.index()].facts.observed
+            || !self.tables[outer.table.index()].facts.observed
+        {
             return;
         }
         // A time-out of 0 may have ended the other one on this packet; the new one may even have its place.
@@ -227,20 +98,23 @@ impl Flows {
         self.tables[k.table as usize].flows.prefetch_bucket(k.hash);
     }
 
-    /// Fetches the entry that a key most likely has; its bucket has been fetched.
+    /// Fetches the entry that a key most likely has, which it returns; its bucket has been fetched.
     #[inline]
-    pub fn prefetch_entry(&self, k: &Continuation) {
+    pub fn prefetch_entry(&self, k: &Continuation) -> Option<FlowId> {
         let state = &self.tables[k.table as usize];
-        if let Some(id) = state.flows.prefetch_entry(k.hash) {
+        let likely = state.flows.prefetch_entry(k.hash);
+        if let Some(id) = likely {
             state.streams.prefetch(id);
         }
+        likely
     }
 
-    /// The flow that a program asked for; made where there is none. `None` where the table is full.
+    /// The flow that a program asked for; made where there is none. `None` where the table is full. `likely` is the one
+    /// that it most likely is.
     #[inline]
     pub fn find<S: Subscriber>(
         &mut self,
-        k: &Continuation,
+        (k, likely): (&Continuation, Option<FlowId>),
         packet: &PacketMeta,
         order: Order,
         decider: &mut Decider<S>,
@@ -249,9 +123,9 @@ impl Flows {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let swap = k.swap != 0;
-        if let Some(id) = state.flows.find(&k.key, k.hash) {
+        if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
             let (header, data) = state.flows.entry_mut(id);
-            let timeout_ns = state.timeouts.ns(data);
+            let timeout_ns = state.facts.timeouts.ns(data);
             if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns {
                 header.last_time = header.last_time.max(packet.time.0);
                 return Some(Found { table, id, responder: swap != header.swap, new: false });
@@ -271,7 +145,7 @@ impl Flows {
         counters: &mut Counters,
     ) -> Option<Found> {
         let table = Table(k.table);
-        if let Some(id) = self.tables[table.index()].flows.find(&k.key, k.hash) {
+        if let Some(id) = self.tables[table.index()].flows.find(&k.key, k.hash, None) {
             self.end(table, id, EndReason::Restart, order, decider, counters);
         }
         self.make(table, k, packet, order, decider, counters)
@@ -293,17 +167,17 @@ impl Flows {
             return None;
         };
         counters.flow.flows_created += 1;
-        if let Some(at) = state.wants_at {
-            state.flows.entry_mut(id).1[at] = state.initial_wants;
+        if let Some(at) = state.facts.wants_at {
+            state.flows.entry_mut(id).1[at] = state.facts.initial_wants;
         }
-        if state.delivers {
+        if state.facts.delivers {
             if state.sessions.len() <= id.0 as usize {
                 state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
             }
             if decider.wants_streams() {
                 state.streams.reserve(id);
             }
-        } else if let Some(at) = state.verdict_at {
+        } else if let Some(at) = state.facts.verdict_at {
             // No bytes, no sessions.
             let mut verdict = 0;
             decider.sessions_over(order, (table.0, id.0), &mut verdict);
@@ -316,8 +190,7 @@ impl Flows {
     #[inline]
     pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[found.table.index()];
-        let place = (found.table, found.id);
-        state.tail(place, &mut self.sequences, self.program.layout(), &self.plan)
+        state.tail((found.table, found.id), &mut self.sequences, self.program.layout(), &self.plan)
     }
 
     /// The flow has another time-out now, milliseconds; at 0 it is over.
@@ -344,23 +217,26 @@ impl Flows {
     pub fn note_terms(&mut self, found: Found, terms: u64) -> u64 {
         let state = &mut self.tables[found.table.index()];
         let mut all = terms | self.plan.unconditional;
-        if let Some(at) = state.terms_at.filter(|_| state.flows.is_live(found.id)) {
+        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(found.id)) {
             let data = state.flows.entry_mut(found.id).1;
             all |= read_number(data, at, 64);
             write_number(data, at, 64, all);
         }
-        if state.observed { all } else { 0 }
+        if state.facts.observed { all } else { 0 }
     }
 
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
     /// datagram's fragments, or has just ended: nothing will be decided by it any more.
     pub fn verdict(&self, found: Found) -> Option<(FlowKey, Mask)> {
         let state = &self.tables[found.table.index()];
-        if !state.observed || !state.flows.is_live(found.id) {
+        if !state.facts.observed || !state.flows.is_live(found.id) {
             return None;
         }
         let data = state.flows.entry(found.id).1;
-        Some((found.key(), state.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)))))
+        Some((
+            found.key(),
+            state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64))),
+        ))
     }
 
     /// The connection of a packet that a question tracks; `None` where it has just ended.
@@ -371,7 +247,7 @@ impl Flows {
         frame: &'a [u8],
     ) -> Option<TrackedPacket<'a>> {
         let state = &self.tables[found.table.index()];
-        let is_live = state.observed && state.flows.is_live(found.id);
+        let is_live = state.facts.observed && state.flows.is_live(found.id);
         is_live.then(|| TrackedPacket {
             flow: view(&*self.program, found.table, state.flows.entry(found.id)),
             key: found.key(),
@@ -399,7 +275,7 @@ impl Flows {
     pub fn expire(&mut self, now: i64) -> Vec<(i64, Table, FlowId)> {
         let mut due = vec![];
         for (index, state) in self.tables.iter_mut().enumerate() {
-            let (flows, timeouts) = (&state.flows, state.timeouts);
+            let (flows, timeouts) = (&state.flows, state.facts.timeouts);
             let deadline_of = |id: FlowId| {
                 if !flows.is_live(id) {
                     return None;
@@ -450,20 +326,20 @@ impl Flows {
         if reason != EndReason::EndOfCapture {
             self.tables[table.index()].wheel.cancel(id);
         }
-        if self.tables[table.index()].observed {
+        if self.tables[table.index()].facts.observed {
             self.flush(table, id, order, decider);
             let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
-            let sessions = state.sessions.get(id.0 as usize).filter(|_| state.delivers);
+            let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
             let view = FlowView {
                 recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
                 outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
                 ..view(&*self.program, table, (header, data))
             };
             let unconditional = self.plan.unconditional;
-            let terms = unconditional | state.terms_at.map_or(0, |at| read_number(data, at, 64));
-            let verdict = state.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
+            let terms = unconditional | state.facts.terms_at.map_or(0, |at| read_number(data, at, 64));
+            let verdict = state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
             if let Some(streams) = streams {
                 decider.streams_over(
                     (order, header.last_time),
@@ -474,7 +350,7 @@ impl Flows {
                     reason,
                 );
             }
-            if !state.part {
+            if !state.facts.part {
                 decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
             }
         }
@@ -482,11 +358,11 @@ impl Flows {
             self.outer.remove(&(table.0, id.0));
         }
         let state = &mut self.tables[table.index()];
-        if let Some(sequence) = state.sequence {
+        if let Some(sequence) = state.facts.sequence {
             let data = state.flows.entry_mut(id).1;
             self.sequences.release(sequence, FlowRecord { id: id.0, data });
         }
-        if state.delivers {
+        if state.facts.delivers {
             state.sessions[id.0 as usize] = FlowSessions::default();
         }
         // At the end of the capture the tables go as a whole.
@@ -500,12 +376,12 @@ impl Flows {
         let state = &mut self.tables[table.index()];
         for side in [false, true] {
             // What waits passes even where nobody wants the bytes: the gaps before it count as missing.
-            while let Some(sequence) = state.sequence {
+            while let Some(sequence) = state.facts.sequence {
                 let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
                 let Some(next) = self.sequences.flush(sequence, record, side) else { break };
                 let (mut tail, data) =
                     state.tail((table, id), &mut self.sequences, self.program.layout(), &self.plan);
-                let wanted = tail.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
+                let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
                 if tail.sessions.is_none() || !wanted {
                     continue;
                 }
@@ -515,7 +391,7 @@ impl Flows {
                 crate::host::deliver_bytes(&mut tail, data, decider, &*self.program, order, &next);
             }
         }
-        if !state.delivers {
+        if !state.facts.delivers {
             return;
         }
         let (mut tail, data) =

@@ -2,11 +2,12 @@
 
 use crate::decide::Decider;
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
-use crate::flows::{TailFlow, stop_bytes};
+use crate::flows::stop_bytes;
 use crate::sequence::{SEGMENT_COST, Segment};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
+use crate::tables::TailFlow;
 use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, Host, Ordered, Program, Slice};
 use weir_ir::graph::{Event, Sequence, Table};
@@ -43,7 +44,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             policies.of(receiver(self.flow.header, two_sided, side))
         });
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
-            let terms = terms_of_data(self.flow.terms_at, flow.data, self.decider);
+            let terms = terms_of_data(self.flow.facts.terms_at, flow.data, self.decider);
             let (priority, offset) = streams.rank(side, self.decider.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
             let end = offset.saturating_add(bytes.len() as u64);
@@ -121,10 +122,10 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let terms = terms_of(flow, data, decider);
         let view = view(flow, data, program, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
-        let over = decider.stream((order, queued_bytes), &view, flow.key, streams, next, terms);
+        let over = decider.stream((order, queued_bytes), &view, flow.key(), streams, next, terms);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
-            stop_bytes(data, flow.wants_at);
+            stop_bytes(data, flow.facts.wants_at);
         }
     }
     let plan = flow.plan;
@@ -138,8 +139,8 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let from = if next.side { Direction::Responder } else { Direction::Originator };
     let (originator, responder) = endpoints(flow.header);
     let ports = [originator, responder].map(|end| end.port as u16);
-    let is_datagram = flow.is_datagram;
-    let carrier = Carrier { plan, probed: flow.probed, ports, is_datagram };
+    let is_datagram = flow.facts.sequence.is_none();
+    let carrier = Carrier { plan, probed: flow.facts.probed, ports, is_datagram };
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
     sessions.take(&carrier, &piece, &mut yielded, counters);
@@ -163,9 +164,9 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         decider.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, decider, program, order, yielded);
-    if let Some(at) = flow.verdict_at {
+    if let Some(at) = flow.facts.verdict_at {
         let mut verdict = flow.plan.unpack(read_number(data, at, 64));
-        decider.sessions_over(order, flow.key, &mut verdict);
+        decider.sessions_over(order, flow.key(), &mut verdict);
         write_number(data, at, 64, flow.plan.pack(verdict));
     }
 }
@@ -184,32 +185,32 @@ fn after_sessions<S: Subscriber>(
         return;
     }
     let terms = terms_of(flow, data, decider);
-    let mut verdict = flow.verdict_at.map_or(0, |at| flow.plan.unpack(read_number(data, at, 64)));
+    let mut verdict = flow.facts.verdict_at.map_or(0, |at| flow.plan.unpack(read_number(data, at, 64)));
     let plan = flow.plan;
     let mut some = false;
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted >> protocol & 1 == 1) {
         some = true;
         let view = view(flow, data, program, recognised);
-        let met = decider.session(order, &view, flow.key, terms, protocol, session.into());
+        let met = decider.session(order, &view, flow.key(), terms, protocol, session.into());
         verdict |= met;
         Decider::<S>::note_session(&mut verdict);
     }
     if some {
-        decider.settle(order, flow.key, verdict, None);
+        decider.settle(order, flow.key(), verdict, None);
     }
     if over {
-        decider.sessions_over(order, flow.key, &mut verdict);
+        decider.sessions_over(order, flow.key(), &mut verdict);
         if flow.streams.as_mut().is_none_or(|streams| decider.are_over(streams, terms)) {
-            stop_bytes(data, flow.wants_at);
+            stop_bytes(data, flow.facts.wants_at);
         }
     }
-    if let Some(at) = flow.verdict_at {
+    if let Some(at) = flow.facts.verdict_at {
         write_number(data, at, 64, flow.plan.pack(verdict));
     }
 }
 
 fn terms_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> u64 {
-    terms_of_data(flow.terms_at, data, decider)
+    terms_of_data(flow.facts.terms_at, data, decider)
 }
 
 fn terms_of_data<S>(terms_at: Option<usize>, data: &[u8], decider: &Decider<S>) -> u64 {

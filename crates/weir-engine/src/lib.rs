@@ -30,6 +30,7 @@ pub mod stage;
 pub mod stream;
 pub mod subscriber;
 pub mod table;
+mod tables;
 mod timeouts;
 pub mod timer;
 pub mod worker;

@@ -12,71 +12,104 @@ use crate::flows::Found;
 use crate::host::TailHost;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
+use crate::table::FlowId;
 use crate::worker::Worker;
-use weir_ir::abi::{FlowRecord, Step};
-use weir_packet::{Burst, DropReason, PacketMeta};
+use std::sync::Arc;
+use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
+use weir_packet::{Block, Burst, DropReason, PacketMeta};
 
-/// How many packets ahead of the tails entries are fetched: far enough to hide a miss behind the work on
-/// others, near enough that the processor can keep all the misses under way at once. Against fetching a
-/// whole burst's first the gain was within the noise (some 3 %, 2026-11-21).
-const PREFETCH_PACKETS: usize = 12;
+/// Packets whose entries are fetched together, before the tails of as many others: far enough ahead to hide a miss
+/// behind the work on those, few enough that the processor can keep all the misses under way at once.
+const GROUP_PACKETS: usize = 12;
+
+/// A packet of the burst at hand between its head and its tail.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    k: Continuation,
+    step: Step,
+    /// The flow that is most likely asked for first.
+    likely: Option<FlowId>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { k: Continuation::default(), step: Step::Done(None), likely: None }
+    }
+}
 
 impl<S: Subscriber> Worker<S> {
     /// Takes a burst; `number` counts bursts over all workers. Time has been passed to it before.
     pub fn take(&mut self, burst: &Burst, number: u64) {
+        let mut all = std::mem::take(&mut self.lanes);
+        let lanes = &mut all[..burst.packets.len()];
         let began = self.decider.stages.begin();
-        for (index, packet) in burst.packets.iter().enumerate() {
-            let k = &mut self.continuations[index];
-            let step = self.program.head(packet, burst.data(index), k);
-            if step == Step::Lookup {
-                self.flows.hash(k);
-                self.flows.prefetch_bucket(k);
-            }
-            self.steps[index] = step;
-        }
+        let program = Arc::clone(&self.program);
+        let program = &*program;
+        let lookups = self.heads(program, burst, lanes);
         self.decider.stages.end(Stage::Head, burst.packets.len(), began);
         let began = self.decider.stages.begin();
-        let lookups = self.steps[..burst.packets.len()].iter().filter(|&&s| s == Step::Lookup).count();
-        for index in 0..PREFETCH_PACKETS.min(burst.packets.len()) {
-            self.prefetch_entry(index);
-        }
-        for index in 0..burst.packets.len() {
-            if index + PREFETCH_PACKETS < burst.packets.len() {
-                self.prefetch_entry(index + PREFETCH_PACKETS);
+        let mut groups = lanes.chunks_mut(GROUP_PACKETS).zip(burst.packets.chunks(GROUP_PACKETS));
+        let mut ahead = groups.next();
+        self.prefetch(&mut ahead);
+        while let Some((lanes, packets)) = ahead {
+            ahead = groups.next();
+            self.prefetch(&mut ahead);
+            for (lane, packet) in lanes.iter_mut().zip(packets) {
+                let order = Order { burst: number, phase: 2, at: packet.number as i64, flow: 0 };
+                let at = At { program, block: &burst.block, packet, frame: burst.block.frame(packet), order };
+                self.finish_packet(&at, lane);
             }
-            let order = Order { burst: number, phase: 2, at: burst.packets[index].number as i64, flow: 0 };
-            self.finish_packet(burst, index, order);
         }
         self.decider.stages.end(Stage::Tail, lookups, began);
+        self.lanes = all;
+    }
+
+    /// Runs the heads, and fetches the buckets that they ask for; how many do.
+    fn heads(&self, program: &dyn Program, burst: &Burst, lanes: &mut [Lane]) -> usize {
+        let mut lookups = 0;
+        for (lane, packet) in lanes.iter_mut().zip(&burst.packets) {
+            let Lane { k, step, .. } = lane;
+            *step = program.head(packet, burst.block.frame(packet), k);
+            if *step == Step::Lookup {
+                self.flows.hash(k);
+                self.flows.prefetch_bucket(k);
+                lookups += 1;
+            }
+        }
+        lookups
     }
 
     #[inline]
-    fn prefetch_entry(&self, index: usize) {
-        if self.steps[index] == Step::Lookup {
-            self.flows.prefetch_entry(&self.continuations[index]);
+    fn prefetch(&self, group: &mut Option<(&mut [Lane], &[PacketMeta])>) {
+        let Some((lanes, _)) = group else { return };
+        for lane in lanes.iter_mut().filter(|lane| lane.step == Step::Lookup) {
+            lane.likely = self.flows.prefetch_entry(&lane.k);
         }
     }
 
     /// From the head's step to the packet's end: lookups and tails in turn.
-    fn finish_packet(&mut self, burst: &Burst, index: usize, order: Order) {
-        let (packet, frame) = (&burst.packets[index], burst.data(index));
-        let mut step = self.steps[index];
+    #[inline]
+    fn finish_packet(&mut self, at: &At<'_>, lane: &mut Lane) {
+        let &At { packet, order, .. } = at;
+        let Lane { k, step, likely } = lane;
+        let mut step = *step;
         let mut found;
         // What the packet belongs to: the innermost flow that somebody sees and that is no part of another one.
         let (mut connection, mut outer) = (None, None);
         let mut lookups = 0;
         let (reason, terms) = loop {
             step = match step {
-                Step::Done(reason) => break (reason, self.continuations[index].terms),
+                Step::Done(reason) => break (reason, k.terms),
                 Step::Lookup if lookups == self.plan.limits.lookups_max => {
                     break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Lookup => {
-                    let k = &mut self.continuations[index];
                     if lookups > 0 {
                         self.flows.hash(k);
+                        *likely = None;
                     }
-                    found = self.flows.find(k, packet, order, &mut self.decider, &mut self.counters);
+                    found =
+                        self.flows.find((k, *likely), packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
                     if self.flows.is_observed(flow.table)
@@ -85,13 +118,12 @@ impl<S: Subscriber> Worker<S> {
                         outer = connection.replace(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.run_tail(burst, index, order, flow)
+                    self.run_tail(at, k, flow)
                 }
                 Step::Restart if lookups == self.plan.limits.lookups_max => {
                     break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Restart => {
-                    let k = &self.continuations[index];
                     found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
@@ -100,12 +132,26 @@ impl<S: Subscriber> Worker<S> {
                         connection = Some(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.run_tail(burst, index, order, flow)
+                    self.run_tail(at, k, flow)
                 }
             };
         };
         self.count(packet, reason);
         self.decider.events(order, packet, terms);
+        self.decide(at, k, connection, (reason, terms));
+        k.release();
+    }
+
+    /// A packet is through: who is given it.
+    #[inline]
+    fn decide(
+        &mut self,
+        at: &At<'_>,
+        k: &Continuation,
+        connection: Option<Found>,
+        (reason, terms): (Option<DropReason>, u64),
+    ) {
+        let &At { packet, frame, order, .. } = at;
         let of_connection = connection.map_or(0, |found| self.flows.note_terms(found, terms));
         if self.decider.is_tracked(of_connection) {
             let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
@@ -120,13 +166,8 @@ impl<S: Subscriber> Worker<S> {
             0 => None,
             _ => connection.and_then(|f| self.flows.verdict(f)),
         };
-        let k = &mut self.continuations[index];
-        self.decider.packet(
-            order,
-            &PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise },
-            flow,
-        );
-        k.release();
+        let view = PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise };
+        self.decider.packet(order, &view, flow);
     }
 
     /// A flow was found in a packet of another connection: if it is new, it is known from now on to run in that.
@@ -147,20 +188,20 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    fn run_tail(&mut self, burst: &Burst, index: usize, order: Order, found: Found) -> Step {
-        let (packet, frame) = (&burst.packets[index], burst.data(index));
+    #[inline]
+    fn run_tail(&mut self, at: &At<'_>, k: &mut Continuation, found: Found) -> Step {
+        let &At { program, block, packet, frame, order } = at;
         let (mut tail, data) = self.flows.open(found);
         let mut host = TailHost {
             flow: &mut tail,
             decider: &mut self.decider,
-            block: &burst.block,
+            block,
             order,
             now: packet.time.0,
-            program: &*self.program,
+            program,
         };
         let record = FlowRecord { id: found.id.0, data: &mut *data };
-        let k = &mut self.continuations[index];
-        let step = self.program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
+        let step = program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
         if let Some(millis) = tail.changed_timeout(data, found.new) {
             if !found.new {
                 self.flows.flush_chunks(found, packet.time.0, order, &mut self.decider);
@@ -170,4 +211,13 @@ impl<S: Subscriber> Worker<S> {
         }
         step
     }
+}
+
+/// A packet, and where it stands.
+struct At<'a> {
+    program: &'a dyn Program,
+    block: &'a Arc<Block>,
+    packet: &'a PacketMeta,
+    frame: &'a [u8],
+    order: Order,
 }

@@ -6,11 +6,12 @@ use crate::decide::Decider;
 use crate::flow::EndReason;
 use crate::flows::Flows;
 use crate::plan::Plan;
+use crate::run::Lane;
 use crate::stage::{Stage, Stages};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, Program, Step};
+use weir_ir::abi::Program;
 use weir_ir::graph::Table;
 use weir_packet::BURST_PACKETS_MAX;
 
@@ -23,8 +24,7 @@ pub struct Worker<S> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) flows: Flows,
     pub(crate) decider: Decider<S>,
-    pub(crate) continuations: Vec<Continuation>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) lanes: Vec<Lane>,
     pub(crate) counters: Counters,
     is_finished: bool,
     /// Flows that are still to end, the next one last.
@@ -38,8 +38,7 @@ impl<S: Subscriber> Worker<S> {
             program: Arc::clone(&plan.program),
             flows: Flows::new(&plan),
             decider: Decider::new(Arc::clone(&plan), subscriber),
-            continuations: vec![Continuation::default(); BURST_PACKETS_MAX],
-            steps: vec![Step::Done(None); BURST_PACKETS_MAX],
+            lanes: vec![Lane::default(); BURST_PACKETS_MAX],
             counters: Counters::default(),
             is_finished: false,
             ending: vec![],

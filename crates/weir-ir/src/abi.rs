@@ -249,7 +249,9 @@ impl Continuation {
     #[inline]
     pub fn release(&mut self) {
         self.bound[0] = 0;
-        self.buffers.clear();
+        if !self.buffers.is_empty() {
+            self.buffers.clear();
+        }
     }
 }
 

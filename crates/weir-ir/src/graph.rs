@@ -298,6 +298,19 @@ pub enum Op {
         /// Length.
         length: Value,
     },
+    /// The sum of a number and the bytes `offset .. offset + length`, taken as numbers of 16 bits, an odd last one
+    /// filled up with a zero, with carries added in at the end (RFC 1071): 0 to 0xffff. 0 where the bytes do not all
+    /// lie in the buffer (needs no check), and else only where everything is 0. → int
+    Sum16 {
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Length.
+        length: Value,
+        /// The number.
+        first: Value,
+    },
     /// Reads a variable of a flow. `side` (false: the originator's, true: the responder's) exactly where it has sides. → int
     Get {
         /// The flow.
@@ -669,6 +682,7 @@ impl Graph {
             | Op::FromBool(_)
             | Op::Length(_)
             | Op::Load { .. }
+            | Op::Sum16 { .. }
             | Op::Meta(_)
             | Op::Input(_)
             | Op::Get { .. } => vec![Type::Int],

@@ -13,6 +13,7 @@
 
 pub mod abi;
 pub mod build;
+pub mod checksum;
 pub mod dominators;
 pub mod graph;
 pub mod interpret;

@@ -73,6 +73,7 @@ impl Ranges {
             Op::Binary(op, a, b) => self.of_binary(*op, *a, *b),
             Op::Select(_, a, b) => self.max(*a).max(self.max(*b)),
             Op::Length(_) => BUFFER_BYTES_MAX,
+            Op::Sum16 { .. } => u64::from(u16::MAX),
             Op::Load { width, .. } => ones(width.bytes() * 8),
             Op::Meta(Meta::WireBytes | Meta::CapturedBytes) => BUFFER_BYTES_MAX,
             Op::Meta(Meta::Link | Meta::Interface) => u64::from(u16::MAX),

@@ -302,6 +302,8 @@ pub struct Sequence {
     pub overwrite: bool,
     /// Only the order is kept, no bytes.
     pub headers_only: bool,
+    /// Packets for which it does not hold are not offered to the sequence.
+    pub condition: Option<Expr>,
 }
 
 /// A state.
@@ -421,6 +423,12 @@ pub enum Expr {
     HeaderLength,
     /// Bytes from the header's start to where the expression stands (`cursor`).
     Cursor,
+    /// The sum of so many bytes from an offset on, counted from the header's start, and a number, with carries added
+    /// in (RFC 1071; `sum16(offset, length, number)`): 0 where the bytes are not all there, and else only where
+    /// everything is 0.
+    Sum16(Box<[Expr; 3]>),
+    /// Reassembly is strict (`strict`): what a host would not take does not count.
+    Strict,
     /// The instance is in this state (`state.open`), by its index.
     InState(usize),
     /// This packet goes from the originator to the responder (`originator`); `responder` is its `Not`.

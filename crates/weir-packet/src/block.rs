@@ -16,6 +16,18 @@ pub struct Block {
     pub bytes: Vec<u8>,
 }
 
+impl Block {
+    /// The captured bytes of a packet that lies in it.
+    ///
+    /// # Panics
+    /// If it doesn't, which no source produces.
+    #[inline]
+    pub fn frame(&self, packet: &PacketMeta) -> &[u8] {
+        let start = packet.offset as usize;
+        &self.bytes[start..start + packet.captured_bytes as usize]
+    }
+}
+
 /// Where one packet lies in its block, and what the capture says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
@@ -51,8 +63,7 @@ impl Burst {
     /// # Panics
     /// If `index` or the packet's range is out of bounds, which no source produces.
     pub fn data(&self, index: usize) -> &[u8] {
-        let p = &self.packets[index];
-        &self.block.bytes[p.offset as usize..][..p.captured_bytes as usize]
+        self.block.frame(&self.packets[index])
     }
 }
 

@@ -228,7 +228,8 @@ impl Compiler {
             let filter = check_filter(&ask.filter, catalog, self.stack(), options.bpf)?;
             warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
-            let need = complete_need(ask.need, ask.want, &filter, catalog);
+            let mut need = complete_need(ask.need, ask.want, &filter, catalog);
+            need.strict = options.limits.strict;
             refuse_late_streams(ask, &filter, catalog)?;
             questions.push(Question { filter, need });
         }

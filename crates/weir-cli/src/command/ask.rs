@@ -86,7 +86,6 @@ pub fn compile_streams(
 ) -> Result<Question, Failure> {
     let mut options = input::options(&args.input.program, Some(&args.input))?;
     (options.timed, options.overload) = (args.output.stats, classes.overload);
-    (options.policies, options.limits.strict) = (classes.policies, classes.strict);
     let compiled = streams.compile(&compiler, &options)?;
     Ok(Question { compiler, compiled, args: args.clone() })
 }

@@ -122,14 +122,7 @@ impl Lowering<'_> {
                 return Parts::Two(field(offset_of!(Bytes, address)), field(offset_of!(Bytes, length)));
             }
             Op::Member { set, high, low } => self.member(*set, *high, *low),
-            Op::Search { pattern, buf, offset, length } => {
-                let (address, bytes) = self.buf(*buf);
-                let pattern = self.b.ins().iconst(types::I64, i64::from(pattern.0));
-                let (offset, length) = (self.one(*offset), self.one(*length));
-                let words = [self.arguments.env, pattern, address, bytes, offset, length];
-                let found = self.call(host::search as *const () as usize, &words, true);
-                self.b.ins().ireduce(types::I8, found.expect("a result"))
-            }
+            Op::Search { .. } | Op::Sum16 { .. } => self.over_bytes(op),
             Op::Get { flow, var, side } => {
                 let (address, offset) = self.variable(*flow, *var, *side);
                 let ty = self.type_of_variable(*var);
@@ -138,6 +131,26 @@ impl Lowering<'_> {
             }
             other => unreachable!("{other:?} is lowered elsewhere"),
         })
+    }
+
+    /// What goes over many bytes is called.
+    fn over_bytes(&mut self, op: &Op) -> ir::Value {
+        match op {
+            Op::Search { pattern, buf, offset, length } => {
+                let (address, bytes) = self.buf(*buf);
+                let pattern = self.b.ins().iconst(types::I64, i64::from(pattern.0));
+                let (offset, length) = (self.one(*offset), self.one(*length));
+                let words = [self.arguments.env, pattern, address, bytes, offset, length];
+                let found = self.call(host::search as *const () as usize, &words, true);
+                self.b.ins().ireduce(types::I8, found.expect("a result"))
+            }
+            Op::Sum16 { buf, offset, length, first } => {
+                let (address, bytes) = self.buf(*buf);
+                let words = [address, bytes, self.one(*offset), self.one(*length), self.one(*first)];
+                self.call(host::sum16 as *const () as usize, &words, true).expect("a result")
+            }
+            other => unreachable!("{other:?} is lowered elsewhere"),
+        }
     }
 
     fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> ir::Value {

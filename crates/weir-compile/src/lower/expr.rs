@@ -41,6 +41,14 @@ impl Lower<'_> {
                 let (a, b) = (self.int(id, a), self.int(id, b));
                 self.b.one(Op::Select(condition, a, b))
             }
+            Expr::Sum16(args) => {
+                let start = self.vars(id).start.expect("declared");
+                let (buf, start) = (self.b.read(self.buf), self.b.read(start));
+                let [offset, length, first] = [0, 1, 2].map(|place| self.int(id, &args[place]));
+                let offset = self.b.binary(BinaryOp::Add, start, offset);
+                self.b.one(Op::Sum16 { buf, offset, length, first })
+            }
+            Expr::Strict => self.b.int(u64::from(self.need.strict)),
             Expr::Cursor => self.cursor.expect("the checker lets it stand in headers alone"),
             Expr::Present(_)
             | Expr::Originator
@@ -178,6 +186,7 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
         walk(&sequence.at, f);
         sequence.span.iter().for_each(|e| walk(e, f));
         sequence.window.iter().for_each(|(a, b)| [a, b].into_iter().for_each(|e| walk(e, f)));
+        sequence.condition.iter().for_each(|e| walk(e, f));
     }
     protocol.transitions.iter().for_each(|t| walk(&t.condition, f));
     protocol.events.iter().for_each(|e| e.columns.iter().for_each(|(_, e)| walk(e, f)));
@@ -204,6 +213,7 @@ fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {
     f(expr);
     match expr {
         Expr::Not(e) | Expr::In(e, _) => walk(e, f),
+        Expr::Sum16(args) => args.iter().for_each(|e| walk(e, f)),
         Expr::Binary(_, a, b) => [a, b].into_iter().for_each(|e| walk(e, f)),
         Expr::Choose(a, b, c) => [a, b, c].into_iter().for_each(|e| walk(e, f)),
         _ => {}

@@ -569,6 +569,11 @@ fn history_letters(statements: &[Stmt]) -> u8 {
 
 /// Whether some event hands on bytes as they come: those in order of a sequence, else those of each packet.
 pub(super) fn delivered_on(protocol: &model::Protocol) -> bool {
+    protocol.events.iter().any(|event| is_delivering(protocol, event))
+}
+
+/// Whether bytes are delivered where that event happens.
+pub(super) fn is_delivering(protocol: &model::Protocol, event: &model::Event) -> bool {
     let trigger = if protocol.sequence.is_some() { Trigger::Ordered } else { Trigger::Packet };
-    protocol.events.iter().any(|e| e.assemble && e.triggers.contains(&trigger))
+    event.assemble && event.triggers.contains(&trigger)
 }

@@ -154,6 +154,7 @@ impl<'a> Lower<'a> {
             sessions: n.sessions | q.need.sessions,
             events: n.events | q.need.events,
             dispatch: n.dispatch | q.need.dispatch,
+            strict: n.strict | q.need.strict,
         });
         let need = Need { cutoff: cutoff_of(questions), ..need };
         let [buf, offset, end] = [Type::Buf, Type::Int, Type::Int].map(|ty| b.variable(ty));

@@ -3,8 +3,8 @@
 
 use super::Lower;
 use super::header::static_field_bits;
-use super::instance::{FlowContext, delivered_on};
-use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED, WANTS_BYTES};
+use super::instance::{FlowContext, delivered_on, is_delivering};
+use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, WANTS_BYTES};
 use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
@@ -82,11 +82,31 @@ impl Lower<'_> {
         self.b.read(variable)
     }
 
-    /// A layer without sequence hands up each packet's payload.
+    /// A layer without sequence hands up each packet's payload, where the event that says so happens.
     pub(super) fn lower_datagram(&mut self, id: LayerId, context: &FlowContext) {
-        if !delivered_on(&self.layer(id).protocol) {
+        let protocol = &self.layer(id).protocol;
+        if !delivered_on(protocol) {
             return;
         }
+        let mut conditions = protocol.events.iter().filter(|event| is_delivering(protocol, event));
+        match conditions.try_fold(vec![], |mut all, event| {
+            all.push(event.condition.as_ref()?);
+            Some(all)
+        }) {
+            Some(conditions) => {
+                let mut any = self.b.bool(false);
+                for condition in conditions {
+                    let holds = self.truth(id, condition);
+                    any = self.b.binary(BinaryOp::Or, any, holds);
+                }
+                self.lower_either(any, |l| l.deliver_payload(id, context), |_| {});
+            }
+            // One of them always happens.
+            None => self.deliver_payload(id, context),
+        }
+    }
+
+    fn deliver_payload(&mut self, id: LayerId, context: &FlowContext) {
         let vars = self.vars(id);
         let buf = self.b.read(self.buf);
         let offset = self.b.read(vars.payload_at.expect("declared"));
@@ -207,24 +227,36 @@ impl Lower<'_> {
         };
         let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
         let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
-        let Some((low, size)) = &declared.window else {
+        if declared.window.is_none() && declared.condition.is_none() {
             let results = self.b.push(op);
             return Inserted { status: results[0], skip: results[1], buf, offset, length, metas };
-        };
+        }
         let bits = if declared.from_first { declared.bits } else { 64 };
-        let (low, size) = (self.int(id, low), self.int(id, size));
-        let inside = self.meets_window(at, span, low, size, bits);
+        let inside = match &declared.window {
+            Some((low, size)) => {
+                let (low, size) = (self.int(id, low), self.int(id, size));
+                self.meets_window(at, span, low, size, bits)
+            }
+            None => self.b.bool(true),
+        };
+        let taken = match &declared.condition {
+            Some(condition) => self.truth(id, condition),
+            None => self.b.bool(true),
+        };
+        // What is not offered is as what waits: nothing happens.
+        let [outside, ignored, none] = [SEQ_OUT_OF_WINDOW, SEQ_QUEUED, 0].map(|code| self.b.int(code));
+        let refused = self.b.one(Op::Select(taken, outside, ignored));
+        let offered = self.b.binary(BinaryOp::And, inside, taken);
         let [status, skip] = [(); 2].map(|()| self.b.variable(Type::Int));
         self.lower_either(
-            inside,
+            offered,
             |l| {
                 let results = l.b.push(op);
                 l.b.write(status, results[0]);
                 l.b.write(skip, results[1]);
             },
             |l| {
-                let (outside, none) = (l.b.int(SEQ_OUT_OF_WINDOW), l.b.int(0));
-                l.b.write(status, outside);
+                l.b.write(status, refused);
                 l.b.write(skip, none);
             },
         );
@@ -333,7 +365,13 @@ fn bound(layer: &Layer, expr: &Expr) -> u64 {
         Expr::Binary(model::BinaryOp::Add, a, b) => bound(layer, a).saturating_add(bound(layer, b)),
         Expr::Binary(model::BinaryOp::And, a, b) => bound(layer, a).min(bound(layer, b)),
         Expr::Choose(_, a, b) => bound(layer, a).max(bound(layer, b)),
-        Expr::Present(_) | Expr::InState(_) | Expr::Originator | Expr::Not(_) | Expr::In(..) => 1,
+        Expr::Present(_)
+        | Expr::InState(_)
+        | Expr::Originator
+        | Expr::Not(_)
+        | Expr::In(..)
+        | Expr::Strict => 1,
+        Expr::Sum16(..) => u64::from(u16::MAX),
         Expr::Binary(..) | Expr::Below(_) | Expr::Cursor => u64::MAX,
     }
 }

@@ -6,7 +6,7 @@
 //! no tombstones behind.
 
 use super::FlowId;
-use super::memory::{Plain, Zeroed, prefetch};
+use super::memory::{Plain, Zeroed, equal, prefetch};
 
 /// Ids of a bucket.
 const BUCKET_SLOTS: usize = 10;
@@ -40,11 +40,10 @@ impl Bucket {
     /// A bit for every slot with this tag.
     #[inline(always)]
     fn slots_with(&self, tag: u16) -> u32 {
-        let mut slots = 0;
-        for (slot, &other) in self.tags.iter().enumerate() {
-            slots |= u32::from(other == tag) << slot;
-        }
-        slots
+        let mut eight = [0; 8];
+        eight.copy_from_slice(&self.tags[..8]);
+        let rest = u32::from(self.tags[8] == tag) << 8 | u32::from(self.tags[9] == tag) << 9;
+        equal(eight, tag) | rest
     }
 }
 

@@ -53,6 +53,14 @@ impl<T: Plain> Zeroed<T> {
     }
 }
 
+impl<T: Plain> Zeroed<T> {
+    /// Its first value, from which the others can be reached.
+    #[inline]
+    pub(super) fn start(&self) -> NonNull<T> {
+        self.start
+    }
+}
+
 impl<T: Plain> Deref for Zeroed<T> {
     type Target = [T];
 
@@ -148,6 +156,22 @@ pub(crate) fn prefetch<T: ?Sized>(value: &T) {
     let _ = value;
 }
 
+/// A bit for each of eight numbers that equals `number`.
+#[inline(always)]
+pub(super) fn equal(eight: [u16; 8], number: u16) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the eight numbers are read, wherever they lie; SSE2 is part of every x86-64.
+    unsafe {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
+        };
+        let same = _mm_cmpeq_epi16(_mm_loadu_si128(eight.as_ptr().cast()), _mm_set1_epi16(number as i16));
+        _mm_movemask_epi8(_mm_packs_epi16(same, same)) as u32 & 0xff
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    eight.iter().enumerate().fold(0, |all, (place, &other)| all | u32::from(other == number) << place)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +185,17 @@ mod tests {
             array[0] = 5;
             assert_eq!((array[0], array[299_999], array.len()), (5, 7, 300_000));
         }
+    }
+
+    #[test]
+    fn each_of_eight_numbers_is_compared() {
+        for place in 0..8 {
+            let mut eight = [7, 0xffff, 0x8000, 1, 0, 0x7fff, 300, 9];
+            eight[place] = 0x1234;
+            assert_eq!(equal(eight, 0x1234), 1 << place);
+        }
+        assert_eq!(equal([0; 8], 0), 0xff);
+        assert_eq!(equal([0; 8], 0x8000), 0);
     }
 
     #[test]

@@ -107,10 +107,16 @@ impl FlowTable {
         likely.inspect(|&id| self.slab.prefetch(id))
     }
 
-    /// The flow of a key, if it is there. `hash` is [`hash`](Self::hash) of `key`.
+    /// The flow of a key, if it is there. `hash` is [`hash`](Self::hash) of `key`; `likely` what
+    /// [`prefetch_entry`](Self::prefetch_entry) said of it, however long ago.
     #[inline(always)]
-    pub fn find(&self, key: &Key, hash: u64) -> Option<FlowId> {
-        self.buckets.find(hash, |id| is_same(&self.slab.header(id).key, key))
+    pub fn find(&self, key: &Key, hash: u64, likely: Option<FlowId>) -> Option<FlowId> {
+        let is_it = |id: FlowId| is_same(&self.slab.header(id).key, key);
+        match likely {
+            // It may have ended since.
+            Some(id) if is_it(id) && self.slab.header(id).live => Some(id),
+            _ => self.buckets.find(hash, is_it),
+        }
     }
 
     /// A new flow, its variables all 0, for a key that [`find`](Self::find) did not find.
@@ -120,7 +126,7 @@ impl FlowTable {
     /// # Errors
     /// [`Full`] where there are as many flows as there may be, or the system has no memory for more.
     pub fn insert(&mut self, key: &Key, hash: u64, birth: Birth) -> Result<FlowId, Full> {
-        debug_assert!(self.find(key, hash).is_none(), "the key is there already");
+        debug_assert!(self.find(key, hash, None).is_none(), "the key is there already");
         if self.live >= self.flows_max {
             return Err(Full);
         }
@@ -172,6 +178,7 @@ impl FlowTable {
     }
 
     /// Whether there is a flow with this id now.
+    #[inline]
     pub fn is_live(&self, id: FlowId) -> bool {
         id.0 < self.slab.length() && self.slab.header(id).live
     }

@@ -8,6 +8,7 @@
 
 use super::memory::{Plain, Zeroed, prefetch};
 use super::{FlowId, Key};
+use std::ptr::NonNull;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
@@ -109,52 +110,58 @@ impl Slab {
         Some(FlowId(id))
     }
 
-    fn lines(&self, id: FlowId) -> &[Line] {
+    /// Where an entry begins.
+    ///
+    /// # Panics
+    /// If there never was such an entry.
+    #[inline]
+    fn start(&self, id: FlowId) -> NonNull<Line> {
+        let chunk = &self.chunks[(id.0 >> CHUNK_SHIFT) as usize];
         let first = (id.0 as usize & ((1 << CHUNK_SHIFT) - 1)) * self.stride_lines;
-        &self.chunks[(id.0 >> CHUNK_SHIFT) as usize][first..][..self.stride_lines]
+        // SAFETY: every chunk has `stride_lines << CHUNK_SHIFT` lines, so that each of its entries lies in it.
+        unsafe { chunk.start().add(first) }
     }
 
     /// The header of an entry.
     #[inline]
     pub(super) fn header(&self, id: FlowId) -> &Header {
-        let lines = self.lines(id);
         // SAFETY: an entry has at least HEADER_BYTES bytes, on a line's boundary. They are zeros, which
-        // are a valid header, or what was written through `header_mut`: `parts_mut` keeps headers and
-        // variables apart.
-        unsafe { &*lines.as_ptr().cast::<Header>() }
+        // are a valid header, or what was written through `parts_mut`, which keeps headers and variables
+        // apart.
+        unsafe { self.start(id).cast::<Header>().as_ref() }
     }
 
     /// The header and the variables of an entry.
     #[inline]
     pub(super) fn parts(&self, id: FlowId) -> (&Header, &[u8]) {
-        let start = self.lines(id).as_ptr().cast::<u8>();
+        let start = self.start(id);
         // SAFETY: as in `header`; the variables are the `data_bytes` bytes behind it, within the entry's
         // lines by the choice of the stride.
         unsafe {
-            (&*start.cast::<Header>(), std::slice::from_raw_parts(start.add(HEADER_BYTES), self.data_bytes))
+            let data = start.cast::<u8>().add(HEADER_BYTES).as_ptr();
+            (start.cast::<Header>().as_ref(), std::slice::from_raw_parts(data, self.data_bytes))
         }
     }
 
     /// The header and the variables of an entry, to change.
     #[inline]
     pub(super) fn parts_mut(&mut self, id: FlowId) -> (&mut Header, &mut [u8]) {
-        let first = (id.0 as usize & ((1 << CHUNK_SHIFT) - 1)) * self.stride_lines;
-        let chunk = &mut self.chunks[(id.0 >> CHUNK_SHIFT) as usize];
-        let start = chunk[first..][..self.stride_lines].as_mut_ptr().cast::<u8>();
-        // SAFETY: as in `parts`. The slab is borrowed exclusively, and the two don't overlap.
+        let start = self.start(id);
+        // SAFETY: as in `parts`. The slab, which owns its chunks alone, is borrowed exclusively, and the two
+        // don't overlap.
         unsafe {
-            (
-                &mut *start.cast::<Header>(),
-                std::slice::from_raw_parts_mut(start.add(HEADER_BYTES), self.data_bytes),
-            )
+            let data = start.cast::<u8>().add(HEADER_BYTES).as_ptr();
+            (start.cast::<Header>().as_mut(), std::slice::from_raw_parts_mut(data, self.data_bytes))
         }
     }
 
     /// Fetches the lines of an entry ahead of its use.
     #[inline]
     pub(super) fn prefetch(&self, id: FlowId) {
-        for line in self.lines(id).iter().take(PREFETCH_LINES_MAX) {
-            prefetch(line);
+        let start = self.start(id);
+        for line in 0..self.stride_lines.min(PREFETCH_LINES_MAX) {
+            // SAFETY: the entry has that many lines.
+            prefetch(unsafe { start.add(line).as_ref() });
         }
     }
 }

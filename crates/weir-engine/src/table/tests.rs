@@ -10,7 +10,15 @@ fn add(table: &mut FlowTable, key: Key, packet: u64) -> Result<FlowId, Full> {
 }
 
 fn find(table: &FlowTable, key: Key) -> Option<FlowId> {
-    table.find(&key, table.hash(&key))
+    let hash = table.hash(&key);
+    let found = table.find(&key, hash, None);
+    // Whatever it was said to be, once.
+    for likely in
+        (0..table.ids()).step_by(table.ids() as usize / 3 + 1).map(FlowId).chain(table.prefetch_entry(hash))
+    {
+        assert_eq!(table.find(&key, hash, Some(likely)), found);
+    }
+    found
 }
 
 #[test]

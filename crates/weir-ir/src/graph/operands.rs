@@ -15,6 +15,9 @@ macro_rules! each_operand {
             Op::Select(a, b, c) => [a, b, c].into_iter().for_each(each),
             Op::Load { buf, offset, .. } => [buf, offset].into_iter().for_each(each),
             Op::Member { high, low, .. } => [high, low].into_iter().for_each(each),
+            Op::Sum16 { buf, offset, length, first } => {
+                [buf, offset, length, first].into_iter().for_each(each);
+            }
             Op::Search { buf, offset, length, .. } => [buf, offset, length].into_iter().for_each(each),
             Op::Get { flow, side, .. } => [flow].into_iter().chain(side).for_each(each),
             Op::Set { flow, side, value, .. } => [flow, value].into_iter().chain(side).for_each(each),

@@ -3,6 +3,7 @@
 use super::trace::TraceStep;
 use super::{Interpreter, Trace, arithmetic};
 use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, Slice, Step};
+use crate::checksum::sum16;
 use crate::graph::{Block, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
 use weir_packet::PacketMeta;
 
@@ -215,6 +216,9 @@ impl<'a, 't> Run<'a, 't> {
             Op::Search { pattern, buf, offset, length } => {
                 let bytes = cut(self.bytes(*buf), self.int(*offset), self.int(*length));
                 u64::from(self.program.patterns.search(*pattern, bytes))
+            }
+            Op::Sum16 { buf, offset, length, first } => {
+                sum16(self.bytes(*buf), self.int(*offset), self.int(*length), self.int(*first))
             }
             Op::Store { out, value } => {
                 self.k.outs[out.index()] = self.int(*value);

@@ -147,6 +147,8 @@ impl Maker<'_> {
                 let pattern = Pattern(self.random.below(4) as u32);
                 let (buf, offset, length) = (self.buf(), self.offset(), self.int());
                 self.one(Op::Search { pattern, buf, offset, length });
+                let (length, first) = (self.offset(), self.int());
+                self.one(Op::Sum16 { buf, offset, length, first });
             }
             _ => {
                 let all = [Meta::Time, Meta::WireBytes, Meta::CapturedBytes, Meta::Link];

@@ -444,6 +444,10 @@ impl Parser {
                 let (buf, offset, length) = (self.value(line)?, self.value(line)?, self.value(line)?);
                 Op::Search { pattern, buf, offset, length }
             }
+            "sum16" => {
+                let (buf, offset, length) = (self.value(line)?, self.value(line)?, self.value(line)?);
+                Op::Sum16 { buf, offset, length, first: self.value(line)? }
+            }
             _ => return self.flow_op(word, line),
         })
     }

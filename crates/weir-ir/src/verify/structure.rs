@@ -113,6 +113,12 @@ impl Scope<'_, '_> {
         }
     }
 
+    /// A buffer, and numbers that say what of it.
+    fn bytes(&mut self, buf: Value, values: &[Value]) {
+        self.expect(buf, Type::Buf);
+        self.ints(values);
+    }
+
     fn ints(&mut self, values: &[Value]) {
         values.iter().for_each(|&value| self.expect(value, Type::Int));
     }
@@ -168,9 +174,9 @@ impl Scope<'_, '_> {
             }
             Op::Search { pattern, buf, offset, length } => {
                 self.exists(pattern, pattern.0, self.graph.patterns.len());
-                self.expect(*buf, Type::Buf);
-                self.ints(&[*offset, *length]);
+                self.bytes(*buf, &[*offset, *length]);
             }
+            Op::Sum16 { buf, offset, length, first } => self.bytes(*buf, &[*offset, *length, *first]),
             Op::Get { flow, var, side } => self.check_var(*flow, *var, *side, false),
             Op::Set { flow, var, side, value } => {
                 self.check_var(*flow, *var, *side, false);

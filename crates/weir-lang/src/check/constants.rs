@@ -74,6 +74,11 @@ impl Constants {
         constants
     }
 
+    /// Whether there is a function of that name.
+    pub(super) fn has_function(&self, name: &str) -> bool {
+        self.functions.contains_key(name)
+    }
+
     /// The table of that name, or why there is none.
     pub(super) fn table(&self, name: &Name) -> Result<&Table, Diagnostic> {
         self.tables.get(&name.text).ok_or_else(|| unknown("table", name, self.tables.keys()))

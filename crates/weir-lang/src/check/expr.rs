@@ -114,6 +114,9 @@ impl Resolver<'_> {
     }
 
     fn call(&mut self, name: &ast::Name, args: &[ast::Expr], span: Span) -> Value {
+        if name.text == "sum16" && !self.scope.constants.has_function("sum16") {
+            return self.sum16(args, span);
+        }
         match self.scope.constants.call(name, args, span) {
             Ok(body) => self.number(&body),
             Err(wrong) => {
@@ -121,6 +124,22 @@ impl Resolver<'_> {
                 Value::unknown()
             }
         }
+    }
+
+    /// `sum16(offset, length, number)`
+    fn sum16(&mut self, args: &[ast::Expr], span: Span) -> Value {
+        let [offset, length, first] = args else {
+            let message = format!("`sum16` is a function of 3 values, {} given", args.len());
+            let diagnostic = Diagnostic::error(codes::BAD_EXPRESSION, message).at(span);
+            self.diagnostics.push(diagnostic.help("write `sum16(offset, length, number)`"));
+            return Value::unknown();
+        };
+        if self.place.is_header() {
+            let help = "lengths and conditions of a header use fields that stand before them";
+            return self.not_here("sum16", "only known behind the header", help, span);
+        }
+        let args = [offset, length, first].map(|expr| self.number(expr).expr);
+        Value::number(Expr::Sum16(Box::new(args)), Range::of_bits(16))
     }
 
     fn lookup(&mut self, name: &ast::Name, inner: &ast::Expr) -> Value {
@@ -258,6 +277,7 @@ impl Resolver<'_> {
             "header.length" => return self.length(name, Expr::HeaderLength, span),
             "originator" | "responder" => return self.direction(name, span),
             "cursor" => return self.cursor(span),
+            "strict" if self.scope.find(name).is_none() => return Value::number(Expr::Strict, Range::TRUTH),
             _ => {}
         }
         match name.split_once('.') {
@@ -482,6 +502,7 @@ fn size_of(expr: &Expr) -> usize {
     1 + match expr {
         Expr::Not(a) | Expr::In(a, _) => size_of(a),
         Expr::Binary(_, a, b) => size_of(a) + size_of(b),
+        Expr::Sum16(args) => args.iter().map(size_of).sum(),
         Expr::Choose(a, b, c) => size_of(a) + size_of(b) + size_of(c),
         _ => 0,
     }

@@ -359,10 +359,11 @@ impl Checker<'_> {
         }
         let is_transition = |trigger: &Trigger| matches!(trigger, Trigger::Transition(_));
         if let (Some(span), Some(_)) = (tree.assemble, &tree.condition)
+            && self.scope.has_sequence
             && !triggers.iter().all(is_transition)
         {
-            let help = "hand the bytes up in an event of its own, without `when`";
-            self.error(codes::ASSEMBLE, "what comes as it comes is handed up whatever holds", span, help);
+            let help = "say `when` of the sequence: what is not offered to it is in no order";
+            self.error(codes::ASSEMBLE, "what is in order is handed up whatever holds", span, help);
         }
     }
 

@@ -472,6 +472,8 @@ impl Checker<'_> {
         let at = self.resolver(Place::Instance).number(&tree.at).expr;
         let span = tree.span.as_ref().map(|span| self.resolver(Place::Instance).number(span).expr);
         let window = tree.window.as_ref().and_then(|(low, high)| self.window(low, high));
+        let condition =
+            tree.condition.as_ref().map(|condition| self.resolver(Place::Instance).condition(condition).expr);
         let bits = sequence_bits(&at, &self.protocol.fields, &self.protocol.lets);
         self.protocol.sequence = Some(Sequence {
             at,
@@ -482,6 +484,7 @@ impl Checker<'_> {
             window,
             overwrite: tree.overwrite,
             headers_only: tree.headers_only.is_some(),
+            condition,
         });
     }
 

@@ -89,7 +89,7 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
         ClauseKind::Prepare(list) => stmts(list, visit),
         ClauseKind::Sequence(one) => {
             let window = one.window.iter().flat_map(|(low, high)| [low, high]);
-            [&one.at].into_iter().chain(&one.span).chain(window).for_each(visit);
+            [&one.at].into_iter().chain(&one.span).chain(window).chain(&one.condition).for_each(visit);
         }
         ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
         ClauseKind::Event(one) => {

@@ -114,7 +114,7 @@ pub enum ClauseKind {
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
     /// `sequence at EXPR of payload …`
-    Sequence(Sequence),
+    Sequence(Box<Sequence>),
     /// `states { … }`
     States(Vec<State>),
     /// `on NAME: … -> … when …`
@@ -282,6 +282,8 @@ pub struct Sequence {
     pub overwrite: bool,
     /// Where `headers only` stands, if it does.
     pub headers_only: Option<Span>,
+    /// `when EXPR`
+    pub condition: Option<Expr>,
 }
 
 /// `NAME: start accept`

@@ -192,6 +192,7 @@ impl Parser<'_> {
             from_first: false,
             overwrite: false,
             headers_only: None,
+            condition: None,
         };
         loop {
             let start = self.span();
@@ -212,8 +213,10 @@ impl Parser<'_> {
             } else if self.eat_word("headers") {
                 self.expect_word("only")?;
                 sequence.headers_only = Some(start.to(self.last_span()));
+            } else if self.eat_word("when") {
+                sequence.condition = Some(self.condition()?);
             } else {
-                return Some(ClauseKind::Sequence(sequence));
+                return Some(ClauseKind::Sequence(Box::new(sequence)));
             }
         }
     }

@@ -31,6 +31,7 @@ mod libpcap;
 mod probing;
 mod shipped;
 mod streams;
+mod strict;
 mod subscriptions;
 mod texts;
 mod traffic;

@@ -15,7 +15,7 @@ use weir_sessions::Direction;
 
 /// Bytes of each stream, by source and destination port; `None` for those missing.
 #[derive(Default)]
-struct Streams(HashMap<(u16, u16), Vec<Option<u8>>>);
+pub struct Streams(pub HashMap<(u16, u16), Vec<Option<u8>>>);
 
 impl Subscriber for Streams {
     fn stream_data(&mut self, _: Order, _: usize, stream: &mut StreamHandle<'_>, chunk: &Chunk<'_>) {
@@ -28,7 +28,11 @@ impl Subscriber for Streams {
     }
 }
 
-fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[Packet]) -> Streams {
+/// The streams of these packets.
+///
+/// # Panics
+/// If the accounts do not balance.
+pub fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[Packet]) -> Streams {
     let mut worker = Worker::new(Arc::clone(plan), Streams::default());
     let mut source = Memory::new(packets);
     let mut burst = Burst::default();

@@ -316,6 +316,8 @@ impl Builder<'_, '_, '_> {
             Expr::Below(name) => self.below(frame, at, name),
             Expr::PayloadLength | Expr::RestLength => 9,
             Expr::HeaderLength => (seen.end - seen.start) as u64 / 8,
+            // Whatever they are, a packet is made.
+            Expr::Sum16(_) | Expr::Strict => 0,
             Expr::Cursor => (frame.bits.len() - seen.start) as u64 / 8,
             Expr::Not(inner) => u64::from(self.value(frame, at, inner) == 0),
             Expr::Binary(op, a, b) => compute(*op, self.value(frame, at, a), self.value(frame, at, b)),

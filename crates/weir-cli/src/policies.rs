@@ -1,0 +1,32 @@
+//! `--policy`: whose bytes count where some overlap.
+
+use crate::failure::Failure;
+use crate::quantity::classified;
+use std::net::IpAddr;
+use weir::stream::{Policies, Policy};
+
+/// The policies of networks, and that of all others: the last that was given without one.
+pub fn read_policies(texts: &[String]) -> Result<Policies, Failure> {
+    let known = || Policy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
+    let read = |text: &str| {
+        let policy = Policy::named(text);
+        policy.ok_or_else(|| {
+            Failure::new(format!("--policy {text}: there is no such policy; there are: {}", known()))
+        })
+    };
+    let default = texts.iter().rfind(|text| !text.contains(':'));
+    let mut policies = Policies::new(default.map_or(Ok(Policy::default()), |text| read(text))?);
+    for text in texts.iter().filter(|text| text.contains(':')) {
+        let (Some(network), policy) = classified(text) else { continue };
+        let wrong = || Failure::new(format!("--policy {text}: give NETWORK:POLICY, as 10.0.0.0/8:windows"));
+        let (address, length) = network.split_once('/').map_or((network, None), |(a, l)| (a, Some(l)));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = length.map_or(Ok(most), |text| text.parse::<u8>().map_err(|_| wrong()))?;
+        if length > most {
+            return Err(wrong());
+        }
+        policies.add(address, length, read(policy)?);
+    }
+    Ok(policies)
+}

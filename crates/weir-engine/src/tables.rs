@@ -1,0 +1,147 @@
+//! The flows of one table of the graph, what is the same for all of them, and what the tail of a packet may
+//! touch of one.
+
+use crate::decide::FlowKey;
+use crate::flow::find_var;
+use crate::plan::Plan;
+use crate::sequence::Reassembler;
+use crate::sessions::FlowSessions;
+use crate::stream::{FlowStreams, StreamSlots};
+use crate::table::{FlowId, FlowTable, Header};
+use crate::timeouts::Timeouts;
+use crate::timer::TimerWheel;
+use weir_ir::abi::{Layout, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
+use weir_ir::graph::{Sequence, Table};
+
+/// The flows of one table.
+pub(crate) struct TableState {
+    pub flows: FlowTable,
+    pub wheel: TimerWheel,
+    /// By flow; empty where the table's bytes are not wanted.
+    pub sessions: Vec<FlowSessions>,
+    /// As `sessions`, and empty where no question is about streams.
+    pub streams: StreamSlots,
+    pub facts: Facts,
+}
+
+/// What is the same for all flows of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    pub timeouts: Timeouts,
+    /// Where variables of the engine lie among the flow's: what is wanted of it, terms that it fulfils, what is
+    /// decided. `None` where the passes took it out.
+    pub wants_at: Option<usize>,
+    pub terms_at: Option<usize>,
+    pub verdict_at: Option<usize>,
+    pub initial_wants: u8,
+    /// Bytes of its flows are wanted.
+    pub delivers: bool,
+    /// Somebody sees its flows. Others are not what a packet belongs to, be they there or not: the passes drop those
+    /// that nothing else needs.
+    pub observed: bool,
+    /// Its flows are parts of connections found before them.
+    pub part: bool,
+    pub sequence: Option<Sequence>,
+    /// Session protocols that it may carry and somebody wants to know of; a bit each.
+    pub probed: u64,
+}
+
+impl Facts {
+    fn of(table: Table, plan: &Plan) -> Self {
+        let (graph, layout) = (plan.program.graph(), plan.program.layout());
+        let declared = &graph.tables[table.index()];
+        let at = |name| find_var(graph, table, name).map(|v| layout.offset(v));
+        let mut initial_wants = 0;
+        if declared.delivers {
+            initial_wants |= WANTS_BYTES as u8;
+        }
+        if plan.records {
+            initial_wants |= WANTS_RECORD as u8;
+        }
+        if graph.events.iter().any(|event| event.wanted) {
+            initial_wants |= WANTS_EVENTS as u8;
+        }
+        Self {
+            timeouts: Timeouts {
+                declared_ms: match declared.timeout_ms {
+                    // Of these nobody wants anything: each ends with its packet.
+                    _ if declared.two_sided && initial_wants == 0 && !declared.asked => 0,
+                    declared => declared.unwrap_or(TIMEOUT_MS),
+                },
+                at: at("$timeout_ms"),
+                idle_ms: plan.limits.idle_timeout_ms.filter(|_| declared.two_sided),
+            },
+            wants_at: at("$wants"),
+            terms_at: at("$terms"),
+            verdict_at: at("$verdict"),
+            initial_wants,
+            delivers: declared.delivers,
+            observed: declared.observed,
+            part: declared.part.is_some(),
+            sequence: graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32)),
+            probed: plan.probed_over(&declared.name),
+        }
+    }
+}
+
+impl TableState {
+    /// No flows yet.
+    pub fn of(table: Table, plan: &Plan) -> Self {
+        let data_bytes = plan.program.layout().size(table);
+        Self {
+            flows: FlowTable::new(data_bytes, plan.limits.flows_max, plan.limits.seed),
+            wheel: TimerWheel::default(),
+            sessions: vec![],
+            streams: StreamSlots::default(),
+            facts: Facts::of(table, plan),
+        }
+    }
+
+    /// A flow's parts and its variables.
+    #[inline]
+    pub fn tail<'a>(
+        &'a mut self,
+        (table, id): (Table, FlowId),
+        sequences: &'a mut Reassembler,
+        layout: &'a Layout,
+        plan: &'a Plan,
+    ) -> (TailFlow<'a>, &'a mut [u8]) {
+        let (header, data) = self.flows.entry_mut(id);
+        let (mut sessions, mut streams) = (None, None);
+        if self.facts.delivers {
+            sessions = self.sessions.get_mut(id.0 as usize);
+            streams = self.streams.get_mut(id);
+        }
+        let facts = &self.facts;
+        (TailFlow { table, id, header, sessions, streams, sequences, facts, layout, plan }, data)
+    }
+}
+
+/// What a tail's host may touch of its flow, besides its variables.
+pub(crate) struct TailFlow<'a> {
+    pub table: Table,
+    pub id: FlowId,
+    pub header: &'a mut Header,
+    pub sessions: Option<&'a mut FlowSessions>,
+    pub streams: Option<&'a mut FlowStreams>,
+    pub sequences: &'a mut Reassembler,
+    pub facts: &'a Facts,
+    pub layout: &'a Layout,
+    pub plan: &'a Plan,
+}
+
+impl TailFlow<'_> {
+    pub fn key(&self) -> FlowKey {
+        (self.table.0, self.id.0)
+    }
+
+    /// After a packet's tail: the time-out may have changed. What it is now, where the wheel has to learn
+    /// of it or the flow is over (0).
+    #[inline]
+    pub fn changed_timeout(&mut self, data: &[u8], is_new: bool) -> Option<u32> {
+        let millis = self.facts.timeouts.ms(data);
+        let is_sooner = is_new || millis < self.header.armed_ms;
+        self.header.armed_ms = millis;
+        (is_sooner || millis == 0).then_some(millis)
+    }
+}

@@ -1,0 +1,209 @@
+//! Strict reassembly: what somebody slips in between the segments of a conversation, and its receiver would not take,
+//! is in no stream. Each is a table's row: what is slipped in, and what fast reassembly makes of it, so that a row
+//! that shows nothing fails.
+
+use crate::drive::{Packet, ask, compile};
+use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, tcp, udp};
+use crate::streams::streams_of;
+use weir::{Compiler, Limits, Options, Want};
+use weir_engine::stream::StreamParams;
+
+const RST: u8 = 4;
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const PORTS: [u16; 2] = [40_000, 80];
+
+/// What a host's checksum is wrong by.
+#[derive(Clone, Copy, PartialEq)]
+enum Sum {
+    Good,
+    Bad,
+    /// The pseudo-header's alone: the network card was to do the rest.
+    Partial,
+    /// The datagram's own header is damaged.
+    BadHeader,
+}
+
+/// A segment: who sends it, number, acknowledgement, flags, time stamp, payload.
+#[derive(Clone, Copy)]
+struct Segment(usize, u32, u32, u8, Option<u32>, &'static [u8], Sum);
+
+/// RFC 1071, as it is written there.
+fn sum(parts: &[&[u8]]) -> u16 {
+    let bytes = parts.concat();
+    let pairs = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let all: u32 = pairs.sum();
+    let folded = (all & 0xffff) + (all >> 16);
+    ((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+fn datagram(side: usize, protocol: u8, mut payload: Vec<u8>, checksum_at: usize, how: Sum) -> Packet {
+    let ends = if side == CLIENT { (V4[0], V4[1]) } else { (V4[1], V4[0]) };
+    let length = (payload.len() as u16).to_be_bytes();
+    let pseudo = [&ends.0[..], &ends.1, &[0, protocol], &length].concat();
+    let checksum = match how {
+        Sum::Partial => sum(&[&pseudo]),
+        Sum::Bad => !sum(&[&pseudo, &payload]) ^ 0x1000,
+        Sum::Good | Sum::BadHeader => !sum(&[&pseudo, &payload]),
+    };
+    payload[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
+    let mut datagram = ipv4(ends, protocol, 1, 0x4000, &[], &payload);
+    let header = !sum(&[&datagram[..20]]) ^ if how == Sum::BadHeader { 0x0100 } else { 0 };
+    datagram[10..12].copy_from_slice(&header.to_be_bytes());
+    Packet::ethernet(ethernet(0x0800, &datagram))
+}
+
+fn packet(segment: &Segment) -> Packet {
+    let Segment(side, seq, ack, flags, clock, payload, how) = *segment;
+    let ports = (PORTS[side], PORTS[1 - side]);
+    let stamp = |clock: u32| [&[1, 1, 8, 10][..], &clock.to_be_bytes(), &[0; 4]].concat();
+    let options = clock.map(stamp).unwrap_or_default();
+    datagram(side, 6, tcp(ports, seq, ack, flags, &options, payload), 16, how)
+}
+
+/// Both streams of these packets.
+fn streams(packets: &[Packet], strict: bool) -> [String; 2] {
+    let limits = Limits { strict, ..Limits::default() };
+    let want = Want::Streams(StreamParams::default());
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask("", want)], &Options { limits, ..Options::default() });
+    let streams = streams_of(&compiled.plan, packets);
+    [(PORTS[0], PORTS[1]), (PORTS[1], PORTS[0])].map(|key| {
+        let bytes = streams.0.get(&key).map_or(&[][..], Vec::as_slice);
+        bytes.iter().map(|byte| byte.map_or('?', char::from)).collect()
+    })
+}
+
+const HANDSHAKE: [Segment; 3] = [
+    Segment(CLIENT, 100, 0, SYN, Some(1000), b"", Sum::Good),
+    Segment(SERVER, 500, 101, SYN | ACK, Some(7000), b"", Sum::Good),
+    Segment(CLIENT, 101, 501, ACK, Some(1001), b"", Sum::Good),
+];
+/// The client's words in two segments, the second one acknowledged; the server's in one.
+const TALK: [Segment; 4] = [
+    Segment(CLIENT, 101, 501, ACK | PSH, Some(1010), b"GET /", Sum::Good),
+    Segment(SERVER, 501, 106, ACK, Some(7010), b"", Sum::Good),
+    Segment(CLIENT, 106, 501, ACK | PSH, Some(1020), b"index", Sum::Good),
+    Segment(SERVER, 501, 111, ACK | PSH, Some(7020), b"200", Sum::Good),
+];
+
+/// The streams with `slipped` behind so many segments of the conversation: strict, then fast.
+fn with(slipped: &[Segment], behind: usize) -> [[String; 2]; 2] {
+    let (before, after) = ([HANDSHAKE.as_slice(), &TALK].concat(), slipped);
+    let (front, back) = before.split_at(behind);
+    let all: Vec<Packet> = front.iter().chain(after).chain(back).map(packet).collect();
+    [true, false].map(|strict| streams(&all, strict))
+}
+
+#[test]
+fn a_conversation_that_is_right_is_whole() {
+    for streams in with(&[], 7) {
+        assert_eq!(streams, ["GET /index", "200"]);
+    }
+}
+
+#[test]
+fn what_the_receiver_would_not_take_is_in_no_stream() {
+    use Sum::{Bad, BadHeader, Good, Partial};
+    let clock = Some(1020);
+    // Behind the client's first words (five segments), before the second ones.
+    let slipped: [(&str, Segment); 9] = [
+        ("a wrong checksum", Segment(CLIENT, 106, 501, ACK, clock, b"evil!", Bad)),
+        ("none, of who had one", Segment(CLIENT, 106, 501, ACK, clock, b"evil!", Partial)),
+        ("a damaged header", Segment(CLIENT, 106, 501, ACK, clock, b"evil!", BadHeader)),
+        ("an old time stamp", Segment(CLIENT, 106, 501, ACK, Some(900), b"evil!", Good)),
+        ("no acknowledgement", Segment(CLIENT, 106, 0, PSH, clock, b"evil!", Good)),
+        ("SYN and FIN", Segment(CLIENT, 105, 501, ACK | SYN | FIN, clock, b"evil!", Good)),
+        ("a reset off sequence", Segment(CLIENT, 9_999, 501, RST, None, b"", Good)),
+        ("a reset's payload", Segment(CLIENT, 110, 501, RST, None, b"evil!", Good)),
+        ("a SYN of another connection", Segment(CLIENT, 3_000, 0, SYN, clock, b"", Good)),
+    ];
+    for (what, segment) in slipped {
+        let [strict, fast] = with(&[segment], 5);
+        assert_eq!(strict, ["GET /index", "200"], "{what}");
+        // A reset or SYN that is heeded ends nothing that these bytes would not come behind.
+        if !segment.5.is_empty() && !what.contains("reset") {
+            assert_ne!(fast, strict, "{what}: nothing to see");
+        }
+    }
+}
+
+#[test]
+fn who_never_had_a_checksum_leaves_it_to_a_network_card() {
+    let partial = |segment: &Segment| {
+        packet(&Segment(segment.0, segment.1, segment.2, segment.3, segment.4, segment.5, Sum::Partial))
+    };
+    let all: Vec<Packet> = HANDSHAKE.iter().chain(&TALK).map(partial).collect();
+    assert_eq!(streams(&all, true), ["GET /index", "200"]);
+}
+
+#[test]
+fn before_the_server_answers_nothing_is_its_own() {
+    let early = Segment(SERVER, 7_777, 101, ACK, None, b"evil!", Sum::Good);
+    let [strict, fast] = with(&[early], 1);
+    assert_eq!(strict, ["GET /index", "200"]);
+    assert_ne!(fast, strict);
+    // A refusal is one.
+    let refused = [HANDSHAKE[0], Segment(SERVER, 0, 101, RST | ACK, None, b"", Sum::Good), TALK[0]];
+    let packets: Vec<Packet> = refused.iter().map(packet).collect();
+    assert_eq!(streams(&packets, true), ["", ""]);
+    assert_eq!(streams(&packets, false)[0], "GET /");
+}
+
+#[test]
+fn behind_a_reset_or_a_fin_nothing_comes() {
+    let clock = Some(1030);
+    for end in [RST | ACK, FIN | ACK] {
+        let more = [
+            Segment(CLIENT, 111, 504, end, clock, b"", Sum::Good),
+            Segment(CLIENT, 112 - u32::from(end & RST != 0), 504, ACK, clock, b"evil!", Sum::Good),
+        ];
+        let [strict, fast] = with(&more, 7);
+        assert_eq!(strict, ["GET /index", "200"]);
+        assert_eq!(fast[0], "GET /indexevil!");
+    }
+}
+
+#[test]
+fn beyond_the_window_nothing_counts_and_its_probe_does() {
+    // The server's window is 8192 bytes; it closes it, and is probed.
+    let far = Segment(CLIENT, 106 + 9_000, 501, ACK, Some(1030), b"evil!", Sum::Good);
+    let fin = Segment(CLIENT, 111, 504, FIN | ACK, Some(1040), b"", Sum::Good);
+    let [strict, fast] = with(&[far, fin], 7);
+    assert_eq!(strict[0], "GET /index");
+    assert!(fast[0].ends_with("evil!"), "{fast:?}");
+}
+
+#[test]
+fn late_segments_that_fill_a_hole_are_not_stale() {
+    let mut late = [HANDSHAKE.as_slice(), &TALK].concat();
+    late.swap(3, 5);
+    let packets: Vec<Packet> = late.iter().map(packet).collect();
+    assert_eq!(streams(&packets, true), ["GET /index", "200"]);
+}
+
+#[test]
+fn a_port_is_used_again_after_the_end() {
+    let clock = Some(5);
+    let again = [
+        Segment(CLIENT, 111, 504, RST | ACK, Some(1030), b"", Sum::Good),
+        Segment(CLIENT, 9_000, 0, SYN, clock, b"", Sum::Good),
+        Segment(SERVER, 8_000, 9_001, SYN | ACK, clock, b"", Sum::Good),
+        Segment(CLIENT, 9_001, 8_001, ACK, clock, b" and again", Sum::Good),
+    ];
+    for streams in with(&again, 7) {
+        assert_eq!(streams[0], "GET /index and again");
+    }
+}
+
+#[test]
+fn damaged_datagrams_of_udp_are_in_no_stream() {
+    let words =
+        [(&b"one "[..], Sum::Good), (b"bad ", Sum::Bad), (b"worse ", Sum::BadHeader), (b"two", Sum::Good)];
+    let packets: Vec<Packet> = words
+        .iter()
+        .map(|&(text, how)| datagram(CLIENT, 17, udp((PORTS[0], PORTS[1]), text), 6, how))
+        .collect();
+    assert_eq!(streams(&packets, true)[0], "one two");
+    assert_eq!(streams(&packets, false)[0], "one bad worse two");
+}
