@@ -135,6 +135,19 @@ fn control_messages_of_l2tp_are_those_that_its_ends_received() {
 }
 
 #[test]
+fn control_messages_of_pptp_are_those_that_its_ends_logged() {
+    let log = logged("pptp");
+    for row in &log {
+        let (from, kind) = (row.text("from"), row.text("type"));
+        let address = if from == "client" { "192.0.2.10" } else { "198.51.100.10" };
+        let filter = format!("pptp.control_message_type == {kind} and ip.src == {address}");
+        let sent = log.iter().filter(|other| other.is("type", kind) && other.is("from", from));
+        assert_eq!(count("pptp", &filter), sent.count().to_string(), "{filter}");
+    }
+    assert_eq!(count("pptp", "pptp.control_message_type > 0"), log.len().to_string());
+}
+
+#[test]
 fn frames_are_as_many_as_tcpdump_recorded() {
     CAPTURE.assert_frames();
 }

@@ -1,9 +1,10 @@
-//! `cargo xtask capture tunnels`: records `examples/tunnels.pcap`: tunnels of Open vSwitch, which makes and takes them in
-//! user space: not every kernel has the modules.
+//! `cargo xtask capture tunnels`: records `examples/tunnels.pcap`: tunnels and SCTP by programs in user space: not every
+//! kernel has the modules.
 //!
-//! Client and server have a switch each, with the line between them on the bridge `phy`; its other bridges are one per
-//! tunnel, each with an address on it. One after the other they are joined by their tunnel, asked for a page, and taken
-//! apart. The expectation is what the switches counted, what ping says, and what the server of pages logged.
+//! Client and server have an Open vSwitch each, with the line between them on the bridge `phy`; its other bridges are one
+//! per tunnel, each with an address on it. One after the other they are joined by their tunnel, asked for a page, and taken
+//! apart. The expectation is what the switches counted, what ping says, and what the server of pages logged. SCTP is
+//! usrsctp's. L2TP and PPTP get as far as their calls: what would be in them, PPP, is the kernel's.
 
 use crate::capture::logs::{Facts, Log, Row, cut, read};
 use crate::capture::recording::Recording;
@@ -77,6 +78,11 @@ pub const SCENES: &[Scene] = &[
         script: "
         echo 'c lab' > lac.control; sleep 2",
     },
+    Scene {
+        name: "pptp",
+        shows: "PPTP (pptp, pptpd): its control connection, up to where PPP is wanted",
+        script: "sleep 3 | sh with-log.sh pptp-client timeout 5 pptp 198.51.100.10 --nolaunchpppd --debug > pptp.out 2>&1 || true",
+    },
     Scene { name: "gtp", shows: "GTP-U, one way: the other switch does not take it", script: "tunnel 11 gtp gtpu options:key=51 options:packet_type=legacy_l3" },
 ];
 
@@ -106,8 +112,8 @@ pub fn run(args: &[String]) -> Result {
     let intro = |frames, bytes| {
         format!(
             "{frames} frames, {bytes} bytes, Ethernet, recorded by `cargo xtask capture tunnels` as root: two Open vSwitch of \
-             Debian 12\n(in user space), a tunnel of each kind between them, pings and a page through each, on the client's \
-             side of a router.\nNothing in it is anybody's: addresses are those reserved for documentation or private."
+             Debian 12\n(in user space), a tunnel of each kind between them, pings and a page through each; SCTP, and the \
+             control messages of\nL2TP and PPTP; on the client's side of a router. Nothing in it is anybody's: addresses are those reserved for documentation or private."
         )
     };
     RECORDING.publish(intro, &SCENES.iter().collect::<Vec<_>>(), &facts)
@@ -136,9 +142,16 @@ fn record() -> Result<u64> {
             "sh -c 'cd {SCRATCH}; exec xl2tpd -D -c {name}.conf -C {name}.control -p {name}.pid > xl2tpd-{name}.log 2>&1'"
         )
     };
+    write(format!("{SCRATCH}/pptpd.conf"), PPTPD)?;
+    write(format!("{SCRATCH}/pptpd.options"), "lock\n")?;
+    write(format!("{SCRATCH}/with-log.sh"), WITH_LOG)?;
+    sh("mkdir -p /run/pptp")?;
+    let pptpd = "sh with-log.sh pptp-server pptpd --fg -d -c pptpd.conf > pptpd.out 2>&1";
+    let _pptpd = spawn("server", &format!("sh -c 'cd {SCRATCH}; exec {pptpd}'"))?;
     let _lns = spawn("server", &daemon("lns"))?;
     let _lac = spawn("client", &daemon("lac"))?;
     await_port("198.51.100.10:1701")?;
+    await_port("198.51.100.10:1723")?;
     // Until the switches have found each other the first packets are lost behind the recorder.
     let first = format!("{PRELUDE}\ntunnel 12 first geneve; tunnel 13 firs6 geneve6; rm ping.out switch.out");
     output(&mut lab::inside("client", &first))?;
@@ -163,6 +176,30 @@ local ip = 10.91.0.1
 hostname = weir
 ";
 
+const PPTPD: &str = "option /run/lab/pptpd.options
+listen 198.51.100.10
+localip 10.92.0.1
+remoteip 10.92.0.2-9
+debug
+";
+
+/// Runs a program that writes to `/dev/log` only: `with-log.sh NAME COMMAND…` gives it one of its own, `NAME.log`.
+const WITH_LOG: &str = r#"
+name=$1; shift
+if [ "${MOUNTED:-}" != yes ]; then exec env MOUNTED=yes unshare --mount sh $0 $name "$@"; fi
+mkdir -p $name/dev $name/work
+mount -t overlay dev -o lowerdir=/dev,upperdir=$name/dev,workdir=$name/work /dev
+mkdir -p /dev/pts; mount -t devpts pts /dev/pts -o ptmxmode=666
+python3 -c "
+import socket
+log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+log.bind('/dev/log')
+while True:
+    print(log.recv(4096).decode('utf8', 'replace'), flush=True)" > $name.log 2>&1 &
+sleep 0.5
+exec "$@"
+"#;
+
 fn gather(frames: u64) -> Result<Facts> {
     let log = |name, counts, rows| Log { name, counts, rows };
     Facts::of(
@@ -173,6 +210,7 @@ fn gather(frames: u64) -> Result<Facts> {
             log("pages", "pages (http.server)", pages()?),
             log("sctp", "messages received (usrsctp)", messages()?),
             log("sctp_packets", "associations (usrsctp)", packets()?),
+            log("pptp", "control messages (pptpd, pptp)", pptp()?),
             log("l2tp", "messages received (xl2tpd)", controls()?),
         ],
     )
@@ -254,5 +292,25 @@ fn controls() -> Result<Vec<Row>> {
             ]);
         }
     }
+    Ok(rows)
+}
+
+/// The server: `Received PPTP Control Message (type: 7)`, `Made a OUT CALL RPLY packet`. What the client sends last the
+/// server does not hear any more: `Sent control packet type is 12 'Call-Clear-Request'`.
+fn pptp() -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    let mut put = |from: &str, kind: &str| {
+        rows.push(vec![("from", from.to_string()), ("type", kind.to_string())]);
+    };
+    for line in read("pptp-server.log")?.lines() {
+        match line {
+            _ if line.contains("Received PPTP Control Message") => put("client", &cut(line, "(type: ", ")")),
+            _ if line.contains("Made a START CTRL CONN RPLY") => put("server", "2"),
+            _ if line.contains("Made a OUT CALL RPLY") => put("server", "8"),
+            _ => {}
+        }
+    }
+    let cleared = read("pptp-client.log")?.matches("packet type is 12 ").count();
+    (0..cleared).for_each(|_| put("client", "12"));
     Ok(rows)
 }
