@@ -1,4 +1,4 @@
-//! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply. Arguments of AUTH are never kept.
+//! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply, passwords apart.
 //!
 //! Commands are arrays of strings, or lines; replies come in their order. Where the server begins to speak of its own
 //! accord (SUBSCRIBE in RESP 2, MONITOR, replication) or no more (CLIENT REPLY OFF) there is nothing more to be had.
@@ -77,12 +77,18 @@ impl RedisCommand {
             return;
         }
         self.arguments += 1;
-        // AUTH has a password, HELLO may (`HELLO 3 AUTH user password`).
-        let is_secret = matches!(self.name.as_deref(), Some("AUTH")) || self.arguments > 2;
+        // The second of AUTH is a password, the fourth of HELLO may be one (`HELLO 3 AUTH user password`).
         match self.arguments {
-            _ if is_secret => {}
             1 => self.key = Some(word),
-            _ => self.value = Some(word),
+            2 if self.name.as_deref() != Some("AUTH") => self.value = Some(word),
+            _ => {}
+        }
+    }
+
+    /// All its words are there: an only argument of AUTH is a password, not a user.
+    fn close(&mut self) {
+        if self.arguments == 1 && self.name.as_deref() == Some("AUTH") {
+            self.key = None;
         }
     }
 
@@ -353,9 +359,10 @@ impl RedisParser {
             return false;
         }
         // An empty array is no command.
-        let Some(command) = self.command.take().filter(|command| command.name.is_some()) else {
+        let Some(mut command) = self.command.take().filter(|command| command.name.is_some()) else {
             return false;
         };
+        command.close();
         let word = |text: &Option<String>, word: &str| {
             text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(word))
         };
@@ -484,7 +491,7 @@ mod tests {
         let talk = "> \"*3\\r\\n$4\\r\\nauth\\r\\n$3\\r\\nbob\\r\\n$6\\r\\nsecret\\r\\nAUTH secret\\r\\n\"\n< \"+OK\\r\\n+OK\\r\\n\"\n";
         assert_eq!(
             rows(&PROTOCOL, talk, NAMES),
-            ["AUTH | - | - | true | OK | 2", "AUTH | - | - | true | OK | 1"]
+            ["AUTH | bob | - | true | OK | 2", "AUTH | - | - | true | OK | 1"]
         );
     }
 

@@ -156,6 +156,9 @@ fn replies_of_redis_are_those_that_redis_cli_shows() {
     let errors: u64 =
         logged("redis_errors").iter().map(|row| row.text("count").parse::<u64>().unwrap()).sum();
     assert_eq!(sessions("redis").filter(|row| row.is("redis.success", "false")).count() as u64, errors);
+    let users =
+        sessions("redis").filter(|row| row.is("redis.cmd.name", "AUTH")).map(|row| row.text("redis.cmd.key"));
+    assert_eq!(users.collect::<Vec<_>>(), ["alice", "alice"], "one of them with a wrong password");
     let connections = CAPTURE.connections().iter().filter(|c| c.resp_p == 6379).count();
     assert_services(6379, &[("redis", connections)]);
 }
