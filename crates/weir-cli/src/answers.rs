@@ -123,7 +123,7 @@ enum Kind {
     Packets(Arc<weir::lang::model::Stack>),
     Events,
     Log,
-    Sessions(Union),
+    Sessions(&'static Union),
 }
 
 /// A question ready to be subscribed.
@@ -179,7 +179,7 @@ impl Spec {
                 (Kind::Events, Want::Events, "", rows.columns)
             }
             "sessions" => {
-                let union = Union::new(self.format.as_deref() == Some("table"));
+                let union = Union::of_all(self.format.as_deref() == Some("table"));
                 let columns = union.columns.clone();
                 let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
                 (Kind::Sessions(union), Want::Sessions(all), "", columns)

@@ -62,6 +62,10 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
     );
     stages(&ran.outcome);
+    if !ran.outcome.shares.is_empty() {
+        let shares: Vec<String> = ran.outcome.shares.iter().map(u64::to_string).collect();
+        say!("workers    {} packets", shares.join(" + "));
+    }
     let (swaps, longest) = ran.outcome.swaps;
     if swaps > 0 {
         let millis = longest.as_secs_f64() * 1e3;

@@ -1,6 +1,7 @@
 //! Rows of all logs of sessions in one output: `_path` says which log, as in Zeek's JSON.
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 use weir::Log;
 use weir::packet::{Column, Value, ValueType};
 
@@ -8,13 +9,19 @@ use weir::packet::{Column, Value, ValueType};
 pub struct Union {
     /// `_path`, which connection, then the columns of all logs, each once; or, where it is narrow, one for all.
     pub columns: Vec<Column>,
-    logs: Vec<Log>,
+    /// With where each column of a log stands here; `None`: in the one for all.
+    logs: Vec<(Log, Vec<(Column, Option<usize>)>)>,
     is_narrow: bool,
 }
 
 impl Union {
-    /// Of all logs; `is_narrow`: a person reads it.
-    pub fn new(is_narrow: bool) -> Self {
+    /// Of all logs; `is_narrow`: a person reads it. Made once, however many ask for it.
+    pub fn of_all(is_narrow: bool) -> &'static Self {
+        static UNIONS: [OnceLock<Union>; 2] = [const { OnceLock::new() }; 2];
+        UNIONS[usize::from(is_narrow)].get_or_init(|| Self::new(is_narrow))
+    }
+
+    fn new(is_narrow: bool) -> Self {
         let logs = Log::all();
         let path = Column::new("_path", ValueType::Text, "the log that the row belongs to");
         let mut columns = vec![path];
@@ -34,20 +41,26 @@ impl Union {
                 }
             }
         }
+        let place = |column: Column| {
+            let at = columns.iter().position(|known| known.name == column.name);
+            (column, at)
+        };
+        let logs =
+            logs.into_iter().map(|log| (log, log.columns().into_iter().map(place).collect())).collect();
         Self { columns, logs, is_narrow }
     }
 
     /// The row of a session.
     pub fn row<'a>(&self, protocol: usize, values: &'a [Value<'static>]) -> Vec<Value<'a>> {
-        let Some(log) = self.logs.iter().find(|log| log.protocols >> protocol & 1 == 1) else {
+        let Some((log, places)) = self.logs.iter().find(|(log, _)| log.protocols >> protocol & 1 == 1) else {
             return vec![];
         };
         let mut row = vec![Value::Absent; self.columns.len()];
         row[0] = Value::Text(log.path.into());
         let mut session = String::new();
-        for (column, value) in log.columns().iter().zip(values) {
-            match self.columns.iter().position(|known| known.name == column.name) {
-                Some(at) => row[at] = value.clone(),
+        for ((column, place), value) in places.iter().zip(values) {
+            match place {
+                Some(at) => row[*at] = value.borrowed(),
                 None if *value == Value::Absent => {}
                 None => {
                     let _ = write!(session, "{}={} ", column.name, weir::io::json_text(value));

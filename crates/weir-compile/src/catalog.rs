@@ -2,7 +2,7 @@
 //! sessions. All are generated from definitions; none is written down a second time.
 
 use crate::events::{StackEvent, events};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use weir_ir::graph::Meta;
 use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol, Stack};
@@ -64,11 +64,17 @@ pub struct StackCatalog {
     keys: Vec<FieldKey>,
     /// Names and aliases of the fields so far that events and sessions may clash with.
     names: HashSet<String>,
+    /// Fields by name and alias.
+    by_name: HashMap<String, usize>,
 }
 
 impl Catalog for StackCatalog {
     fn fields(&self) -> &[FieldInfo] {
         &self.fields
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
     }
 }
 
@@ -105,7 +111,20 @@ impl StackCatalog {
         for (index, protocol) in sessions.iter().enumerate() {
             catalog.add_session(index as u16, protocol);
         }
+        catalog.index();
         catalog
+    }
+
+    fn index(&mut self) {
+        let names = self.fields.iter().enumerate().map(|(index, field)| (&field.name, index));
+        let aliases = self
+            .fields
+            .iter()
+            .enumerate()
+            .flat_map(|(index, field)| field.aliases.iter().map(move |alias| (alias, index)));
+        for (name, index) in names.chain(aliases) {
+            self.by_name.entry(name.clone()).or_insert(index);
+        }
     }
 
     /// A session protocol with its fields. What a layer of the stack has of that name comes first.

@@ -132,6 +132,16 @@ pub struct Counters {
     pub stream: StreamCounters,
     /// Of the clock.
     pub clock: ClockCounters,
+    /// Of spreading packets over workers.
+    pub dispatch: DispatchCounters,
+}
+
+counters! {
+    /// Of spreading packets over workers.
+    DispatchCounters {
+        pairs_moved, "Pairs of hosts that went to another worker than their hash says, because that one had too much to do.";
+        pairs_not_moved, "Pairs that would have, but too many had.";
+    }
 }
 
 counters! {
@@ -173,6 +183,7 @@ impl Counters {
         self.session.merge(&other.session);
         self.stream.merge(&other.stream);
         self.clock.merge(&other.clock);
+        self.dispatch.merge(&other.dispatch);
     }
 
     /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
@@ -180,7 +191,7 @@ impl Counters {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
         let flows =
             self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter()).chain(self.stream.iter());
-        self.packet.iter().chain(drops).chain(flows).chain(self.clock.iter())
+        self.packet.iter().chain(drops).chain(flows).chain(self.clock.iter()).chain(self.dispatch.iter())
     }
 
     /// Whether every packet and flow is accounted for, where `live` flows have not ended and no packet waits.

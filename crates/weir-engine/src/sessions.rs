@@ -265,7 +265,13 @@ fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
         Direction::Originator => [data.bytes, &[][..]],
         Direction::Responder => [&[][..], data.bytes],
     };
-    Opening { originator, responder, ports: carrier.ports, is_datagram: carrier.is_datagram }
+    Opening {
+        originator,
+        responder,
+        earlier: [[&[]; 2]; 2],
+        ports: carrier.ports,
+        is_datagram: carrier.is_datagram,
+    }
 }
 
 fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Found {
@@ -309,26 +315,57 @@ impl Probing {
         self.bytes[from as usize].len() > carrier.plan.limits.probe_bytes_max
     }
 
-    /// Asks those who may still be meant. Of a stream they see the first bytes, of datagrams the last one of each side.
+    /// The last three datagrams of a side, the last one first.
+    fn last_datagrams(&self, from: Direction) -> [&[u8]; 3] {
+        let mut rest = &self.bytes[from as usize][..];
+        let mut lengths = self.pieces.iter().rev().filter(|piece| piece.0 == from).map(|piece| piece.2);
+        std::array::from_fn(|_| {
+            let length = lengths.next().map_or(0, |length| length as usize);
+            let (before, last) = rest.split_at(rest.len() - length);
+            rest = before;
+            last
+        })
+    }
+
+    /// Asks those who may still be meant. Of a stream they see the first bytes, of datagrams the last ones of each side.
     fn probe(&self, carrier: &Carrier<'_>) -> Found {
         let bytes_max = carrier.plan.limits.probe_bytes_max;
         let seen = |from: Direction| {
-            let bytes = &self.bytes[from as usize];
             if carrier.is_datagram {
-                let last = self.pieces.iter().rev().find(|piece| piece.0 == from);
-                let length = last.map_or(0, |piece| piece.2 as usize);
-                return &bytes[bytes.len() - length..];
+                return self.last_datagrams(from);
             }
             // A segment may be larger than what is kept: what decides may still be within the bound, and then
             // all of it is parsed.
-            &bytes[..bytes.len().min(bytes_max)]
+            let bytes = &self.bytes[from as usize];
+            [&bytes[..bytes.len().min(bytes_max)], &[], &[]]
         };
+        let [originator, responder] = [Direction::Originator, Direction::Responder].map(seen);
         let opening = Opening {
-            originator: seen(Direction::Originator),
-            responder: seen(Direction::Responder),
+            originator: originator[0],
+            responder: responder[0],
+            earlier: [[originator[1], originator[2]], [responder[1], responder[2]]],
             ports: carrier.ports,
             is_datagram: carrier.is_datagram,
         };
         probe(carrier, self.candidates, opening)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_see_the_last_three_datagrams_of_each_side() {
+        let (from, other) = (Direction::Originator, Direction::Responder);
+        let data = |from, bytes| Data { from, time: Timestamp(0), bytes, is_datagram: true };
+        let mut probing = Probing::begin(Recognised::default(), 1, &data(from, b"a"));
+        assert_eq!(probing.last_datagrams(from), [&b"a"[..], b"", b""]);
+        for bytes in [&b"bb"[..], b"ccc", b"dd"] {
+            probing.keep(&data(from, bytes));
+            probing.keep(&data(other, b"x"));
+        }
+        assert_eq!(probing.last_datagrams(from), [&b"dd"[..], b"ccc", b"bb"]);
+        assert_eq!(probing.last_datagrams(other), [&b"x"[..], b"x", b"x"]);
     }
 }

@@ -100,6 +100,24 @@ pub trait Sink {
 }
 
 impl Value<'_> {
+    /// The same value, referring to what this one holds.
+    pub fn borrowed(&self) -> Value<'_> {
+        match self {
+            Value::Absent => Value::Absent,
+            Value::Bool(b) => Value::Bool(*b),
+            Value::Unsigned(n) => Value::Unsigned(*n),
+            Value::Fraction(n) => Value::Fraction(*n),
+            Value::Time(t) => Value::Time(*t),
+            Value::Interval(n) => Value::Interval(*n),
+            Value::Address(a) => Value::Address(*a),
+            Value::Mac(m) => Value::Mac(*m),
+            Value::Text(text) => Value::Text(Cow::Borrowed(text)),
+            Value::Bytes(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
+            Value::Texts(list) => Value::Texts(Cow::Borrowed(list)),
+            Value::Numbers(list) => Value::Numbers(Cow::Borrowed(list)),
+        }
+    }
+
     /// The same value, owning what it holds.
     pub fn into_owned(self) -> Value<'static> {
         match self {

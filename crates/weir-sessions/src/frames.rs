@@ -114,14 +114,16 @@ impl Frames {
         Next::Frame(Frame { bytes, length_bytes, time })
     }
 
-    /// Bytes are missing. Where they are of what is skipped, nothing is lost; otherwise what follows is taken for
-    /// the beginning of a message.
-    pub(crate) fn lose(&mut self, length_bytes: u64) {
-        if length_bytes <= self.skipped_bytes {
+    /// Bytes are missing. Where they are of what is skipped, nothing is lost, and it says `true`; otherwise what
+    /// follows is taken for the beginning of a message.
+    pub(crate) fn lose(&mut self, length_bytes: u64) -> bool {
+        let is_skipped = length_bytes <= self.skipped_bytes;
+        if is_skipped {
             self.skipped_bytes -= length_bytes;
         } else {
             *self = Self::default();
         }
+        is_skipped
     }
 
     /// Whether what follows cannot be told.

@@ -326,7 +326,8 @@ pub fn fuzz_session(protocol: &SessionProtocol, bytes: &[u8]) {
     let half = bytes.len() / 2;
     for [originator, responder] in [[bytes, &bytes[half..]], [bytes, &[]], [&[], bytes]] {
         let ports = [bytes.len() as u16, 53];
-        let _ = (protocol.probe)(&Opening { originator, responder, ports, is_datagram });
+        let earlier = [[&bytes[half..], bytes], [bytes, &bytes[..half]]];
+        let _ = (protocol.probe)(&Opening { originator, responder, earlier, ports, is_datagram });
     }
     let outcome = run(protocol, &conversation);
     // One byte at a time is the hardest of all cuts.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bittorrent;
+mod der;
 pub mod dhcp;
 pub mod dhcpv6;
 pub mod dns;
@@ -16,9 +17,11 @@ pub mod ftp;
 pub mod fuzz;
 pub mod http;
 pub mod imap;
+pub mod kerberos;
 mod line;
 pub mod modbus;
 pub mod mqtt;
+pub mod mysql;
 pub mod ntp;
 pub mod openvpn;
 mod pieces;
@@ -28,10 +31,13 @@ pub mod quic;
 pub mod radius;
 pub mod rdp;
 pub mod redis;
+pub mod rtp;
 mod session;
 pub mod sip;
+pub mod smb;
 pub mod smtp;
 pub mod snmp;
+pub mod ssdp;
 pub mod ssh;
 pub mod stun;
 pub mod tls;
@@ -66,13 +72,18 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &dhcpv6::PROTOCOL,
     &snmp::PROTOCOL,
     &radius::PROTOCOL,
+    &kerberos::PROTOCOL,
     &wireguard::PROTOCOL,
     &openvpn::PROTOCOL,
     &sip::PROTOCOL,
+    &ssdp::PROTOCOL,
+    &rtp::PROTOCOL,
     &rdp::PROTOCOL,
     &mqtt::PROTOCOL,
     &modbus::PROTOCOL,
     &postgresql::PROTOCOL,
+    &mysql::PROTOCOL,
+    &smb::PROTOCOL,
     &redis::PROTOCOL,
     &bittorrent::PROTOCOL,
 ];

@@ -337,7 +337,13 @@ mod tests {
         let request = &[0, 1, 0, 0, 0, 6, 1, 3, 0, 1, 0, 1][..];
         let response = &[0, 1, 0, 0, 0, 5, 1, 3, 2, 0, 1][..];
         let probe = |originator: &[u8], responder: &[u8], port| {
-            (PROTOCOL.probe)(&Opening { originator, responder, ports: [9, port], is_datagram: false })
+            (PROTOCOL.probe)(&Opening {
+                originator,
+                responder,
+                ports: [9, port],
+                is_datagram: false,
+                ..Opening::default()
+            })
         };
         assert_eq!(probe(request, b"", 502), Probe::Certain);
         assert_eq!(probe(request, b"", 9), Probe::Unsure);

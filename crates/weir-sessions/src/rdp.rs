@@ -7,7 +7,7 @@ use crate::frames::{Frame, Frames, Head, Next};
 use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{name, text, texts, unsigned};
-use crate::wire::Reader;
+use crate::wire::{Reader, read_utf16};
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
 use memchr::memmem;
 use std::any::Any;
@@ -241,9 +241,12 @@ impl RdpClient {
             desktop: (two(4)?, two(6)?),
             keyboard: four(12)?,
             build: four(16)?,
-            name: read_utf16(block.get(20..52)?),
+            name: read_utf16(block.get(20..52)?, 16),
             color_depth_bits: if wants_32 { Some(32) } else { two(136) },
-            product: block.get(142..206).map(read_utf16).filter(|product| !product.is_empty()),
+            product: block
+                .get(142..206)
+                .map(|name| read_utf16(name, 32))
+                .filter(|product| !product.is_empty()),
         })
     }
 
@@ -286,14 +289,6 @@ impl RdpClient {
             other => format!("keyboard-{other}").into(),
         }
     }
-}
-
-/// UTF-16 up to its end or a zero.
-fn read_utf16(bytes: &[u8]) -> String {
-    let units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
-    char::decode_utf16(units.take_while(|unit| *unit != 0))
-        .map(|letter| letter.unwrap_or('\u{fffd}'))
-        .collect()
 }
 
 /// Settings: a type and a length each, numbers in the order of Intel (§2.2.1.3.1).

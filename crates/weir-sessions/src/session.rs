@@ -43,6 +43,9 @@ pub struct Opening<'a> {
     pub originator: &'a [u8],
     /// The responder's, in the same way.
     pub responder: &'a [u8],
+    /// Over UDP the two datagrams before the last one, of the originator and of the responder, the later one first; empty where there
+    /// were none. For protocols without a signature, which only several datagrams together tell.
+    pub earlier: [[&'a [u8]; 2]; 2],
     /// Ports of the originator and the responder: a hint for protocols whose first bytes say little.
     pub ports: [u16; 2],
     /// It came in datagrams.

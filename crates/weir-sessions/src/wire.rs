@@ -83,6 +83,14 @@ pub(crate) fn numbers16(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair))
 }
 
+/// UTF-16 in the order of Intel, up to its end, to a zero or to so many units; what is none is replaced.
+pub(crate) fn read_utf16(bytes: &[u8], units_max: usize) -> String {
+    let units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
+    char::decode_utf16(units.take(units_max).take_while(|unit| *unit != 0))
+        .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
 /// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -112,6 +112,7 @@ fn seeds_yield_sessions_and_are_recognised() {
                 responder: &responder,
                 ports: [0, 0],
                 is_datagram: seed.is_datagram,
+                ..Opening::default()
             };
             assert_ne!((protocol.probe)(&opening), Probe::NotForUs, "{name}");
         }

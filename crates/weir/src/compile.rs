@@ -4,7 +4,7 @@ use crate::connection::{self, Connection, Places};
 use crate::engine::MakeSink;
 use crate::words;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use weir_compile::residual::lower_residual;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
@@ -129,11 +129,13 @@ impl Compiled {
 pub struct Compiler {
     library: Library,
     stack: String,
+    /// Of the stack in use; made when it is first asked for.
+    catalog: OnceLock<Arc<StackCatalog>>,
 }
 
 impl Default for Compiler {
     fn default() -> Self {
-        Self { library: Library::builtin(), stack: "internet".into() }
+        Self { library: Library::builtin(), stack: "internet".into(), catalog: OnceLock::new() }
     }
 }
 
@@ -161,6 +163,7 @@ impl Compiler {
     }
 
     fn use_latest(&mut self) {
+        self.catalog = OnceLock::new();
         if let Some(stack) = self.library.latest_stacks().last() {
             self.stack = stack.to_string();
         }
@@ -174,6 +177,7 @@ impl Compiler {
         match self.library.stack(name) {
             Some(_) => {
                 self.stack = name.to_string();
+                self.catalog = OnceLock::new();
                 Ok(())
             }
             None => {
@@ -194,8 +198,8 @@ impl Compiler {
     }
 
     /// The fields that filters can name.
-    pub fn catalog(&self) -> StackCatalog {
-        StackCatalog::of(self.stack())
+    pub fn catalog(&self) -> &StackCatalog {
+        self.catalog.get_or_init(|| Arc::new(StackCatalog::of(self.stack())))
     }
 
     /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.
@@ -203,7 +207,7 @@ impl Compiler {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn check_filter(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
-        check_filter(filter, &self.catalog(), self.stack(), bpf).map(drop)
+        check_filter(filter, self.catalog(), self.stack(), bpf).map(drop)
     }
 
     /// The questions, their filters checked, with what is probably not as meant.
@@ -242,9 +246,9 @@ impl Compiler {
     /// Everything that is wrong with it; and that it asks for what is known only later.
     pub(crate) fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         let catalog = self.catalog();
-        let checked = check_filter(filter, &catalog, self.stack(), bpf)?;
+        let checked = check_filter(filter, catalog, self.stack(), bpf)?;
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Events };
-        refuse_late_streams(&ask, &checked, &catalog)
+        refuse_late_streams(&ask, &checked, catalog)
     }
 
     /// Compiles.
@@ -254,10 +258,10 @@ impl Compiler {
     pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
         let catalog = self.catalog();
         let start = Instant::now();
-        let (questions, mut warnings) = self.check(asks, &catalog, options)?;
+        let (questions, mut warnings) = self.check(asks, catalog, options)?;
         let parsed = Instant::now();
         let stack = self.stack();
-        let lowered = lower(stack, &catalog, &questions)
+        let lowered = lower(stack, catalog, &questions)
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
         warnings.list.extend(parts_left_out(&lowered));
@@ -276,10 +280,10 @@ impl Compiler {
             optimize: optimized - lowered_at,
             code: optimized.elapsed(),
         };
-        let (probed, wanted) = session_masks(asks, &questions, &lowered, &catalog);
+        let (probed, wanted) = session_masks(asks, &questions, &lowered, catalog);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
-            bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, &catalog)).collect(),
+            bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, catalog)).collect(),
             classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
             verdicts: 0,
             protocols: PROTOCOLS,

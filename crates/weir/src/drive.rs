@@ -42,6 +42,8 @@ pub struct Outcome {
     /// How often the program was replaced while it ran, and how long that took at most: from the request to the new
     /// program's first burst, compiling it left out.
     pub swaps: (u64, Duration),
+    /// Packets that each worker was given, where there are several.
+    pub shares: Vec<u64>,
 }
 
 /// Whom a run hands out to, and who may change what is asked while it goes on.
@@ -101,7 +103,7 @@ pub(crate) fn run_changing<E>(
 ) -> Result<Outcome, E> {
     let parts = WorkerParts::of(&compiled, shapes);
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
-    let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, &compiled)).transpose();
+    let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, &compiled, workers)).transpose();
     let one_worker = dispatcher.as_ref().err().cloned();
     let mut outcome = match dispatcher {
         Ok(Some(dispatcher)) => {

@@ -8,6 +8,7 @@
 //! * [`explain`] shows every stage between the two.
 #![forbid(unsafe_code)]
 
+mod balance;
 mod collect;
 mod compile;
 mod connection;

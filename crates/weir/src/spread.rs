@@ -1,19 +1,20 @@
 //! Several workers: this thread reads bursts, asks a small program of its own (lowered from the stack's
 //! `dispatch` clause) for each packet's key, hands every worker its packets, and takes what they yield.
 
+use crate::balance::Balancer;
 use crate::collect::Collector;
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::drive::{Outcome, WorkerParts, gather, read};
 use crate::merge::{Merger, Yields};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_compile::Need;
 use weir_engine::clock::Clock;
 use weir_engine::plan::{Plan, Want};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
-use weir_ir::abi::Continuation;
+use weir_ir::abi::{Continuation, TIMEOUT_MS};
 use weir_packet::{Burst, PacketMeta, Source};
 
 /// Bursts handed over at once, so that threads wake each other rarely.
@@ -39,13 +40,15 @@ pub(crate) struct Dispatcher {
     clock: Clock,
     /// Bursts so far.
     number: u64,
+    balancer: Balancer,
 }
 
 impl Dispatcher {
     /// For the workers that run `compiled`, which `compiler` made; else why one has to do.
-    pub(crate) fn new(compiler: &Compiler, compiled: &Compiled) -> Result<Self, String> {
+    pub(crate) fn new(compiler: &Compiler, compiled: &Compiled, workers: usize) -> Result<Self, String> {
         let plan = compile(compiler, compiled)?.plan;
-        Ok(Self { plan, k: Continuation::default(), clock: Clock::default(), number: 0 })
+        let balancer = Balancer::new(workers, longest_timeout(compiled));
+        Ok(Self { plan, k: Continuation::default(), clock: Clock::default(), number: 0, balancer })
     }
 
     /// Fills every worker's share of a batch; whether more follows.
@@ -68,9 +71,10 @@ impl Dispatcher {
     /// Gives every worker its packets of a burst. All of them learn its time.
     fn split(&mut self, burst: &Burst, shares: &mut [Batch]) {
         let (number, time) = (self.number, self.clock.now());
+        self.balancer.pass_time(time);
         let mut parts: Vec<Vec<PacketMeta>> = vec![vec![]; shares.len()];
         for (index, packet) in burst.packets.iter().enumerate() {
-            parts[self.worker_of(packet, burst.data(index), shares.len())].push(*packet);
+            parts[self.worker_of(packet, burst.data(index))].push(*packet);
             self.clock.tick(packet.time.0);
         }
         for (share, packets) in shares.iter_mut().zip(parts) {
@@ -79,11 +83,25 @@ impl Dispatcher {
         self.number += 1;
     }
 
-    fn worker_of(&mut self, packet: &PacketMeta, frame: &[u8], workers: usize) -> usize {
+    fn worker_of(&mut self, packet: &PacketMeta, frame: &[u8]) -> usize {
         self.k.outs[0] = 0;
         self.plan.program.head(packet, frame, &mut self.k);
-        let mixed = (self.k.outs[0] ^ self.k.outs[0] >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (((mixed >> 32) * workers as u64) >> 32) as usize
+        self.balancer.worker_of(self.k.outs[0], packet.wire_bytes)
+    }
+}
+
+/// The longest time-out of any flow; `None` where some have none.
+fn longest_timeout(compiled: &Compiled) -> Option<Duration> {
+    let layers = compiled.stack.layers.iter().map(|layer| &layer.protocol);
+    let declared = layers.flat_map(|protocol| {
+        let own = protocol.transitions.iter().filter_map(|transition| transition.timeout);
+        protocol.timeouts.iter().map(|timeout| timeout.after).chain(own)
+    });
+    let millis = |millis: u32| Duration::from_millis(u64::from(millis));
+    let longest = declared.chain([millis(TIMEOUT_MS)]).max();
+    match compiled.options.limits.idle_timeout_ms {
+        Some(0) => None,
+        replaced => longest.max(replaced.map(millis)),
     }
 }
 
@@ -167,6 +185,8 @@ pub(crate) fn run_many<E>(
             }
         }
         outcome.counters.clock.merge(dispatcher.clock.counters());
+        outcome.counters.dispatch.merge(&dispatcher.balancer.counters);
+        outcome.shares = dispatcher.balancer.packets;
         Ok(outcome)
     })
 }
@@ -228,7 +248,7 @@ mod tests {
         compiler.add("bare.weir", "stack bare { start ETHERNET: eth }").expect("it is right");
         let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Packets };
         let asked = compiler.compile(&[ask], &Options::default()).expect("it is right");
-        let why = Dispatcher::new(&compiler, &asked).err().expect("no keys");
+        let why = Dispatcher::new(&compiler, &asked, 2).err().expect("no keys");
         assert!(why.contains("`bare`") && why.contains("`dispatch`"), "{why}");
     }
 }

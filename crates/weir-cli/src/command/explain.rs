@@ -29,7 +29,7 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
             let (path, number) = split_place(place)?;
             let burst = find_packet(path, number)?;
             match args.stage.as_deref() {
-                None => explain::packet(&compiled, &catalog, &burst, number),
+                None => explain::packet(&compiled, catalog, &burst, number),
                 Some(stage @ ("ir" | "opt")) => explain::trace(&compiled, &burst, stage),
                 Some(other) => {
                     return Err(Failure::new(format!(
@@ -38,8 +38,8 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
                 }
             }
         }
-        (None, Some(stage)) => explain::stage(&compiled, &catalog, stage),
-        (None, None) => explain::overview(&compiled, &catalog),
+        (None, Some(stage)) => explain::stage(&compiled, catalog, stage),
+        (None, None) => explain::overview(&compiled, catalog),
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -24,7 +24,7 @@ pub fn run_log(protocol: &str, args: &Ask) -> Result<ExitCode, Failure> {
 pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
     let protocols = (1 << PROTOCOLS.len()) - 1;
     let question = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(protocols)))?;
-    let union = Union::new(is_narrow(&args.output));
+    let union = Union::of_all(is_narrow(&args.output));
     ask::rows(&question, &args.output, ("", &union.columns), |item, write| match item {
         Item::Session(protocol, values) => write(&union.row(*protocol, values)),
         _ => Ok(()),

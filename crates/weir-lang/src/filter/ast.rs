@@ -42,6 +42,14 @@ pub struct FieldInfo {
 pub trait Catalog {
     /// Every field, in the order in which `weir fields` lists them.
     fn fields(&self) -> &[FieldInfo];
+
+    /// The index of the field of this name, or alias; where several share it, names come before aliases, and the first
+    /// has it.
+    fn find(&self, name: &str) -> Option<usize> {
+        let fields = self.fields();
+        let alias = |field: &FieldInfo| field.aliases.iter().any(|alias| alias == name);
+        fields.iter().position(|field| field.name == name).or_else(|| fields.iter().position(alias))
+    }
 }
 
 /// A comparison.

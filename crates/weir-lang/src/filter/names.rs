@@ -3,33 +3,32 @@
 use super::ast::{Catalog, FieldInfo};
 use super::report::{self, Report};
 use crate::diag::{Span, suggest};
-use std::collections::HashMap;
 
-/// A catalogue with an index by name.
+/// A catalogue's fields.
 pub(super) struct Names<'c> {
     pub fields: &'c [FieldInfo],
-    by_name: HashMap<&'c str, usize>,
+    catalog: &'c dyn Catalog,
 }
 
 impl<'c> Names<'c> {
-    /// Indexes every name and alias; where two fields share a name, the first has it.
     pub fn new(catalog: &'c dyn Catalog) -> Names<'c> {
-        let fields = catalog.fields();
-        let mut by_name = HashMap::new();
-        for (index, field) in fields.iter().enumerate() {
-            by_name.entry(field.name.as_str()).or_insert(index);
-        }
-        for (index, field) in fields.iter().enumerate() {
-            for alias in &field.aliases {
-                by_name.entry(alias.as_str()).or_insert(index);
-            }
-        }
-        Names { fields, by_name }
+        Names { fields: catalog.fields(), catalog }
     }
 
     /// The index of the field of this name.
     pub fn lookup(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+        self.catalog.find(name)
+    }
+
+    /// Every name, then every alias, in the catalogue's order.
+    fn known(&self) -> impl Iterator<Item = (&'c str, usize)> + use<'c> {
+        let fields = self.fields;
+        let names = fields.iter().enumerate().map(|(index, field)| (field.name.as_str(), index));
+        let aliases = fields
+            .iter()
+            .enumerate()
+            .flat_map(|(index, field)| field.aliases.iter().map(move |alias| (alias.as_str(), index)));
+        names.chain(aliases)
     }
 
     /// Reports that nobody knows `name`.
@@ -53,14 +52,13 @@ impl<'c> Names<'c> {
     fn protocol_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (protocol, _) = name.split_once('.')?;
         let begins = |known: &str| known.strip_prefix(protocol).is_some_and(|rest| rest.starts_with('.'));
-        self.by_name.keys().any(|known| begins(known)).then_some(protocol)
+        self.known().any(|(known, _)| begins(known)).then_some(protocol)
     }
 
     /// The known name that is most alike: few letters changed, or the same last part.
     fn nearest(&self, name: &str) -> Option<&'c str> {
         // Among equals the first in the catalogue's order, names before aliases.
-        let mut known: Vec<(&str, usize)> =
-            self.by_name.iter().map(|(name, index)| (*name, *index)).collect();
+        let mut known: Vec<(&str, usize)> = self.known().collect();
         known.sort_unstable_by_key(|&(name, index)| (index, name != self.fields[index].name, name));
         let known = || known.iter().map(|(known, _)| *known);
         let lower = name.to_lowercase();

@@ -135,7 +135,7 @@ pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
 impl Head {
     /// Reads a block of a start line and header lines; `None` where it does not begin with a start line. An empty
     /// line ends it, as does the end of the bytes.
-    pub(super) fn parse(block: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(block: &[u8]) -> Option<Self> {
         let (line, after) = first_line(block, 0)?;
         let parsed = StartLine::parse(&block[line.start as usize..line.end as usize])?;
         let at = |part: &[u8]| Span::of(part, block);

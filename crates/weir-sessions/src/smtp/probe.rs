@@ -76,7 +76,13 @@ mod tests {
     use super::*;
 
     fn probe(originator: &[u8], responder: &[u8], port: u16) -> Probe {
-        super::probe(&Opening { originator, responder, ports: [40_000, port], is_datagram: false })
+        super::probe(&Opening {
+            originator,
+            responder,
+            ports: [40_000, port],
+            is_datagram: false,
+            ..Opening::default()
+        })
     }
 
     #[test]

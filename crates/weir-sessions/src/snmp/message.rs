@@ -1,6 +1,6 @@
 //! Messages of SNMP (RFC 1157, RFC 3416, RFC 3412) in the Basic Encoding Rules of ASN.1 (X.690).
 
-use std::fmt::Write;
+use crate::der::{Elements, INTEGER, OBJECT, OCTETS, SEQUENCE, integer, object};
 
 /// Variables kept of one message.
 const VARIABLES_MAX: usize = 16;
@@ -8,10 +8,6 @@ const VARIABLES_MAX: usize = 16;
 /// Bytes kept of a text: community, user, value.
 const TEXT_BYTES_MAX: usize = 255;
 
-const INTEGER: u8 = 0x02;
-const OCTETS: u8 = 0x04;
-const OBJECT: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
 const TIME_TICKS: u8 = 0x43;
 
 /// What is asked for, or answered (RFC 3416 §3).
@@ -100,8 +96,8 @@ pub struct Message {
 impl Message {
     /// Reads a datagram; `None` where it is none of SNMP.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
-        let mut outer = Elements(datagram);
-        let mut inner = Elements(outer.next_of(SEQUENCE)?);
+        let mut outer = Elements::new(datagram);
+        let mut inner = Elements::new(outer.next_of(SEQUENCE)?);
         let version = u8::try_from(integer(inner.next_of(INTEGER)?)?).ok()?;
         let mut message = Self {
             version,
@@ -126,21 +122,21 @@ impl Message {
 
     /// Header, security parameters, and what they are for (RFC 3412 §6, RFC 3414 §2.4).
     fn take_v3(&mut self, inner: &mut Elements<'_>) -> Option<()> {
-        let mut header = Elements(inner.next_of(SEQUENCE)?);
+        let mut header = Elements::new(inner.next_of(SEQUENCE)?);
         header.next_of(INTEGER)?; // number of the message
         header.next_of(INTEGER)?; // longest answer
         header.next_of(OCTETS)?; // flags
-        let mut security = Elements(inner.next_of(OCTETS)?);
+        let mut security = Elements::new(inner.next_of(OCTETS)?);
         if integer(header.next_of(INTEGER)?)? == 3
             && let Some(parameters) = security.next_of(SEQUENCE)
         {
-            let mut parameters = Elements(parameters);
+            let mut parameters = Elements::new(parameters);
             let _ = (parameters.next(), parameters.next(), parameters.next());
             self.user = parameters.next_of(OCTETS).filter(|user| !user.is_empty()).map(text);
         }
         let (tag, content) = inner.next()?;
         if tag == SEQUENCE {
-            let mut scoped = Elements(content);
+            let mut scoped = Elements::new(content);
             scoped.next_of(OCTETS)?; // engine
             scoped.next_of(OCTETS)?; // context
             let (tag, pdu) = scoped.next()?;
@@ -152,7 +148,7 @@ impl Message {
     fn take_pdu(&mut self, tag: u8, content: &[u8]) -> Option<()> {
         let pdu = *Pdu::ALL.get(usize::from(tag.checked_sub(0xa0)?))?;
         self.pdu = Some(pdu);
-        let mut fields = Elements(content);
+        let mut fields = Elements::new(content);
         if pdu == Pdu::TrapV1 {
             fields.next_of(OBJECT)?; // enterprise
             for _ in 0..4 {
@@ -167,11 +163,11 @@ impl Message {
             }
             fields.next_of(INTEGER)?;
         }
-        let mut list = Elements(fields.next_of(SEQUENCE)?);
+        let mut list = Elements::new(fields.next_of(SEQUENCE)?);
         while let Some(variable) = list.next_of(SEQUENCE) {
             self.variables_count += 1;
             if self.variables.len() < VARIABLES_MAX {
-                let mut parts = Elements(variable);
+                let mut parts = Elements::new(variable);
                 let name = object(parts.next_of(OBJECT)?);
                 let value = parts.next();
                 self.variables.push(Variable {
@@ -187,82 +183,6 @@ impl Message {
     }
 }
 
-/// Elements one behind the other.
-struct Elements<'a>(&'a [u8]);
-
-impl<'a> Elements<'a> {
-    /// The next one: its tag of one byte and its content. `None` where it is cut, or of a length that is not told.
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (tag, rest) = self.0.split_first()?;
-        let (length, rest) = rest.split_first()?;
-        let (length, rest) = match *length {
-            short @ 0..=0x7f => (usize::from(short), rest),
-            long @ 0x81..=0x84 => {
-                let (digits, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-                (digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit)), rest)
-            }
-            _ => return None,
-        };
-        let (content, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some((*tag, content))
-    }
-
-    fn next_of(&mut self, wanted: u8) -> Option<&'a [u8]> {
-        self.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
-    }
-}
-
-fn integer(content: &[u8]) -> Option<i64> {
-    let negative = content.first()? & 0x80 != 0;
-    if content.len() > 8 {
-        return None;
-    }
-    Some(content.iter().fold(if negative { -1 } else { 0 }, |sum, byte| sum << 8 | i64::from(*byte)))
-}
-
-/// The name of an object (X.690 §8.19): `1.3.6.1`. Parts beyond 32 bits are cut; 128 of them at most (RFC 2578
-/// §3.5).
-fn object(content: &[u8]) -> String {
-    let mut name = String::new();
-    let mut part = 0_u32;
-    for byte in content.iter().take(5 * 128) {
-        part = part << 7 | u32::from(byte & 0x7f);
-        if byte & 0x80 != 0 {
-            continue;
-        }
-        // The first byte holds the first two parts. Writing to a String never fails.
-        let _ = match name.is_empty() {
-            true => write!(name, "{}.{}", (part / 40).min(2), part - (part / 40).min(2) * 40),
-            false => write!(name, ".{part}"),
-        };
-        part = 0;
-    }
-    name
-}
-
 fn text(content: &[u8]) -> String {
     String::from_utf8_lossy(&content[..content.len().min(TEXT_BYTES_MAX)]).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objects_are_named_by_their_parts() {
-        assert_eq!(object(&[0x2b, 6, 1, 2, 1]), "1.3.6.1.2.1");
-        assert_eq!(object(&[0x2b, 0x81, 0x7f]), "1.3.255");
-        assert_eq!(object(&[0x88, 0x37]), "2.999");
-        assert_eq!(object(&[]), "");
-    }
-
-    #[test]
-    fn lengths_of_several_bytes_are_read_and_untold_ones_are_not() {
-        let long = [&[4, 0x82, 1, 0][..], &[7; 256]].concat();
-        assert_eq!(Elements(&long).next().map(|element| element.1.len()), Some(256));
-        assert_eq!(Elements(&long[..259]).next(), None);
-        assert_eq!(Elements(&[0x30, 0x80, 0, 0]).next(), None);
-        assert_eq!((integer(&[0xff]), integer(&[0, 0xff]), integer(&[])), (Some(-1), Some(255), None));
-    }
 }

@@ -150,7 +150,7 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
             let is_late = matches!(want, Want::Events | Want::Streams(_));
             let filter = match is_late || choices.chance(20) {
                 true => String::new(),
-                false => filter::write(choices, &catalog, 2),
+                false => filter::write(choices, catalog, 2),
             };
             let events = if want == Want::Events { u64::MAX } else { 0 };
             let lines = want == Want::Packets;

@@ -29,20 +29,28 @@ pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     };
     let http = rows(seen, "http");
     if let Some(requests) = whole("http_requests") {
-        let ours = http.iter().filter(|row| !row["method"].is_empty());
-        let ours = ours.map(|row| format!("{} {} {}", row["method"], row["host"], row["uri"])).collect();
+        let without_port = |host: String| {
+            let is_port = |port: &str| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+            let name =
+                host.rsplit_once(':').filter(|(_, port)| is_port(port)).map(|(name, _)| name.to_string());
+            name.unwrap_or(host)
+        };
+        // To tshark the messages of SSDP are HTTP, too.
+        let ssdp = rows(seen, "ssdp");
+        let ours = http.iter().chain(&ssdp).filter(|row| !row["method"].is_empty());
+        let ours = ours
+            .map(|row| format!("{} {} {}", row["method"], without_port(row["host"].clone()), row["uri"]))
+            .collect();
         // As in Zeek's log, our hosts are without their ports.
         let theirs = requests.iter().map(|r| {
-            let host = text(&r["host"]);
-            let is_port = |port: &str| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
-            let host =
-                host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(&*host, |(name, _)| name);
-            format!("{} {host} {}", text(&r["method"]), text(&r["uri"]))
+            format!("{} {} {}", text(&r["method"]), without_port(text(&r["host"])), text(&r["uri"]))
         });
         tally.lists(file, "HTTP requests", ours, theirs.collect());
     }
     if let Some(responses) = whole("http_responses") {
+        let ssdp = rows(seen, "ssdp");
         let codes = http.iter().flat_map(|row| [&row["status_code"], &row["info_code"]]);
+        let codes = codes.chain(ssdp.iter().map(|row| &row["status_code"]));
         let ours = codes.filter(|code| !code.is_empty()).cloned().collect();
         tally.lists(file, "HTTP statuses", ours, responses.iter().map(|r| text(&r["status"])).collect());
     }
@@ -118,7 +126,7 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
 }
 
 /// nDPI's names of what we recognise, and ours.
-const NDPI: [(&str, &str); 19] = [
+const NDPI: [(&str, &str); 23] = [
     ("TLS", "ssl"),
     ("DTLS", "dtls"),
     ("HTTP", "http"),
@@ -138,6 +146,10 @@ const NDPI: [(&str, &str); 19] = [
     ("SNMP", "snmp"),
     ("RADIUS", "radius"),
     ("WireGuard", "wireguard"),
+    ("SSDP", "ssdp"),
+    ("MySQL", "mysql"),
+    ("Kerberos", "krb"),
+    ("RTP", "rtp"),
 ];
 
 /// What nDPI says each flow is, where it is something that we look for, or we found something.

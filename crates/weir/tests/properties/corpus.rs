@@ -70,9 +70,10 @@ fn beginnings(target: &str) -> Vec<Named> {
         "reader" => captures(),
         "lang" => texts(),
         "filter" => {
-            let catalog = Compiler::default().catalog();
+            let compiler = Compiler::default();
+            let catalog = compiler.catalog();
             let text =
-                |n: u64| (format!("filter-{n:02}"), filter(&mut random, &catalog, n as u32 % 4).into_bytes());
+                |n: u64| (format!("filter-{n:02}"), filter(&mut random, catalog, n as u32 % 4).into_bytes());
             let mut list: Vec<Named> = (0..24).map(text).collect();
             let bpf = [
                 "tcp port 443 and host 192.0.2.10",
@@ -153,11 +154,12 @@ fn texts() -> Vec<Named> {
 }
 
 fn programs(random: &mut Random) -> Vec<Named> {
-    let catalog = Compiler::default().catalog();
+    let compiler = Compiler::default();
+    let catalog = compiler.catalog();
     let shipped = read_capture(FIRST_LIGHT);
     (0..24)
         .map(|n| {
-            let mut bytes = filter(random, &catalog, n as u32 % 3).into_bytes();
+            let mut bytes = filter(random, catalog, n as u32 % 3).into_bytes();
             bytes.push(b'\n');
             let start = random.below(shipped.len() as u64 - 6) as usize;
             let made: Vec<Packet> = (0..6).map(|_| frames::any(random)).collect();

@@ -57,7 +57,7 @@ fn native_and_interpreter_and_passes_agree() {
             .map(|_| {
                 let depth = random.below(4) as u32;
                 let text =
-                    if random.once_in(10) { String::new() } else { filter(&mut random, &catalog, depth) };
+                    if random.once_in(10) { String::new() } else { filter(&mut random, catalog, depth) };
                 ask(&text, random.pick(&wants))
             })
             .collect();

@@ -70,6 +70,38 @@ fn packets_and_connections_do_not_depend_on_the_workers() {
     }
 }
 
+#[test]
+fn nor_do_those_that_are_moved_from_a_worker_with_too_much_to_do() {
+    for seed in seeds(0..3) {
+        let mut random = Random::new(seed);
+        let mut packets = vec![];
+        // Two hosts that never stop, and many that say a few words each, some of them much later once more.
+        for n in 0..12_000u64 {
+            let pair = if random.once_in(3) { 1 + n / 20 + random.below(8) } else { 0 };
+            let [a, b] = (pair as u16).to_be_bytes();
+            let hosts = ([10, 1, a, b], [10, 2, 0, 1]);
+            let ends = if random.once_in(2) { hosts } else { (hosts.1, hosts.0) };
+            let ports = if ends == hosts { (4000, 53) } else { (53, 4000) };
+            let datagram = frames::ipv4(ends, 17, n as u16, 0, &[], &frames::udp(ports, b"some words"));
+            let mut packet = Packet::ethernet(frames::ethernet(0x0800, &datagram));
+            packet.time_ns = 1_700_000_000_000_000_000 + n as i64 * 100_000_000;
+            packets.push(packet);
+        }
+        let questions = [("", Want::Packets), ("", Want::Connections)];
+        let compiler = Compiler::default();
+        let asks = questions.map(|(filter, want)| ask(filter, want));
+        let compiled = compile(&compiler, &asks, &Options::default());
+        let (_, three) = rows(&compiler, &compiled, &packets, 3);
+        assert!(
+            three.counters.dispatch.pairs_moved > 50,
+            "{:?}: too few to show anything",
+            three.counters.dispatch
+        );
+        assert_eq!(three.shares.iter().sum::<u64>(), packets.len() as u64);
+        hold(&format!("seed {seed}"), &packets, &questions);
+    }
+}
+
 /// The packet in a tunnel between two routers, in fragments if it is long.
 fn tunnelled(packet: &Packet, id: u16, bytes_max: usize) -> Vec<Packet> {
     let (etype, inner) = (&packet.bytes[12..14], &packet.bytes[14..]);

@@ -1,0 +1,114 @@
+//! [`KerberosExchange`], and its fields.
+
+use super::message::{Kind, Message};
+use super::names::{cipher_name, error_name};
+use crate::session::session_fields;
+use crate::values::{name, owned, owned_texts, text, unsigned};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// A request with its answer. Either may be missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KerberosExchange {
+    /// When the first of them came.
+    pub time: Timestamp,
+    /// Who asks.
+    pub client: Direction,
+    /// What is asked for.
+    pub request: Option<Message>,
+    /// The answer.
+    pub response: Option<Message>,
+    /// How long that took, nanoseconds.
+    pub rtt_ns: Option<u64>,
+}
+
+impl KerberosExchange {
+    /// What the answer says, or else the request.
+    fn told<'a, T>(&'a self, read: impl Fn(&'a Message) -> Option<T>) -> Option<T> {
+        self.request.as_ref().and_then(&read).or_else(|| self.response.as_ref().and_then(&read))
+    }
+
+    /// Who asks, with the realm, as Zeek has it: `bob/EXAMPLE.COM`. A request for a further ticket does not say it.
+    fn client_name(&self) -> Option<String> {
+        let client = self.told(|message| message.client.as_deref())?;
+        let realm = self.told(|message| message.client.as_ref().and(message.client_realm.as_deref()));
+        Some(realm.map_or_else(|| client.to_owned(), |realm| format!("{client}/{realm}")))
+    }
+
+    /// Whether it was given; none without an answer.
+    pub fn is_good(&self) -> Option<bool> {
+        self.response.as_ref().map(|response| response.kind != Kind::Error)
+    }
+
+    fn error(&self) -> Option<i32> {
+        self.response.as_ref().and_then(|response| response.error)
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let messages = [&self.request, &self.response].into_iter().flatten();
+        size_of::<Self>() + messages.map(Message::held_bytes).sum::<usize>()
+    }
+}
+
+impl Session for KerberosExchange {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn asked<'a>(exchange: &'a KerberosExchange, read: fn(&'a Message) -> Option<Value<'a>>) -> Value<'a> {
+    exchange.request.as_ref().and_then(read).unwrap_or(Value::Absent)
+}
+
+fn answered<'a>(exchange: &'a KerberosExchange, read: fn(&'a Message) -> Option<Value<'a>>) -> Value<'a> {
+    exchange.response.as_ref().and_then(read).unwrap_or(Value::Absent)
+}
+
+/// Cipher of the ticket that was given, or that a service was shown.
+fn ticket_cipher(exchange: &KerberosExchange) -> Option<i32> {
+    let is_shown = |message: &&Message| message.kind == Kind::ApRequest;
+    let message = exchange.response.as_ref().or(exchange.request.as_ref().filter(is_shown));
+    message.and_then(|message| message.ticket_cipher)
+}
+
+fn ciphers(message: &Message) -> Value<'_> {
+    owned_texts(message.ciphers.iter().map(|cipher| cipher_name(*cipher).into_owned()).collect())
+}
+
+/// Kinds of proof: negative ones are not registered, and left out.
+fn proofs(message: &Message) -> Value<'_> {
+    let proofs: Vec<u64> = message.proofs.iter().filter_map(|proof| u64::try_from(*proof).ok()).collect();
+    crate::values::numbers(&proofs)
+}
+
+session_fields! { KerberosExchange;
+    "kerberos.request_type" ["kerberos.type"] request_type: Text, "What is asked for: AS a first ticket, TGS a further one, AP to be let in by a service" => |k| text(k.told(|message| message.kind.name()));
+    "kerberos.CNameString" ["kerberos.client"] client: Text, "Who asks, and the realm: bob/EXAMPLE.COM" => |k| k.client_name().map_or(Value::Absent, owned);
+    "kerberos.SNameString" ["kerberos.service"] service: Text, "What for: krbtgt/EXAMPLE.COM" => |k| text(k.told(|message| message.service.as_deref()));
+    "kerberos.success" [] success: Bool, "Whether it was given" => |k| k.is_good().map_or(Value::Absent, Value::Bool);
+    "kerberos.error_code" [] error_code: Unsigned, "Number of the error" => |k| unsigned(k.error().and_then(|error| u32::try_from(error).ok()));
+    "kerberos.error_msg" ["kerberos.error"] error_msg: Text, "Name of the error: KDC_ERR_C_PRINCIPAL_UNKNOWN" => |k| name(k.error().map(error_name));
+    "kerberos.from" [] from: Time, "From when on the ticket is wanted" => |k| asked(k, |message| message.from.map(Value::Time));
+    "kerberos.till" [] till: Time, "Until when the ticket is wanted" => |k| asked(k, |message| message.till.map(Value::Time));
+    "kerberos.cipher" [] cipher: Text, "Cipher of the ticket: aes256-cts-hmac-sha1-96, rc4-hmac" => |k| name(ticket_cipher(k).map(cipher_name));
+    "kerberos.forwardable" [] forwardable: Bool, "A ticket is wanted that can be forwarded" => |k| asked(k, |message| message.is_forwardable().map(Value::Bool));
+    "kerberos.renewable" [] renewable: Bool, "A ticket is wanted that can be renewed" => |k| asked(k, |message| message.is_renewable().map(Value::Bool));
+    // Not in the log.
+    "kerberos.realm" [] _: Text, "Realm of the service" => |k| text(k.told(|message| message.service_realm.as_deref()));
+    "kerberos.rtime" [] _: Time, "Until when the ticket shall be renewable" => |k| asked(k, |message| message.renew_till.map(Value::Time));
+    "kerberos.etype" ["kerberos.ciphers"] _: Texts, "Ciphers that the client takes, the best first" => |k| asked(k, |message| Some(ciphers(message)));
+    "kerberos.padata_type" ["kerberos.preauth"] _: Numbers, "How the client shows who it is: 1 ticket, 2 encrypted time, 16 certificate" => |k| asked(k, |message| Some(proofs(message)));
+    "kerberos.reply_cipher" [] _: Text, "Cipher of what only the client can read of the answer" => |k| answered(k, |message| message.cipher.map(|cipher| name(Some(cipher_name(cipher)))));
+    "kerberos.shown_cipher" [] _: Text, "Cipher of the ticket that is shown for a further one" => |k| asked(k, |message| message.ticket_cipher.map(|cipher| name(Some(cipher_name(cipher)))));
+    "kerberos.e_text" [] _: Text, "What the server says of the error" => |k| answered(k, |message| message.error_text.as_deref().map(|error| text(Some(error))));
+    "kerberos.time" ["kerberos.rtt"] _: Interval, "Time from the request to its answer" => |k| k.rtt_ns.map_or(Value::Absent, Value::Interval);
+}

@@ -1,0 +1,149 @@
+//! [`MysqlExchange`], and its fields.
+
+use super::command;
+use crate::Session;
+use crate::session::session_fields;
+use crate::values::{name, text, unsigned};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+use weir_packet::{Timestamp, Value};
+
+/// Who talks to what: what greeting and login said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MysqlConnection {
+    /// Version of the server: `8.0.36`, `11.4.2-MariaDB`.
+    pub version: Option<String>,
+    /// The server's number of the connection.
+    pub thread: Option<u32>,
+    /// The user.
+    pub user: Option<String>,
+    /// The database in use.
+    pub database: Option<String>,
+    /// How the user is authenticated: `caching_sha2_password`.
+    pub plugin: Option<String>,
+    /// Name of the client's program: `mysqldump`.
+    pub program: Option<String>,
+    /// What both sides can do, as far as it was said; `None`: the login was not seen.
+    pub capabilities: Option<u64>,
+}
+
+impl MysqlConnection {
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [&self.version, &self.user, &self.database, &self.plugin, &self.program];
+        size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// To be let in.
+    Login,
+    /// TLS.
+    Tls,
+}
+
+/// A command with its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MysqlExchange {
+    /// When its first byte came.
+    pub time: Timestamp,
+    /// Who talks to what.
+    pub connection: Arc<MysqlConnection>,
+    /// What comes before commands.
+    pub(super) asked: Option<Asked>,
+    /// Number of the command; none of a login, and where only the answer was seen.
+    pub command: Option<u8>,
+    /// What it says: the query, that of the statement that is executed, the database, the user.
+    pub argument: Option<Arc<str>>,
+    /// Whether it was done.
+    pub is_good: Option<bool>,
+    /// Rows that came, or that it changed.
+    pub rows: Option<u64>,
+    /// What the server says of it: the error, else what it did.
+    pub response: Option<String>,
+    /// Number of the error: 1045.
+    pub error: Option<u16>,
+    /// Its class: `28000`.
+    pub sql_state: Option<String>,
+    /// Number of a prepared statement.
+    pub statement: Option<u32>,
+    /// Number of the row that was inserted.
+    pub insert: Option<u64>,
+}
+
+impl MysqlExchange {
+    pub(super) fn new(time: Timestamp, connection: &Arc<MysqlConnection>) -> Self {
+        Self {
+            time,
+            connection: Arc::clone(connection),
+            asked: None,
+            command: None,
+            argument: None,
+            is_good: None,
+            rows: None,
+            response: None,
+            error: None,
+            sql_state: None,
+            statement: None,
+            insert: None,
+        }
+    }
+
+    /// Whether both sides are known to be able to do something.
+    pub(super) fn can(&self, capability: u64) -> bool {
+        self.connection.capabilities.is_some_and(|capabilities| capabilities & capability != 0)
+    }
+
+    /// Zeek's name of what is asked for: `login`, `query`.
+    pub fn command_name(&self) -> Option<Cow<'static, str>> {
+        match self.asked {
+            Some(Asked::Login) => Some("login".into()),
+            Some(Asked::Tls) => Some("ssl_request".into()),
+            None => self.command.map(command::name),
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [&self.response, &self.sql_state].into_iter().flatten().map(String::capacity);
+        // What is shared is counted once for each nevertheless.
+        size_of::<Self>()
+            + self.connection.held_bytes()
+            + self.argument.as_ref().map_or(0, |argument| argument.len())
+            + texts.sum::<usize>()
+    }
+}
+
+impl Session for MysqlExchange {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+session_fields! { MysqlExchange;
+    "mysql.command" ["mysql.cmd"] cmd: Text, "What is asked for: login, query, stmt_execute" => |m| name(m.command_name());
+    "mysql.query" ["mysql.arg"] arg: Text, "What it says: the query, the database, the user" => |m| text(m.argument.as_deref());
+    "mysql.success" [] success: Bool, "Whether it was done" => |m| m.is_good.map_or(Value::Absent, Value::Bool);
+    "mysql.affected_rows" ["mysql.rows"] rows: Unsigned, "Rows that came, or that were changed" => |m| unsigned(m.rows);
+    "mysql.message" ["mysql.response", "mysql.error.message"] response: Text, "What the server says of it: the error, else what it did" => |m| text(m.response.as_deref());
+    // Not in the log.
+    "mysql.user" [] _: Text, "Who is logged in" => |m| text(m.connection.user.as_deref());
+    "mysql.schema" ["mysql.database"] _: Text, "Database in use" => |m| text(m.connection.database.as_deref());
+    "mysql.version" [] _: Text, "Version of the server: 8.0.36, 11.4.2-MariaDB" => |m| text(m.connection.version.as_deref());
+    "mysql.auth_plugin" [] _: Text, "How the user is authenticated: caching_sha2_password" => |m| text(m.connection.plugin.as_deref());
+    "mysql.program" ["mysql.program_name"] _: Text, "Name of the client's program" => |m| text(m.connection.program.as_deref());
+    "mysql.thread_id" [] _: Unsigned, "The server's number of the connection" => |m| unsigned(m.connection.thread);
+    "mysql.error_code" ["mysql.error"] _: Unsigned, "Number of the error: 1045 access denied" => |m| unsigned(m.error);
+    "mysql.sqlstate" [] _: Text, "Class of the error: 28000" => |m| text(m.sql_state.as_deref());
+    "mysql.stmt_id" [] _: Unsigned, "Number of the prepared statement" => |m| unsigned(m.statement);
+    "mysql.insert_id" [] _: Unsigned, "Number that the inserted row was given" => |m| unsigned(m.insert);
+}

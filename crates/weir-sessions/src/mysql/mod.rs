@@ -1,0 +1,41 @@
+//! MySQL and MariaDB (the client/server protocol, version 10): one [`MysqlExchange`] for the login, and for each
+//! command with its answer. From the bytes up:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `probe` | is it MySQL? |
+//! | `packet` | packets, and what the greeting and the login say |
+//! | `command` | names of commands, and what they are for |
+//! | `answer` | where the server stands in its answer: columns, rows, the next result |
+//! | `parser` | the order of it all: which answer is for which command |
+//! | `exchange` | what comes out, and its names in filters |
+//!
+//! Passwords are passed over, rows are counted and skipped. TLS is handed over. What is compressed is not read: the
+//! connection is given up behind its login, and counted.
+
+mod answer;
+mod command;
+mod exchange;
+mod packet;
+mod parser;
+mod probe;
+#[cfg(test)]
+mod tests;
+
+pub use exchange::{MysqlConnection, MysqlExchange};
+pub use parser::{MysqlParser, PACKET_BYTES_MAX, STATEMENTS_MAX, WAITING_MAX};
+
+use crate::SessionProtocol;
+
+/// The protocol, for the registry.
+pub const PROTOCOL: SessionProtocol = SessionProtocol {
+    name: "mysql",
+    service: "mysql",
+    log: "mysql",
+    transports: &["tcp"],
+    hands_over: &["tls"],
+    doc: "MySQL and MariaDB: who logs in to which database, and commands with how they went",
+    probe: probe::probe,
+    parser: || Box::new(MysqlParser::default()),
+    fields: exchange::FIELDS,
+};

@@ -1,0 +1,363 @@
+//! [`MysqlParser`]: bytes of both directions in, exchanges out.
+
+use super::answer::{Answer, Packet, Taken, take_error, take_ok};
+use super::command::{self, ARGUMENT_BYTES_MAX};
+use super::exchange::{Asked, MysqlConnection, MysqlExchange};
+use super::packet::{Greeting, HEADER_BYTES, LONG_BYTES, Login, capability, measure};
+use crate::frames::{Frame, Frames, Head, Next};
+use crate::waiting::Waiting;
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bytes kept of a packet.
+pub const PACKET_BYTES_MAX: usize = 2048;
+
+/// Most commands of a connection that wait for their answers.
+pub const WAITING_MAX: usize = 64;
+
+/// Most prepared statements of a connection whose queries are known.
+pub const STATEMENTS_MAX: usize = 64;
+
+/// Where one direction stands.
+#[derive(Debug, Default)]
+struct Side {
+    frames: Frames,
+    /// Where a packet begins is not known; all is passed over until the other side tells.
+    is_lost: bool,
+    /// Bytes are missing: what follows must look like a command.
+    is_doubtful: bool,
+    /// The last packet goes on in the next.
+    is_long: bool,
+}
+
+/// Parses one connection.
+#[derive(Debug, Default)]
+pub struct MysqlParser {
+    sides: [Side; 2],
+    client: Option<Direction>,
+    connection: Arc<MysqlConnection>,
+    /// What the server can do.
+    server_capabilities: Option<u64>,
+    /// Whoever is client has logged in, or this is the middle of a connection.
+    is_in: bool,
+    waiting: Waiting<MysqlExchange, WAITING_MAX>,
+    answer: Answer,
+    /// Bytes of the client are missing, so that what it sent behind them comes late: the server may have answered it already.
+    is_client_late: bool,
+    /// The client sends a file.
+    sends_file: bool,
+    /// Queries of prepared statements, oldest first.
+    statements: VecDeque<(u32, Arc<str>)>,
+    cut_off: CutOff,
+}
+
+type Sessions = Vec<Box<dyn Session>>;
+
+impl SessionParser for MysqlParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Sessions) -> Progress {
+        let mut rest = data.bytes;
+        loop {
+            let side = &mut self.sides[data.from as usize];
+            if side.is_lost {
+                return Progress::Wanted;
+            }
+            let measure = if side.is_doubtful { measure_command } else { measure };
+            let progress = match side.frames.next(&mut rest, data.time, PACKET_BYTES_MAX, measure) {
+                Next::Frame(frame) => self.take_packet(data.from, &frame, rest.len(), sessions),
+                Next::More => return Progress::Wanted,
+                Next::Lost => {
+                    side.is_lost = true;
+                    self.settle()
+                }
+            };
+            if progress != Progress::Wanted {
+                self.finish(sessions);
+                return progress;
+            }
+        }
+    }
+
+    fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Sessions) -> Progress {
+        let side = &mut self.sides[from as usize];
+        if side.is_lost || side.frames.lose(length_bytes) {
+            return Progress::Wanted;
+        }
+        side.is_long = false;
+        // Which answer is for which command is not known any more.
+        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
+        self.answer.reset();
+        self.sends_file = false;
+        if self.client == Some(from) {
+            // A command seldom has more than one segment: most likely another one follows.
+            side.is_doubtful = true;
+            self.is_client_late = true;
+            return Progress::Wanted;
+        }
+        // An answer often has many. The next one follows the client's next command.
+        side.is_lost = true;
+        self.settle()
+    }
+
+    fn finish(&mut self, sessions: &mut Sessions) {
+        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sides.iter().map(|side| side.frames.held_bytes()).sum::<usize>()
+            + self.connection.held_bytes()
+            + self.waiting.iter().map(MysqlExchange::held_bytes).sum::<usize>()
+            + self
+                .statements
+                .iter()
+                .map(|(_, query)| size_of::<(u32, Arc<str>)>() + query.len())
+                .sum::<usize>()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+/// As [`measure`], where it may be no packet: a command of less than a mebibyte is.
+fn measure_command(bytes: &[u8]) -> Head {
+    match bytes {
+        [_, _, 16..=255, ..] | [0, 0, 0, ..] | [_, _, _, 1..=255, ..] => Head::Wrong,
+        [_, _, _, 0, kind, ..] if command::is_known(*kind) => measure(bytes),
+        [_, _, _, _, _, ..] => Head::Wrong,
+        _ => Head::Short,
+    }
+}
+
+impl MysqlParser {
+    fn take_packet(
+        &mut self,
+        from: Direction,
+        frame: &Frame<'_>,
+        rest_bytes: usize,
+        sessions: &mut Sessions,
+    ) -> Progress {
+        let Some((&[_, _, _, sequence], payload)) = frame.bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Progress::Wanted;
+        };
+        let packet = Packet { sequence, length_bytes: frame.length_bytes - HEADER_BYTES as u64, payload };
+        let side = &mut self.sides[from as usize];
+        let goes_on = std::mem::replace(&mut side.is_long, packet.length_bytes == LONG_BYTES);
+        if goes_on {
+            return Progress::Wanted;
+        }
+        // Only a server begins with the number 0, but for one that is met in the middle.
+        let is_server = sequence == 0 && matches!(payload.first(), Some(9 | 10 | 0xff));
+        let client = *self.client.get_or_insert(if is_server { from.other() } else { from });
+        if client != from {
+            return self.take_server(frame, &packet, sessions);
+        }
+        side.is_doubtful = false;
+        if self.sends_file {
+            self.sends_file = packet.length_bytes > 0;
+            return Progress::Wanted;
+        }
+        if sequence == 0 {
+            self.is_in = true;
+            self.take_command(frame, payload, sessions);
+        } else if !self.is_in {
+            self.is_in = true;
+            return self.take_login(frame, &packet, rest_bytes);
+        }
+        // Else the proof of who the user is.
+        Progress::Wanted
+    }
+
+    /// Where neither side's packets can be told, nothing more is to be had.
+    fn settle(&mut self) -> Progress {
+        if self.sides.iter().all(|side| side.is_lost) {
+            self.cut_off.sessions += 1;
+            return Progress::Done;
+        }
+        Progress::Wanted
+    }
+
+    fn take_login(&mut self, frame: &Frame<'_>, packet: &Packet<'_>, rest_bytes: usize) -> Progress {
+        let Some(login) = Login::parse(packet.payload, packet.length_bytes) else { return Progress::Wanted };
+        let mut exchange = self
+            .waiting
+            .take(|waiting| waiting.asked == Some(Asked::Login))
+            .unwrap_or_else(|| MysqlExchange::new(frame.time, &self.connection));
+        exchange.time = frame.time;
+        exchange.asked = Some(if login.is_tls { Asked::Tls } else { Asked::Login });
+        exchange.argument = login.user.as_deref().map(Arc::from);
+        let both = self.server_capabilities.unwrap_or(u64::MAX) & login.capabilities;
+        let connection = Arc::make_mut(&mut self.connection);
+        connection.capabilities = Some(both);
+        connection.user = login.user;
+        connection.database = login.database;
+        connection.program = login.program;
+        connection.plugin = login.plugin.or(connection.plugin.take());
+        exchange.connection = Arc::clone(&self.connection);
+        let _ = self.waiting.push(exchange);
+        if login.is_tls {
+            return Progress::HandOver { rest_bytes };
+        }
+        if both & (capability::COMPRESS | capability::ZSTD) != 0 && self.server_capabilities.is_none() {
+            // The server will not say when it begins.
+            self.cut_off.sessions += 1;
+            return Progress::Done;
+        }
+        Progress::Wanted
+    }
+
+    fn take_command(&mut self, frame: &Frame<'_>, payload: &[u8], sessions: &mut Sessions) {
+        let Some((command, body)) = payload.split_first() else { return };
+        let server = &mut self.sides[self.client.map_or(1, |client| client.other() as usize)];
+        if server.is_lost {
+            // What it sends from here on is the answer.
+            *server = Side::default();
+        }
+        let mut exchange = MysqlExchange::new(frame.time, &self.connection);
+        exchange.command = Some(*command);
+        exchange.argument = command::argument(*command, body, self.connection.capabilities).map(Arc::from);
+        self.cut_off.parts += u64::from(
+            exchange.argument.is_some()
+                && frame.length_bytes > (HEADER_BYTES + 3 + ARGUMENT_BYTES_MAX) as u64,
+        );
+        exchange.statement = command::statement(*command, body);
+        let known = self.statements.iter().position(|(number, _)| Some(*number) == exchange.statement);
+        match (known, *command) {
+            (Some(at), command::STATEMENT_CLOSE) => {
+                exchange.argument = self.statements.remove(at).map(|(_, query)| query);
+            }
+            (Some(at), _) => exchange.argument = Some(Arc::clone(&self.statements[at].1)),
+            (None, _) => {}
+        }
+        let over = match *command {
+            // Part of what is executed afterwards.
+            command::STATEMENT_LONG_DATA => None,
+            command if command::is_answered(command) => self.waiting.push(exchange),
+            _ => Some(exchange),
+        };
+        sessions.extend(over.map(|over| Box::new(over) as Box<dyn Session>));
+    }
+
+    fn take_server(&mut self, frame: &Frame<'_>, packet: &Packet<'_>, sessions: &mut Sessions) -> Progress {
+        if !self.is_in && packet.sequence == 0 && self.take_greeting(frame, packet.payload) {
+            return Progress::Wanted;
+        }
+        if self.answer.is_cut_by(packet) {
+            self.answer.reset();
+            sessions.extend(self.waiting.take(|_| true).map(|cut| Box::new(cut) as Box<dyn Session>));
+        }
+        let is_login = self.waiting.find(|_| true).is_some_and(|front| front.asked.is_some());
+        if is_login {
+            return self.take_login_answer(packet, sessions);
+        }
+        if self.answer.is_behind(packet) {
+            return Progress::Wanted;
+        }
+        if !self.answer.is_begun() && self.is_client_late {
+            // Clients seldom ask again before they are answered: it is for the last of them.
+            while self.waiting.iter().count() > 1 {
+                self.is_client_late = false;
+                sessions.extend(self.waiting.take(|_| true).map(|late| Box::new(late) as Box<dyn Session>));
+            }
+        }
+        if self.waiting.find(|_| true).is_none() {
+            let _ = self.waiting.push(MysqlExchange::new(frame.time, &self.connection));
+        }
+        let Some(exchange) = self.waiting.find(|_| true) else { return Progress::Wanted };
+        match self.answer.take(packet, exchange) {
+            Taken::More => {}
+            Taken::WantsFile => self.sends_file = true,
+            Taken::Over => {
+                if let Some(over) = self.waiting.take(|_| true) {
+                    self.conclude(&over);
+                    sessions.push(Box::new(over));
+                }
+            }
+        }
+        Progress::Wanted
+    }
+
+    /// A greeting, or what comes in its place; whether it was one.
+    fn take_greeting(&mut self, frame: &Frame<'_>, payload: &[u8]) -> bool {
+        let Some(greeting) = Greeting::parse(payload) else {
+            if payload.first() == Some(&0xff) {
+                self.expect_login(frame);
+            }
+            return false;
+        };
+        self.server_capabilities = Some(greeting.capabilities);
+        let connection = Arc::make_mut(&mut self.connection);
+        connection.version = Some(greeting.version).filter(|version| !version.is_empty());
+        connection.thread = Some(greeting.thread);
+        connection.plugin = greeting.plugin;
+        self.expect_login(frame);
+        true
+    }
+
+    fn expect_login(&mut self, frame: &Frame<'_>) {
+        if self.waiting.find(|_| true).is_none() {
+            let mut exchange = MysqlExchange::new(frame.time, &self.connection);
+            exchange.asked = Some(Asked::Login);
+            let _ = self.waiting.push(exchange);
+        }
+    }
+
+    /// What the server says to a login: it may want to be shown more, several times.
+    fn take_login_answer(&mut self, packet: &Packet<'_>, sessions: &mut Sessions) -> Progress {
+        let Some(exchange) = self.waiting.find(|_| true) else { return Progress::Wanted };
+        match packet.payload.split_first() {
+            Some((0, _)) => {
+                take_ok(packet.payload, exchange);
+            }
+            Some((0xff, _)) => drop(take_error(packet.payload, exchange)),
+            Some((0xfe, plugin)) => {
+                let plugin = &plugin[..memchr::memchr(0, plugin).unwrap_or(plugin.len())];
+                let connection = Arc::make_mut(&mut self.connection);
+                connection.plugin = Some(crate::line::text(plugin, 256)).filter(|plugin| !plugin.is_empty());
+                exchange.connection = Arc::clone(&self.connection);
+                return Progress::Wanted;
+            }
+            _ => return Progress::Wanted,
+        }
+        self.is_in = true;
+        let is_compressed = exchange.is_good == Some(true)
+            && (exchange.can(capability::COMPRESS) || exchange.can(capability::ZSTD));
+        sessions.extend(self.waiting.take(|_| true).map(|over| Box::new(over) as Box<dyn Session>));
+        if is_compressed {
+            self.cut_off.sessions += 1;
+            return Progress::Done;
+        }
+        Progress::Wanted
+    }
+
+    /// What a command that is over means for those that follow.
+    fn conclude(&mut self, over: &MysqlExchange) {
+        let client = self.client.unwrap_or(Direction::Originator);
+        let side = &mut self.sides[client as usize];
+        if side.is_lost && self.waiting.find(|_| true).is_none() {
+            // What it sends from here on is a command.
+            *side = Side { is_doubtful: true, ..Side::default() };
+        }
+        self.sends_file = false;
+        if over.is_good != Some(true) {
+            return;
+        }
+        match (over.command, over.statement) {
+            (Some(command::INIT_DATABASE), _) => {
+                Arc::make_mut(&mut self.connection).database = over.argument.as_deref().map(str::to_owned);
+            }
+            (Some(command::CHANGE_USER), _) => {
+                Arc::make_mut(&mut self.connection).user = over.argument.as_deref().map(str::to_owned);
+            }
+            (Some(command::STATEMENT_PREPARE), Some(number)) => {
+                if self.statements.len() == STATEMENTS_MAX {
+                    self.statements.pop_front();
+                    self.cut_off.parts += 1;
+                }
+                let query = over.argument.clone().unwrap_or_else(|| Arc::from(""));
+                self.statements.push_back((number, query));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! [`RtpStream`], and its fields.
+
+use super::jitter::{Jitter, Outcome};
+use super::packet::{Packet, payload};
+use super::rtcp::Said;
+use super::sequence::Sequence;
+use crate::session::session_fields;
+use crate::values::{numbers, text, unsigned};
+use crate::{Direction, Session};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// Most payload types of a stream that are kept.
+const PAYLOAD_TYPES_MAX: usize = 8;
+
+/// What a source sends in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RtpStream {
+    /// When the first packet, or what is said of it, came.
+    pub time: Timestamp,
+    /// When the last packet came.
+    pub last_time: Timestamp,
+    /// Who sends it.
+    pub from: Direction,
+    /// The number of the source (SSRC).
+    pub source: u32,
+    /// Packets of RTP.
+    pub packets: u64,
+    /// Payload without headers and padding, bytes.
+    pub payload_bytes: u64,
+    /// Packets with a mark: beginnings of talk spurts, ends of pictures.
+    pub marked: u64,
+    /// Payload types in the order they came in, 8 at most. Jitter is that of the first.
+    pub payload_types: Vec<u8>,
+    numbers: Option<(Sequence, Jitter)>,
+    /// The source's name for itself (CNAME).
+    pub name: Option<String>,
+    /// Packets that the sender says it has sent.
+    pub reported_packets: Option<u32>,
+    /// Packets that the receiver says it has not got, and the jitter there in units of the payload's clock.
+    pub reported: Option<(i32, u32)>,
+}
+
+impl RtpStream {
+    pub(super) fn new(time: Timestamp, from: Direction, source: u32) -> Self {
+        Self {
+            time,
+            last_time: time,
+            from,
+            source,
+            packets: 0,
+            payload_bytes: 0,
+            marked: 0,
+            payload_types: Vec::new(),
+            numbers: None,
+            name: None,
+            reported_packets: None,
+            reported: None,
+        }
+    }
+
+    /// Takes a packet of it; whether all of it was kept.
+    pub(super) fn take(&mut self, time: Timestamp, packet: &Packet) -> bool {
+        let clock = || payload(packet.payload_type).map(|payload| payload.1);
+        match &mut self.numbers {
+            None => {
+                self.time = time;
+                let jitter = Jitter::new(clock(), time, packet.timestamp);
+                self.numbers = Some((Sequence::new(packet.sequence), jitter));
+            }
+            Some((sequence, jitter)) => {
+                if sequence.take(packet.sequence) && self.payload_types.first() == Some(&packet.payload_type)
+                {
+                    jitter.take(time, packet.timestamp);
+                }
+            }
+        }
+        self.last_time = time;
+        self.packets += 1;
+        self.payload_bytes = self.payload_bytes.saturating_add(packet.payload_bytes as u64);
+        self.marked += u64::from(packet.is_marked);
+        if self.payload_types.contains(&packet.payload_type) {
+            return true;
+        }
+        let has_room = self.payload_types.len() < PAYLOAD_TYPES_MAX;
+        if has_room {
+            self.payload_types.push(packet.payload_type);
+        }
+        has_room
+    }
+
+    /// Takes what RTCP says of it.
+    pub(super) fn take_said(&mut self, said: Said) {
+        match said {
+            Said::Sent { packets, .. } => self.reported_packets = Some(packets),
+            Said::Received { lost, jitter, .. } => self.reported = Some((lost, jitter)),
+            Said::Name { name, .. } => self.name = Some(name),
+        }
+    }
+
+    /// Whether it is one: two packets came one behind the other, or RTCP told of it.
+    pub(super) fn is_likely(&self) -> bool {
+        let is_told = self.reported_packets.is_some() || self.reported.is_some() || self.name.is_some();
+        is_told || self.numbers.as_ref().is_some_and(|(sequence, _)| sequence.is_likely)
+    }
+
+    /// Packets that did not come.
+    pub fn lost(&self) -> Option<u64> {
+        self.numbers.as_ref().map(|(sequence, _)| sequence.lost())
+    }
+
+    fn sequence(&self, read: fn(&Sequence) -> u64) -> Value<'static> {
+        self.numbers.as_ref().map_or(Value::Absent, |(sequence, _)| Value::Unsigned(read(sequence)))
+    }
+
+    fn jitter(&self, read: fn(&Outcome) -> Value<'static>) -> Value<'static> {
+        let outcome = self.numbers.as_ref().and_then(|(_, jitter)| jitter.outcome());
+        outcome.as_ref().map_or(Value::Absent, read)
+    }
+
+    /// The name of its first payload type: `PCMU`.
+    pub fn payload_name(&self) -> Option<&'static str> {
+        self.payload_types.first().map(|first| payload(*first).map_or("dynamic", |payload| payload.0))
+    }
+
+    /// The jitter that the receiver reports, nanoseconds; none where the clock is not known.
+    fn reported_jitter_ns(&self) -> Option<u64> {
+        let (_, units) = self.reported?;
+        let clock = self.numbers.as_ref()?.1.outcome()?.clock;
+        (u64::from(units) * 1_000_000_000).checked_div(clock.into())
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.payload_types.capacity() + self.name.as_ref().map_or(0, String::capacity)
+    }
+}
+
+impl Session for RtpStream {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn interval(ns: Option<u64>) -> Value<'static> {
+    ns.map_or(Value::Absent, Value::Interval)
+}
+
+session_fields! { RtpStream;
+    "rtp.is_orig" [] is_orig: Bool, "The originator of the flow sends it" => |r| Value::Bool(r.from == Direction::Originator);
+    "rtp.ssrc" [] ssrc: Unsigned, "Number of the source" => |r| Value::Unsigned(r.source.into());
+    "rtp.p_type" ["rtp.payload_type"] payload_type: Unsigned, "Payload type: the first that came" => |r| unsigned(r.payload_types.first().copied());
+    "rtp.payload" ["rtp.codec"] payload: Text, "Its name: PCMU, PCMA, G722, H263; dynamic: agreed on elsewhere" => |r| text(r.payload_name());
+    "rtp.duration" [] duration: Interval, "Time from the first packet to the last" => |r| Value::Interval(r.last_time.since_ns(r.time));
+    "rtp.packets" [] packets: Unsigned, "Packets" => |r| Value::Unsigned(r.packets);
+    "rtp.bytes" [] bytes: Unsigned, "Payload, bytes" => |r| Value::Unsigned(r.payload_bytes);
+    "rtp.lost" [] lost: Unsigned, "Packets that did not come, told from their numbers" => |r| r.sequence(Sequence::lost);
+    "rtp.out_of_order" [] out_of_order: Unsigned, "Packets that came behind later ones" => |r| r.sequence(|sequence| sequence.late);
+    "rtp.duplicates" [] duplicates: Unsigned, "Packets that had come before" => |r| r.sequence(|sequence| sequence.repeated);
+    "rtp.jitter" [] jitter: Interval, "How unevenly packets came, at the end (RFC 3550 A.8)" => |r| r.jitter(|outcome| Value::Interval(outcome.now_ns));
+    "rtp.jitter_max" ["rtp.max_jitter"] max_jitter: Interval, "The most it was" => |r| r.jitter(|outcome| Value::Interval(outcome.most_ns));
+    "rtp.jitter_mean" ["rtp.mean_jitter"] mean_jitter: Interval, "What it was on average" => |r| r.jitter(|outcome| Value::Interval(outcome.mean_ns));
+    "rtp.clock" ["rtp.clock_rate"] clock_rate: Unsigned, "Units of time a second: of the payload type, or as it seems to go" => |r| r.jitter(|outcome| Value::Unsigned(outcome.clock.into()));
+    "rtp.first_seq" [] first_seq: Unsigned, "Number of the first packet" => |r| r.sequence(|sequence| sequence.first_number.into());
+    "rtp.last_seq" [] last_seq: Unsigned, "Highest number of a packet" => |r| r.sequence(|sequence| sequence.last_number().into());
+    // Not in the log.
+    "rtp.payload_types" [] _: Numbers, "All payload types that came" => |r| numbers(&r.payload_types);
+    "rtp.marked" [] _: Unsigned, "Packets with a mark: beginnings of talk spurts, ends of pictures" => |r| Value::Unsigned(r.marked);
+    "rtcp.sdes.cname" ["rtp.cname"] _: Text, "The source's name for itself" => |r| text(r.name.as_deref());
+    "rtcp.sender.packetcount" ["rtp.reported_packets"] _: Unsigned, "Packets that the sender says it has sent" => |r| unsigned(r.reported_packets);
+    "rtcp.ssrc.cum_nr" ["rtp.reported_lost"] _: Unsigned, "Packets that the receiver says it has not got" => |r| unsigned(r.reported.and_then(|reported| u32::try_from(reported.0).ok()));
+    "rtcp.ssrc.jitter" ["rtp.reported_jitter"] _: Interval, "How unevenly they came there, by the receiver" => |r| interval(r.reported_jitter_ns());
+}

@@ -1,0 +1,299 @@
+//! [`SmbAction`], and its fields.
+
+use super::status;
+use crate::Session;
+use crate::session::session_fields;
+use crate::values::{name, owned_texts, text, unsigned};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+use weir_packet::{Timestamp, Value};
+
+/// Who is logged in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SmbLogin {
+    /// How: `ntlm`, `kerberos`.
+    pub mechanism: Option<&'static str>,
+    /// The user, as NTLM has it; with Kerberos it is not in clear.
+    pub user: Option<String>,
+    /// The user's domain.
+    pub domain: Option<String>,
+    /// The client's name of itself.
+    pub host: Option<String>,
+    /// The server's name for NetBIOS.
+    pub server_netbios_name: Option<String>,
+    /// The server's name in DNS.
+    pub server_dns_name: Option<String>,
+    /// The server's forest.
+    pub server_tree_name: Option<String>,
+    /// Let in as a guest, or as nobody.
+    pub is_guest: bool,
+}
+
+/// A share that is connected.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SmbShare {
+    /// `\\server\share`.
+    pub path: Option<String>,
+    /// What it shares.
+    pub share_type: Option<ShareType>,
+}
+
+/// What a share shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShareType {
+    /// Files.
+    Disk,
+    /// Named pipes.
+    Pipe,
+    /// A printer.
+    Print,
+}
+
+/// Times of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SmbTimes {
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// When it was last read.
+    pub accessed: Option<Timestamp>,
+    /// When it was last written.
+    pub modified: Option<Timestamp>,
+    /// When anything of it was last changed.
+    pub changed: Option<Timestamp>,
+}
+
+/// A file that was opened, and what was done to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SmbFile {
+    /// Its name within its share; where it was renamed the new one.
+    pub name: Option<String>,
+    /// Its name before.
+    pub previous_name: Option<String>,
+    /// Bytes: as told when it was closed, else when it was opened, and what was written behind that.
+    pub size_bytes: Option<u64>,
+    /// Its times when it was opened.
+    pub times: SmbTimes,
+    /// It is a directory.
+    pub is_directory: bool,
+    /// It was opened, made anew, or written over.
+    pub is_open: bool,
+    /// It is new.
+    pub is_new: bool,
+    /// A directory was listed.
+    pub is_listed: bool,
+    /// Reads that brought something, and how much: bytes.
+    pub read: (u64, u64),
+    /// Writes, and how much: bytes.
+    pub written: (u64, u64),
+    /// Something of it was set: times, size.
+    pub is_set: bool,
+    /// Calls of another kind: to named pipes, copies within the server.
+    pub is_called: bool,
+    /// It was deleted.
+    pub is_deleted: bool,
+    /// It was closed.
+    pub is_closed: bool,
+}
+
+impl SmbFile {
+    /// What was done: `open`, `read`, `rename`, in this order.
+    pub fn actions(&self) -> impl Iterator<Item = &'static str> {
+        [
+            (self.is_open && !self.is_new, "open"),
+            (self.is_new, "create"),
+            (self.is_listed, "list"),
+            (self.read.0 > 0, "read"),
+            (self.written.0 > 0, "write"),
+            (self.is_called, "ioctl"),
+            (self.is_set, "set_attribute"),
+            (self.previous_name.is_some(), "rename"),
+            (self.is_deleted, "delete"),
+            (self.is_closed, "close"),
+        ]
+        .into_iter()
+        .filter_map(|(is_done, name)| is_done.then_some(name))
+    }
+}
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmbCommand {
+    /// A dialect was agreed on.
+    Negotiate,
+    /// A user logged in, or did not.
+    SessionSetup,
+    /// A share was connected, or was not.
+    TreeConnect,
+    /// A file was opened, or was not.
+    Create,
+    /// Messages that were encrypted.
+    Encrypted,
+    /// Messages that were compressed.
+    Compressed,
+}
+
+impl SmbCommand {
+    /// Zeek's name: `TREE_CONNECT`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Negotiate => "NEGOTIATE",
+            Self::SessionSetup => "SESSION_SETUP",
+            Self::TreeConnect => "TREE_CONNECT",
+            Self::Create => "CREATE",
+            Self::Encrypted => "ENCRYPTED",
+            Self::Compressed => "COMPRESSED",
+        }
+    }
+}
+
+/// Something that a client has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmbAction {
+    /// When it was asked for.
+    pub time: Timestamp,
+    /// What it is.
+    pub command: SmbCommand,
+    /// The dialect, where it was seen: `3.1.1`, of SMB 1 its own name.
+    pub dialect: Option<Arc<str>>,
+    /// Who did it.
+    pub login: Option<Arc<SmbLogin>>,
+    /// On which share.
+    pub share: Option<Arc<SmbShare>>,
+    /// To which file.
+    pub file: Option<Box<SmbFile>>,
+    /// How it went: 0 good; none where the answer was not seen.
+    pub status: Option<u32>,
+    /// How long the answer took, nanoseconds.
+    pub rtt_ns: Option<u64>,
+    /// Messages, where it is for several.
+    pub messages: u64,
+}
+
+impl SmbAction {
+    pub(super) fn new(time: Timestamp, command: SmbCommand) -> Self {
+        Self {
+            time,
+            command,
+            dialect: None,
+            login: None,
+            share: None,
+            file: None,
+            status: None,
+            rtt_ns: None,
+            messages: 0,
+        }
+    }
+
+    fn login<'a>(&'a self, read: fn(&'a SmbLogin) -> Option<&'a String>) -> Value<'a> {
+        text(self.login.as_deref().and_then(read).map(String::as_str))
+    }
+
+    fn file<'a>(&'a self, read: fn(&'a SmbFile) -> Value<'a>) -> Value<'a> {
+        self.file.as_deref().map_or(Value::Absent, read)
+    }
+
+    /// The login and the share are counted where they are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        let file = self.file.as_deref().map_or(0, |file| {
+            let names = [&file.name, &file.previous_name].into_iter().flatten();
+            size_of::<SmbFile>() + names.map(String::capacity).sum::<usize>()
+        });
+        size_of::<Self>() + file
+    }
+}
+
+impl SmbLogin {
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [
+            &self.user,
+            &self.domain,
+            &self.host,
+            &self.server_netbios_name,
+            &self.server_dns_name,
+            &self.server_tree_name,
+        ];
+        size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+}
+
+impl SmbShare {
+    pub(super) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.path.as_ref().map_or(0, String::capacity)
+    }
+}
+
+impl Session for SmbAction {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn share_type(action: &SmbAction) -> Option<&'static str> {
+    Some(match action.share.as_ref()?.share_type? {
+        ShareType::Disk => "DISK",
+        ShareType::Pipe => "PIPE",
+        ShareType::Print => "PRINT",
+    })
+}
+
+fn actions(file: &SmbFile) -> Value<'static> {
+    owned_texts(file.actions().map(str::to_owned).collect())
+}
+
+fn time(time: Option<Timestamp>) -> Value<'static> {
+    time.map_or(Value::Absent, Value::Time)
+}
+
+/// Whether it went well; a login that goes on is not known.
+fn success(action: &SmbAction) -> Value<'static> {
+    action.status.map_or(Value::Absent, |status| Value::Bool(status >> 30 != 3))
+}
+
+session_fields! { SmbAction;
+    "smb2.cmd" ["smb.command", "smb.cmd"] command: Text, "What a row is about: NEGOTIATE, SESSION_SETUP, TREE_CONNECT, CREATE (a file from open to close), ENCRYPTED" => |s| text(Some(s.command.name()));
+    "smb.action" ["smb.actions"] action: Texts, "What was done to a file: open, create, list, read, write, ioctl, set_attribute, rename, delete, close" => |s| s.file(actions);
+    "smb2.tree" ["smb.path", "smb.share"] path: Text, "Share: \\\\server\\share" => |s| text(s.share.as_ref().and_then(|share| share.path.as_deref()));
+    "smb2.share_type" ["smb.share_type"] share_type: Text, "What is shared: DISK, PIPE, PRINT" => |s| text(share_type(s));
+    "smb2.filename" ["smb.name", "smb.filename"] name: Text, "Name of a file within its share" => |s| s.file(|file| text(file.name.as_deref()));
+    "smb2.end_of_file" ["smb.size"] size: Unsigned, "Size of the file, bytes" => |s| s.file(|file| unsigned(file.size_bytes));
+    "smb.prev_name" [] prev_name: Text, "Name of the file before it was renamed" => |s| s.file(|file| text(file.previous_name.as_deref()));
+    "smb.read_bytes" ["smb.bytes_read"] bytes_read: Unsigned, "Bytes read of the file" => |s| s.file(|file| Value::Unsigned(file.read.1));
+    "smb.written_bytes" ["smb.bytes_written"] bytes_written: Unsigned, "Bytes written to the file" => |s| s.file(|file| Value::Unsigned(file.written.1));
+    "smb2.acct" ["smb.username", "ntlmssp.auth.username"] username: Text, "Who is logged in, by NTLM" => |s| s.login(|login| login.user.as_ref());
+    "smb2.domain" ["smb.domain", "ntlmssp.auth.domain"] domainname: Text, "Domain of the user" => |s| s.login(|login| login.domain.as_ref());
+    "smb2.host" ["smb.host", "ntlmssp.auth.hostname"] hostname: Text, "The client's name of itself" => |s| s.login(|login| login.host.as_ref());
+    "ntlmssp.challenge.target_info.nb_computer_name" ["smb.server_nb_name"] server_nb_computer_name: Text, "The server's name for NetBIOS" => |s| s.login(|login| login.server_netbios_name.as_ref());
+    "ntlmssp.challenge.target_info.dns_computer_name" ["smb.server_dns_name"] server_dns_computer_name: Text, "The server's name in DNS" => |s| s.login(|login| login.server_dns_name.as_ref());
+    "ntlmssp.challenge.target_info.dns_tree_name" ["smb.server_tree_name"] server_tree_name: Text, "The server's forest" => |s| s.login(|login| login.server_tree_name.as_ref());
+    "smb2.dialect" ["smb.version", "smb.dialect"] version: Text, "Dialect: 2.1, 3.1.1; of SMB 1 its own name: NT LM 0.12" => |s| text(s.dialect.as_deref());
+    "smb2.nt_status" ["smb.status"] status: Text, "How it went: SUCCESS, ACCESS_DENIED" => |s| name(s.status.map(status::name));
+    "smb.success" [] success: Bool, "Whether it was done" => |s| success(s);
+    "smb2.time" ["smb.rtt"] rtt: Interval, "Time from the request to its answer" => |s| s.rtt_ns.map_or(Value::Absent, Value::Interval);
+    // Not in the log.
+    "smb.auth" [] _: Text, "How the user logs in: ntlm, kerberos" => |s| text(s.login.as_ref().and_then(|login| login.mechanism));
+    "smb.guest" [] _: Bool, "Let in as a guest, or as nobody" => |s| s.login.as_ref().map_or(Value::Absent, |login| Value::Bool(login.is_guest));
+    "smb.directory" [] _: Bool, "The file is a directory" => |s| s.file(|file| if file.is_open { Value::Bool(file.is_directory) } else { Value::Absent });
+    "smb2.create.time" ["smb.times.created"] _: Time, "When the file was made" => |s| s.file(|file| time(file.times.created));
+    "smb2.last_access.time" ["smb.times.accessed"] _: Time, "When the file was last read" => |s| s.file(|file| time(file.times.accessed));
+    "smb2.last_write.time" ["smb.times.modified"] _: Time, "When the file was last written" => |s| s.file(|file| time(file.times.modified));
+    "smb2.last_change.time" ["smb.times.changed"] _: Time, "When anything of the file was last changed" => |s| s.file(|file| time(file.times.changed));
+    "smb.reads" [] _: Unsigned, "Reads that brought something" => |s| s.file(|file| Value::Unsigned(file.read.0));
+    "smb.writes" [] _: Unsigned, "Writes" => |s| s.file(|file| Value::Unsigned(file.written.0));
+    "smb.messages" [] messages: Unsigned, "Messages that were encrypted or compressed" => |s| if s.messages > 0 { Value::Unsigned(s.messages) } else { Value::Absent };
+}
+
+impl SmbAction {
+    /// The name of its status, where it has one.
+    pub fn status_name(&self) -> Option<Cow<'static, str>> {
+        self.status.map(status::name)
+    }
+}

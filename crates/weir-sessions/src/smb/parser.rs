@@ -1,0 +1,429 @@
+//! [`SmbParser`]: bytes of both directions in, actions out.
+
+use super::action::{SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
+use super::body::{self, Change, Handle, RELATED};
+use super::header::{Kind, Message, Seek, command, kind, measure, messages};
+use super::tables::{Asked, Pending, Tables};
+use super::{ntlm, status};
+use crate::frames::{Frame, Frames, Next};
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+use std::sync::Arc;
+use weir_packet::Timestamp;
+
+/// Bytes kept of a frame.
+pub const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// Bytes that are looked through for the next message: more than the longest frame.
+pub const SEEK_BYTES_MAX: u64 = 32 << 20;
+
+/// Where one direction stands.
+#[derive(Debug, Default)]
+struct Side {
+    frames: Frames,
+    /// Where a message begins is not known.
+    seek: Option<Seek>,
+    sought_bytes: u64,
+}
+
+/// Messages whose contents are not in clear.
+#[derive(Debug, Default, Clone, Copy)]
+struct Sealed {
+    time: Option<Timestamp>,
+    messages: u64,
+}
+
+/// Parses one connection. It need not know who is client: messages say whether they are answers.
+#[derive(Debug, Default)]
+pub struct SmbParser {
+    sides: [Side; 2],
+    tables: Tables,
+    dialect: Option<Arc<str>>,
+    /// Dialects that a NEGOTIATE of SMB 1 offers.
+    old_dialects: Vec<String>,
+    /// When a NEGOTIATE was first seen that is not at its end.
+    negotiate_time: Option<Timestamp>,
+    /// The file that was opened last, which compounded requests may mean.
+    last_opened: Option<Handle>,
+    encrypted: Sealed,
+    compressed: Sealed,
+    cut_off: CutOff,
+}
+
+type Sessions = Vec<Box<dyn Session>>;
+
+impl SessionParser for SmbParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Sessions) -> Progress {
+        let mut rest = data.bytes;
+        loop {
+            let side = &mut self.sides[data.from as usize];
+            if let Some(seek) = &mut side.seek {
+                let Some((before, behind)) = seek.find(rest) else {
+                    side.sought_bytes += rest.len() as u64;
+                    if side.sought_bytes <= SEEK_BYTES_MAX {
+                        return Progress::Wanted;
+                    }
+                    self.cut_off.sessions += 1;
+                    self.finish(sessions);
+                    return Progress::Done;
+                };
+                *side = Side::default();
+                // Too few bytes for a frame.
+                let _ = side.frames.next(&mut &before[..], data.time, MESSAGE_BYTES_MAX, measure);
+                rest = &rest[behind..];
+            }
+            match side.frames.next(&mut rest, data.time, MESSAGE_BYTES_MAX, measure) {
+                Next::Frame(frame) => {
+                    if self.take_frame(&frame, sessions) == Progress::Done {
+                        self.finish(sessions);
+                        return Progress::Done;
+                    }
+                }
+                Next::More => return Progress::Wanted,
+                Next::Lost => *side = Side { seek: Some(Seek::default()), ..Side::default() },
+            }
+        }
+    }
+
+    fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Sessions) -> Progress {
+        let side = &mut self.sides[from as usize];
+        match &mut side.seek {
+            Some(seek) => *seek = Seek::default(),
+            None if side.frames.lose(length_bytes) => {}
+            None => *side = Side { seek: Some(Seek::default()), ..Side::default() },
+        }
+        Progress::Wanted
+    }
+
+    fn finish(&mut self, sessions: &mut Sessions) {
+        let mut rows: Vec<Box<SmbAction>> = Vec::new();
+        for pending in self.tables.waiting.take_all() {
+            if let Asked::Row(row) = pending.asked {
+                rows.push(row);
+            }
+        }
+        rows.extend(self.tables.files.take_all().map(|(_, action)| action));
+        rows.extend(
+            self.negotiate_time.take().map(|time| Box::new(SmbAction::new(time, SmbCommand::Negotiate))),
+        );
+        for (sealed, command) in
+            [(&mut self.encrypted, SmbCommand::Encrypted), (&mut self.compressed, SmbCommand::Compressed)]
+        {
+            if let Some(time) = sealed.time.take() {
+                let mut row = Box::new(SmbAction::new(time, command));
+                row.messages = std::mem::take(&mut sealed.messages);
+                row.dialect.clone_from(&self.dialect);
+                rows.push(row);
+            }
+        }
+        rows.sort_by_key(|row| row.time);
+        sessions.extend(rows.into_iter().map(|row| row as Box<dyn Session>));
+    }
+
+    fn held_bytes(&self) -> usize {
+        let side = |side: &Side| side.frames.held_bytes() + side.seek.as_ref().map_or(0, Seek::held_bytes);
+        self.sides.iter().map(side).sum::<usize>()
+            + self.tables.held_bytes()
+            + self.old_dialects.iter().map(|name| size_of::<String>() + name.capacity()).sum::<usize>()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+impl SmbParser {
+    fn take_frame(&mut self, frame: &Frame<'_>, sessions: &mut Sessions) -> Progress {
+        match kind(&frame.bytes) {
+            Kind::Two(bytes) => {
+                let mut is_cut = false;
+                for message in messages(bytes) {
+                    is_cut = message.is_followed;
+                    if message.is_response {
+                        self.take_response(frame.time, &message, sessions);
+                    } else {
+                        self.take_request(frame.time, &message, sessions);
+                    }
+                }
+                self.cut_off.parts += u64::from(is_cut);
+            }
+            Kind::One(message) => return self.take_old(frame.time, message, sessions),
+            Kind::Encrypted => self.encrypted.take(frame.time),
+            Kind::Compressed => self.compressed.take(frame.time),
+            Kind::Other => {}
+        }
+        Progress::Wanted
+    }
+
+    /// A message of SMB 1: only what it says of the dialect is read.
+    fn take_old(&mut self, time: Timestamp, message: &[u8], sessions: &mut Sessions) -> Progress {
+        const NEGOTIATE: u8 = 0x72;
+        let (Some(command), Some(flags)) = (message.get(4), message.get(9)) else { return Progress::Wanted };
+        if *command != NEGOTIATE {
+            return Progress::Done;
+        }
+        if flags & 0x80 == 0 {
+            self.old_dialects = body::old_dialects(message);
+            self.negotiate_time.get_or_insert(time);
+            return Progress::Wanted;
+        }
+        let asked_time = self.negotiate_time.take();
+        let mut row = SmbAction::new(asked_time.unwrap_or(time), SmbCommand::Negotiate);
+        row.status = super::header::read_u32(message, 5);
+        row.rtt_ns = asked_time.map(|asked| time.since_ns(asked));
+        let choice = body::old_choice(message);
+        row.dialect =
+            choice.and_then(|choice| self.old_dialects.get(choice)).map(|name| Arc::from(name.as_str()));
+        sessions.push(Box::new(row));
+        Progress::Done
+    }
+
+    fn take_request(&mut self, time: Timestamp, request: &Message<'_>, sessions: &mut Sessions) {
+        let row = |command| {
+            let mut row = Box::new(SmbAction::new(time, command));
+            row.dialect.clone_from(&self.dialect);
+            row
+        };
+        let asked = match request.command {
+            command::NEGOTIATE => {
+                self.negotiate_time.get_or_insert(time);
+                return;
+            }
+            command::SESSION_SETUP => {
+                let mut row = row(SmbCommand::SessionSetup);
+                let known = self.tables.login(request.session);
+                let mut login = known.map_or_else(SmbLogin::default, |known| (*known).clone());
+                ntlm::take_token(body::token(request), &mut login);
+                row.login = Some(Arc::new(login));
+                Asked::Row(row)
+            }
+            command::TREE_CONNECT => {
+                let mut row = row(SmbCommand::TreeConnect);
+                row.login = self.tables.login(request.session);
+                let path = body::share_path(request);
+                row.share = Some(Arc::new(SmbShare { path, share_type: None }));
+                Asked::Row(row)
+            }
+            command::CREATE => {
+                let mut row = row(SmbCommand::Create);
+                row.login = self.tables.login(request.session);
+                row.share = self.tables.share(request.session, request.tree);
+                let (name, is_deleted) = body::create_request(request).unzip();
+                let is_deleted = is_deleted.unwrap_or(false);
+                row.file = Some(Box::new(SmbFile { name, is_deleted, ..SmbFile::default() }));
+                Asked::Row(row)
+            }
+            command::SET_INFO => {
+                let (Some(handle), Some(change)) = (body::request_handle(request), body::change(request))
+                else {
+                    return;
+                };
+                Asked::Change(handle, Box::new(change))
+            }
+            _ => match body::request_handle(request) {
+                Some(handle) => Asked::File(handle, body::offset(request)),
+                None => return,
+            },
+        };
+        let oldest = self.tables.waiting.push(Pending {
+            number: request.number,
+            command: request.command,
+            time,
+            session: request.session,
+            tree: request.tree,
+            asked,
+        });
+        if let Some(Pending { asked: Asked::Row(row), .. }) = oldest {
+            sessions.push(row);
+        }
+    }
+
+    fn take_response(&mut self, time: Timestamp, response: &Message<'_>, sessions: &mut Sessions) {
+        // It will be answered later.
+        if response.status == status::PENDING {
+            return;
+        }
+        if response.command == command::NEGOTIATE {
+            return self.take_dialect(time, response, sessions);
+        }
+        let pending = self
+            .tables
+            .waiting
+            .take(|pending| pending.number == response.number && pending.command == response.command);
+        let asked_time = pending.as_ref().map(|pending| pending.time);
+        let (session, tree) = pending
+            .as_ref()
+            .map_or((response.session, response.tree), |pending| (pending.session, pending.tree));
+        let mut new_row = |command| {
+            let mut row = Box::new(SmbAction::new(time, command));
+            row.dialect.clone_from(&self.dialect);
+            row.login = self.tables.login(session);
+            row
+        };
+        let asked = match (pending.map(|pending| pending.asked), response.command) {
+            (Some(asked), _) => asked,
+            (None, command::SESSION_SETUP) => Asked::Row(new_row(SmbCommand::SessionSetup)),
+            (None, command::TREE_CONNECT) => Asked::Row(new_row(SmbCommand::TreeConnect)),
+            (None, command::CREATE) => {
+                let mut row = new_row(SmbCommand::Create);
+                row.share = self.tables.share(session, tree);
+                row.file = Some(Box::default());
+                Asked::Row(row)
+            }
+            _ => return,
+        };
+        match asked {
+            Asked::Row(mut row) => {
+                row.status = Some(response.status);
+                row.rtt_ns = asked_time.map(|asked| time.since_ns(asked));
+                match row.command {
+                    SmbCommand::SessionSetup => self.take_login(row, response, sessions),
+                    SmbCommand::TreeConnect => self.take_share(row, response, sessions),
+                    _ => self.take_opened(row, response, sessions),
+                }
+            }
+            Asked::File(handle, offset) => self.take_done(handle, offset, response, sessions),
+            Asked::Change(handle, change) => self.take_change(handle, *change, response),
+        }
+    }
+
+    fn take_dialect(&mut self, time: Timestamp, response: &Message<'_>, sessions: &mut Sessions) {
+        let dialect = body::dialect(response).filter(|_| response.status == status::SUCCESS);
+        // Any of SMB 2: which one follows.
+        if dialect == Some(0x02ff) {
+            return;
+        }
+        self.dialect = dialect.map(dialect_name);
+        let asked_time = self.negotiate_time.take();
+        let mut row = SmbAction::new(asked_time.unwrap_or(time), SmbCommand::Negotiate);
+        row.dialect.clone_from(&self.dialect);
+        row.status = Some(response.status);
+        row.rtt_ns = asked_time.map(|asked| time.since_ns(asked));
+        sessions.push(Box::new(row));
+    }
+
+    /// A login goes to and fro; the last answer makes the row.
+    fn take_login(&mut self, mut row: Box<SmbAction>, response: &Message<'_>, sessions: &mut Sessions) {
+        let mut login = row.login.take().map_or_else(SmbLogin::default, |login| (*login).clone());
+        ntlm::take_token(body::token(response), &mut login);
+        let is_over = response.status != status::MORE_PROCESSING_REQUIRED;
+        login.is_guest = is_over && body::session_flags(response) & 3 != 0;
+        let login = Arc::new(login);
+        if !is_over || response.status == status::SUCCESS {
+            self.tables.set_login(response.session, &login);
+        }
+        if is_over {
+            row.login = Some(login);
+            sessions.push(row);
+        }
+    }
+
+    fn take_share(&mut self, mut row: Box<SmbAction>, response: &Message<'_>, sessions: &mut Sessions) {
+        if response.status == status::SUCCESS {
+            let mut share = row.share.take().map_or_else(SmbShare::default, |share| (*share).clone());
+            share.share_type = body::share_type(response);
+            let share = Arc::new(share);
+            if let Some(tree) = response.tree {
+                self.tables.set_share(response.session, tree, &share);
+            }
+            row.share = Some(share);
+        }
+        sessions.push(row);
+    }
+
+    fn take_opened(&mut self, mut row: Box<SmbAction>, response: &Message<'_>, sessions: &mut Sessions) {
+        let created = body::create_response(response).filter(|_| response.status == status::SUCCESS);
+        let Some(created) = created else {
+            self.last_opened = None;
+            if let Some(file) = &mut row.file {
+                file.is_deleted = false;
+            }
+            return sessions.push(row);
+        };
+        if let Some(file) = &mut row.file {
+            file.is_open = true;
+            file.is_new = created.how == 2;
+            file.is_directory = created.is_directory;
+            file.times = created.times;
+            file.size_bytes = Some(created.size_bytes);
+        }
+        self.last_opened = Some(created.handle);
+        if let Some((_, oldest)) = self.tables.files.push((created.handle, row)) {
+            self.cut_off.sessions += 1;
+            sessions.push(oldest);
+        }
+    }
+
+    /// The file that a handle stands for; in compounded requests the one opened before.
+    fn resolve(&self, handle: Handle) -> Option<Handle> {
+        if handle == RELATED { self.last_opened } else { Some(handle) }
+    }
+
+    /// Something has been done with a file, or was not.
+    fn take_done(&mut self, handle: Handle, offset: u64, response: &Message<'_>, sessions: &mut Sessions) {
+        let Some(handle) = self.resolve(handle) else { return };
+        // A read of a pipe may bring less than there is, which is a warning.
+        if response.status >> 30 > 2 {
+            return;
+        }
+        if response.command == command::CLOSE {
+            let Some((_, mut row)) = self.tables.files.take(|(key, _)| *key == handle) else { return };
+            if let Some(file) = &mut row.file {
+                file.is_closed = true;
+                file.size_bytes = body::closed_size(response).or(file.size_bytes);
+            }
+            return sessions.push(row);
+        }
+        let Some(file) = self.tables.file(&handle).and_then(|row| row.file.as_mut()) else { return };
+        match response.command {
+            command::READ => {
+                file.read.0 += 1;
+                file.read.1 = file.read.1.saturating_add(body::moved_bytes(response));
+            }
+            command::WRITE => {
+                file.written.0 += 1;
+                let moved = body::moved_bytes(response);
+                file.written.1 = file.written.1.saturating_add(moved);
+                // The longer of what it was and what is written.
+                file.size_bytes = file.size_bytes.map(|size| size.max(offset.saturating_add(moved)));
+            }
+            command::QUERY_DIRECTORY => file.is_listed = true,
+            command::IOCTL => file.is_called = true,
+            _ => {}
+        }
+    }
+
+    fn take_change(&mut self, handle: Handle, change: Change, response: &Message<'_>) {
+        let Some(handle) = self.resolve(handle) else { return };
+        let Some(file) = self.tables.file(&handle).and_then(|row| row.file.as_mut()) else { return };
+        if response.status != status::SUCCESS {
+            return;
+        }
+        match change {
+            Change::Name(name) => {
+                let before = file.name.replace(name);
+                file.previous_name = file.previous_name.take().or(before);
+            }
+            Change::Deletion(is_deleted) => file.is_deleted = is_deleted,
+            Change::Other => file.is_set = true,
+        }
+    }
+}
+
+impl Sealed {
+    fn take(&mut self, time: Timestamp) {
+        self.time.get_or_insert(time);
+        self.messages += 1;
+    }
+}
+
+/// Dialects (MS-SMB2 §2.2.4).
+fn dialect_name(dialect: u16) -> Arc<str> {
+    match dialect {
+        0x0202 => "2.0.2".into(),
+        0x0210 => "2.1".into(),
+        0x0300 => "3.0".into(),
+        0x0302 => "3.0.2".into(),
+        0x0311 => "3.1.1".into(),
+        other => format!("unknown-{other:#06x}").into(),
+    }
+}

@@ -1,0 +1,102 @@
+//! What is remembered of a connection: requests that wait for their answers, users who are logged in, shares that are
+//! connected, files that are open. Each list has a bound; the oldest goes.
+
+use super::action::{SmbAction, SmbLogin, SmbShare};
+use super::body::{Change, Handle};
+use crate::waiting::Waiting;
+use std::sync::Arc;
+use weir_packet::Timestamp;
+
+/// Most requests that wait for their answers.
+pub const WAITING_MAX: usize = 192;
+
+/// Most files that are open.
+pub const FILES_MAX: usize = 192;
+
+/// Most shares that are connected.
+pub const SHARES_MAX: usize = 64;
+
+/// Most users who are logged in.
+pub const LOGINS_MAX: usize = 32;
+
+/// What a request asks for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// What becomes a row of its own.
+    Row(Box<SmbAction>),
+    /// Something with a file, from so many bytes of it on.
+    File(Handle, u64),
+    /// A change of a file.
+    Change(Handle, Box<Change>),
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) number: u64,
+    pub(super) command: u16,
+    pub(super) time: Timestamp,
+    pub(super) session: u64,
+    pub(super) tree: Option<u32>,
+    pub(super) asked: Asked,
+}
+
+impl Pending {
+    fn held_bytes(&self) -> usize {
+        let more = match &self.asked {
+            Asked::Row(row) => row.held_bytes() + row.login.as_ref().map_or(0, |login| login.held_bytes()),
+            Asked::File(..) => 0,
+            Asked::Change(_, change) => match change.as_ref() {
+                Change::Name(name) => size_of::<Change>() + name.capacity(),
+                _ => size_of::<Change>(),
+            },
+        };
+        size_of::<Self>() + more
+    }
+}
+
+/// All that is remembered.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) waiting: Waiting<Pending, WAITING_MAX>,
+    pub(super) logins: Waiting<(u64, Arc<SmbLogin>), LOGINS_MAX>,
+    pub(super) shares: Waiting<((u64, u32), Arc<SmbShare>), SHARES_MAX>,
+    pub(super) files: Waiting<(Handle, Box<SmbAction>), FILES_MAX>,
+}
+
+impl Tables {
+    /// Who is logged in.
+    pub(super) fn login(&mut self, session: u64) -> Option<Arc<SmbLogin>> {
+        self.logins.find(|(key, _)| *key == session).map(|(_, login)| Arc::clone(login))
+    }
+
+    /// Takes note of who is logged in.
+    pub(super) fn set_login(&mut self, session: u64, login: &Arc<SmbLogin>) {
+        self.logins.take(|(key, _)| *key == session);
+        let _ = self.logins.push((session, Arc::clone(login)));
+    }
+
+    /// The share that a request is for.
+    pub(super) fn share(&mut self, session: u64, tree: Option<u32>) -> Option<Arc<SmbShare>> {
+        let wanted = (session, tree?);
+        self.shares.find(|(key, _)| *key == wanted).map(|(_, share)| Arc::clone(share))
+    }
+
+    /// Takes note of a share.
+    pub(super) fn set_share(&mut self, session: u64, tree: u32, share: &Arc<SmbShare>) {
+        self.shares.take(|(key, _)| *key == (session, tree));
+        let _ = self.shares.push(((session, tree), Arc::clone(share)));
+    }
+
+    /// A file that is open.
+    pub(super) fn file(&mut self, handle: &Handle) -> Option<&mut SmbAction> {
+        self.files.find(|(key, _)| key == handle).map(|(_, action)| &mut **action)
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.waiting.iter().map(Pending::held_bytes).sum::<usize>()
+            + self.logins.iter().map(|(_, login)| size_of::<u64>() + login.held_bytes()).sum::<usize>()
+            + self.shares.iter().map(|(_, share)| 2 * size_of::<u64>() + share.held_bytes()).sum::<usize>()
+            + self.files.iter().map(|(_, file)| size_of::<Handle>() + file.held_bytes()).sum::<usize>()
+    }
+}

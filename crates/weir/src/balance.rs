@@ -1,0 +1,227 @@
+//! Which worker a pair of hosts goes to: the one that its hash says, and for new pairs, while that one has too much to
+//! do, the one that has the least. What has begun stays where it is: all of a stream is on one worker.
+//!
+//! After Scap (IMC'13, section 3.3), whose cards are told of single streams. Here the unit is what the stack's `dispatch`
+//! clause names, so that fragments and both directions stay together. It depends on the packets alone, not on how fast
+//! threads happen to run: a run can be repeated.
+
+use std::collections::HashMap;
+use std::time::Duration;
+use weir_engine::counters::DispatchCounters;
+
+/// Bits of a filter of pairs seen: with a million pairs one in twenty new ones is taken for an old one, and stays.
+const SEEN_BITS: usize = 1 << 23;
+/// Pairs that are elsewhere than their hash says, at most.
+const MOVED_MAX: usize = 1 << 18;
+/// A worker has too much to do with this many hundredths of what all have on average …
+const TOO_MUCH_PERCENT: u64 = 125;
+/// … once there is something to compare: units of work.
+const WORK_MIN: u64 = 4096;
+/// Units of work of all workers at which half of them are forgotten: what counts is what came lately.
+const WORK_MAX: u64 = 1 << 18;
+/// Bytes that are as much work as a packet.
+const BYTES_PER_PACKET: u64 = 1024;
+
+/// Spreads pairs of hosts over workers.
+pub(crate) struct Balancer {
+    /// Recent work of each worker, and of all.
+    work: Vec<u64>,
+    all_work: u64,
+    /// Packets that each worker was given.
+    pub packets: Vec<u64>,
+    /// Pairs seen in this period and in the one before: a pair that is in neither has no flow any more.
+    seen: [Box<[u64]>; 2],
+    /// Nanoseconds of a period: the longest time-out; `None`: flows end with the capture only.
+    period_ns: Option<i64>,
+    /// When this period began.
+    began: Option<i64>,
+    period: u32,
+    moved: HashMap<u64, Moved>,
+    pub counters: DispatchCounters,
+}
+
+/// A pair that is elsewhere.
+struct Moved {
+    worker: u16,
+    /// The period in which it was last seen.
+    period: u32,
+}
+
+impl Balancer {
+    /// For so many workers, and flows with time-outs of at most `longest`; `None`: some have none.
+    pub fn new(workers: usize, longest: Option<Duration>) -> Self {
+        Self {
+            work: vec![0; workers],
+            all_work: 0,
+            packets: vec![0; workers],
+            seen: [(); 2].map(|()| vec![0; SEEN_BITS / 64].into_boxed_slice()),
+            period_ns: longest.map(|longest| i64::try_from(longest.as_nanos()).unwrap_or(i64::MAX)),
+            began: None,
+            period: 0,
+            moved: HashMap::new(),
+            counters: DispatchCounters::default(),
+        }
+    }
+
+    /// It is `now`, as the workers are told.
+    pub fn pass_time(&mut self, now: i64) {
+        let Some(period_ns) = self.period_ns else { return };
+        let began = *self.began.get_or_insert(now);
+        if now.saturating_sub(began) <= period_ns {
+            return;
+        }
+        self.began = Some(now);
+        self.seen.swap(0, 1);
+        self.seen[0].fill(0);
+        self.period += 1;
+        let last = self.period - 1;
+        self.moved.retain(|_, moved| moved.period >= last);
+    }
+
+    /// The worker of a packet of this pair; 0: of none, as packets without addresses.
+    pub fn worker_of(&mut self, pair: u64, wire_bytes: u32) -> usize {
+        let mixed = (pair ^ pair >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let worker = if self.work.len() == 1 { 0 } else { self.place(pair, mixed) };
+        let work = 1 + u64::from(wire_bytes) / BYTES_PER_PACKET;
+        self.work[worker] += work;
+        self.all_work += work;
+        if self.all_work > WORK_MAX {
+            self.work.iter_mut().for_each(|work| *work /= 2);
+            self.all_work = self.work.iter().sum();
+        }
+        self.packets[worker] += 1;
+        worker
+    }
+
+    fn place(&mut self, pair: u64, mixed: u64) -> usize {
+        let home = (((mixed >> 32) * self.work.len() as u64) >> 32) as usize;
+        if pair == 0 {
+            return home;
+        }
+        let is_known = self.note(mixed);
+        if let Some(moved) = self.moved.get_mut(&pair) {
+            moved.period = self.period;
+            return usize::from(moved.worker);
+        }
+        if is_known || !self.has_too_much(home) {
+            return home;
+        }
+        if self.moved.len() >= MOVED_MAX {
+            self.counters.pairs_not_moved += 1;
+            return home;
+        }
+        let least = (0..self.work.len()).min_by_key(|&worker| self.work[worker]).unwrap_or(home);
+        self.counters.pairs_moved += 1;
+        self.moved.insert(pair, Moved { worker: least as u16, period: self.period });
+        least
+    }
+
+    fn has_too_much(&self, worker: usize) -> bool {
+        let average_by_100 = self.all_work * TOO_MUCH_PERCENT / self.work.len() as u64;
+        self.all_work >= WORK_MIN && self.work[worker] * 100 > average_by_100
+    }
+
+    /// Notes a pair; whether it may have been there before.
+    fn note(&mut self, mixed: u64) -> bool {
+        // Two places by the two halves of another mix.
+        let more = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ mixed >> 29;
+        let places = [more as usize, (more >> 32) as usize].map(|place| place % SEEN_BITS);
+        let has = |seen: &[u64]| places.iter().all(|place| seen[place / 64] >> (place % 64) & 1 == 1);
+        let is_known = has(&self.seen[0]) || has(&self.seen[1]);
+        for place in places {
+            self.seen[0][place / 64] |= 1 << (place % 64);
+        }
+        is_known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers as a stack's keys give them: any, and none 0.
+    fn pairs(count: u64) -> impl Iterator<Item = u64> {
+        (1..=count).map(|n| n.wrapping_mul(0x2545_f491_4f6c_dd1d))
+    }
+
+    fn most(work: &[u64]) -> f64 {
+        *work.iter().max().expect("workers") as f64 * work.len() as f64 / work.iter().sum::<u64>() as f64
+    }
+
+    /// One pair has half of all packets, others come and go. Packets of each worker, and where pairs went.
+    fn run(balancer: &mut Balancer) -> HashMap<u64, Vec<usize>> {
+        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        for pair in pairs(20_000) {
+            for _ in 0..4 {
+                for pair in [7, pair] {
+                    let worker = balancer.worker_of(pair, 100);
+                    places.entry(pair).or_default().push(worker);
+                }
+            }
+        }
+        places
+    }
+
+    #[test]
+    fn beside_a_pair_that_has_half_of_the_packets_new_ones_go_elsewhere() {
+        let mut balancer = Balancer::new(4, Some(Duration::from_secs(1)));
+        run(&mut balancer);
+        // The one has half: twice the average, and no more.
+        assert!(most(&balancer.packets) < 2.1, "{:?}", balancer.packets);
+        let others = balancer.packets.iter().filter(|&&packets| packets < 80_000);
+        assert!(others.clone().all(|&packets| packets > 20_000), "{:?}", balancer.packets);
+        assert!(balancer.counters.pairs_moved > 1000);
+    }
+
+    #[test]
+    fn a_pair_stays_where_it_began() {
+        let mut balancer = Balancer::new(3, Some(Duration::from_secs(1)));
+        for (pair, workers) in run(&mut balancer) {
+            assert!(workers.iter().all(|worker| *worker == workers[0]), "{pair}: {workers:?}");
+        }
+    }
+
+    #[test]
+    fn where_all_have_the_same_to_do_the_hash_says_where() {
+        let (mut one, mut other) = (Balancer::new(2, None), Balancer::new(2, None));
+        for pair in pairs(50_000) {
+            let worker = one.worker_of(pair, 64);
+            assert_eq!(worker, other.worker_of(pair, 64));
+        }
+        assert_eq!(one.counters.pairs_moved, 0, "{:?}", one.packets);
+    }
+
+    #[test]
+    fn who_was_away_for_longer_than_any_time_out_is_new() {
+        let second = 1_000_000_000;
+        let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)));
+        balancer.pass_time(0);
+        let pair = pairs(100).find(|&pair| balancer.worker_of(pair, 0) == 0).expect("one of them");
+        (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
+        assert_eq!(balancer.worker_of(pair, 0), 0, "it is known");
+        for (time, worker) in [(second + 1, 0), (3 * second, 0), (6 * second, 0)] {
+            balancer.pass_time(time);
+            assert_eq!(balancer.worker_of(pair, 0), worker, "seen in the period before");
+        }
+        balancer.pass_time(8 * second);
+        balancer.pass_time(10 * second);
+        assert_eq!(balancer.worker_of(pair, 0), 1, "not for two periods");
+        balancer.work = vec![0, 1 << 16];
+        balancer.pass_time(12 * second);
+        assert_eq!(balancer.worker_of(pair, 0), 1, "and there it stays");
+        balancer.pass_time(14 * second);
+        balancer.pass_time(16 * second);
+        assert_eq!((balancer.worker_of(pair, 0), balancer.moved.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut balancer = Balancer::new(2, None);
+        for pair in pairs(2_000_000) {
+            (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
+            balancer.worker_of(pair, 0);
+        }
+        assert_eq!(balancer.moved.len(), MOVED_MAX);
+        assert!(balancer.counters.pairs_not_moved > 0);
+    }
+}
