@@ -14,6 +14,7 @@ use weir::sessions::postgresql::PgExchange;
 use weir::sessions::radius::RadiusTransaction;
 use weir::sessions::rdp::RdpConnection;
 use weir::sessions::redis::RedisCommand;
+use weir::sessions::rtp::RtpStream;
 use weir::sessions::sip::SipTransaction;
 use weir::sessions::snmp::SnmpConversation;
 use weir::sessions::tls::TlsHandshake;
@@ -31,6 +32,7 @@ fn ask_all<'c>(engine: &mut Engine<'c>, found: &'c RefCell<Found>) {
     ask::<RadiusTransaction>(engine, "radius", found);
     ask::<RdpConnection>(engine, "rdp", found);
     ask::<RedisCommand>(engine, "redis", found);
+    ask::<RtpStream>(engine, "rtp", found);
     ask::<SipTransaction>(engine, "sip", found);
     ask::<SnmpConversation>(engine, "snmp", found);
     ask::<TlsHandshake>(engine, "tls", found);
@@ -376,6 +378,30 @@ fn calls_over_tcp_are_those_that_sipp_made() {
     let found = sessions("sip").filter(|row| row.is("resp_p", "5080"));
     same(found.map(|row| row.texts(&names)).collect(), wanted.collect());
     assert_services(5080, &[("sip", 1)]);
+}
+
+/// What an end of a call says is by its last report: it talks on for some seconds behind it.
+#[test]
+fn streams_of_a_call_are_what_its_end_reported() {
+    let number = |row: &Row, name: &str| row.text(name).parse::<u64>().unwrap();
+    let log = logged("rtp");
+    assert_eq!(log.len(), 1);
+    let end = &log[0];
+    let side = |row: &Row, is_sender: bool| {
+        let is_orig = row.is("rtp.is_orig", "true") == is_sender;
+        number(row, if is_orig { "orig_p" } else { "resp_p" })
+    };
+    let port = number(end, "port");
+    let streams: Vec<_> = sessions("rtp").filter(|row| number(row, "rtp.packets") > 0).collect();
+    assert_eq!(streams.len(), 2);
+    for (what, is_sender) in [("sent", true), ("received", false)] {
+        let stream = streams.iter().find(|row| side(row, is_sender) == port).unwrap();
+        assert_eq!(stream.texts(&["rtp.payload", "rtp.lost"]), ["PCMU", "0"]);
+        assert!(number(stream, "rtp.packets") >= number(end, what), "{what}: {stream:?}");
+    }
+    assert_eq!(end.text("lost"), "0,0");
+    let reported = sessions("rtp").find(|row| side(row, true) == port + 1).unwrap();
+    assert!(number(reported, "rtcp.sender.packetcount") >= number(end, "sent"), "{reported:?}");
 }
 
 #[test]

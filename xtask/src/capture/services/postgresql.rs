@@ -100,7 +100,7 @@ psql 'user=alice sslmode=disable' -c '\\copy weirs FROM weirs.txt' >/dev/null
 PGSSLMODE=disable pgbench -n -M extended -U alice -t 2 -f bench.sql > pgbench.out 2>&1
 PGSSLMODE=disable pgbench -n -M prepared -U alice -t 3 -f bench.sql >> pgbench.out 2>&1
 PGSSLMODE=disable pgbench -n -M extended -U alice -t 2 -f pipeline.sql >> pgbench.out 2>&1
-fails 1 timeout -s INT 1 psql 'user=alice sslmode=disable' -c 'SELECT pg_sleep(9)' 2>/dev/null || true
+fails 1 timeout --foreground -s INT 1 psql 'user=alice sslmode=disable' -c 'SELECT pg_sleep(9)' 2>/dev/null || true
 psql 'user=carol sslmode=disable' -c 'ALTER SYSTEM SET ssl = on' -c 'SELECT pg_reload_conf()' >/dev/null; sleep 0.5
 psql 'user=alice sslmode=require' -c 'SELECT name FROM weirs' >/dev/null
 ";

@@ -8,7 +8,7 @@ use crate::shell::Result;
 pub const SERVICE: Service = Service {
     scene: Scene {
         name: "sip",
-        shows: "baresip registers with kamailio (with a password, with a wrong one); calls that are answered, refused, given up, \
+        shows: "baresip registers with kamailio (with a password, with a wrong one); calls that are answered (and spoken), refused, given up, \
                 of nobody; OPTIONS (sipsak); calls over TCP (sipp)",
         script: SCRIPT,
     },
@@ -45,7 +45,7 @@ pub const SERVICE: Service = Service {
         /usr/bin/python3 -c \"
 import wave
 with wave.open('tone.wav', 'wb') as tone:
-    tone.setnchannels(1); tone.setsampwidth(2); tone.setframerate(8000); tone.writeframes(bytes(80000))\"
+    tone.setnchannels(1); tone.setsampwidth(2); tone.setframerate(8000); tone.writeframes(bytes(320000))\"
         for who in alice wrong bob carol; do
             cat >> $who/config <<END
 module_path /usr/lib/baresip/modules
@@ -57,6 +57,7 @@ module g711.so
 module_tmp uuid.so
 module_tmp account.so
 module_app menu.so
+module_app rtcpsummary.so
 END
             touch $who/contacts; printf %s 00000000-0000-4000-8000-00000000000${#who} > $who/uuid
         done",
@@ -68,7 +69,11 @@ END
     ],
     listens: &["198.51.100.10:5060", "198.51.100.10:5080"],
     ask: "sleep 1",
-    logs: &[("sip", "requests (kamailio)", requests), ("sip_tcp", "calls over TCP (sipp)", calls)],
+    logs: &[
+        ("sip", "requests (kamailio)", requests),
+        ("rtp", "ends of a call (baresip)", streams),
+        ("sip_tcp", "calls over TCP (sipp)", calls),
+    ],
 };
 
 /// Whom the client calls from.
@@ -151,9 +156,9 @@ event_route[tm:local-response] {
 "#;
 
 const SCRIPT: &str = "
-call() { timeout 9 baresip -4 -f alice -t $1 -e \"/dial sip:$2@example.com\" >> baresip.out 2>&1 || true; }
+call() { timeout 12 baresip -4 -f alice -t $1 -e \"/dial sip:$2@example.com\" >> baresip.out 2>&1 || true; }
 timeout 9 baresip -4 -f wrong -t 2 >> baresip.out 2>&1 || true
-call 2 bob; call 2 carol; call 1 dave; call 1 nobody
+call 7 bob; call 2 carol; call 1 dave; call 1 nobody
 sipsak -s sip:198.51.100.10 >> sipsak.out 2>&1
 sipp -sn uac -t t1 -i 192.0.2.10 -m 3 -r 10 -d 100 -nostdin -trace_shortmsg -shortmessage_file sipp-messages.out 198.51.100.10:5080 > sipp.out 2>&1
 ";
@@ -212,6 +217,24 @@ fn calls() -> Result<Vec<Row>> {
             ("sequence", sequence.replace("CSeq:", "")),
             ("code", cut(answers.next_back().unwrap_or(""), "SIP/2.0 ", " ")),
         ]);
+    }
+    Ok(rows)
+}
+
+/// `EX=BareSip;CS=0;CD=5;PR=250;PS=251;PL=0,0;PD=0,0;JI=0.8,1.0;DL=0.0;IP=0.0.0.0:1118,192.0.2.10:18076;`: what each end
+/// says of its call by its last report: packets received and sent, lost there and here, its own port.
+fn streams() -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for name in ["baresip.out", "baresip-bob.log"] {
+        for line in read(name)?.lines().filter(|line| line.contains("EX=BareSip;CS=")) {
+            let said = |what: &str| cut(line, &format!(";{what}="), ";");
+            rows.push(vec![
+                ("port", cut(&said("IP"), ":", ",")),
+                ("sent", said("PS")),
+                ("received", said("PR")),
+                ("lost", said("PL")),
+            ]);
+        }
     }
     Ok(rows)
 }
