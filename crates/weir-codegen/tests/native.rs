@@ -607,6 +607,7 @@ fn asks_the_host() -> (Graph, Table) {
         retain: true,
         headers_only: false,
         overwrite: false,
+        tells: false,
         metas: 2,
     });
     b.graph.events.push(EventDecl { name: "tcp.segment".to_owned(), wanted: true });

@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::tables::TailFlow;
 use std::sync::Arc;
-use weir_ir::abi::{FlowRecord, Host, Ordered, Program, Slice};
+use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice};
 use weir_ir::graph::{Event, Sequence, Table};
 use weir_packet::{Block, Timestamp};
 use weir_sessions::{Data, Direction};
@@ -58,7 +58,9 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
                 self.decider.streams.overload.drop_segment();
             }
         }
-        (inserted.status, inserted.skip)
+        let differs =
+            inserted.inconsistent_bytes > 0 && self.program.graph().sequences[sequence.index()].tells;
+        (inserted.status | if differs { SEQ_INCONSISTENT } else { 0 }, inserted.skip)
     }
 
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {

@@ -36,6 +36,8 @@ pub const SEQ_RETRANSMITTED: u64 = 2;
 pub const SEQ_OUT_OF_WINDOW: u64 = 3;
 /// Kept for later, and a bound was reached: the next bytes come with a gap (`seq.next` has them).
 pub const SEQ_FORCED: u64 = 4;
+/// Added to the status where the sequence tells it: some of the bytes differ from those that are kept for their places.
+pub const SEQ_INCONSISTENT: u64 = 8;
 
 /// Packets in a row after which the straight way is not tried for [`PAUSE_PACKETS`]; then one decides.
 const DETOURS_MAX: u16 = 4;

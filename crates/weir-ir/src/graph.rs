@@ -36,7 +36,7 @@
 //! declaration = graph "NAME"
 //!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME]
 //!             | varN table NAME (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
-//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only] [overwrite]
+//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only] [overwrite] [tells]
 //!             | eventN NAME [wanted]
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
@@ -584,6 +584,8 @@ pub struct SequenceDecl {
     pub headers_only: bool,
     /// Of bytes that come twice while they are kept the last count; else those that the receiver's policy says.
     pub overwrite: bool,
+    /// Whether bytes contradict those that are kept is told ([`SEQ_INCONSISTENT`](crate::abi::SEQ_INCONSISTENT)).
+    pub tells: bool,
     /// Values remembered with each piece.
     pub metas: u8,
 }

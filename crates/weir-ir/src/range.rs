@@ -81,7 +81,7 @@ impl Ranges {
                 VarKind::Bits(bits) => ones(u32::from(bits)),
                 VarKind::Letters(_) => u64::MAX,
             },
-            Op::SeqInsert { .. } if at == 0 => crate::abi::SEQ_FORCED,
+            Op::SeqInsert { .. } if at == 0 => crate::abi::SEQ_INCONSISTENT | 7,
             Op::SeqNext { .. } if at == 0 => 1,
             Op::SeqNext { .. } if at == 3 => BUFFER_BYTES_MAX,
             _ => u64::MAX,

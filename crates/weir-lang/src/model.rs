@@ -364,6 +364,8 @@ pub enum Trigger {
     Retransmission,
     /// A packet lay outside the window.
     OutOfWindow,
+    /// A packet brought bytes that differ from those that are kept for their places.
+    Inconsistent,
 }
 
 /// An event: hands its columns to whoever listens, and, with `assemble`, bytes in order to the next layer.

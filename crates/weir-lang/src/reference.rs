@@ -161,6 +161,7 @@ fn events(page: &mut String, protocol: &Protocol) {
             Trigger::Ordered => "bytes in order".into(),
             Trigger::Retransmission => "a retransmission".into(),
             Trigger::OutOfWindow => "bytes out of the window".into(),
+            Trigger::Inconsistent => "bytes that contradict others".into(),
         });
         let named = |before: &str, list: &[usize]| {
             let names = list.iter().map(|&at| format!("{before} {}", protocol.events[at].name));

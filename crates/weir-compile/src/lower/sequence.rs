@@ -4,7 +4,9 @@
 use super::Lower;
 use super::header::static_field_bits;
 use super::instance::{FlowContext, delivered_on, is_delivering};
-use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, WANTS_BYTES};
+use weir_ir::abi::{
+    SEQ_FORCED, SEQ_INCONSISTENT, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, WANTS_BYTES,
+};
 use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
@@ -41,14 +43,16 @@ impl Lower<'_> {
         let protocol = &self.layer(id).protocol;
         let sequence = protocol.sequence.as_ref().expect("the caller looked");
         let metas = self.ordered_ids(id).len() as u8;
+        let tells = self.tells_inconsistent(id);
         self.b.graph.sequences.push(SequenceDecl {
             table,
             name: protocol.name.clone(),
             bits: sequence.bits as u8,
             from_first: sequence.from_first,
             retain,
-            headers_only: sequence.headers_only || !retain && !delivers,
+            headers_only: sequence.headers_only || !retain && !delivers && !tells,
             overwrite: sequence.overwrite,
+            tells,
             metas,
         });
     }
@@ -150,6 +154,7 @@ impl Lower<'_> {
             offset: self.b.variable(Type::Int),
             length: self.b.variable(Type::Int),
         };
+        let inserted = self.lower_inconsistent(id, context, inserted);
         let [now, later, ordered, next, pull, queued, after] = [(); 7].map(|()| self.b.block());
         let code = self.b.int(SEQ_ORDERED);
         let in_order = self.b.compare(CompareOp::Eq, inserted.status, code);
@@ -330,6 +335,25 @@ impl Lower<'_> {
         let nothing_waits = self.b.compare(CompareOp::Eq, waits, zero);
         let skip = self.b.binary(BinaryOp::And, is_beyond, nothing_waits);
         self.b.one(Op::Not(skip))
+    }
+
+    /// Whether somebody is told of bytes that contradict those that are kept.
+    fn tells_inconsistent(&self, id: LayerId) -> bool {
+        let is_heeded = self.need.events != 0 || self.is_asked_for_events(id);
+        let mut events = self.layer(id).protocol.events.iter();
+        is_heeded && events.any(|event| event.triggers.contains(&Trigger::Inconsistent))
+    }
+
+    /// Takes what the status says of that out of it.
+    fn lower_inconsistent(&mut self, id: LayerId, context: &FlowContext, inserted: Inserted) -> Inserted {
+        if !self.tells_inconsistent(id) {
+            return inserted;
+        }
+        let [bit, others] = [SEQ_INCONSISTENT, SEQ_INCONSISTENT - 1].map(|bits| self.b.int(bits));
+        let differs = self.b.binary(BinaryOp::And, inserted.status, bit);
+        let differs = self.b.truth(differs);
+        self.lower_either(differs, |l| l.lower_events(id, context, Trigger::Inconsistent), |_| {});
+        Inserted { status: self.b.binary(BinaryOp::And, inserted.status, others), ..inserted }
     }
 
     fn lower_status(

@@ -44,6 +44,7 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             retain,
             headers_only,
             overwrite: false,
+            tells: false,
             metas: 1,
         }],
         ..Graph::default()

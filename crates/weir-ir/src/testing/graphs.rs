@@ -469,6 +469,7 @@ fn declarations(random: &mut Random) -> Graph {
         retain,
         headers_only: false,
         overwrite: false,
+        tells: retain,
         metas,
     };
     let start = u128::from(random.below(100));

@@ -208,6 +208,7 @@ impl Parser {
         let retain = line.take("retain");
         let headers_only = line.take("headers_only");
         let overwrite = line.take("overwrite");
+        let tells = line.take("tells");
         self.graph.sequences.push(SequenceDecl {
             table,
             name,
@@ -216,6 +217,7 @@ impl Parser {
             retain,
             headers_only,
             overwrite,
+            tells,
             metas,
         });
         Ok(())

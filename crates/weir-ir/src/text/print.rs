@@ -203,10 +203,11 @@ fn print_sequence(at: usize, sequence: &SequenceDecl, f: &mut Formatter<'_>) -> 
     let retain = flag(sequence.retain, "retain");
     let headers_only = flag(sequence.headers_only, "headers_only");
     let overwrite = flag(sequence.overwrite, "overwrite");
+    let tells = flag(sequence.tells, "tells");
     write!(f, "sequence{at} {} {}", sequence.table, Name(&sequence.name))?;
     writeln!(
         f,
-        " bits {} from {from} metas {}{retain}{headers_only}{overwrite}",
+        " bits {} from {from} metas {}{retain}{headers_only}{overwrite}{tells}",
         sequence.bits, sequence.metas
     )
 }

@@ -11,11 +11,12 @@ use crate::syntax::ast;
 use std::collections::HashMap;
 
 /// What makes events happen without a transition.
-const TRIGGERS: [(&str, Trigger); 4] = [
+const TRIGGERS: [(&str, Trigger); 5] = [
     ("packet", Trigger::Packet),
     ("ordered", Trigger::Ordered),
     ("retransmission", Trigger::Retransmission),
     ("out_of_window", Trigger::OutOfWindow),
+    ("inconsistent", Trigger::Inconsistent),
 ];
 
 /// Fields that are kept with what waits in a sequence.
@@ -429,7 +430,8 @@ impl Checker<'_> {
             )
             .at(name.span)
             .help(
-                "events happen on transitions, and on `packet`, `ordered`, `retransmission`, `out_of_window`",
+                "events happen on transitions, and on `packet`, `ordered`, `retransmission`, `out_of_window`, \
+                 `inconsistent`",
             )
             .did_you_mean(&name.text, known);
             self.diagnostics.push(diagnostic);

@@ -9,6 +9,7 @@ const RST: u8 = 4;
 const URG: u8 = 32;
 
 /// A segment of one side: number, acknowledgement, flags, time stamp, payload, time to live.
+#[derive(Clone, Copy)]
 struct Segment(usize, u32, u32, u8, Option<u32>, &'static [u8], u8);
 
 fn packet(segment: &Segment) -> Packet {
@@ -32,7 +33,7 @@ fn events(segments: &[Segment]) -> Vec<(String, u64)> {
     ];
     let packets: Vec<Packet> = handshake.iter().chain(segments).map(packet).collect();
     let compiler = Compiler::default();
-    let names = ["data_in_syn", "urgent", "stray", "old_clock", "new_hops", "beyond_window"];
+    let names = ["inconsistent", "data_in_syn", "urgent", "stray", "old_clock", "new_hops", "beyond_window"];
     let names: Vec<String> = names.iter().map(|name| format!("tcp.{name}")).collect();
     let wanted = EventRows::of(compiler.stack(), &names).expect("they are declared");
     let need = Need { events: wanted.mask, ..Need::default() };
@@ -69,6 +70,10 @@ fn each_anomaly_is_told_where_it_happens() {
     assert_eq!(of(Segment(0, 101, 501, ACK, Some(900), b"old", 64)), wanted("old_clock"));
     assert_eq!(of(Segment(0, 101, 501, ACK, Some(1002), b"near", 3)), wanted("new_hops"));
     assert_eq!(of(Segment(0, 101 + 70_000, 501, ACK, Some(1002), b"far", 64)), wanted("beyond_window"));
+    let waits = Segment(0, 106, 501, ACK, Some(1002), b"index", 64);
+    let again = |text: &'static [u8]| events(&[waits, Segment(0, 107, 501, ACK, Some(1002), text, 64)]);
+    assert_eq!(again(b"nde"), []);
+    assert_eq!(again(b"nXe"), vec![("tcp.inconsistent".to_string(), 5)]);
     let syn = [Segment(0, 3_000, 0, SYN, Some(1002), b"early", 64)];
     assert!(events(&syn).contains(&("tcp.data_in_syn".into(), 4)));
 }

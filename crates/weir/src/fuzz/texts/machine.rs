@@ -74,7 +74,7 @@ impl Author<'_, '_> {
         let mut triggers = transitions.to_vec();
         triggers.extend(["packet".into(), "packet".into()]);
         if has_sequence {
-            triggers.extend(["ordered", "ordered", "retransmission"].map(String::from));
+            triggers.extend(["ordered", "ordered", "retransmission", "inconsistent"].map(String::from));
             triggers.extend(self.has_window.then(|| "out_of_window".to_string()));
         }
         let (mut clauses, mut known) = (vec![], vec![]);
