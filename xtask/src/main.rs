@@ -27,7 +27,7 @@ const CHORES: &[Chore] = &[
     Chore { name: "gallery", about: "explain the filters of docs/gallery anew [--check]", run: gallery::run },
     Chore {
         name: "capture",
-        about: "record examples/first-light.pcap anew, or sessions.pcap [sessions] (root)",
+        about: "record examples/first-light.pcap anew, or one of more protocols [sessions| services| tunnels] (root)",
         run: capture::run,
     },
     Chore {

@@ -1,6 +1,8 @@
 //! PostgreSQL (its frontend/backend protocol 3): one [`PgExchange`] for the startup, and for each query with its answer.
 //!
-//! Passwords are passed over. Where both sides agree on TLS, that follows and is handed over.
+//! A query is a message of its own, or some: Parse names it, Bind gives it values, Execute runs it, as often as one
+//! likes, and Sync ends what was sent together. Each Execute is an exchange; so is a Parse that nothing runs before
+//! its Sync. Passwords are passed over. Where both sides agree on TLS, that follows and is handed over.
 
 use crate::frames::{Frame, Frames, Head, Next};
 use crate::line::text as lossy;
@@ -9,6 +11,7 @@ use crate::values::{name, text};
 use crate::waiting::Waiting;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_packet::{Timestamp, Value};
 
@@ -30,6 +33,9 @@ pub const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Most queries of a connection that wait for their answers.
 pub const WAITING_MAX: usize = 64;
+
+/// Most queries, and most portals, of a connection that are remembered by their names.
+pub const NAMES_MAX: usize = 64;
 
 /// Bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 1024;
@@ -60,10 +66,10 @@ pub struct PgExchange {
     /// Who connected, where that was seen.
     pub startup: Option<Arc<PgStartup>>,
     /// What is asked for: `startup`, `ssl_request`, `gssenc_request`, `cancel_request`, `simple_query`,
-    /// `extended_query`; none where only the answer was seen.
+    /// `extended_query`, `parse`; none where only the answer was seen.
     pub request: Option<&'static str>,
-    /// The query.
-    pub query: Option<String>,
+    /// The query; of one that was named before, too.
+    pub query: Option<Arc<str>>,
     /// How the server wants the user to authenticate: `SASL`.
     pub auth: Option<&'static str>,
     /// Whether it was done.
@@ -95,10 +101,20 @@ impl PgExchange {
     }
 
     fn held_bytes(&self) -> usize {
-        let texts = [&self.query, &self.tag, &self.error, &self.error_message];
-        // The startup is shared; it is counted once for each nevertheless.
+        let texts = [&self.tag, &self.error, &self.error_message];
+        // Startup and query are shared; they are counted once for each nevertheless.
         let startup = self.startup.as_ref().map_or(0, |startup| startup.held_bytes());
-        size_of::<Self>() + startup + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+        let query = self.query.as_ref().map_or(0, |query| query.len());
+        size_of::<Self>() + startup + query + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+
+    /// What was run was done: that is the end of it, but where a Sync or what stands for one is still to come.
+    fn run(&mut self) -> bool {
+        let is_over = self.request == Some("extended_query");
+        if is_over {
+            self.is_good = Some(true);
+        }
+        is_over
     }
 
     /// Takes a message of the server; whether the exchange is over with it.
@@ -117,7 +133,12 @@ impl PgExchange {
                     });
             }
             b'D' => self.rows += 1,
-            b'C' => self.tag = Some(lossy(until_zero(body), 64)),
+            b'C' => {
+                self.tag = Some(lossy(until_zero(body), 64));
+                return self.run();
+            }
+            // An empty query; rows that go on with the next Execute.
+            b'I' | b's' => return self.run(),
             b'E' => {
                 for field in body.split(|byte| *byte == 0) {
                     match field {
@@ -199,6 +220,9 @@ fn measure(bytes: &[u8], is_first: bool, kinds: &[u8]) -> Head {
     }
 }
 
+/// A Sync that ends what needs no exchange of its own any more.
+const SYNC: Option<&str> = Some("sync");
+
 /// What clients and servers send.
 const CLIENT_KINDS: &[u8] = b"BCDEFHPQSXcdfp";
 const SERVER_KINDS: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
@@ -229,6 +253,40 @@ fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
+/// Queries by the names they go by on a connection, the latest last.
+#[derive(Debug, Default)]
+struct Names(VecDeque<(Box<[u8]>, Arc<str>)>);
+
+impl Names {
+    /// Remembers a query; whether another one is forgotten for it.
+    fn insert(&mut self, name: &[u8], query: &Arc<str>) -> bool {
+        self.remove(name);
+        self.0.push_back((name.into(), Arc::clone(query)));
+        self.0.len() > NAMES_MAX && self.0.pop_front().is_some()
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        self.0.retain(|known| *known.0 != *name);
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&Arc<str>> {
+        self.0.iter().rev().find(|known| *known.0 == *name).map(|known| &known.1)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.0.iter().map(|(name, query)| size_of::<(Box<[u8]>, Arc<str>)>() + name.len() + query.len()).sum()
+    }
+}
+
+/// What was sent since the last Execute or Sync.
+#[derive(Debug, Default)]
+struct Batch {
+    /// When the first of it came.
+    time: Option<Timestamp>,
+    /// The query that was named.
+    parsed: Option<Arc<str>>,
+}
+
 /// Parses one connection.
 #[derive(Debug, Default)]
 pub struct PgParser {
@@ -236,8 +294,11 @@ pub struct PgParser {
     client: Option<Direction>,
     startup: Option<Arc<PgStartup>>,
     waiting: Waiting<PgExchange, WAITING_MAX>,
-    /// A query in several messages that is not at its end.
-    open: Option<PgExchange>,
+    /// What the server answers to, where that was not seen.
+    unasked: Option<PgExchange>,
+    batch: Batch,
+    statements: Names,
+    portals: Names,
     cut_off: CutOff,
 }
 
@@ -289,14 +350,17 @@ impl SessionParser for PgParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        let open = self.open.take();
-        sessions
-            .extend(self.waiting.take_all().chain(open).map(|waiting| Box::new(waiting) as Box<dyn Session>));
+        let unasked = self.unasked.take();
+        let all = self.waiting.take_all().chain(unasked).filter(|waiting| waiting.request != SYNC);
+        sessions.extend(all.map(|waiting| Box::new(waiting) as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
         self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.waiting.iter().chain(&self.open).map(PgExchange::held_bytes).sum::<usize>()
+            + self.waiting.iter().chain(&self.unasked).map(PgExchange::held_bytes).sum::<usize>()
+            + self.batch.parsed.as_ref().map_or(0, |query| query.len())
+            + self.statements.held_bytes()
+            + self.portals.held_bytes()
             + self.startup.as_ref().map_or(0, |startup| startup.held_bytes())
     }
 
@@ -326,26 +390,62 @@ impl PgParser {
             }
             b'Q' | b'F' => {
                 asked.request = Some(if *kind == b'Q' { "simple_query" } else { "function_call" });
-                asked.query = (*kind == b'Q').then(|| lossy(until_zero(body), TEXT_BYTES_MAX));
+                asked.query = (*kind == b'Q').then(|| lossy(until_zero(body), TEXT_BYTES_MAX).into());
                 self.cut_off.parts += u64::from(frame.length_bytes > TEXT_BYTES_MAX as u64 + 6);
             }
-            b'P' | b'B' | b'E' | b'D' => {
-                let open = self.open.get_or_insert(PgExchange { request: Some("extended_query"), ..asked });
-                if *kind == b'P' && open.query.is_none() {
-                    let query = body.get(until_zero(body).len() + 1..).unwrap_or_default();
-                    open.query = Some(lossy(until_zero(query), TEXT_BYTES_MAX));
-                }
+            b'P' | b'B' | b'D' | b'C' => {
+                self.batch.time.get_or_insert(frame.time);
+                self.take_names(*kind, body);
                 return;
             }
-            b'S' => match self.open.take() {
-                Some(open) => asked = open,
-                None => asked.request = Some("sync"),
-            },
+            b'E' => {
+                let batch = std::mem::take(&mut self.batch);
+                asked.time = batch.time.unwrap_or(frame.time);
+                asked.request = Some("extended_query");
+                asked.query = self.portals.find(until_zero(body)).cloned();
+            }
+            b'S' => {
+                let batch = std::mem::take(&mut self.batch);
+                asked.time = batch.time.unwrap_or(frame.time);
+                asked.request = if batch.parsed.is_some() { Some("parse") } else { SYNC };
+                asked.query = batch.parsed;
+            }
             // Passwords, copies, the end.
             _ => return,
         }
-        let oldest = self.waiting.push(asked);
+        let oldest = self.waiting.push(asked).filter(|oldest| oldest.request != SYNC);
         sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
+    }
+
+    /// Parse names a query, Bind a portal to it; Close makes one of these unknown.
+    fn take_names(&mut self, kind: u8, body: &[u8]) {
+        let name = until_zero(body);
+        let rest = body.get(name.len() + 1..).unwrap_or_default();
+        let is_cut = match kind {
+            b'P' => {
+                let text = until_zero(rest);
+                let query: Arc<str> = lossy(text, TEXT_BYTES_MAX).into();
+                self.batch.parsed = Some(Arc::clone(&query));
+                self.statements.insert(name, &query) || text.len() > TEXT_BYTES_MAX
+            }
+            b'B' => {
+                // What is run says what was parsed: nobody has to be told twice.
+                self.batch.parsed = None;
+                let query = self.statements.find(until_zero(rest)).cloned();
+                self.portals.remove(name);
+                query.is_some_and(|query| self.portals.insert(name, &query))
+            }
+            b'C' => {
+                match body {
+                    [b'S', name @ ..] => self.statements.remove(until_zero(name)),
+                    [b'P', name @ ..] => self.portals.remove(until_zero(name)),
+                    _ => {}
+                }
+                false
+            }
+            _ => false,
+        };
+        self.cut_off.parts += u64::from(is_cut);
     }
 
     fn take_answer(&mut self, frame: &Frame<'_>, sessions: &mut Vec<Box<dyn Session>>) {
@@ -354,14 +454,28 @@ impl PgParser {
         if matches!(frame.bytes[0], b'S' | b'N' | b'A') {
             return;
         }
-        // Answers to a query may come before the client has ended it.
-        let asked = match self.waiting.find(|_| true) {
-            Some(asked) => asked,
-            None => self.open.get_or_insert_with(|| PgExchange::new(frame.time, None, self.startup.as_ref())),
+        let is_ready = frame.bytes[0] == b'Z';
+        let Some(asked) = self.waiting.find(|_| true) else {
+            let unasked =
+                self.unasked.get_or_insert_with(|| PgExchange::new(frame.time, None, self.startup.as_ref()));
+            if unasked.take_answer(frame.bytes[0], body) {
+                sessions.extend(self.unasked.take().map(|over| Box::new(over) as Box<dyn Session>));
+            }
+            return;
         };
-        if asked.take_answer(frame.bytes[0], body) {
-            let over = self.waiting.take(|_| true).or_else(|| self.open.take());
-            sessions.extend(over.map(|over| Box::new(over) as Box<dyn Session>));
+        if !asked.take_answer(frame.bytes[0], body) {
+            return;
+        }
+        // After an error the server passes over what was sent together, up to the Sync.
+        while let Some(mut over) = self.waiting.take(|_| true) {
+            let is_last = !is_ready || over.request != Some("extended_query");
+            over.is_good = if is_last { over.is_good } else { Some(false) };
+            if over.request != SYNC {
+                sessions.push(Box::new(over));
+            }
+            if is_last {
+                return;
+            }
         }
     }
 }
@@ -395,7 +509,7 @@ session_fields! { PgExchange;
     "pgsql.user" ["postgresql.user"] user: Text, "Who connects" => |p| text(p.startup.as_ref().and_then(|s| s.user.as_deref()));
     "pgsql.database" ["postgresql.database"] database: Text, "Database" => |p| text(p.startup.as_ref().and_then(|s| s.database.as_deref()));
     "pgsql.application_name" ["postgresql.application_name"] application_name: Text, "Name of the client's program" => |p| text(p.startup.as_ref().and_then(|s| s.application.as_deref()));
-    "pgsql.request" ["postgresql.frontend"] frontend: Text, "What is asked for: startup, ssl_request, simple_query" => |p| text(p.request);
+    "pgsql.request" ["postgresql.frontend"] frontend: Text, "What is asked for: startup, ssl_request, simple_query, extended_query, parse" => |p| text(p.request);
     "pgsql.query" ["postgresql.query"] frontend_arg: Text, "The query" => |p| text(p.query.as_deref());
     "pgsql.success" ["postgresql.success"] success: Bool, "Whether it was done" => |p| p.is_good.map_or(Value::Absent, Value::Bool);
     "pgsql.answer" ["postgresql.backend"] backend: Text, "What the server answers: error, auth_ok" => |p| text(answer(p));
@@ -448,16 +562,45 @@ mod tests {
         );
     }
 
+    const PARSE_GET: &str = "\"P\" 0000000c \"a\\x00get\\x00\" 0000";
+    const RUN_A: &str = "\"B\" 0000000d \"\\x00a\\x00\" 000000000000 \"E\" 00000009 \"\\x00\" 00000000";
+    const SYNC: &str = "\"S\" 00000004";
+    const DONE: &str = "\"2\" 00000004 \"C\" 0000000a \"GET 0\\x00\"";
+    const READY: &str = "\"Z\" 00000005 \"I\"";
+    const EXTENDED: &[&str] = &["frontend", "frontend_arg", "success", "backend_arg"];
+
     #[test]
-    fn queries_in_parts_end_with_their_sync() {
-        let talk = STARTUP.to_owned()
-            + IN
-            + "> \"P\" 0000000b \"\\x00get\\x00\" 0000 \"E\" 00000009 \"\\x00\" 00000000 \"S\" 00000004\n\
-             < \"1\" 00000004 \"C\" 0000000a \"GET 0\\x00\" \"Z\" 00000005 \"I\"\n";
-        assert_eq!(
-            rows(&PROTOCOL, &talk, &["frontend", "frontend_arg", "backend_arg"])[1..],
-            ["extended_query | get | GET 0"]
+    fn a_query_is_named_once_and_run_often() {
+        let talk = format!(
+            "{STARTUP}{IN}> {PARSE_GET} {SYNC}\n< \"1\" 00000004 {READY}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n\
+             > {RUN_A} \"H\" 00000004\n< {DONE}\n> {SYNC}\n< {READY}\n"
         );
+        assert_eq!(
+            rows(&PROTOCOL, &talk, EXTENDED)[1..],
+            [
+                "parse | get | true | -",
+                "extended_query | get | true | GET 0",
+                "extended_query | get | true | GET 0"
+            ]
+        );
+    }
+
+    #[test]
+    fn of_what_is_sent_together_each_has_its_answer() {
+        let talk = format!("{STARTUP}{IN}> {PARSE_GET} {RUN_A} {RUN_A} {RUN_A} {SYNC}\n");
+        let answer = format!("< {DONE} \"E\" 0000000d \"C22012\\x00\\x00\\x00\" {READY}\n");
+        assert_eq!(
+            rows(&PROTOCOL, &(talk + &answer), &["frontend_arg", "success", "backend_arg", "pgsql.error"])
+                [1..],
+            ["get | true | GET 0 | -", "get | false | - | 22012", "get | false | - | -"]
+        );
+    }
+
+    #[test]
+    fn a_closed_name_is_nobodys() {
+        let close = "\"C\" 00000007 \"Sa\\x00\"";
+        let talk = format!("{STARTUP}{IN}> {PARSE_GET} {close} {RUN_A} {SYNC}\n< {DONE} {READY}\n");
+        assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[1..], ["extended_query | - | true | GET 0"]);
     }
 
     #[test]

@@ -57,6 +57,42 @@ pub struct RdpConnection {
     pub result: Option<u8>,
     /// Method and level of RDP's own encryption.
     pub encryption: Option<(u32, u32)>,
+    /// The certificate of RDP's own encryption.
+    pub certificate: Option<RdpCertificate>,
+}
+
+/// What the server proves itself by without TLS (§2.2.1.4.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RdpCertificate {
+    /// 1 a key of RDP's own form, 2 certificates of X.509.
+    pub kind: u32,
+    /// How many there are.
+    pub count: u32,
+    /// Whether it is there to stay.
+    pub is_permanent: bool,
+}
+
+impl RdpCertificate {
+    /// Reads what follows method and level: both lengths, a random number, the certificate.
+    fn parse(block: &[u8]) -> Option<Self> {
+        let number =
+            |at: usize| Some(u32::from_le_bytes(block.get(at..at.checked_add(4)?)?.try_into().ok()?));
+        let at = 8usize.checked_add(usize::try_from(number(0)?).ok()?)?;
+        let version = number(at)?;
+        let kind = version & 0x7fff_ffff;
+        // A chain says how long it is.
+        let count = if kind == 2 { number(at + 4)? } else { 1 };
+        Some(Self { kind, count, is_permanent: version >> 31 == 0 })
+    }
+
+    /// Its name, as Zeek has it.
+    fn kind_name(&self) -> Cow<'static, str> {
+        match self.kind {
+            1 => "RSA".into(),
+            2 => "X.509".into(),
+            other => format!("cert_type-{other}").into(),
+        }
+    }
 }
 
 /// What a client says of itself (§2.2.1.3.2).
@@ -88,6 +124,7 @@ impl RdpConnection {
             channels: Vec::new(),
             result: None,
             encryption: None,
+            certificate: None,
         }
     }
 
@@ -150,6 +187,7 @@ impl RdpConnection {
             };
             if kind == 0x0c02 {
                 self.encryption = number(0).zip(number(4));
+                self.certificate = block.get(8..).and_then(RdpCertificate::parse);
             }
         }
         Some(())
@@ -416,6 +454,30 @@ impl Session for RdpConnection {
     }
 }
 
+/// Name of a level of encryption (§2.2.1.4.3), as Zeek has it.
+fn level_name(level: u32) -> Cow<'static, str> {
+    match level {
+        0 => "None".into(),
+        1 => "Low".into(),
+        2 => "Client compatible".into(),
+        3 => "High".into(),
+        4 => "FIPS".into(),
+        other => format!("encryption_level-{other}").into(),
+    }
+}
+
+/// Name of a method of encryption, there.
+fn method_name(method: u32) -> Cow<'static, str> {
+    match method {
+        0 => "None".into(),
+        1 => "40bit".into(),
+        2 => "128bit".into(),
+        8 => "56bit".into(),
+        16 => "FIPS".into(),
+        other => format!("encryption_method-{other}").into(),
+    }
+}
+
 session_fields! { RdpConnection;
     "rdp.rt_cookie" ["rdp.cookie"] cookie: Text, "Who connects: a user, cut, or a number for who shares the load" => |r| text(r.cookie.as_deref());
     "rdp.result" [] result: Text, "How it went: Success, encrypted, SSL_REQUIRED_BY_SERVER" => |r| name(r.outcome());
@@ -428,11 +490,16 @@ session_fields! { RdpConnection;
     "rdp.desktop.width" ["rdp.desktop_width"] desktop_width: Unsigned, "Width of the desktop, pixels" => |r| unsigned(r.client.as_ref().map(|c| c.desktop.0));
     "rdp.desktop.height" ["rdp.desktop_height"] desktop_height: Unsigned, "Its height, pixels" => |r| unsigned(r.client.as_ref().map(|c| c.desktop.1));
     "rdp.requested_color_depth" [] requested_color_depth: Text, "Bits a pixel: 32bit" => |r| name(r.client.as_ref().and_then(|c| c.color_depth_bits).map(|bits| format!("{bits}bit").into()));
-    "rdp.encryption_level" [] encryption_level: Unsigned, "Level of RDP's own encryption: 0 none, 3 high" => |r| unsigned(r.encryption.map(|e| e.1));
-    "rdp.encryption_method" [] encryption_method: Unsigned, "Its method: 1 40 bits, 2 128, 8 56, 16 FIPS" => |r| unsigned(r.encryption.map(|e| e.0));
+    "rdp.cert_type" [] cert_type: Text, "What the server proves itself by without TLS: RSA, X.509" => |r| name(r.certificate.map(|c| c.kind_name()));
+    "rdp.cert_count" [] cert_count: Unsigned, "How many certificates that are" => |r| unsigned(r.certificate.map(|c| c.count));
+    "rdp.cert_permanent" [] cert_permanent: Bool, "Whether they are there to stay" => |r| r.certificate.map_or(Value::Absent, |c| Value::Bool(c.is_permanent));
+    "rdp.encryption_level" [] encryption_level: Text, "Level of RDP's own encryption: None, Low, High" => |r| name(r.encryption.map(|e| level_name(e.1)));
+    "rdp.encryption_method" [] encryption_method: Text, "Its method: 40bit, 128bit, FIPS" => |r| name(r.encryption.map(|e| method_name(e.0)));
     // Not in the log.
     "rdp.negReq.requestedProtocols" ["rdp.requested"] _: Unsigned, "What the client can do to secure it, in bits: 1 TLS, 2 CredSSP" => |r| unsigned(r.requested);
     "rdp.negReq.selectedProtocol" ["rdp.selected"] _: Unsigned, "What the server chose" => |r| unsigned(r.selected);
+    "rdp.encryptionLevel" [] _: Unsigned, "Number of the level of RDP's own encryption" => |r| unsigned(r.encryption.map(|e| e.1));
+    "rdp.encryptionMethod" [] _: Unsigned, "Number of its method" => |r| unsigned(r.encryption.map(|e| e.0));
     "rdp.keyboardLayout" [] _: Unsigned, "Number of the keyboard's layout" => |r| unsigned(r.client.as_ref().map(|c| c.keyboard));
     "rdp.client.build" [] _: Unsigned, "Number of the client's build" => |r| unsigned(r.client.as_ref().map(|c| c.build));
 }
@@ -488,13 +555,39 @@ mod tests {
             "desktop_height",
             "requested_color_depth",
             "encryption_level",
+            "encryption_method",
         ];
         assert_eq!(
             rows(&PROTOCOL, &talk, &names),
             [
-                "Success | RDP | rdpdr | English - United States | client_build-7552 | WS1 | 1 | 1920 | 1080 | 24bit | 2"
+                "Success | RDP | rdpdr | English - United States | client_build-7552 | WS1 | 1 | 1920 | 1080 | 24bit | Client compatible | 128bit"
             ]
         );
+    }
+
+    #[test]
+    fn the_servers_key_is_told() {
+        let answer = |block: &str, length: u32| {
+            let talk = format!(
+                "> 0300 000b 06 e0 0000 0000 00\n< 0300 000b 06 d0 0000 1234 00\n\
+                 < 0300 00{:02x} 02 f0 80 7f66 17 0a0100 \"McDn\" 10 020c {length:02x}00 {block}\n",
+                18 + length
+            );
+            rows(
+                &PROTOCOL,
+                &talk,
+                &["encryption_level", "encryption_method", "cert_type", "cert_count", "cert_permanent"],
+            )
+        };
+        assert_eq!(
+            answer("02000000 03000000 04000000 04000000 aabbccdd 01000080", 28),
+            ["High | 128bit | RSA | 1 | false"]
+        );
+        assert_eq!(
+            answer("10000000 04000000 00000000 08000000 02000000 03000000", 28),
+            ["FIPS | FIPS | X.509 | 3 | true"]
+        );
+        assert_eq!(answer("02000000 03000000 ffffffff 04000000 01000000", 24), ["High | 128bit | - | - | -"]);
     }
 
     #[test]

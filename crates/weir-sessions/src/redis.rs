@@ -1,7 +1,7 @@
-//! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply. Arguments of AUTH are never kept.
+//! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply, passwords apart.
 //!
 //! Commands are arrays of strings, or lines; replies come in their order. Where the server begins to speak of its own
-//! accord (SUBSCRIBE, MONITOR, replication) there is nothing more to be had.
+//! accord (SUBSCRIBE in RESP 2, MONITOR, replication) or no more (CLIENT REPLY OFF) there is nothing more to be had.
 
 use crate::line::{Lines, text as lossy};
 use crate::session::session_fields;
@@ -77,12 +77,18 @@ impl RedisCommand {
             return;
         }
         self.arguments += 1;
-        // AUTH has a password, HELLO may (`HELLO 3 AUTH user password`).
-        let is_secret = matches!(self.name.as_deref(), Some("AUTH")) || self.arguments > 2;
+        // The second of AUTH is a password, the fourth of HELLO may be one (`HELLO 3 AUTH user password`).
         match self.arguments {
-            _ if is_secret => {}
             1 => self.key = Some(word),
-            _ => self.value = Some(word),
+            2 if self.name.as_deref() != Some("AUTH") => self.value = Some(word),
+            _ => {}
+        }
+    }
+
+    /// All its words are there: an only argument of AUTH is a password, not a user.
+    fn close(&mut self) {
+        if self.arguments == 1 && self.name.as_deref() == Some("AUTH") {
+            self.key = None;
         }
     }
 
@@ -178,7 +184,46 @@ impl Side {
     }
 }
 
-/// A command as an array from the client; of a server's reply alone nobody can tell.
+/// Where servers listen.
+const PORT: u16 = 6379;
+
+/// Commands that are sent as lines, by health checks and by hand. AUTH and QUIT are POP3's, too. At Redis's own port
+/// any word will do.
+const INLINE: [&str; 12] =
+    ["PING", "INFO", "SET", "GET", "DEL", "ECHO", "KEYS", "INCR", "EXISTS", "CONFIG", "SELECT", "COMMAND"];
+
+/// A command that is a line: that needs the reply, which no other protocol has in this form.
+fn probe_inline(opening: &Opening<'_>) -> Probe {
+    let asked = opening.originator;
+    let letters = asked.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let (word, rest) = asked.split_at(letters);
+    let is_word = |known: &str| known.as_bytes().eq_ignore_ascii_case(word);
+    let begins =
+        |known: &&str| known.len() > letters && known.as_bytes()[..letters].eq_ignore_ascii_case(word);
+    let is_command = match rest {
+        [] => INLINE.iter().any(|known| is_word(known) || begins(known)),
+        // The line of a request to a server of the web.
+        [b' ', b'/', ..] => false,
+        [b' ' | b'\r' | b'\n', ..] => INLINE.iter().any(|known| is_word(known)),
+        _ => false,
+    };
+    let is_command =
+        is_command || (opening.ports[1] == PORT && rest.first().is_none_or(u8::is_ascii_whitespace));
+    if letters == 0 || !is_command {
+        return Probe::NotForUs;
+    }
+    match opening.responder {
+        [] | [b'+' | b'-' | b'$' | b':' | b'*'] => Probe::Unsure,
+        [b'$' | b':' | b'*', b'0'..=b'9' | b'-', ..] | [b'-', b'A'..=b'Z', ..] => Probe::Certain,
+        [b'+', said @ ..] => {
+            let starts = |known: &[u8]| said.starts_with(known) || known.starts_with(said);
+            if starts(b"OK\r\n") || starts(b"PONG\r\n") { Probe::Certain } else { Probe::NotForUs }
+        }
+        _ => Probe::NotForUs,
+    }
+}
+
+/// A command as an array from the client, or as a line with a reply; of a server's reply alone nobody can tell.
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| {
         let Some((b'*', rest)) = bytes.split_first() else {
@@ -201,9 +246,8 @@ fn probe(opening: &Opening<'_>) -> Probe {
     };
     match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
-        (Probe::NotForUs, Probe::NotForUs) => Probe::NotForUs,
         // The server answers, it does not begin.
-        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        (Probe::NotForUs, _) | (_, Probe::NotForUs) => probe_inline(opening),
         _ => Probe::Unsure,
     }
 }
@@ -221,6 +265,8 @@ pub struct RedisParser {
     unanswered: u64,
     /// What the first part of the reply that is read says.
     reply: Option<(u8, String)>,
+    /// The first word of a push that is read.
+    pushed: Option<String>,
     cut_off: CutOff,
 }
 
@@ -247,9 +293,12 @@ impl SessionParser for RedisParser {
                 return Progress::Wanted;
             };
             let is_over = side.pending == 0;
-            if is_client {
-                self.take_part(part, time, is_over, sessions);
-            } else if self.take_reply(part, time, is_over, sessions) {
+            let nothing_more = if is_client {
+                self.take_part(part, time, is_over, sessions)
+            } else {
+                self.take_reply(part, time, is_over, sessions)
+            };
+            if nothing_more {
                 self.finish(sessions);
                 return Progress::Done;
             }
@@ -274,6 +323,7 @@ impl SessionParser for RedisParser {
         self.sides.iter().map(Side::held_bytes).sum::<usize>()
             + self.waiting.iter().chain(&self.command).map(RedisCommand::held_bytes).sum::<usize>()
             + self.reply.as_ref().map_or(0, |reply| reply.1.capacity())
+            + self.pushed.as_ref().map_or(0, String::capacity)
     }
 
     fn cut_off(&self) -> CutOff {
@@ -282,13 +332,14 @@ impl SessionParser for RedisParser {
 }
 
 impl RedisParser {
+    /// Takes a part of a command; whether the client wants no replies from now on.
     fn take_part(
         &mut self,
         part: Part,
         time: Timestamp,
         is_over: bool,
         sessions: &mut Vec<Box<dyn Session>>,
-    ) {
+    ) -> bool {
         match part {
             Part::Array(..) if self.command.is_none() => self.command = Some(RedisCommand::new(time)),
             Part::Scalar(_, word) => {
@@ -305,10 +356,19 @@ impl RedisParser {
             Part::Array(..) => {}
         }
         if !is_over {
-            return;
+            return false;
         }
         // An empty array is no command.
-        let Some(command) = self.command.take().filter(|command| command.name.is_some()) else { return };
+        let Some(mut command) = self.command.take().filter(|command| command.name.is_some()) else {
+            return false;
+        };
+        command.close();
+        let word = |text: &Option<String>, word: &str| {
+            text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(word))
+        };
+        let is_silent = word(&command.name, "CLIENT")
+            && word(&command.key, "REPLY")
+            && (word(&command.value, "OFF") || word(&command.value, "SKIP"));
         self.waiting.push_back(command);
         if self.waiting.len() > WAITING_MAX
             && let Some(oldest) = self.waiting.pop_front()
@@ -317,6 +377,7 @@ impl RedisParser {
             self.cut_off.parts += 1;
             sessions.push(Box::new(oldest));
         }
+        is_silent
     }
 
     /// Takes a part of a reply; whether the server speaks of its own accord from now on.
@@ -327,20 +388,36 @@ impl RedisParser {
         is_over: bool,
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> bool {
-        if self.reply.is_none() {
-            self.reply = Some(match part {
-                Part::Array(kind, length) => (kind, length.to_string()),
-                Part::Scalar(kind, text) => (kind, text),
-                Part::Inline(_) => return false,
-            });
+        match &self.reply {
+            None => {
+                self.reply = Some(match part {
+                    Part::Array(kind, length) => (kind, length.to_string()),
+                    Part::Scalar(kind, text) => (kind, text),
+                    Part::Inline(_) => return false,
+                });
+            }
+            Some((b'>', _)) if self.pushed.is_none() => {
+                self.pushed = if let Part::Scalar(_, word) = part { Some(word) } else { None };
+            }
+            Some(_) => {}
         }
         if !is_over {
             return false;
         }
-        // Attributes come before a reply, pushes at any time.
-        let Some((kind, text)) = self.reply.take().filter(|(kind, _)| !matches!(kind, b'|' | b'>')) else {
-            return false;
+        let pushed = self.pushed.take();
+        let Some((kind, text)) = self.reply.take() else { return false };
+        // Attributes come before a reply, pushes at any time; but that is how RESP 3 answers who subscribes.
+        let is_reply = match kind {
+            b'|' => false,
+            b'>' => {
+                let asked = self.waiting.front().and_then(|asked| asked.name.as_deref());
+                asked.zip(pushed.as_deref()).is_some_and(|(asked, pushed)| asked.eq_ignore_ascii_case(pushed))
+            }
+            _ => true,
         };
+        if !is_reply {
+            return false;
+        }
         if self.unanswered > 0 {
             self.unanswered -= 1;
             return false;
@@ -351,10 +428,11 @@ impl RedisParser {
         command.is_good = Some(!matches!(kind, b'-' | b'!'));
         command.rtt_ns = is_asked.then(|| time.since_ns(command.time));
         command.reply = Some(text);
-        let speaks = matches!(
-            command.name.as_deref(),
-            Some("SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC")
-        );
+        let speaks = kind != b'>'
+            && matches!(
+                command.name.as_deref(),
+                Some("SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC")
+            );
         sessions.push(Box::new(command));
         speaks
     }
@@ -413,7 +491,7 @@ mod tests {
         let talk = "> \"*3\\r\\n$4\\r\\nauth\\r\\n$3\\r\\nbob\\r\\n$6\\r\\nsecret\\r\\nAUTH secret\\r\\n\"\n< \"+OK\\r\\n+OK\\r\\n\"\n";
         assert_eq!(
             rows(&PROTOCOL, talk, NAMES),
-            ["AUTH | - | - | true | OK | 2", "AUTH | - | - | true | OK | 1"]
+            ["AUTH | bob | - | true | OK | 2", "AUTH | - | - | true | OK | 1"]
         );
     }
 
@@ -422,6 +500,42 @@ mod tests {
         let talk = "> \"PING\\r\\nSUBSCRIBE c\\r\\n\"\n< \">2\\r\\n+invalidate\\r\\n*-1\\r\\n|1\\r\\n+ttl\\r\\n:1\\r\\n+PONG\\r\\n\
                     *3\\r\\n$9\\r\\nsubscribe\\r\\n$1\\r\\nc\\r\\n:1\\r\\n*3\\r\\n\"\n";
         assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), ["PING | PONG", "SUBSCRIBE | 3"]);
+    }
+
+    #[test]
+    fn who_subscribes_in_resp_3_goes_on() {
+        let talk = "> \"SUBSCRIBE a b\\r\\nGET k\\r\\n\"\n< \">3\\r\\n$9\\r\\nsubscribe\\r\\n+a\\r\\n:1\\r\\n\
+                    >3\\r\\n+subscribe\\r\\n+b\\r\\n:2\\r\\n>3\\r\\n+message\\r\\n+a\\r\\n+m\\r\\n+v\\r\\n\"\n";
+        assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), ["SUBSCRIBE | 3", "GET | v"]);
+    }
+
+    #[test]
+    fn who_wants_no_replies_is_let_alone() {
+        let talk = "> \"CLIENT REPLY OFF\\r\\nSET k v\\r\\nCLIENT REPLY ON\\r\\n\"\n< \"+OK\\r\\n\"\n";
+        assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), ["CLIENT | -"]);
+    }
+
+    #[test]
+    fn a_line_is_a_command_where_the_reply_is_one() {
+        let probe = |originator: &[u8], responder: &[u8]| {
+            (PROTOCOL.probe)(&Opening { originator, responder, ..Opening::default() })
+        };
+        assert_eq!(probe(b"PING\r\n", b""), Probe::Unsure);
+        assert_eq!(probe(b"pi", b""), Probe::Unsure);
+        assert_eq!(probe(b"PING\r\n", b"+PONG\r\n"), Probe::Certain);
+        assert_eq!(probe(b"set a 1\r\n", b"-NOAUTH Auth"), Probe::Certain);
+        assert_eq!(probe(b"get a\r\n", b"$1\r\n1"), Probe::Certain);
+        assert_eq!(probe(b"get a\r\n", b"END\r\n"), Probe::NotForUs);
+        assert_eq!(probe(b"PING\r\n", b"PONG\r\n"), Probe::NotForUs);
+        assert_eq!(probe(b"GET / HTTP/1.1\r\n", b""), Probe::NotForUs);
+        assert_eq!(probe(b"MULTI\r\n", b"+OK\r\n"), Probe::NotForUs);
+        let opening = Opening {
+            originator: b"MULTI\r\n",
+            responder: b"+OK\r\n",
+            ports: [5, PORT],
+            ..Opening::default()
+        };
+        assert_eq!((PROTOCOL.probe)(&opening), Probe::Certain);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What servers logged while `examples/sessions.pcap` was recorded is what we find in it: thirteen
 //! session protocols, row by row. Where a server keeps no log, what its client said.
 
-use serde_json::Value as Json;
+mod support;
+
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use weir::packet::Value;
+use support::{Capture, Found, Row, ask, distinct, same};
+use weir::Engine;
 use weir::sessions::dhcp::DhcpTransaction;
 use weir::sessions::dns::DnsTransaction;
 use weir::sessions::dtls::DtlsHandshake;
@@ -19,139 +19,40 @@ use weir::sessions::smtp::SmtpTransaction;
 use weir::sessions::ssh::SshHandshake;
 use weir::sessions::stun::StunTransaction;
 use weir::sessions::tls::TlsHandshake;
-use weir::{Connection, Engine, Flow, sessions::SessionType};
 
-/// Values by name, as text: what is absent is empty, lists stand with blanks between.
-#[derive(Debug, Clone, Default)]
-struct Row(BTreeMap<String, String>);
+static CAPTURE: Capture = Capture::new("sessions", ask_all);
 
-impl Row {
-    /// The value called that. There must be one: a name that nobody has is a mistake of this test.
-    fn text(&self, name: &str) -> &str {
-        self.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
-    }
-
-    /// Values of these names.
-    fn texts(&self, names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| self.text(name).to_string()).collect()
-    }
+fn ask_all<'c>(engine: &mut Engine<'c>, found: &'c RefCell<Found>) {
+    ask::<DhcpTransaction>(engine, "dhcp", found);
+    ask::<DnsTransaction>(engine, "dns", found);
+    ask::<DtlsHandshake>(engine, "dtls", found);
+    ask::<FtpExchange>(engine, "ftp", found);
+    ask::<HttpExchange>(engine, "http", found);
+    ask::<ImapConnection>(engine, "imap", found);
+    ask::<NtpMessage>(engine, "ntp", found);
+    ask::<Pop3Connection>(engine, "pop3", found);
+    ask::<QuicHandshake>(engine, "quic", found);
+    ask::<SmtpTransaction>(engine, "smtp", found);
+    ask::<SshHandshake>(engine, "ssh", found);
+    ask::<StunTransaction>(engine, "stun", found);
+    ask::<TlsHandshake>(engine, "tls", found);
 }
 
-/// Sessions of each protocol, and connections.
-#[derive(Default)]
-struct Found {
-    sessions: BTreeMap<&'static str, Vec<Row>>,
-    connections: Vec<Connection>,
-}
-
-fn example(file: &str) -> String {
-    format!("{}/../../examples/{file}", env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The log of that name in the expectation.
 fn logged(log: &str) -> Vec<Row> {
-    static EXPECTATION: OnceLock<Json> = OnceLock::new();
-    let all = EXPECTATION.get_or_init(|| {
-        let text = std::fs::read_to_string(example("sessions.expect.json")).unwrap();
-        serde_json::from_str(&text).unwrap()
-    });
-    let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), String::from);
-    let row = |row: &Json| row.as_object().unwrap().iter().map(|(name, v)| (name.clone(), text(v))).collect();
-    match &all[log] {
-        Json::Array(rows) => rows.iter().map(|one| Row(row(one))).collect(),
-        number => vec![Row(BTreeMap::from([("count".to_string(), number.to_string())]))],
-    }
+    CAPTURE.logged(log)
 }
 
-fn written(value: &Value<'_>) -> String {
-    match value {
-        Value::Absent => String::new(),
-        Value::Bool(yes) => yes.to_string(),
-        Value::Unsigned(number) | Value::Interval(number) => number.to_string(),
-        Value::Address(address) => address.to_string(),
-        Value::Mac(bytes) => bytes.map(|byte| format!("{byte:02x}")).join(":"),
-        Value::Text(text) => text.to_string(),
-        Value::Texts(texts) => texts.join(" "),
-        Value::Numbers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
-        other => format!("{other:?}"),
-    }
+fn of(log: &str, name: &str, value: &str) -> Vec<Row> {
+    CAPTURE.of(log, name, value)
 }
 
-/// Asks for the sessions of a type.
-fn ask<'c, T: SessionType>(engine: &mut Engine<'c>, name: &'static str, found: &'c RefCell<Found>) {
-    let take = move |flow: &Flow, session: &T| {
-        let fields = T::FIELDS.iter().enumerate();
-        let mut row: BTreeMap<_, _> =
-            fields.map(|(n, field)| (field.name.to_string(), written(&session.value(n)))).collect();
-        for (side, (address, port)) in [("orig", flow.orig), ("resp", flow.resp)] {
-            row.insert(format!("{side}_h"), address.to_string());
-            row.insert(format!("{side}_p"), port.to_string());
-        }
-        found.borrow_mut().sessions.entry(name).or_default().push(Row(row));
-    };
-    engine.subscribe(name, take).unwrap();
-}
-
-/// All that is in the capture, in one run.
-fn found() -> &'static Found {
-    static FOUND: OnceLock<Found> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let found = RefCell::new(Found::default());
-        let mut engine = Engine::new();
-        ask::<DhcpTransaction>(&mut engine, "dhcp", &found);
-        ask::<DnsTransaction>(&mut engine, "dns", &found);
-        ask::<DtlsHandshake>(&mut engine, "dtls", &found);
-        ask::<FtpExchange>(&mut engine, "ftp", &found);
-        ask::<HttpExchange>(&mut engine, "http", &found);
-        ask::<ImapConnection>(&mut engine, "imap", &found);
-        ask::<NtpMessage>(&mut engine, "ntp", &found);
-        ask::<Pop3Connection>(&mut engine, "pop3", &found);
-        ask::<QuicHandshake>(&mut engine, "quic", &found);
-        ask::<SmtpTransaction>(&mut engine, "smtp", &found);
-        ask::<SshHandshake>(&mut engine, "ssh", &found);
-        ask::<StunTransaction>(&mut engine, "stun", &found);
-        ask::<TlsHandshake>(&mut engine, "tls", &found);
-        let keep = |connection: &Connection| found.borrow_mut().connections.push(connection.clone());
-        engine.subscribe("", keep).unwrap();
-        engine.read([example("sessions.pcap")]).unwrap();
-        drop(engine);
-        found.into_inner()
-    })
-}
-
-/// Sessions of a protocol.
 fn sessions(protocol: &str) -> impl Iterator<Item = &'static Row> {
-    found().sessions[protocol].iter()
-}
-
-/// The two say the same, in any order.
-#[track_caller]
-fn same(mut found: Vec<Vec<String>>, mut wanted: Vec<Vec<String>>) {
-    found.sort();
-    wanted.sort();
-    let missing: Vec<_> = wanted.iter().filter(|row| !found.contains(row)).collect();
-    let surplus: Vec<_> = found.iter().filter(|row| !wanted.contains(row)).collect();
-    assert!(found == wanted, "logged, but not found: {missing:#?}\nfound, but not logged: {surplus:#?}");
-    assert!(!found.is_empty());
-}
-
-/// The services of the connections to a port, each with how many have it.
-fn services(port: u32) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for connection in found().connections.iter().filter(|c| c.resp_p == port && c.conn_state != "REJ") {
-        *counts.entry(connection.service.as_deref().unwrap_or("-").to_string()).or_default() += 1;
-    }
-    counts
+    CAPTURE.sessions(protocol)
 }
 
 #[track_caller]
 fn assert_services(port: u32, wanted: &[(&str, usize)]) {
-    let wanted = wanted.iter().map(|(name, count)| (name.to_string(), *count as u64)).collect();
-    assert_eq!(services(port), wanted, "port {port}");
-}
-
-fn distinct(rows: &[Row], name: &str) -> usize {
-    rows.iter().map(|row| row.text(name)).collect::<std::collections::BTreeSet<_>>().len()
+    CAPTURE.assert_services(port, wanted);
 }
 
 #[test]
@@ -201,11 +102,6 @@ fn http_requests_are_those_that_nginx_logged() {
     same(rows, wanted);
     assert_services(80, &[("http", distinct(&of("http", "server_port", "80"), "client_port"))]);
     assert_services(8080, &[("http", distinct(&of("http", "server_port", "8080"), "client_port"))]);
-}
-
-/// Rows of a log that have that value.
-fn of(log: &str, name: &str, value: &str) -> Vec<Row> {
-    logged(log).into_iter().filter(|row| row.0.get(name).is_some_and(|found| found == value)).collect()
 }
 
 #[test]
@@ -312,8 +208,8 @@ fn dns_queries_are_those_that_dnsmasq_logged() {
         assert_eq!(row.text(name), wanted);
     }
     let flows =
-        |proto: &str| found().connections.iter().filter(|c| c.resp_p == 53 && c.proto == proto).count();
-    assert!(flows("tcp") == 3 && found().connections.iter().any(|c| c.orig_p > 0 && c.orig_h.is_ipv6()));
+        |proto: &str| CAPTURE.connections().iter().filter(|c| c.resp_p == 53 && c.proto == proto).count();
+    assert!(flows("tcp") == 3 && CAPTURE.connections().iter().any(|c| c.orig_p > 0 && c.orig_h.is_ipv6()));
     assert_services(53, &[("dns", flows("tcp") + flows("udp"))]);
 }
 
@@ -543,10 +439,5 @@ fn stun_requests_are_those_that_coturn_logged() {
 
 #[test]
 fn frames_are_as_many_as_tcpdump_recorded() {
-    let mut frames = 0u64;
-    let mut engine = Engine::new();
-    engine.subscribe("", |_: &weir::Frame| frames += 1).unwrap();
-    engine.read([example("sessions.pcap")]).unwrap();
-    drop(engine);
-    assert_eq!(frames.to_string(), logged("frames")[0].text("count"));
+    CAPTURE.assert_frames();
 }

@@ -2,11 +2,16 @@
 //!
 //! `scenes.rs` is the list of what is played; `facts.rs` turns the servers' own logs into the
 //! expectation that tests compare with. Anyone with root can run it again: the flows are the same,
-//! times, ports and keys differ. `sessions/` is a second one, of more protocols: `cargo xtask capture sessions`.
+//! times, ports and keys differ. `sessions/`, `services/` and `tunnels/` are three more: `cargo xtask capture sessions`.
+//! `recording.rs` and `logs.rs` are what these have in common.
 
 mod facts;
+mod logs;
+mod recording;
 mod scenes;
+mod services;
 mod sessions;
+mod tunnels;
 
 use crate::lab::{self, SCRATCH, inside, servers, tap};
 use crate::shell::{Result, output, root, sh, write};
@@ -19,7 +24,9 @@ pub fn run(args: &[String]) -> Result {
     match args {
         [] => first_light(args),
         [name] if name == "sessions" => sessions::run(args),
-        _ => Err("usage: cargo xtask capture [sessions]".into()),
+        [name, ..] if name == "services" => services::run(args),
+        [name] if name == "tunnels" => tunnels::run(args),
+        _ => Err("usage: cargo xtask capture [sessions | services [NAME…] | tunnels]".into()),
     }
 }
 

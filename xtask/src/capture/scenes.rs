@@ -156,7 +156,13 @@ pub const SCENES: &[Scene] = &[
 ];
 
 /// The page beside a capture: `intro`, what was played, what came of it.
-pub fn describe(name: &str, intro: &str, scenes: &[Scene], totals: &[(&str, u64)], source: &str) -> String {
+pub fn describe<'a>(
+    name: &str,
+    intro: &str,
+    scenes: impl IntoIterator<Item = &'a Scene>,
+    totals: &[(&str, u64)],
+    source: &str,
+) -> String {
     let mut page = format!(
         "# {name}.pcap\n\n{intro}\n\n\
          `{name}.expect.json` holds what the servers themselves logged meanwhile; tests compare with it.\n\n\

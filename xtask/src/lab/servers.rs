@@ -170,7 +170,7 @@ pub fn sshd() -> Result<Child> {
 pub fn await_port(address: &str) -> Result {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
-        let listening = output(&mut inside("server", "ss -Hltn"))?;
+        let listening = output(&mut inside("server", "ss -Hltun"))?;
         if listening.contains(&format!(" {address} ")) {
             return Ok(());
         }

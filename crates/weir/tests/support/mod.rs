@@ -1,0 +1,182 @@
+//! What tests of recorded sessions share: rows of ours and of logs, by name, and how they are compared.
+
+#![allow(dead_code)] // Every test takes what it needs.
+
+use serde_json::Value as Json;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+use weir::packet::Value;
+use weir::{Compiler, Connection, Engine, Flow, Options, sessions::SessionType};
+
+/// Values by name, as text: what is absent is empty, lists stand with blanks between.
+#[derive(Debug, Clone, Default)]
+pub struct Row(pub BTreeMap<String, String>);
+
+impl Row {
+    /// The value called that. There must be one: a name that nobody has is a mistake of the test.
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+
+    /// Values of these names.
+    pub fn texts(&self, names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| self.text(name).to_string()).collect()
+    }
+
+    /// Whether the value called that is this one.
+    pub fn is(&self, name: &str, value: &str) -> bool {
+        self.text(name) == value
+    }
+}
+
+/// Sessions of each protocol, and connections.
+#[derive(Default)]
+pub struct Found {
+    sessions: BTreeMap<&'static str, Vec<Row>>,
+    connections: Vec<Connection>,
+}
+
+/// Asks for all that a test wants.
+pub type Ask = for<'c> fn(&mut Engine<'c>, &'c RefCell<Found>);
+
+/// A capture of `examples/`, and what was logged while it was recorded.
+pub struct Capture {
+    name: &'static str,
+    stack: &'static str,
+    ask: Ask,
+    found: OnceLock<Found>,
+    expectation: OnceLock<Json>,
+}
+
+impl Capture {
+    pub const fn new(name: &'static str, ask: Ask) -> Self {
+        Self { name, stack: "internet", ask, found: OnceLock::new(), expectation: OnceLock::new() }
+    }
+
+    /// The same, asked over another stack.
+    pub const fn over(mut self, stack: &'static str) -> Self {
+        self.stack = stack;
+        self
+    }
+
+    /// The capture itself, `pcap`, or what was logged.
+    pub fn file(&self, extension: &str) -> String {
+        format!("{}/../../examples/{}.{extension}", env!("CARGO_MANIFEST_DIR"), self.name)
+    }
+
+    /// The log of that name in the expectation.
+    pub fn logged(&self, log: &str) -> Vec<Row> {
+        let all = self.expectation.get_or_init(|| {
+            let text = std::fs::read_to_string(self.file("expect.json")).unwrap();
+            serde_json::from_str(&text).unwrap()
+        });
+        let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), String::from);
+        let row =
+            |row: &Json| row.as_object().unwrap().iter().map(|(name, v)| (name.clone(), text(v))).collect();
+        match &all[log] {
+            Json::Array(rows) => rows.iter().map(|one| Row(row(one))).collect(),
+            number => vec![Row(BTreeMap::from([("count".to_string(), number.to_string())]))],
+        }
+    }
+
+    /// Rows of a log that have that value.
+    pub fn of(&self, log: &str, name: &str, value: &str) -> Vec<Row> {
+        self.logged(log)
+            .into_iter()
+            .filter(|row| row.0.get(name).is_some_and(|found| found == value))
+            .collect()
+    }
+
+    /// All that is in the capture, in one run.
+    fn found(&self) -> &Found {
+        self.found.get_or_init(|| {
+            let found = RefCell::new(Found::default());
+            let mut compiler = Compiler::default();
+            compiler.use_stack(self.stack).unwrap();
+            let mut engine = Engine::with(compiler, Options::default());
+            (self.ask)(&mut engine, &found);
+            let keep = |connection: &Connection| found.borrow_mut().connections.push(connection.clone());
+            engine.subscribe("", keep).unwrap();
+            engine.read([self.file("pcap")]).unwrap();
+            drop(engine);
+            found.into_inner()
+        })
+    }
+
+    /// Sessions of a protocol.
+    pub fn sessions(&self, protocol: &str) -> impl Iterator<Item = &Row> {
+        self.found().sessions.get(protocol).into_iter().flatten()
+    }
+
+    pub fn connections(&self) -> &[Connection] {
+        &self.found().connections
+    }
+
+    /// How many connections to a port have which service.
+    #[track_caller]
+    pub fn assert_services(&self, port: u32, wanted: &[(&str, usize)]) {
+        let mut counts = BTreeMap::new();
+        for connection in self.connections().iter().filter(|c| c.resp_p == port && c.conn_state != "REJ") {
+            *counts.entry(connection.service.as_deref().unwrap_or("-").to_string()).or_default() += 1;
+        }
+        let wanted: BTreeMap<_, _> = wanted.iter().map(|(name, count)| (name.to_string(), *count)).collect();
+        assert_eq!(counts, wanted, "port {port}");
+    }
+
+    /// As many frames as tcpdump recorded.
+    #[track_caller]
+    pub fn assert_frames(&self) {
+        let mut frames = 0u64;
+        let mut engine = Engine::new();
+        engine.subscribe("", |_: &weir::Frame| frames += 1).unwrap();
+        engine.read([self.file("pcap")]).unwrap();
+        drop(engine);
+        assert_eq!(frames.to_string(), self.logged("frames")[0].text("count"));
+    }
+}
+
+fn written(value: &Value<'_>) -> String {
+    match value {
+        Value::Absent => String::new(),
+        Value::Bool(yes) => yes.to_string(),
+        Value::Unsigned(number) | Value::Interval(number) => number.to_string(),
+        Value::Address(address) => address.to_string(),
+        Value::Mac(bytes) => bytes.map(|byte| format!("{byte:02x}")).join(":"),
+        Value::Text(text) => text.to_string(),
+        Value::Texts(texts) => texts.join(" "),
+        Value::Numbers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
+        Value::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Asks for the sessions of a type.
+pub fn ask<'c, T: SessionType>(engine: &mut Engine<'c>, name: &'static str, found: &'c RefCell<Found>) {
+    let take = move |flow: &Flow, session: &T| {
+        let fields = T::FIELDS.iter().enumerate();
+        let mut row: BTreeMap<_, _> =
+            fields.map(|(n, field)| (field.name.to_string(), written(&session.value(n)))).collect();
+        for (side, (address, port)) in [("orig", flow.orig), ("resp", flow.resp)] {
+            row.insert(format!("{side}_h"), address.to_string());
+            row.insert(format!("{side}_p"), port.to_string());
+        }
+        found.borrow_mut().sessions.entry(name).or_default().push(Row(row));
+    };
+    engine.subscribe(name, take).unwrap();
+}
+
+/// The two say the same, in any order.
+#[track_caller]
+pub fn same(mut found: Vec<Vec<String>>, mut wanted: Vec<Vec<String>>) {
+    found.sort();
+    wanted.sort();
+    let missing: Vec<_> = wanted.iter().filter(|row| !found.contains(row)).collect();
+    let surplus: Vec<_> = found.iter().filter(|row| !wanted.contains(row)).collect();
+    assert!(found == wanted, "logged, but not found: {missing:#?}\nfound, but not logged: {surplus:#?}");
+    assert!(!found.is_empty());
+}
+
+pub fn distinct(rows: &[Row], name: &str) -> usize {
+    rows.iter().map(|row| row.text(name)).collect::<BTreeSet<_>>().len()
+}
