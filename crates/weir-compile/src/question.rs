@@ -50,6 +50,9 @@ impl Need {
 pub const RECORD_VARS: &[&str] =
     &["packets", "ip_bytes", "bytes", "endpoint", "has_fin", "type", "code", "vlan", "inner_vlan"];
 
+/// What it is made of besides where reassembly is strict.
+pub const STRICT_RECORD_VARS: &[&str] = &["refused_bytes"];
+
 /// One question.
 #[derive(Debug, Clone)]
 pub struct Question {

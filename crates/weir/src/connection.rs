@@ -62,6 +62,7 @@ pub struct Places {
     high: Option<NumberPlace>,
     has_fin: Option<NumberPlace>,
     missing_bytes: Option<NumberPlace>,
+    refused: Option<NumberPlace>,
     icmp_type: Option<NumberPlace>,
     icmp_code: Option<NumberPlace>,
     vlan: Option<NumberPlace>,
@@ -80,6 +81,7 @@ impl Places {
             high: place("$seq.high"),
             has_fin: place("has_fin"),
             missing_bytes: place("$seq.missing_bytes"),
+            refused: place("refused_bytes"),
             icmp_type: place("type"),
             icmp_code: place("code"),
             vlan: place("vlan"),
@@ -94,9 +96,14 @@ impl Places {
         let number = |place: Option<NumberPlace>| place.map_or(0, |p| flow.number_at(p, responder));
         let bytes = match self.high {
             Some(_) => number(self.high).saturating_sub(number(self.has_fin).min(1)),
-            None => number(self.bytes),
+            None => number(self.bytes).saturating_sub(self.refused_bytes(flow, responder)),
         };
         (number(self.packets), bytes)
+    }
+
+    /// Bytes of a direction's payload that strict reassembly left out.
+    pub fn refused_bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
+        self.refused.map_or(0, |place| flow.number_at(place, responder))
     }
 }
 

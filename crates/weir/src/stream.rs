@@ -140,6 +140,12 @@ impl Stream<'_, '_> {
         (packets, bytes.max(self.offset()))
     }
 
+    /// Bytes that strict reassembly left out, as their receiver would; where the handler
+    /// [asks for the record](StreamHandler::RECORD).
+    pub fn refused_bytes(&self) -> u64 {
+        self.places.refused_bytes(self.handle.flow, !self.is_orig())
+    }
+
     /// Another cutoff. It can only be lower than the one before.
     pub fn set_cutoff(&mut self, bytes: u64) {
         self.handle.state.set_cutoff(bytes);

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use crate::events::EVENTS_MAX;
-use crate::question::RECORD_VARS;
+use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
@@ -169,7 +169,9 @@ impl Lower<'_> {
             self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
         };
         for var in protocol.vars.iter().filter(|var| var.held != Held::Packet) {
-            let observed = self.need.variables || connections && RECORD_VARS.contains(&var.name.as_str());
+            let strict = if self.need.strict { STRICT_RECORD_VARS } else { &[] };
+            let is_recorded = RECORD_VARS.iter().chain(strict).any(|name| *name == var.name);
+            let observed = self.need.variables || connections && is_recorded;
             declare(&var.name, VarKind::Bits(var.bits as u8), var.held == Held::Side, observed);
         }
         if has_timeouts {

@@ -18,6 +18,7 @@ pub(super) const STATEMENT_LONG_DATA: u8 = 24;
 pub(super) const STATEMENT_CLOSE: u8 = 25;
 pub(super) const STATEMENT_FETCH: u8 = 28;
 pub(super) const BINLOG_DUMP_GTID: u8 = 30;
+pub(super) const RESET_CONNECTION: u8 = 31;
 pub(super) const STATEMENT_BULK_EXECUTE: u8 = 250;
 
 /// Bytes kept of what a command says.

@@ -346,10 +346,14 @@ impl MysqlParser {
             (Some(command::INIT_DATABASE), _) => {
                 Arc::make_mut(&mut self.connection).database = over.argument.as_deref().map(str::to_owned);
             }
+            (Some(command::RESET_CONNECTION), _) => self.statements.clear(),
             (Some(command::CHANGE_USER), _) => {
+                self.statements.clear();
                 Arc::make_mut(&mut self.connection).user = over.argument.as_deref().map(str::to_owned);
             }
             (Some(command::STATEMENT_PREPARE), Some(number)) => {
+                // The server may count anew where its end was not seen.
+                self.statements.retain(|(known, _)| *known != number);
                 if self.statements.len() == STATEMENTS_MAX {
                     self.statements.pop_front();
                     self.cut_off.parts += 1;

@@ -12,8 +12,8 @@ pub(super) struct Sequence {
     /// The first number, and the highest, with the rounds it has made.
     first: u64,
     highest: u64,
-    /// Which of the 64 up to the highest have come: bit 0 the highest.
-    window: u64,
+    /// Which of the 128 up to the highest have come: bit 0 the highest.
+    window: u128,
     /// The number that would show that the sender has begun anew.
     anew: Option<u16>,
     /// Packets since it last began anew.
@@ -53,12 +53,12 @@ impl Sequence {
             self.repeated += 1;
         } else if ahead < DROPOUT_MAX {
             self.highest += u64::from(ahead);
-            self.window = if ahead < 64 { self.window << ahead | 1 } else { 1 };
+            self.window = if ahead < 128 { self.window << ahead | 1 } else { 1 };
             self.received += 1;
             self.is_likely |= ahead == 1;
         } else if ahead > u16::MAX - MISORDER_MAX {
             let behind = u16::MAX - ahead + 1;
-            let bit = 1_u64.checked_shl(behind.into()).unwrap_or(0);
+            let bit = 1_u128.checked_shl(behind.into()).unwrap_or(0);
             if self.window & bit != 0 {
                 self.repeated += 1;
             } else {
@@ -121,6 +121,8 @@ mod tests {
         assert_eq!(take(&[1, 2, 2, 1, 3]), (0, 0, 2));
         assert_eq!(take(&[5, 4, 6]), (0, 1, 0));
         assert_eq!(take(&[5, 3, 6]), (1, 1, 0));
+        let far: Vec<u16> = (0..=100).chain([5, 5]).collect();
+        assert_eq!(take(&far), (0, 0, 2));
     }
 
     #[test]

@@ -232,8 +232,11 @@ impl SmbParser {
             tree: request.tree,
             asked,
         });
-        if let Some(Pending { asked: Asked::Row(row), .. }) = oldest {
-            sessions.push(row);
+        match oldest {
+            Some(Pending { asked: Asked::Row(row), .. }) => sessions.push(row),
+            // What it asked of a file is not known to have been done.
+            Some(_) => self.cut_off.parts += 1,
+            None => {}
         }
     }
 

@@ -200,6 +200,8 @@ fn before_the_server_answers_nothing_is_its_own() {
     let [strict, fast] = with(&[early], 1);
     assert_eq!(strict, ["GET /index", "200"]);
     assert_ne!(fast, strict);
+    let unheeded = Segment(SERVER, 0, 101, RST | ACK, None, b"", Sum::Good);
+    assert_eq!(with(&[unheeded], 1)[0], ["GET /index", "200"]);
     // A refusal is one.
     let refused = [HANDSHAKE[0], Segment(SERVER, 0, 101, RST | ACK, None, b"", Sum::Good), TALK[0]];
     let packets: Vec<Packet> = refused.iter().map(packet).collect();

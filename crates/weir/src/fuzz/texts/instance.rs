@@ -199,6 +199,9 @@ impl Author<'_, '_> {
         if headers_only {
             text += " headers only";
         }
+        if self.choices.chance(25) {
+            text += &format!(" when {}", self.condition(Place::Instance));
+        }
         // What waits keeps four fields.
         let mut ordered = self.names.fields_that(Kind::is_number);
         while ordered.len() > 4 {

@@ -124,7 +124,7 @@ impl Author<'_, '_> {
         let on_transition = on.iter().any(|trigger| transitions.contains(trigger));
         let may_assemble =
             self.names.has_payload && keeps_bytes && has_on && !with && (has_sequence || !on_transition);
-        let may_assemble = may_assemble && (!has_when || only_transitions);
+        let may_assemble = may_assemble && (!has_when || only_transitions || !has_sequence);
         let mut columns = vec![];
         if may_assemble && self.choices.chance(60) {
             columns.push("assemble".to_string());
