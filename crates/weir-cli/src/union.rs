@@ -5,12 +5,14 @@ use std::sync::OnceLock;
 use weir::Log;
 use weir::packet::{Column, Value, ValueType};
 
+/// The columns of a log with where each stands in the union; `None`: in the one for all.
+type Places = Vec<(Column, Option<usize>)>;
+
 /// Rows of several logs as rows of one.
 pub struct Union {
     /// `_path`, which connection, then the columns of all logs, each once; or, where it is narrow, one for all.
     pub columns: Vec<Column>,
-    /// With where each column of a log stands here; `None`: in the one for all.
-    logs: Vec<(Log, Vec<(Column, Option<usize>)>)>,
+    logs: Vec<(Log, Places)>,
     is_narrow: bool,
 }
 

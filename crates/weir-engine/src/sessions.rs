@@ -145,16 +145,7 @@ impl FlowSessions {
                     self.take(carrier, &Data { bytes: &data.bytes[at..], ..*data }, out, counters);
                 }
             }
-            FlowSessions::Beside(protocol, parser, rest) => {
-                let mut sessions = vec![];
-                let progress = parser.parse(data, &mut sessions);
-                out.extend(sessions.into_iter().map(|session| (*protocol, session)));
-                match progress {
-                    Progress::Wanted => {}
-                    Progress::NotMine => rest.take(carrier, data, out, counters),
-                    Progress::Done | Progress::HandOver { .. } => self.leave(counters),
-                }
-            }
+            FlowSessions::Beside(..) => self.take_beside(carrier, data, out, counters),
             FlowSessions::Probing(probing) => {
                 probing.keep(data);
                 let (next, replayed) = match probing.probe(carrier) {
@@ -230,6 +221,25 @@ impl FlowSessions {
             *at += length as usize;
             let is_datagram = carrier.is_datagram;
             self.take(carrier, &Data { from, time, bytes, is_datagram }, out, counters);
+        }
+    }
+
+    /// The first of those that share a flow is asked, then the rest.
+    fn take_beside(
+        &mut self,
+        carrier: &Carrier<'_>,
+        data: &Data<'_>,
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        let FlowSessions::Beside(protocol, parser, rest) = self else { return };
+        let mut sessions = vec![];
+        let progress = parser.parse(data, &mut sessions);
+        out.extend(sessions.into_iter().map(|session| (*protocol, session)));
+        match progress {
+            Progress::Wanted => {}
+            Progress::NotMine => rest.take(carrier, data, out, counters),
+            Progress::Done | Progress::HandOver { .. } => self.leave(counters),
         }
     }
 
