@@ -71,7 +71,7 @@ fn chunks_and_workers_change_no_digest() {
     assert_eq!(plain, digests(&["--policy", "linux", "--policy", "10.0.0.0/8:windows"]));
     // One client resets its connection while the server goes on: what is under way then it never sees.
     let strict = digests(&["--mode", "strict"]);
-    let differ = plain.iter().zip(&strict).filter(|(a, b)| a != b).count();
+    let differ = plain.iter().filter(|row| !strict.contains(row)).count();
     assert_eq!((strict.len(), differ), (plain.len(), 1));
 }
 
