@@ -37,7 +37,7 @@ pub struct Spec {
     /// Of `events`: only these, by `layer.event`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Without answers the file goes.
+    /// Without answers there is no file, or the one that was there before.
     #[serde(skip)]
     pub drops_empty: bool,
 }
@@ -107,8 +107,31 @@ pub struct Answers {
     /// What rows are made of.
     kind: Kind,
     fault: Fault,
-    /// A file that goes unless an answer comes.
-    empty: Option<PathBuf>,
+    part: Option<Part>,
+}
+
+/// A file that is written beside the one that it is to be, and takes its place at the end if it has answers: what was there
+/// before stays otherwise.
+struct Part {
+    path: PathBuf,
+    target: PathBuf,
+    has_answers: bool,
+}
+
+impl Part {
+    fn of(target: &Path) -> Self {
+        let mut name = target.as_os_str().to_owned();
+        name.push(".part");
+        Self { path: name.into(), target: target.to_owned(), has_answers: false }
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        if self.has_answers {
+            std::fs::rename(&self.path, &self.target)
+        } else {
+            std::fs::remove_file(&self.path)
+        }
+    }
 }
 
 enum Writer {
@@ -162,7 +185,7 @@ impl Spec {
                 shape.frames = true;
                 let kind = Kind::Packets(Arc::new(compiler.stack().clone()));
                 let writer = self.capture()?;
-                let answers = Answers { write: writer, kind, fault: Arc::clone(fault), empty: None };
+                let answers = Answers { write: writer, kind, fault: Arc::clone(fault), part: None };
                 let ask = Ask { filter: self.filter.clone(), need, want: Want::Packets };
                 return Ok(Prepared { ask, shape, answers });
             }
@@ -189,10 +212,12 @@ impl Spec {
                 (Kind::Log, Want::Sessions(log.protocols), log.path, log.columns())
             }
         };
-        let mut sink = self.sink(&Options { path, flush_rows: board.is_live, ..Options::default() })?;
+        let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
+        let target = part.as_ref().map(|part| part.path.as_path()).or(self.output.as_deref());
+        let mut sink =
+            self.sink(target, &Options { path, flush_rows: board.is_live, ..Options::default() })?;
         sink.begin(&columns)?;
-        let empty = self.output.clone().filter(|_| self.drops_empty);
-        let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault), empty };
+        let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault), part };
         Ok(Prepared { ask: Ask { filter: self.filter.clone(), need, want }, shape, answers })
     }
 
@@ -212,13 +237,13 @@ impl Spec {
         Ok(Writer::Capture(writer, path))
     }
 
-    fn sink(&self, options: &Options) -> Result<Box<dyn Sink + Send>, Failure> {
+    fn sink(&self, target: Option<&Path>, options: &Options) -> Result<Box<dyn Sink + Send>, Failure> {
         let format: Format = self.format.as_deref().unwrap_or("json").parse().map_err(Failure::new)?;
         // Standard output is that of all questions, whose lines may follow on each other.
         if format.is_columnar() && self.output.is_none() {
             return Err(Failure::new(format!("{format} needs an `output`: a file, or a directory")));
         }
-        output::create(format, self.output.as_deref(), options)
+        output::create(format, target, options)
     }
 }
 
@@ -226,6 +251,15 @@ fn unknown(ask: &str) -> String {
     let protocols = weir::sessions::PROTOCOLS.iter().map(|protocol| protocol.name);
     let known: Vec<&str> = ["flows", "packets", "events", "sessions"].into_iter().chain(protocols).collect();
     format!("`{ask}` is nothing that can be asked; there are: {}", known.join(", "))
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        // A run that did not come to its end leaves what was there before.
+        if let Some(part) = self.part.take() {
+            let _ = std::fs::remove_file(part.path);
+        }
+    }
 }
 
 impl TakeItems for Answers {
@@ -247,9 +281,10 @@ impl TakeItems for Answers {
             }
             Writer::Closed => Ok(()),
         };
-        let removed = self.empty.take().map_or(Ok(()), |path| {
-            std::fs::remove_file(&path).map_err(|e| Failure::writing(path.display(), &e))
-        });
+        let removed = self
+            .part
+            .take()
+            .map_or(Ok(()), |part| part.finish().map_err(|e| Failure::writing(part.target.display(), &e)));
         if let Err(failure) = finished.and(removed) {
             self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
         }
@@ -258,7 +293,9 @@ impl TakeItems for Answers {
 
 impl Answers {
     fn write(&mut self, item: Item) -> Result<(), Failure> {
-        self.empty = None;
+        if let Some(part) = &mut self.part {
+            part.has_answers = true;
+        }
         match (&mut self.write, item) {
             (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
                 writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))
