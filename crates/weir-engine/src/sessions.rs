@@ -63,8 +63,8 @@ impl Recognised {
 
 /// Where the sessions of one flow stand.
 pub(crate) enum FlowSessions {
-    /// No byte yet, or none since the last protocol handed over.
-    Fresh(Recognised),
+    /// No byte yet, or none since the last protocol handed over; and datagrams since then that were nobody's.
+    Fresh(Recognised, u8),
     /// Not yet certain; the first bytes of both directions are kept.
     Probing(Box<Probing>),
     /// Certain, and wanted: the last of those recognised.
@@ -77,7 +77,7 @@ pub(crate) enum FlowSessions {
 
 impl Default for FlowSessions {
     fn default() -> Self {
-        FlowSessions::Fresh(Recognised::default())
+        FlowSessions::Fresh(Recognised::default(), 0)
     }
 }
 
@@ -114,10 +114,13 @@ impl FlowSessions {
         match self {
             _ if data.bytes.is_empty() => {}
             FlowSessions::Over(_) => {}
-            FlowSessions::Fresh(before) => {
-                let before = *before;
+            FlowSessions::Fresh(before, others) => {
+                let (before, others) = (*before, *others);
                 *self = match probe(carrier, carrier.probed, opening(carrier, data)) {
                     Found::Certain(protocol) => certain(carrier.plan, before, protocol),
+                    Found::Nothing if carrier.is_datagram && others < others_max(before) => {
+                        FlowSessions::Fresh(before, others + 1)
+                    }
                     Found::Nothing => FlowSessions::Over(before),
                     Found::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
                         counters.probes_cut += 1;
@@ -199,8 +202,8 @@ impl FlowSessions {
                 }
             }
             // A datagram that the capture cut off, or that is missing, says nothing of the others.
-            FlowSessions::Fresh(_) | FlowSessions::Probing(_) if carrier.is_datagram => {}
-            FlowSessions::Fresh(before) => *self = FlowSessions::Over(*before),
+            FlowSessions::Fresh(..) | FlowSessions::Probing(_) if carrier.is_datagram => {}
+            FlowSessions::Fresh(before, _) => *self = FlowSessions::Over(*before),
             FlowSessions::Probing(probing) => *self = FlowSessions::Over(probing.before),
         }
     }
@@ -255,7 +258,8 @@ impl FlowSessions {
         let protocol = recognised.last().unwrap_or(0);
         // Of a stream nothing can be left to others: it is over.
         let is_over = !carrier.is_datagram || recognised.is_full();
-        let mut rest = if is_over { FlowSessions::Over(recognised) } else { FlowSessions::Fresh(recognised) };
+        let mut rest =
+            if is_over { FlowSessions::Over(recognised) } else { FlowSessions::Fresh(recognised, 0) };
         rest.take(carrier, data, out, counters);
         *self = FlowSessions::Beside(protocol, parser, Box::new(rest));
     }
@@ -276,7 +280,7 @@ impl FlowSessions {
             count(&**parser, counters);
         }
         let goes_on = matches!(progress, Progress::HandOver { .. }) && !recognised.is_full();
-        *self = if goes_on { FlowSessions::Fresh(recognised) } else { FlowSessions::Over(recognised) };
+        *self = if goes_on { FlowSessions::Fresh(recognised, 0) } else { FlowSessions::Over(recognised) };
     }
 
     /// The flow is over.
@@ -313,12 +317,18 @@ impl FlowSessions {
     /// The protocols that were recognised.
     pub fn recognised(&self) -> Recognised {
         match self {
-            FlowSessions::Fresh(before) => *before,
+            FlowSessions::Fresh(before, _) => *before,
             FlowSessions::Probing(probing) => probing.before,
             FlowSessions::Beside(_, _, rest) => rest.recognised(),
             FlowSessions::Parsing(recognised, _) | FlowSessions::Over(recognised) => *recognised,
         }
     }
+}
+
+/// Datagrams that may be nobody's before a flow is given up: what holds a port open may come first, and beside what
+/// was recognised data that is encrypted.
+fn others_max(before: Recognised) -> u8 {
+    if before.is_empty() { 2 } else { 64 }
 }
 
 /// Counts what the bounds of a parser cut off that is done with.
