@@ -16,7 +16,7 @@ use crate::table::FlowId;
 use crate::worker::Worker;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
-use weir_packet::{Block, Burst, DropReason, PacketMeta};
+use weir_packet::{BURST_PACKETS_MAX, Block, Burst, DropReason, PacketMeta};
 
 /// Packets whose entries are fetched together, before the tails of as many others: far enough ahead to hide a miss
 /// behind the work on those, few enough that the processor can keep all the misses under way at once.
@@ -41,6 +41,10 @@ impl<S: Subscriber> Worker<S> {
     /// Takes a burst; `number` counts bursts over all workers. Time has been passed to it before.
     pub fn take(&mut self, burst: &Burst, number: u64) {
         let mut all = std::mem::take(&mut self.lanes);
+        if all.len() < burst.packets.len() {
+            // A subscriber panicked in the middle of a burst, and its caller went on.
+            all.resize(BURST_PACKETS_MAX.max(burst.packets.len()), Lane::default());
+        }
         let lanes = &mut all[..burst.packets.len()];
         let began = self.decider.stages.begin();
         let program = Arc::clone(&self.program);

@@ -224,8 +224,8 @@ fn behind_a_reset_or_a_fin_nothing_comes() {
 }
 
 #[test]
-fn beyond_the_window_nothing_counts_and_its_probe_does() {
-    // The server's window is 8192 bytes; it closes it, and is probed.
+fn beyond_the_window_nothing_counts() {
+    // The server's window is 8192 bytes.
     let far = Segment(CLIENT, 106 + 9_000, 501, ACK, Some(1030), b"evil!", Sum::Good);
     let fin = Segment(CLIENT, 111, 504, FIN | ACK, Some(1040), b"", Sum::Good);
     let [strict, fast] = with(&[far, fin], 7);
