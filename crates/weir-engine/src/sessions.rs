@@ -136,9 +136,7 @@ impl FlowSessions {
             }
             FlowSessions::Parsing(recognised, parser) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
-                let mut sessions = vec![];
-                let progress = parser.parse(data, &mut sessions);
-                out.extend(sessions.into_iter().map(|session| (protocol, session)));
+                let progress = numbered(protocol, out, |sessions| parser.parse(data, sessions));
                 if progress == Progress::NotMine {
                     return self.share(carrier, data, out, counters);
                 }
@@ -187,15 +185,11 @@ impl FlowSessions {
             FlowSessions::Over(_) => {}
             FlowSessions::Parsing(recognised, parser) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
-                let mut sessions = vec![];
-                let progress = parser.gap(from, length_bytes, &mut sessions);
-                out.extend(sessions.into_iter().map(|session| (protocol, session)));
+                let progress = numbered(protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
                 self.go_on(progress, recognised, counters);
             }
             FlowSessions::Beside(protocol, parser, rest) => {
-                let mut sessions = vec![];
-                let progress = parser.gap(from, length_bytes, &mut sessions);
-                out.extend(sessions.into_iter().map(|session| (*protocol, session)));
+                let progress = numbered(*protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
                 rest.gap(carrier, (from, length_bytes), out, counters);
                 if matches!(progress, Progress::Done | Progress::HandOver { .. }) {
                     self.leave(counters);
@@ -236,9 +230,7 @@ impl FlowSessions {
         counters: &mut SessionCounters,
     ) {
         let FlowSessions::Beside(protocol, parser, rest) = self else { return };
-        let mut sessions = vec![];
-        let progress = parser.parse(data, &mut sessions);
-        out.extend(sessions.into_iter().map(|session| (*protocol, session)));
+        let progress = numbered(*protocol, out, |sessions| parser.parse(data, sessions));
         match progress {
             Progress::Wanted => {}
             Progress::NotMine => rest.take(carrier, data, out, counters),
@@ -287,14 +279,10 @@ impl FlowSessions {
     pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
         if let FlowSessions::Parsing(recognised, parser) = self {
             let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
-            let mut sessions = vec![];
-            parser.finish(&mut sessions);
-            out.extend(sessions.into_iter().map(|session| (protocol, session)));
+            numbered(protocol, out, |sessions| parser.finish(sessions));
             self.go_on(Progress::Done, recognised, counters);
         } else if let FlowSessions::Beside(protocol, parser, rest) = self {
-            let mut sessions = vec![];
-            parser.finish(&mut sessions);
-            out.extend(sessions.into_iter().map(|session| (*protocol, session)));
+            numbered(*protocol, out, |sessions| parser.finish(sessions));
             rest.finish(out, counters);
             self.leave(counters);
         }
@@ -329,6 +317,14 @@ impl FlowSessions {
 /// nothing was, the first one decides: most flows of datagrams are nobody's, and each probe costs.
 fn others_max(before: Recognised) -> u8 {
     if before.is_empty() { 0 } else { 64 }
+}
+
+/// What a parser pushes, with its protocol's number.
+fn numbered<T>(protocol: usize, out: &mut Yielded, parse: impl FnOnce(&mut Vec<Box<dyn Session>>) -> T) -> T {
+    let mut sessions = vec![];
+    let progress = parse(&mut sessions);
+    out.extend(sessions.into_iter().map(|session| (protocol, session)));
+    progress
 }
 
 /// Counts what the bounds of a parser cut off that is done with.
