@@ -181,6 +181,8 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
             .for_each(|e| walk(e, f));
     }
     protocol.vars.iter().filter_map(|v| v.first.as_ref()).for_each(|e| walk(e, f));
+    statements(&protocol.count, f);
+    protocol.admit.iter().for_each(|e| walk(e, f));
     statements(&protocol.prepare, f);
     if let Some(sequence) = &protocol.sequence {
         walk(&sequence.at, f);
