@@ -201,3 +201,53 @@ fn packets_use_up_any_number_of_numbers() {
     let [plain, optimised] = stream_bytes("spanning span from first", "ordered", &[&all, &all, &all]);
     assert_eq!(plain, optimised);
 }
+
+#[test]
+fn what_is_not_admitted_is_counted_and_no_more() {
+    let text = "
+        //! A turnstile
+        protocol gate {
+            header { who: u8  coin: u8 }
+            payload = rest
+            instance (who)
+            vars { came: u32  went: u32 }
+            count { came += 1 }
+            prepare { went += 1 }
+            states { shut: start  open }
+            on coin: shut -> open
+            timeout 1m
+            event opened on coin { came, went } \"the first who may\"
+            event passed on packet { coin, came, went } \"everybody\"
+        }
+        extend gate with guard {
+            count { if coin == 7 { came += 10 } }
+            admit when coin != 0
+            admit when coin != 7
+        }
+        //! Alone
+        stack turnstile { start 147: gate }";
+    let mut compiler = Compiler::default();
+    compiler.add("gate.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let names: Vec<String> = vec!["gate.opened".into(), "gate.passed".into()];
+    let wanted = weir::EventRows::of(compiler.stack(), &names).expect("they are declared");
+    let need = weir::Need { events: wanted.mask, ..weir::Need::default() };
+    let packets = packets(&[&[1, 0], &[1, 7], &[1, 5], &[1, 0], &[1, 9]]);
+    for engine in [Executor::Interpreter, Executor::Auto] {
+        let options = Options { engine, ..Options::default() };
+        let ask = weir::Ask { filter: String::new(), need, want: Want::Events };
+        let compiled = compile(&compiler, &[ask], &options);
+        let (rows, _) = rows(&compiler, &compiled, &packets, 1);
+        let has = |row: &String, numbers: &[u64]| {
+            let values: Vec<u64> =
+                row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect();
+            values.ends_with(numbers)
+        };
+        // Who came, who went, the coin; the third opens it.
+        let expected: [&[u64]; 6] =
+            [&[1, 0, 0], &[12, 0, 7], &[13, 1], &[13, 1, 5], &[14, 1, 0], &[15, 2, 9]];
+        assert_eq!(rows.len(), expected.len(), "{rows:#?}");
+        for (row, numbers) in rows.iter().zip(expected) {
+            assert!(has(row, numbers), "{numbers:?} wanted: {row}");
+        }
+    }
+}
