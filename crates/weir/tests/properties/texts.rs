@@ -251,3 +251,67 @@ fn what_is_not_admitted_is_counted_and_no_more() {
         }
     }
 }
+
+/// How many of these packets match, native and interpreted.
+fn matching(text: &str, filter: &str, frames: &[&[u8]]) -> usize {
+    let mut compiler = Compiler::default();
+    compiler.add("mine.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let packets = packets(frames);
+    let count = |engine| {
+        let options = Options { engine, ..Options::default() };
+        let compiled = compile(&compiler, &[ask(filter, Want::Packets)], &options);
+        rows(&compiler, &compiled, &packets, 1).0.len()
+    };
+    let (interpreted, native) = (count(Executor::Interpreter), count(Executor::Auto));
+    assert_eq!(interpreted, native, "{filter}");
+    native
+}
+
+#[test]
+fn a_field_is_there_where_its_bytes_are() {
+    let text = "
+        //! Items, and something behind them
+        protocol list {
+            header {
+                end: u8
+                peek first: u8
+                items: run {
+                    one  = 1 { a: u8 }
+                    two  = 2 { b: u8  c: u8 where < 9 }
+                    any  = _ { length: u8  value: bytes[length] }
+                } until end
+            }
+            let twice = items.one.a * 2 \"what may be missing\"
+            let known = items.one or items.two \"a truth\"
+            let total = end + 0 \"what is always there\"
+            payload = rest
+        }
+        //! Alone
+        stack lists { start 147: list }";
+    let frames: [&[u8]; 5] = [
+        &[3, 1, 7, 0xee],          // one
+        &[5, 1, 7, 2, 1, 200],     // two is broken: its third byte is no such number
+        &[2, 1, 0xee, 0xee],       // one reaches beyond the run's end
+        &[4, 9, 7, 1, 0xee, 0xee], // so does what is not known
+        &[1],                      // nothing
+    ];
+    let expected = [
+        ("list.items.one", 2),
+        ("list.items.one.a", 2),
+        ("list.items.one.a == 7", 2),
+        ("list.items.two", 0),
+        ("list.items.two.b", 0),
+        ("list.items.any", 0),
+        ("list.items.any.value contains ee", 0),
+        ("list.twice", 2),
+        ("list.twice == 0", 0),
+        ("not list.twice", 3),
+        ("list.known", 2),
+        ("list.total", 5),
+        ("list.first", 4),
+        ("list.first == 0", 0),
+    ];
+    for (filter, count) in expected {
+        assert_eq!(matching(text, filter, &frames), count, "{filter}");
+    }
+}
