@@ -276,7 +276,7 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
 }
 
 /// Calls `f` on an expression, what is inside it, and the derived values that it names.
-pub(super) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
+pub(crate) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     walk(expr, &mut |e: &Expr| {
         f(e);
         // Derived values use only those before them, so this ends.
