@@ -486,6 +486,9 @@ pub enum BinaryOp {
     LogicalOr,
 }
 
+/// Events of a stack at most: those that are asked for are bits of a word.
+pub const EVENTS_MAX: usize = 64;
+
 /// A stack: which layer follows which.
 #[derive(Debug, Clone)]
 pub struct Stack {

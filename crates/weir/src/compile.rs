@@ -206,7 +206,7 @@ impl Compiler {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn check_filter(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
-        check_filter(filter, self.catalog(), self.stack(), bpf).map(drop)
+        self.filter(filter, bpf).map(drop)
     }
 
     /// The questions, their filters checked, with what is probably not as meant.
@@ -228,7 +228,7 @@ impl Compiler {
                 questions.push(Question { filter: Filter::never(), need: Need::default() });
                 continue;
             }
-            let filter = check_filter(&ask.filter, catalog, self.stack(), options.bpf)?;
+            let filter = self.filter(&ask.filter, options.bpf)?;
             warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
             let mut need = complete_need(ask.need, ask.want, &filter, catalog);
@@ -239,13 +239,26 @@ impl Compiler {
         Ok((questions, warnings))
     }
 
+    /// A filter over the names of the stack.
+    fn filter(&self, text: &str, bpf: bool) -> Result<Filter, Diagnostics> {
+        let (catalog, stack) = (self.catalog(), self.stack());
+        let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
+        let mut filter = filter.map_err(|list| {
+            let mut wrong = Diagnostics { sources: sources_of(text), list };
+            name_stacks(&mut wrong, &self.library, &stack.name);
+            wrong
+        })?;
+        filter.warnings.extend(words::unknown(&filter, catalog, stack));
+        Ok(filter)
+    }
+
     /// Checks a filter by which something is chosen that is handed over as it comes.
     ///
     /// # Errors
     /// Everything that is wrong with it; and that it asks for what is known only later.
     pub(crate) fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         let catalog = self.catalog();
-        let checked = check_filter(filter, catalog, self.stack(), bpf)?;
+        let checked = self.filter(filter, bpf)?;
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Events };
         refuse_late_streams(&ask, &checked, catalog)
     }
@@ -384,11 +397,21 @@ fn sources_of(text: &str) -> Sources {
     sources
 }
 
-fn check_filter(text: &str, catalog: &StackCatalog, stack: &Stack, bpf: bool) -> Result<Filter, Diagnostics> {
-    let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
-    let mut filter = filter.map_err(|list| Diagnostics { sources: sources_of(text), list })?;
-    filter.warnings.extend(words::unknown(&filter, catalog, stack));
-    Ok(filter)
+/// Names that this stack does not have, but another one: which one is the remedy.
+fn name_stacks(wrong: &mut Diagnostics, library: &Library, own: &str) {
+    let Diagnostics { sources, list } = wrong;
+    let mut catalogs: Vec<(&str, StackCatalog)> = Vec::new();
+    for one in list.iter_mut().filter(|one| one.code == filter::UNKNOWN_FIELD) {
+        let Some((span, _)) = one.spans.first() else { continue };
+        if catalogs.is_empty() {
+            let others = library.stacks().iter().filter(|stack| stack.name != own);
+            catalogs = others.map(|stack| (stack.name.as_str(), StackCatalog::of(stack))).collect();
+        }
+        let name = sources.slice(*span);
+        if let Some((stack, _)) = catalogs.iter().find(|(_, catalog)| catalog.find(name).is_some()) {
+            one.help = Some(format!("`--stack {stack}` knows it; `weir stacks` lists them"));
+        }
+    }
 }
 
 /// What predicates on connections and sessions need beyond what is wanted.

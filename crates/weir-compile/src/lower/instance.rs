@@ -1,7 +1,6 @@
 //! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
 
 use super::Lower;
-use crate::events::EVENTS_MAX;
 use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
@@ -202,7 +201,7 @@ impl Lower<'_> {
         for event in &protocol.events {
             let name = format!("{}.{}", protocol.name, event.name);
             let index = self.b.graph.events.len();
-            let wanted = index < EVENTS_MAX && self.need.events >> index & 1 == 1;
+            let wanted = self.need.events >> index & 1 == 1;
             self.b.graph.events.push(EventDecl { name, wanted });
         }
         table
