@@ -5,6 +5,7 @@ use super::{BelowUse, CheckedProtocol, codes};
 use crate::diag::Diagnostic;
 use crate::model::{Edge, FieldType, LayerId, Protocol, Stack};
 use crate::syntax::ast;
+use std::collections::HashSet;
 
 /// Checks the paths of a stack. `repeated` says of each layer whether `repeat` bounds it.
 pub(super) fn check(
@@ -31,8 +32,16 @@ pub(super) fn check(
         let Some(known) = protocols.iter().find(|one| one.protocol.name == layer.protocol.declared) else {
             continue;
         };
+        // Where all paths have a name once, they have it wherever the protocol asks for it.
+        let mut there: HashSet<(&str, bool)> = HashSet::new();
         for need in &known.below {
-            find_below(stack, LayerId(index as u16), need, diagnostics);
+            let before = diagnostics.len();
+            if !there.contains(&(need.name.as_str(), need.number)) {
+                find_below(stack, LayerId(index as u16), need, diagnostics);
+            }
+            if diagnostics.len() == before {
+                there.insert((&need.name, need.number));
+            }
         }
     }
 }
