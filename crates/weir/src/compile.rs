@@ -296,8 +296,8 @@ impl Compiler {
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.trie.bits.iter().map(bit_plan).collect(),
-            connection: residuals(&lowered.trie.bits, |bit| &bit.connection, catalog),
-            session: residuals(&lowered.trie.bits, |bit| &bit.session, catalog),
+            connection: residuals(&lowered.trie.bits, |bit| &bit.connection, (catalog, options.engine)),
+            session: residuals(&lowered.trie.bits, |bit| &bit.session, (catalog, options.engine)),
             classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
             verdicts: 0,
             protocols: PROTOCOLS,
@@ -513,7 +513,7 @@ fn bit_plan(bit: &weir_compile::TermBit) -> BitPlan {
 fn residuals<'a>(
     bits: &'a [weir_compile::TermBit],
     part: impl Fn(&'a weir_compile::TermBit) -> &'a [Predicate],
-    catalog: &StackCatalog,
+    by: (&StackCatalog, Executor),
 ) -> Vec<Residual> {
     /// A field, and which residues need which predicate on it.
     type Asked<'a> = (usize, Vec<(&'a Predicate, Mask)>);
@@ -535,12 +535,19 @@ fn residuals<'a>(
         }
     }
     let of_field = |(field, asked): &Asked<'a>| {
-        asked.chunks(PREDICATES_MAX).map(|asked| residual(*field, asked, catalog)).collect::<Vec<_>>()
+        asked.chunks(PREDICATES_MAX).map(|asked| residual(*field, asked, by)).collect::<Vec<_>>()
     };
     fields.iter().flat_map(of_field).collect()
 }
 
-fn residual(field: usize, asked: &[(&Predicate, Mask)], catalog: &StackCatalog) -> Residual {
+/// From so many predicates on a field on native code is worth its making: half a millisecond.
+const NATIVE_PREDICATES: usize = 16;
+
+fn residual(
+    field: usize,
+    asked: &[(&Predicate, Mask)],
+    (catalog, engine): (&StackCatalog, Executor),
+) -> Residual {
     let key = match catalog.key(field) {
         FieldKey::Connection(column) => ResidualField::Connection(usize::from(column)),
         FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
@@ -551,8 +558,14 @@ fn residual(field: usize, asked: &[(&Predicate, Mask)], catalog: &StackCatalog) 
     let program = (!is_protocol).then(|| {
         let predicates: Vec<&Predicate> = asked.iter().map(|(predicate, _)| *predicate).collect();
         let graph = lower_residuals(&predicates, catalog.fields()[field].value_type);
-        let program = Interpreter::new(graph).expect("the filter's regular expressions were checked");
-        Arc::new(program) as Arc<dyn Program>
+        let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
+        match make_program(graph.clone(), None, engine) {
+            Ok((program, ..)) => program,
+            // Where there is no memory for code, it is said of the program.
+            Err(_) => {
+                Arc::new(Interpreter::new(graph).expect("the filter's regular expressions were checked"))
+            }
+        }
     });
     let mut residual = Residual::new(key, program);
     for (predicate, residues) in asked {

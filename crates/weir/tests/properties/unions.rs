@@ -120,3 +120,32 @@ fn a_session_is_given_by_any_alternative_of_its_connection() {
     assert_eq!(count(&format!("{bytes} or {duration}")), count(bytes));
     assert_eq!(count(&format!("{duration} or {bytes}")), count(bytes));
 }
+
+/// So many that they are more than one program of predicates on a field answers, and that code is made for them.
+#[test]
+fn many_questions_about_one_field_are_each_given_theirs() {
+    let packets = read_capture(FIRST_LIGHT);
+    let mut filters: Vec<String> = (b'a'..=b'z')
+        .flat_map(|letter| {
+            let letter = char::from(letter);
+            [
+                format!("tls.sni contains \"{letter}\""),
+                format!("tls.sni ~ \"^{letter}|{letter}m$\""),
+                format!("not tls.sni ~ \"{letter}\""),
+            ]
+        })
+        .collect();
+    filters
+        .extend(["example.com", "www.example.com", "nowhere"].map(|name| format!("tls.sni == \"{name}\"")));
+    filters.extend(["www.example.com", "nowhere"].map(|name| format!("tls.sni != \"{name}\"")));
+    filters.push("tls.sni".into());
+    let asks: Vec<Ask> = filters.iter().map(|filter| ask(filter, ALL_SESSIONS)).collect();
+    let together = sets(&asks, &packets).expect("they are right");
+    let mut different = BTreeSet::new();
+    for (filter, together) in filters.iter().zip(together) {
+        let alone = sets(&[ask(filter, ALL_SESSIONS)], &packets).expect("it is right").remove(0);
+        assert_eq!(together, alone, "{filter}");
+        different.insert(alone.len());
+    }
+    assert!(different.len() > 5, "they are given different sessions: {different:?}");
+}
