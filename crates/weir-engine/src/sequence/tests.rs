@@ -116,6 +116,7 @@ impl Receiver {
             span,
             metas: &[meta],
             policy: self.policy,
+            frame: None,
         };
         let flow = FlowRecord { id: 5, data: &mut self.data };
         let inserted = self.reassembler.insert(SEQUENCE, flow, self.side, segment, &block);
@@ -139,8 +140,8 @@ impl Receiver {
         self.segment(at, text.as_bytes(), usize::MAX, false)
     }
 
-    fn drain(&mut self, next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Ordered>) {
-        while let Some(ordered) = {
+    fn drain(&mut self, next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Passed>) {
+        while let Some(Passed { ordered, .. }) = {
             let flow = FlowRecord { id: 5, data: &mut self.data };
             next(&mut self.reassembler, SEQUENCE, flow, self.side)
         } {

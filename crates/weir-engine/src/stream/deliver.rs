@@ -2,6 +2,7 @@
 
 use super::chunk::Spare;
 use super::flow::{StreamHandle, StreamState};
+use super::packets::{Came, Packets};
 use super::{Chunk, DirectionCounts, Overload, OverloadParams};
 use crate::flow::{EndReason, FlowView};
 use crate::sequence::Policy;
@@ -108,12 +109,18 @@ impl<S: Subscriber> Delivery<'_, S> {
         self.offset += bytes;
     }
 
-    pub(super) fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8]) {
+    /// Bytes, and the packet that they came in.
+    pub(super) fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8], packet: Option<Came<'_>>) {
+        let mut packet = packet.filter(|_| state.packets);
         while !bytes.is_empty() && self.is_open(state) {
             let room = usize::try_from(state.cutoff - self.offset).unwrap_or(usize::MAX);
             let open = &bytes[..bytes.len().min(room)];
-            let taken = if state.chunks.is_none() { self.pass(state, open) } else { self.fill(state, open) };
+            let taken = match state.chunks {
+                None => self.pass(state, open, packet),
+                Some(_) => self.fill(state, open, packet),
+            };
             bytes = &bytes[taken..];
+            packet.iter_mut().for_each(|came| came.is_repeated |= taken > 0);
         }
         if !self.is_open(state) {
             self.flush(state);
@@ -123,23 +130,27 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     /// By reference.
-    fn pass(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
+    fn pass(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<Came<'_>>) -> usize {
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
-        let chunk = Chunk { offset: self.offset, bytes, overlap: 0, gap_bytes };
+        let offset = self.offset;
         self.offset += bytes.len() as u64;
+        let entry = packet.map(|came| came.entry(0, offset..self.offset));
+        let frame = packet.map_or(&[][..], |came| came.frame.bytes);
+        let packets = Packets::new(entry.as_slice(), frame, offset);
+        let chunk = Chunk { offset, bytes, overlap: 0, gap_bytes, packets };
         state.delivered_bytes += bytes.len() as u64;
         self.data(state, &chunk);
         bytes.len()
     }
 
     /// Into the chunk, which is handed over where it is full.
-    fn fill(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
+    fn fill(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<Came<'_>>) -> usize {
         let Some(chunks) = &mut state.chunks else { return bytes.len() };
         let offset = self.offset;
         let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);
         let (chunker, params) = (&mut chunks.chunker, chunks.params);
         let end = offset.saturating_add(bytes.len() as u64);
-        let growth = chunker.growth(&params, bytes.len());
+        let growth = chunker.growth(&params, bytes.len(), packet.as_ref());
         if growth > 0 && !overload.admits(state.priority, end, growth, self.queued_bytes) {
             // What is handed over makes room; then what the next chunk would have begun with.
             if chunker.waiting() > 0 {
@@ -159,7 +170,7 @@ impl<S: Subscriber> Delivery<'_, S> {
         }
         let begins = chunker.since().is_none();
         let before = chunker.cost();
-        let taken = chunker.push(&params, offset, bytes, self.now, spare);
+        let taken = chunker.push(&params, (offset, bytes), packet.as_ref(), self.now, spare);
         overload.resize(before, chunker.cost());
         let is_full = chunker.is_full();
         self.offset += taken as u64;
@@ -205,9 +216,8 @@ impl<S: Subscriber> Delivery<'_, S> {
         };
         // Apart while the subscriber is called, for it may ask for other chunks.
         let mut chunker = std::mem::take(&mut chunks.chunker);
-        let (bytes, overlap) = chunker.chunk();
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
-        self.data(state, &Chunk { offset: chunker.offset(), bytes, overlap, gap_bytes });
+        self.data(state, &chunker.chunk(gap_bytes));
         if let Some(chunks) = &mut state.chunks {
             let before = chunker.cost();
             chunker.next(&chunks.params, std::mem::take(&mut chunks.keeps), &mut self.budget.spare);

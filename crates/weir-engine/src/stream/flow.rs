@@ -27,6 +27,8 @@ pub struct StreamState {
     /// Its number and 1: so that a state which is none needs no word of its own.
     number: NonZeroU8,
     pub(super) priority: u8,
+    /// The question asks for packets.
+    pub(super) packets: bool,
 }
 
 // Both of a direction's words and the first question's state are one line.
@@ -109,6 +111,7 @@ impl StreamState {
             user: 0,
             number: NonZeroU8::new(question as u8 + 1).expect("fewer than 255 questions"),
             priority: params.priority,
+            packets: params.packets,
         }
     }
 
@@ -270,7 +273,7 @@ impl FlowStreams {
         }
         let Some(state) = side.state(question) else { return false };
         to.missing(state, next.gap_bytes);
-        to.bytes(state, next.bytes);
+        to.bytes(state, next.bytes, next.packet);
         to.missing(state, next.cut_bytes());
         let is_over = to.offset >= state.cutoff;
         side.set_policy(to.policy);
