@@ -18,8 +18,8 @@ pub struct StreamPacket<'a> {
     pub frame: &'a [u8],
     /// Which of the chunk's bytes it brought.
     pub bytes: Range<usize>,
-    /// Other bytes that it brought passed before these, in this chunk or an earlier one: who wants each packet once skips
-    /// it.
+    /// Other bytes that it brought passed before these: in this chunk, in an earlier one, or given up for want of memory.
+    /// Who wants each packet once skips it.
     pub is_repeated: bool,
 }
 
