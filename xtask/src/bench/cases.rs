@@ -81,7 +81,7 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "All streams on 1 and 2 workers",
-        note: "The machine has two cores, and reading the file is a thread of its own with two workers.",
+        note: "With two, a third thread reads the file and spreads the packets; the machine that measures has two cores.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,

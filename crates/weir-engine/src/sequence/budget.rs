@@ -1,7 +1,7 @@
 //! What keeping segments costs a worker: bytes referred to, and the blocks of capture that the
 //! references keep from being reused.
 
-use super::queue::Piece;
+use super::queue::{PIECE_COST, Piece};
 use crate::table::BuildIdHasher;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Budget {
     /// each cost all of it.
     pub(super) fn cost(piece: &Piece) -> usize {
         let frame = piece.frame.as_ref().map_or(0, |frame| frame.cost_beside(&piece.bytes));
-        piece.bytes.length as usize + size_of::<Piece>() + frame
+        piece.bytes.length as usize + PIECE_COST + frame
     }
 
     /// Bytes that all kept segments cost.

@@ -36,7 +36,7 @@ pub use vars::{Hot, SequenceVars};
 use crate::counters::SequenceCounters;
 use crate::table::BuildIdHasher;
 use budget::{Assembly, Budget};
-use queue::{Piece, Queue};
+use queue::{PIECE_COST, Queue};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ pub struct Reassembler {
 /// Bytes that it costs to have a segment wait, with the packet that it came in where that is kept, too.
 pub(crate) fn waiting_cost(bytes: &[u8], frame: Option<FrameRef<'_>>) -> usize {
     let own = frame.map_or(bytes.len(), |frame| size_of::<KeptFrame>() + frame.bytes.len().max(bytes.len()));
-    own + size_of::<Piece>()
+    own + PIECE_COST
 }
 
 /// Kept bytes whose turn it is.

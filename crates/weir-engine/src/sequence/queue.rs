@@ -133,6 +133,10 @@ impl<'a> Coming<'a> {
     }
 }
 
+/// Bytes that each piece is taken to cost, besides its own: room for it, as much again since room grows by doubling, and
+/// the block of one that was copied.
+pub(super) const PIECE_COST: usize = 2 * size_of::<Piece>() + 64;
+
 /// The pieces.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -214,6 +218,10 @@ impl Queue {
     /// Adds a segment, or what counts of it. Constant time at the end, where segments after a hole come;
     /// elsewhere as long as it takes to move the pieces behind it.
     pub(super) fn add(&mut self, segment: &Piece, rule: Rule, budget: &mut Budget) {
+        if self.pieces.capacity() == 0 {
+            // Mostly one waits for another that is on its way.
+            self.pieces.reserve_exact(1);
+        }
         let end = segment.end();
         let first = self.first_behind(segment.start);
         if self.pieces.get(first).is_none_or(|piece| end <= piece.start) {
@@ -265,6 +273,10 @@ impl Queue {
     /// Takes the first piece out. It stays on the budget's account.
     pub(super) fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
+        // Of a long queue no more stays than what is left needs, so that what it costs is what is counted.
+        if self.pieces.len() < self.pieces.capacity() / 3 {
+            self.pieces.shrink_to(self.pieces.len() * 2);
+        }
         self.held_bytes -= Budget::cost(&piece);
         Some(piece)
     }

@@ -7,8 +7,7 @@ use super::{Chunk, DirectionCounts, Overload, OverloadParams};
 use crate::flow::{EndReason, FlowView};
 use crate::sequence::Policy;
 use crate::subscriber::{FlowKey, Order, Subscriber};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use weir_sessions::Direction;
 
 /// What all streams of a worker share.
@@ -16,7 +15,7 @@ use weir_sessions::Direction;
 pub(crate) struct StreamBudget {
     pub overload: Overload,
     spare: Spare,
-    due: BinaryHeap<Reverse<Due>>,
+    due: BTreeSet<Due>,
 }
 
 /// A chunk that is to be handed over at a time. Compares by it.
@@ -33,16 +32,19 @@ pub(crate) struct Due {
     pub since: i64,
 }
 
+/// Bytes that one that is set is taken to cost: nodes of the tree are half full at least.
+const DUE_COST: usize = 2 * size_of::<Due>();
+
 impl StreamBudget {
     pub(crate) fn new(params: OverloadParams) -> Self {
-        Self { overload: Overload::new(params), spare: Spare::default(), due: BinaryHeap::new() }
+        Self { overload: Overload::new(params), spare: Spare::default(), due: BTreeSet::new() }
     }
 
     /// The next chunk that is due at `now`.
     pub(crate) fn next_due(&mut self, now: i64) -> Option<Due> {
-        let due = self.due.peek().filter(|due| due.0.at <= now)?.0;
-        self.due.pop();
-        Some(due)
+        self.due.first().filter(|due| due.at <= now)?;
+        self.overload.let_go(DUE_COST);
+        self.due.pop_first()
     }
 }
 
@@ -175,9 +177,9 @@ impl<S: Subscriber> Delivery<'_, S> {
         let is_full = chunker.is_full();
         self.offset += taken as u64;
         state.delivered_bytes += taken as u64;
-        if begins && params.flush_ns > 0 && !chunks.is_due {
-            chunks.is_due = true;
-            self.arm(state.question(), self.now, params.flush_ns);
+        if begins && params.flush_ns > 0 && chunks.due.is_none() {
+            let since = self.now;
+            self.arm(state, since, params.flush_ns);
         }
         if is_full {
             self.flush(state);
@@ -186,24 +188,41 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     /// A chunk is to be handed over some time after it began.
-    fn arm(&mut self, question: usize, since: i64, flush_ns: i64) {
-        let at = since.saturating_add(flush_ns);
+    fn arm(&mut self, state: &mut StreamState, since: i64, flush_ns: i64) {
+        let (at, question) = (since.saturating_add(flush_ns), state.question());
+        let Some(chunks) = &mut state.chunks else { return };
+        chunks.due = Some((at, since));
+        if self.budget.due.insert(self.due_of(question, (at, since))) {
+            self.budget.overload.hold(DUE_COST);
+        }
+    }
+
+    /// The stream is over: nothing of it is due any more.
+    pub(super) fn disarm(&mut self, state: &mut StreamState) {
+        let question = state.question();
+        let due = state.chunks.as_mut().and_then(|chunks| chunks.due.take());
+        if let Some(due) = due
+            && self.budget.due.remove(&self.due_of(question, due))
+        {
+            self.budget.overload.let_go(DUE_COST);
+        }
+    }
+
+    fn due_of(&self, question: usize, (at, since): (i64, i64)) -> Due {
         let (flow, side, first_packet) = (self.key, self.side, self.flow.header.first_packet);
-        self.budget.due.push(Reverse(Due { at, first_packet, side, question, flow, since }));
+        Due { at, first_packet, side, question, flow, since }
     }
 
     /// A time has come: the chunk that it was set for is handed over, if it is still that one. Else the one that is
     /// there has its time set.
     pub(super) fn due(&mut self, state: &mut StreamState, due: &Due) {
-        let question = state.question();
         let Some(chunks) = &mut state.chunks else { return };
-        chunks.is_due = false;
+        chunks.due = None;
         match chunks.chunker.since() {
             Some(since) if since == due.since => self.flush(state),
             Some(since) if chunks.params.flush_ns > 0 => {
-                chunks.is_due = true;
                 let flush_ns = chunks.params.flush_ns;
-                self.arm(question, since, flush_ns);
+                self.arm(state, since, flush_ns);
             }
             _ => {}
         }
