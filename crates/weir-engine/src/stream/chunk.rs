@@ -109,7 +109,7 @@ impl Chunker {
     /// The chunk, with what is missing before it.
     pub fn chunk(&self, gap_bytes: u64) -> Chunk<'_> {
         let Self { offset, ref bytes, old, .. } = *self;
-        Chunk { offset, bytes, overlap: old, gap_bytes, packets: self.packets.packets(offset) }
+        Chunk { offset, bytes, overlap: old, gap_bytes, packets: self.packets.packets() }
     }
 
     /// The chunk was handed over: its end stays as the next one's beginning, or all of it, where it is `kept`.

@@ -138,7 +138,7 @@ impl<S: Subscriber> Delivery<'_, S> {
         self.offset += bytes.len() as u64;
         let entry = packet.map(|came| came.entry(0, offset..self.offset));
         let frame = packet.map_or(&[][..], |came| came.frame.bytes);
-        let packets = Packets::new(entry.as_slice(), frame, offset);
+        let packets = Packets::new(entry.as_slice(), frame);
         let chunk = Chunk { offset, bytes, overlap: 0, gap_bytes, packets };
         state.delivered_bytes += bytes.len() as u64;
         self.data(state, &chunk);

@@ -21,7 +21,8 @@ pub(crate) use flow::FlowStreams;
 pub use flow::{StreamHandle, StreamState};
 pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
 pub(crate) use packets::Came;
-pub use packets::{Packets, StreamPacket};
+use packets::Packets;
+pub use packets::StreamPacket;
 pub(crate) use slots::StreamSlots;
 
 /// What a question about streams asks for.
@@ -69,7 +70,7 @@ impl<'a> Chunk<'a> {
     /// Every byte is of one packet, but for those that waited for their turn when the question was added to a run: of these
     /// the packets are not known.
     pub fn packets(&self) -> impl ExactSizeIterator<Item = StreamPacket<'a>> + use<'a> {
-        self.packets.iter()
+        self.packets.iter(self.offset)
     }
 }
 

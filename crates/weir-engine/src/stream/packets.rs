@@ -25,11 +25,9 @@ pub struct StreamPacket<'a> {
 
 /// The packets of a chunk, in the order of the bytes that they brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Packets<'a> {
+pub(super) struct Packets<'a> {
     entries: &'a [Entry],
     frames: &'a [u8],
-    /// Where in the stream the chunk begins.
-    offset: u64,
 }
 
 /// A packet with bytes of a stream, on their way.
@@ -61,16 +59,17 @@ impl Came<'_> {
 }
 
 impl<'a> Packets<'a> {
-    /// Those of these entries, in a chunk that begins at `offset`.
-    pub(super) fn new(entries: &'a [Entry], frames: &'a [u8], offset: u64) -> Self {
-        Self { entries, frames, offset }
+    /// Those of these entries.
+    pub(super) fn new(entries: &'a [Entry], frames: &'a [u8]) -> Self {
+        Self { entries, frames }
     }
 
-    pub(super) fn iter(self) -> impl ExactSizeIterator<Item = StreamPacket<'a>> {
+    /// As those of a chunk that begins at `offset` of the stream.
+    pub(super) fn iter(self, offset: u64) -> impl ExactSizeIterator<Item = StreamPacket<'a>> {
         self.entries.iter().map(move |entry| StreamPacket {
             meta: entry.meta,
             frame: &self.frames[entry.at..][..entry.meta.captured_bytes as usize],
-            bytes: (entry.start - self.offset) as usize..(entry.end - self.offset) as usize,
+            bytes: (entry.start - offset) as usize..(entry.end - offset) as usize,
             is_repeated: entry.is_repeated,
         })
     }
@@ -134,9 +133,9 @@ impl PacketLog {
         *self = Self::default();
     }
 
-    /// Those of a chunk that begins at `offset`.
-    pub fn packets(&self, offset: u64) -> Packets<'_> {
-        Packets::new(&self.entries, &self.frames, offset)
+    /// Those of the chunk.
+    pub fn packets(&self) -> Packets<'_> {
+        Packets::new(&self.entries, &self.frames)
     }
 }
 
@@ -168,9 +167,9 @@ mod tests {
 
     fn told(log: &PacketLog, offset: u64) -> Vec<(u64, &str, Range<usize>, bool)> {
         let frame = |packet: &StreamPacket<'_>| packet.frame.to_vec();
-        assert!(log.packets(offset).iter().all(|packet| frame(&packet).starts_with(b"h")));
+        assert!(log.packets().iter(offset).all(|packet| frame(&packet).starts_with(b"h")));
         let text = |bytes| std::str::from_utf8(bytes).unwrap();
-        let packets = log.packets(offset).iter();
+        let packets = log.packets().iter(offset);
         packets.map(|one| (one.meta.number, text(one.frame), one.bytes, one.is_repeated)).collect()
     }
 

@@ -93,7 +93,7 @@ impl StreamHandler for Checker {
                     .collect::<Vec<_>>()
             ));
         }
-        if chunk.offset % 5 == 0 {
+        if chunk.offset.is_multiple_of(5) {
             stream.keep_chunk();
         }
     }
