@@ -9,11 +9,13 @@
 
 pub mod catalog;
 pub mod columns;
+pub mod dispatch;
 pub mod events;
 pub mod lower;
 pub mod question;
 pub mod residual;
 pub mod trie;
+pub mod types;
 
 pub use catalog::{FieldKey, StackCatalog};
 pub use columns::CONNECTION_COLUMNS;

@@ -339,7 +339,8 @@ impl Asked<'_> {
             let high = if out.wide { ran.k.outs[usize::from(out.slot) + 1] } else { 0 };
             let field = fields[usize::from(out.part) - 1];
             let mut text = String::new();
-            crate::line::show_value(&mut text, protocol, &protocol.show[usize::from(out.part)], high, number);
+            let part = &protocol.show[usize::from(out.part)];
+            crate::line::show_value(&mut text, &stack, layer, part, [high, number]);
             seen.push(Seen { field, number, text, bytes: place(out)? });
         }
         Some((place(ran.outs.first()?)?, seen))
