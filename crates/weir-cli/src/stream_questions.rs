@@ -42,7 +42,9 @@ pub fn classes(
                 [one] => (*one).to_owned(),
                 all => all.iter().map(|part| format!("({part})")).collect::<Vec<_>>().join(" and "),
             };
-            let params = StreamParams { cutoff: [*cutoff; 2], chunk, priority: *priority, is_class };
+            let cutoff = [*cutoff; 2];
+            let params =
+                StreamParams { cutoff, chunk, priority: *priority, is_class, ..StreamParams::default() };
             questions.push((text, params));
         }
     }

@@ -80,6 +80,8 @@ struct Masks {
     /// Questions about streams; and those of them that are of a class.
     stream_questions: Mask,
     class_questions: Mask,
+    /// And those that ask for packets.
+    packet_questions: Mask,
     /// Questions that track connections.
     tracking: Mask,
     /// Classes of packets that come to some residue of a question about packets, that hangs on connection or session,
@@ -97,6 +99,7 @@ impl Masks {
         let plain = plan.plain_bits();
         let streams = plan.bits_of(|w| matches!(w, Want::Streams(_)));
         let classes = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.is_class));
+        let with_packets = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.packets));
         let tracked = plan.bits_of(|w| matches!(w, Want::Tracked(_)));
         let events = plan.bits_of(|w| w == Want::Events);
         let bits = || plan.bits.iter().enumerate();
@@ -118,6 +121,7 @@ impl Masks {
             tracked_bits: tracked,
             stream_questions: plan.questions_of(streams),
             class_questions: plan.questions_of(classes),
+            packet_questions: plan.questions_of(with_packets),
             tracking: plan.questions_of(tracked),
             packets: plan.classes_of(packets),
             late_packets: plan.classes_of(packets & !plain),
@@ -280,6 +284,11 @@ impl<S: Subscriber> Decider<S> {
         let class = if told == 0 { classes & classes.wrapping_neg() } else { told };
         let others = self.masks.class_questions & !class;
         (given & !others, self.masks.stream_questions & !others)
+    }
+
+    /// Whether a question that these streams are given to, or may be, asks for their packets.
+    pub fn asks_for_packets(&self, terms: u64, streams: &mut FlowStreams) -> bool {
+        self.masks.packet_questions != 0 && self.given(terms, streams).1 & self.masks.packet_questions != 0
     }
 
     fn streams_of(&self, terms: u64) -> Mask {

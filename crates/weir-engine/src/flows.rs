@@ -8,7 +8,7 @@ use crate::host::InOrder;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::{FlowSessions, Recognised};
-use crate::stream::Due;
+use crate::stream::{Came, Due};
 use crate::subscriber::{Order, Subscriber, TrackedPacket};
 use crate::table::{Birth, FlowId, Header};
 use crate::tables::{TableState, TailFlow};
@@ -405,9 +405,11 @@ impl Flows {
                 if tail.sessions.is_none() || !wanted {
                     continue;
                 }
-                let (gap_bytes, claimed_bytes) = (next.gap_bytes, next.claimed_bytes);
-                let now = tail.header.last_time;
-                let next = InOrder { now, side, gap_bytes, bytes: next.bytes.bytes(), claimed_bytes };
+                let (gap_bytes, claimed_bytes) = (next.ordered.gap_bytes, next.ordered.claimed_bytes);
+                let (now, bytes) = (tail.header.last_time, next.ordered.bytes.bytes());
+                let is_repeated = next.is_repeated;
+                let packet = next.frame.as_ref().map(|kept| Came { frame: kept.frame(), is_repeated });
+                let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
                 crate::host::deliver_bytes(&mut tail, data, decider, &*self.program, order, &next);
             }
         }

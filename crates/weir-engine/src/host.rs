@@ -3,9 +3,10 @@
 use crate::decide::Decider;
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
 use crate::flows::stop_bytes;
-use crate::sequence::{SEGMENT_COST, Segment};
+use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
+use crate::stream::Came;
 use crate::subscriber::{Order, Subscriber};
 use crate::tables::TailFlow;
 use std::sync::Arc;
@@ -20,9 +21,31 @@ pub(crate) struct TailHost<'a, 'f, S> {
     pub decider: &'a mut Decider<S>,
     pub block: &'a Arc<Block>,
     pub order: Order,
-    /// Time of the packet at hand.
-    pub now: i64,
+    /// The packet at hand.
+    pub packet: FrameRef<'a>,
     pub program: &'a dyn Program,
+    /// What the bytes that are delivered next came in.
+    pub origin: Origin,
+}
+
+/// The packet that bytes whose turn it is came in.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// The one at hand.
+    AtHand,
+    /// One that waited with them, where it was kept; and whether other bytes of it have passed before.
+    Kept(Option<Arc<KeptFrame>>, bool),
+}
+
+impl Origin {
+    fn came<'a>(&'a self, at_hand: FrameRef<'a>) -> Option<Came<'a>> {
+        Some(match self {
+            Origin::AtHand => Came { frame: at_hand, is_repeated: false },
+            Origin::Kept(frame, is_repeated) => {
+                Came { frame: frame.as_ref()?.frame(), is_repeated: *is_repeated }
+            }
+        })
+    }
 }
 
 impl<S: Subscriber> Host for TailHost<'_, '_, S> {
@@ -43,14 +66,16 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             let two_sided = self.program.graph().tables[self.flow.table.index()].two_sided;
             policies.of(receiver(self.flow.header, two_sided, side))
         });
+        let mut frame = None;
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
             let terms = terms_of_data(self.flow.facts.terms_at, flow.data, self.decider);
+            frame = self.decider.asks_for_packets(terms, streams).then_some(self.packet);
             let (priority, offset) = streams.rank(side, self.decider.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
             let end = offset.saturating_add(bytes.len() as u64);
-            self.decider.streams.overload.admits(priority, end, bytes.len() + SEGMENT_COST, held)
+            self.decider.streams.overload.admits(priority, end, waiting_cost(bytes, frame), held)
         });
-        let segment = Segment { at, bytes, claimed_bytes, span, metas, policy, may_wait };
+        let segment = Segment { at, bytes, claimed_bytes, span, metas, policy, may_wait, frame };
         let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.block);
         if let Some(streams) = &mut self.flow.streams {
             streams.count(side, &inserted);
@@ -64,7 +89,9 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
-        self.flow.sequences.next(sequence, flow, side)
+        let Passed { ordered, frame, is_repeated } = self.flow.sequences.next(sequence, flow, side)?;
+        self.origin = Origin::Kept(frame, is_repeated);
+        Some(ordered)
     }
 
     fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
@@ -80,7 +107,8 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         bytes: &[u8],
         claimed_bytes: u64,
     ) {
-        let next = InOrder { now: self.now, side, gap_bytes, bytes, claimed_bytes };
+        let packet = self.origin.came(self.packet);
+        let next = InOrder { now: self.packet.meta.time.0, side, gap_bytes, bytes, claimed_bytes, packet };
         deliver_bytes(self.flow, flow.data, self.decider, self.program, self.order, &next);
     }
 
@@ -102,6 +130,8 @@ pub(crate) struct InOrder<'a> {
     pub bytes: &'a [u8],
     /// As many as the headers claim.
     pub claimed_bytes: u64,
+    /// The packet that they came in, where it is known.
+    pub packet: Option<Came<'a>>,
 }
 
 impl InOrder<'_> {

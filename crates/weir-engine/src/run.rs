@@ -9,7 +9,8 @@
 use crate::counters::Account;
 use crate::decide::PacketView;
 use crate::flows::Found;
-use crate::host::TailHost;
+use crate::host::{Origin, TailHost};
+use crate::sequence::FrameRef;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
@@ -202,8 +203,9 @@ impl<S: Subscriber> Worker<S> {
             decider: &mut self.decider,
             block,
             order,
-            now: packet.time.0,
+            packet: FrameRef { meta: packet, bytes: frame },
             program,
+            origin: Origin::AtHand,
         };
         let record = FlowRecord { id: found.id.0, data: &mut *data };
         let step = program.resume(&mut host, packet, frame, record, found.responder, found.new, k);

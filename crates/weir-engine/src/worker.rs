@@ -103,6 +103,11 @@ impl<S: Subscriber> Worker<S> {
         (if self.is_finished { 0 } else { flows }, bytes)
     }
 
+    /// Bytes that are held for streams: of their chunks, and those that come with streams whatever the memory.
+    pub fn stream_bytes(&self) -> (usize, usize) {
+        self.decider.streams.overload.held_bytes()
+    }
+
     /// What passed each stage, and how long that took.
     pub fn stages(&self) -> &Stages {
         &self.decider.stages

@@ -45,7 +45,7 @@ pub use weir_engine::flow::EndReason;
 pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stream::{
     Chunk, ChunkParams, DirectionCounts, OverloadParams, PRIORITIES_MAX, StreamCounts, StreamHandle,
-    StreamParams,
+    StreamPacket, StreamParams,
 };
 
 /// What is done with streams. One per worker and subscription.
@@ -61,7 +61,8 @@ pub trait StreamHandler: Send + 'static {
         let _ = (state, stream);
     }
 
-    /// Bytes in order. Without chunks each call is what one packet added.
+    /// Bytes in order, with [their packets](Chunk::packets) where the subscription [asks for them](StreamParams::packets).
+    /// Without chunks each call is what one packet added.
     fn data(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
 
     /// The stream is over.

@@ -68,3 +68,25 @@ fn nothing_weak_and_nothing_suspicious_is_in_the_capture() {
     assert_eq!(run("fully_encrypted", &[FIRST_LIGHT]), "0 of 43 connections\n");
     assert_eq!(run("ttl_changes", &[FIRST_LIGHT]), "");
 }
+
+#[test]
+fn evidence_is_the_packets_that_brought_a_text() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("evidence.pcapng");
+    let (text, path) = ("HTTP/1.1 200 OK\r\n", out.to_str().expect("text"));
+    let said = run("evidence", &[text, path, FIRST_LIGHT]);
+    let frames = |filter: &str, file: &Path| {
+        let mut frames = vec![];
+        let mut engine = weir::Engine::new();
+        engine
+            .subscribe(filter, |frame: &weir::Frame| frames.push(frame.bytes.clone()))
+            .expect("it is right");
+        engine.read([file]).expect("it is there");
+        drop(engine);
+        frames
+    };
+    // Here no segment cuts it and none comes twice: those whose payload has it.
+    let holds = |frame: &Vec<u8>| frame.windows(text.len()).any(|part| part == text.as_bytes());
+    let wanted: Vec<Vec<u8>> = frames("tcp", Path::new(FIRST_LIGHT)).into_iter().filter(holds).collect();
+    assert!(wanted.len() > 3 && said == format!("{} packets\n", wanted.len()), "{said}");
+    assert_eq!(frames("", &out), wanted);
+}

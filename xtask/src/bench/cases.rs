@@ -1,7 +1,8 @@
 //! What is measured: one table per question, one line per program that answers it.
 //!
 //! To add a case, add a line. In commands, `{trace}` is the capture file, `{tmp}` a scratch folder,
-//! `{weir}`, `{assembler}`, `{floor}`, `{nids}` and `{vectorscan}` programs built from this project, `{root}` its folder.
+//! `{weir}`, `{assembler}`, `{floor}`, `{nids}`, `{gopacket}` and `{vectorscan}` programs built from this project, `{root}` its
+//! folder.
 
 /// A question, the traces it is asked of, and who answers.
 pub struct Question {
@@ -75,6 +76,32 @@ pub const QUESTIONS: &[Question] = &[
                 &["{weir}", "streams", "-r", "{trace}", "--count", "--chunk", "16k"],
             ),
             NIDS,
+            row("gopacket, reassembly", &["{gopacket}", "{trace}"]).of("golang-go").not_on(&["hostile"]),
+        ],
+    },
+    Question {
+        title: "All streams on 1 and 2 workers",
+        note: "With two, a third thread reads the file and spreads the packets; the machine that measures has two cores.",
+        traces: &["https", "http"],
+        rows: &[
+            FLOOR,
+            row("weir streams -j 1", &["{weir}", "streams", "-r", "{trace}", "--count", "-j", "1"]).says(),
+            row("weir streams -j 2", &["{weir}", "streams", "-r", "{trace}", "--count", "-j", "2"]).says(),
+        ],
+    },
+    Question {
+        title: "All streams, fast and strict",
+        note: "Strict reassembly takes what a receiver would: checksums, acknowledgements, windows and time stamps are looked at \
+               in every segment.",
+        traces: &["https", "http"],
+        rows: &[
+            FLOOR,
+            row("weir streams", &["{weir}", "streams", "-r", "{trace}", "--count"]).says(),
+            row(
+                "weir streams --mode strict",
+                &["{weir}", "streams", "-r", "{trace}", "--count", "--mode", "strict"],
+            )
+            .says(),
         ],
     },
     Question {

@@ -37,6 +37,9 @@ struct Options {
     dry: bool,
 }
 
+/// Where Go is when it is not on the path: its own archive's place.
+const GO: &str = "/usr/local/go/bin/go";
+
 const WARM_BLOCK_BYTES: usize = 4 << 20;
 
 /// One program's runs over one trace.
@@ -188,6 +191,12 @@ impl Programs {
                 missing.push(format!("{name} (apt-get install {package})"));
             }
         }
+        let mut go = Command::new(find("go").unwrap_or_else(|| GO.into()));
+        go.arg("build").arg("-C").arg(bench.join("peers/gopacket")).arg("-o").arg(scratch.join("gopacket"));
+        if output(&mut go).is_err() {
+            missing
+                .push("gopacket (Go 1.25, and its module: go mod download in bench/peers/gopacket)".into());
+        }
         let mut programs = Self { scratch, weir, assembler, missing };
         for row in QUESTIONS.iter().flat_map(|q| q.rows) {
             let line = format!("{} (apt-get install {})", row.command[0], row.package);
@@ -221,6 +230,7 @@ impl Programs {
             .replace("{assembler}", &self.assembler.display().to_string())
             .replace("{floor}", &ours("floor"))
             .replace("{nids}", &ours("nids"))
+            .replace("{gopacket}", &ours("gopacket"))
             .replace("{vectorscan}", &ours("vectorscan"))
             .replace("{root}", &root().display().to_string())
             .replace("{tmp}", &self.scratch.display().to_string())

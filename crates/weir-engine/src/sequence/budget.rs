@@ -1,7 +1,7 @@
 //! What keeping segments costs a worker: bytes referred to, and the blocks of capture that the
 //! references keep from being reused.
 
-use super::queue::Piece;
+use super::queue::{PIECE_COST, Piece};
 use crate::table::BuildIdHasher;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,9 +27,11 @@ impl Budget {
         Self { references: HashMap::default(), pinned_bytes: 0, pinned_bytes_max, held_bytes: 0 }
     }
 
-    /// What a kept segment costs: its bytes and its description.
-    pub(super) fn cost(bytes: &Slice) -> usize {
-        bytes.length as usize + size_of::<Piece>()
+    /// What a kept segment costs: its bytes, its description, and its packet, where that is kept. Parts of one packet
+    /// each cost all of it.
+    pub(super) fn cost(piece: &Piece) -> usize {
+        let frame = piece.frame.as_ref().map_or(0, |frame| frame.cost_beside(&piece.bytes));
+        piece.bytes.length as usize + PIECE_COST + frame
     }
 
     /// Bytes that all kept segments cost.
@@ -48,23 +50,34 @@ impl Budget {
             || self.references.contains_key(&Arc::as_ptr(block).addr())
     }
 
-    /// Takes a reference on the account; what it costs.
-    pub(super) fn keep(&mut self, bytes: &Slice) -> usize {
-        if bytes.length > 0 {
-            let references = self.references.entry(Arc::as_ptr(&bytes.block).addr()).or_insert(0);
-            *references += 1;
-            if *references == 1 {
-                self.pinned_bytes += bytes.block.bytes.len();
-            }
-        }
-        let cost = Self::cost(bytes);
+    /// Takes a segment on the account; what it costs.
+    pub(super) fn keep(&mut self, piece: &Piece) -> usize {
+        self.refer(&piece.bytes);
+        piece.frame.iter().for_each(|frame| self.refer(&frame.bytes));
+        let cost = Self::cost(piece);
         self.held_bytes += cost;
         cost
     }
 
     /// Takes it off again.
-    pub(super) fn release(&mut self, bytes: &Slice) {
-        self.held_bytes -= Self::cost(bytes);
+    pub(super) fn release(&mut self, piece: &Piece) {
+        self.held_bytes -= Self::cost(piece);
+        self.let_go(&piece.bytes);
+        piece.frame.iter().for_each(|frame| self.let_go(&frame.bytes));
+    }
+
+    fn refer(&mut self, bytes: &Slice) {
+        if bytes.length == 0 {
+            return;
+        }
+        let references = self.references.entry(Arc::as_ptr(&bytes.block).addr()).or_insert(0);
+        *references += 1;
+        if *references == 1 {
+            self.pinned_bytes += bytes.block.bytes.len();
+        }
+    }
+
+    fn let_go(&mut self, bytes: &Slice) {
         if bytes.length == 0 {
             return;
         }
@@ -78,13 +91,24 @@ impl Budget {
     }
 }
 
+/// Where in `all` the bytes `part` lie, if they do.
+fn place_in(all: &[u8], part: &[u8]) -> Option<usize> {
+    let offset = part.as_ptr().addr().checked_sub(all.as_ptr().addr())?;
+    (offset.checked_add(part.len())? <= all.len()).then_some(offset)
+}
+
 /// The range of `block` that `bytes` is, if it lies in it.
 fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
-    let offset = bytes.as_ptr().addr().checked_sub(block.bytes.as_ptr().addr())?;
-    let fits = offset.checked_add(bytes.len())? <= block.bytes.len();
+    let offset = u32::try_from(place_in(&block.bytes, bytes)?).ok()?;
     let length = u32::try_from(bytes.len()).ok()?;
-    let offset = u32::try_from(offset).ok()?;
-    fits.then(|| Slice { block: Arc::clone(block), offset, length })
+    Some(Slice { block: Arc::clone(block), offset, length })
+}
+
+/// The range of `kept` that `part` is of `all`, whose bytes it holds.
+pub(super) fn within_kept(kept: &Slice, all: &[u8], part: &[u8]) -> Option<Slice> {
+    let offset = kept.offset + u32::try_from(place_in(all, part)?).ok()?;
+    let length = u32::try_from(part.len()).ok()?;
+    Some(Slice { block: Arc::clone(&kept.block), offset, length })
 }
 
 /// Puts pieces together, in blocks that it uses again once nobody refers to them.
@@ -140,16 +164,20 @@ impl Assembly {
 mod tests {
     use super::*;
 
+    fn piece(bytes: Slice) -> Piece {
+        Piece { start: 0, span: 2, claimed_bytes: 2, bytes, metas: [0; 4], last: true, frame: None }
+    }
+
     #[test]
     fn a_block_is_pinned_once_however_many_refer_to_it() {
         let block = Arc::new(Block { bytes: vec![7; 1000] });
         let mut budget = Budget::new(1500);
         let assembly = Assembly::default();
-        let slices = [0, 10, 20].map(|at| assembly.refer(&block, &block.bytes[at..at + 5]).unwrap());
-        slices.iter().for_each(|slice| _ = budget.keep(slice));
-        assert_eq!((slices[2].offset, budget.pinned_bytes()), (20, 1000));
+        let pieces = [0, 10, 20].map(|at| piece(assembly.refer(&block, &block.bytes[at..at + 5]).unwrap()));
+        pieces.iter().for_each(|piece| _ = budget.keep(piece));
+        assert_eq!((pieces[2].bytes.offset, budget.pinned_bytes()), (20, 1000));
         assert!(budget.may_pin(&block) && !budget.may_pin(&Arc::new(Block { bytes: vec![0; 501] })));
-        slices.iter().for_each(|slice| budget.release(slice));
+        pieces.iter().for_each(|piece| budget.release(piece));
         assert_eq!((budget.pinned_bytes(), budget.held_bytes()), (0, 0));
     }
 
@@ -161,14 +189,7 @@ mod tests {
 
     #[test]
     fn a_joined_block_is_used_again_when_it_is_free() {
-        let piece = |text: &str| Piece {
-            start: 0,
-            span: 2,
-            claimed_bytes: 2,
-            bytes: Assembly::copy(text.as_bytes()),
-            metas: [0; 4],
-            last: true,
-        };
+        let piece = |text: &str| piece(Assembly::copy(text.as_bytes()));
         let mut assembly = Assembly::default();
         let first = assembly.join(&[piece("ab"), piece("cd")]);
         let second = assembly.join(&[piece("ef"), piece("g"), piece("hi")]);

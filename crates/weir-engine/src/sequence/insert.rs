@@ -1,6 +1,7 @@
 //! A segment comes: whether it is next, was there before, or is kept; and whose bytes count where it overlaps others.
 
-use super::budget::{Assembly, Budget};
+use super::budget::{Assembly, Budget, within_kept};
+use super::frame::{FrameRef, KeptFrame};
 use super::policy::{Policy, Rule};
 use super::queue::{Coming, Meeting, Piece};
 use super::vars::Hot;
@@ -33,6 +34,8 @@ pub struct Segment<'a> {
     pub policy: Policy,
     /// There is memory to keep it until it is its turn. Without, one that comes early is refused.
     pub may_wait: bool,
+    /// The packet that it came in, to be kept with it.
+    pub frame: Option<FrameRef<'a>>,
 }
 
 /// What became of a segment.
@@ -322,13 +325,19 @@ impl Reassembler {
     ) {
         let state = &mut self.sequences[sequence.index()];
         let bytes = if state.headers_only { &[] } else { met.coming.bytes };
+        let mut refer = |bytes| refer(bytes, block, &self.assembly, &self.budget, &mut self.counters);
+        let frame = segment.frame.filter(|_| !bytes.is_empty());
+        let frame = frame.map(|frame| (frame.bytes, KeptFrame::new(*frame.meta, refer(frame.bytes))));
+        let within = |(all, kept): &(&[u8], KeptFrame)| within_kept(&kept.bytes, all, bytes);
         let piece = Piece {
             start: met.coming.start,
             span: met.coming.span,
             claimed_bytes: met.coming.claimed_bytes,
-            bytes: refer(bytes, block, &self.assembly, &self.budget, &mut self.counters),
+            // A datagram that was put together lies elsewhere than the packet that completed it.
+            bytes: frame.as_ref().and_then(within).unwrap_or_else(|| refer(bytes)),
             metas: std::array::from_fn(|n| segment.metas.get(n).copied().unwrap_or(0)),
             last: true,
+            frame: frame.map(|(_, frame)| Arc::new(frame)),
         };
         let kept = state.kept.entry(direction);
         let kept = kept.or_insert_with(|| Kept { next: met.next, ..Kept::default() });

@@ -8,7 +8,7 @@
 //! * `vars`: the state that every packet touches, in the flow's record. Most segments are next in order, and
 //!   nothing waits: these the program passes by itself (pass `fast_forward` of `weir-ir`), and only counts them.
 //! * `insert`: a segment comes.  `queue`: what is kept.  `budget`: what it costs; references and copies.
-//! * `policy`: whose bytes count where segments overlap.
+//! * `policy`: whose bytes count where segments overlap.  `frame`: the packets of what is kept, where they are asked for.
 //!
 //! Two ways to use a sequence. *Passing* (TCP): bytes in order pass, early ones are queued, gaps are
 //! passed over at a bound or at the end. *Retaining* (fragments): everything from number 0 on is kept
@@ -18,6 +18,7 @@
 //! very start of a capture) makes those before it look retransmitted.
 
 mod budget;
+mod frame;
 mod insert;
 pub mod policy;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod queue;
 mod tests;
 pub mod vars;
 
+pub use frame::{FrameRef, KeptFrame};
 pub use insert::{Inserted, Segment};
 pub use policy::{Policies, Policy};
 pub use vars::{Hot, SequenceVars};
@@ -34,9 +36,10 @@ pub use vars::{Hot, SequenceVars};
 use crate::counters::SequenceCounters;
 use crate::table::BuildIdHasher;
 use budget::{Assembly, Budget};
-use queue::{Piece, Queue};
+use queue::{PIECE_COST, Queue};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
 use weir_ir::sequence::{QUEUED, RETAINED};
@@ -146,8 +149,22 @@ pub struct Reassembler {
     counters: SequenceCounters,
 }
 
-/// Bytes that a segment costs which waits, besides its own.
-pub(crate) const SEGMENT_COST: usize = size_of::<Piece>();
+/// Bytes that it costs to have a segment wait, with the packet that it came in where that is kept, too.
+pub(crate) fn waiting_cost(bytes: &[u8], frame: Option<FrameRef<'_>>) -> usize {
+    let own = frame.map_or(bytes.len(), |frame| size_of::<KeptFrame>() + frame.bytes.len().max(bytes.len()));
+    own + PIECE_COST
+}
+
+/// Kept bytes whose turn it is.
+#[derive(Debug)]
+pub struct Passed {
+    /// The bytes, and what goes with them.
+    pub ordered: Ordered,
+    /// The packet that they came in, where it was [kept](Segment::frame).
+    pub frame: Option<Arc<KeptFrame>>,
+    /// Other bytes of that packet have passed before.
+    pub is_repeated: bool,
+}
 
 /// The key of a direction in [`State::kept`].
 fn direction(flow: u32, side: bool) -> u64 {
@@ -203,7 +220,7 @@ impl Reassembler {
         // What a sequence kept that is no more is let go.
         for mut kept in old.into_iter().flatten().flat_map(|state| state.kept.into_values()) {
             for piece in std::iter::from_fn(|| kept.queue.pop()) {
-                new.budget.release(&piece.bytes);
+                new.budget.release(&piece);
                 new.counters.released += 1;
             }
         }
@@ -225,7 +242,7 @@ impl Reassembler {
     /// gap before them. Call until there are none after an insert that was ordered or forced.
     ///
     /// Nothing queued: constant time, nothing but the record is touched.
-    pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+    pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
         match self.sequences[sequence.index()].retain {
             true => self.advance(sequence, flow, side),
             false => self.pass(sequence, flow, side, false),
@@ -234,14 +251,14 @@ impl Reassembler {
 
     /// As [`next`](Self::next), but all that is queued passes, with its gaps: for the end of a flow.
     /// Nothing where the sequence retains: a datagram that lacks fragments is no datagram.
-    pub fn flush(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+    pub fn flush(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
         match self.sequences[sequence.index()].retain {
             true => None,
             false => self.pass(sequence, flow, side, true),
         }
     }
 
-    fn pass(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, flush: bool) -> Option<Ordered> {
+    fn pass(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, flush: bool) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & QUEUED == 0 {
@@ -265,18 +282,17 @@ impl Reassembler {
         }
         let piece = kept.queue.pop().expect("there is a first");
         kept.pass_to(piece.end(), &mut hot, state.mask);
-        self.budget.release(&piece.bytes);
+        self.budget.release(&piece);
         if kept.queue.len() == 0 {
             hot.flags &= !QUEUED;
             state.kept.remove(&direction);
         }
         state.vars.write(flow.data, side, hot);
-        let Piece { bytes, claimed_bytes, metas, .. } = piece;
-        Some(Ordered { gap_bytes, bytes, claimed_bytes, metas })
+        Some(piece.pass(gap_bytes))
     }
 
     /// As `pass`, where what is in order stays: up to the next end of a fragment, for its metas go with that.
-    fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+    fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & QUEUED == 0 {
@@ -289,8 +305,7 @@ impl Reassembler {
         {
             let end = piece.end();
             if piece.last {
-                let Piece { bytes, claimed_bytes, metas, .. } = piece.part(kept.next, end);
-                passed = Some(Ordered { gap_bytes: 0, bytes, claimed_bytes, metas });
+                passed = Some(piece.part(kept.next, end).pass(0));
             }
             kept.pass_to(end, &mut hot, state.mask);
             hot.flags |= RETAINED;
@@ -314,7 +329,7 @@ impl Reassembler {
         let kept = state.kept.get_mut(&direction).expect("something is retained");
         let joined = self.assembly.join(kept.queue.before(kept.next));
         while let Some(piece) = kept.queue.pop_before(kept.next) {
-            self.budget.release(&piece.bytes);
+            self.budget.release(&piece);
         }
         if kept.queue.len() == 0 {
             state.kept.remove(&direction);
@@ -346,7 +361,7 @@ impl Reassembler {
             }
             let mut kept = state.kept.remove(&direction(flow.id, side)).expect("something is kept");
             for piece in std::iter::from_fn(|| kept.queue.pop()) {
-                self.budget.release(&piece.bytes);
+                self.budget.release(&piece);
                 self.counters.released += 1;
             }
             hot.flags &= !(QUEUED | RETAINED);

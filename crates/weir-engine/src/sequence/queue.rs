@@ -3,10 +3,13 @@
 //! Numbers here are relative to the sequence's first and don't wrap. Where a new segment overlaps what is there,
 //! a [`Rule`] says piece by piece whose bytes count; what does not is cut off, and forgotten.
 
+use super::Passed;
 use super::budget::Budget;
+use super::frame::KeptFrame;
 use super::policy::Rule;
 use std::collections::VecDeque;
-use weir_ir::abi::Slice;
+use std::sync::Arc;
+use weir_ir::abi::{Ordered, Slice};
 
 /// A segment that may be added: where it lies, and its bytes, of which nothing has been kept yet.
 #[derive(Debug, Clone, Copy)]
@@ -52,9 +55,18 @@ pub(super) struct Piece {
     pub(super) metas: [u64; 4],
     /// It ends where its segment ended. The others carry no metas: a FIN belongs to the end alone.
     pub(super) last: bool,
+    /// The packet that it came in, where somebody asks for it.
+    pub(super) frame: Option<Arc<KeptFrame>>,
 }
 
 impl Piece {
+    /// Its turn has come, with so much missing before it.
+    pub(super) fn pass(self, gap_bytes: u64) -> Passed {
+        let Piece { bytes, claimed_bytes, metas, frame, .. } = self;
+        let is_repeated = frame.as_ref().is_some_and(|frame| frame.pass());
+        Passed { ordered: Ordered { gap_bytes, bytes, claimed_bytes, metas }, frame, is_repeated }
+    }
+
     /// The first number after it.
     pub(super) fn end(&self) -> u64 {
         self.start.wrapping_add(self.span)
@@ -77,6 +89,7 @@ impl Piece {
             },
             metas: if last { self.metas } else { [0; 4] },
             last,
+            frame: self.frame.clone(),
         }
     }
 
@@ -119,6 +132,10 @@ impl<'a> Coming<'a> {
         (to - from, &self.bytes[from.min(captured) as usize..to.min(captured) as usize])
     }
 }
+
+/// Bytes that each piece is taken to cost, besides its own: room for it, as much again since room grows by doubling, and
+/// the block of one that was copied.
+pub(super) const PIECE_COST: usize = 2 * size_of::<Piece>() + 64;
 
 /// The pieces.
 #[derive(Debug, Default)]
@@ -201,10 +218,14 @@ impl Queue {
     /// Adds a segment, or what counts of it. Constant time at the end, where segments after a hole come;
     /// elsewhere as long as it takes to move the pieces behind it.
     pub(super) fn add(&mut self, segment: &Piece, rule: Rule, budget: &mut Budget) {
+        if self.pieces.capacity() == 0 {
+            // Mostly one waits for another that is on its way.
+            self.pieces.reserve_exact(1);
+        }
         let end = segment.end();
         let first = self.first_behind(segment.start);
         if self.pieces.get(first).is_none_or(|piece| end <= piece.start) {
-            self.held_bytes += budget.keep(&segment.bytes);
+            self.held_bytes += budget.keep(segment);
             self.pieces.insert(first, segment.clone());
             return;
         }
@@ -222,8 +243,8 @@ impl Queue {
                 self.pieces.push_back(old);
                 continue;
             }
-            budget.release(&old.bytes);
-            self.held_bytes -= Budget::cost(&old.bytes);
+            budget.release(&old);
+            self.held_bytes -= Budget::cost(&old);
             if old.start < segment.start {
                 self.push(old.part(old.start, segment.start), budget);
             }
@@ -239,7 +260,7 @@ impl Queue {
     }
 
     fn push(&mut self, piece: Piece, budget: &mut Budget) {
-        self.held_bytes += budget.keep(&piece.bytes);
+        self.held_bytes += budget.keep(&piece);
         self.pieces.push_back(piece);
     }
 
@@ -252,7 +273,11 @@ impl Queue {
     /// Takes the first piece out. It stays on the budget's account.
     pub(super) fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
-        self.held_bytes -= Budget::cost(&piece.bytes);
+        // Of a long queue no more stays than what is left needs, so that what it costs is what is counted.
+        if self.pieces.len() < self.pieces.capacity() / 3 {
+            self.pieces.shrink_to(self.pieces.len() * 2);
+        }
+        self.held_bytes -= Budget::cost(&piece);
         Some(piece)
     }
 }
@@ -273,6 +298,7 @@ mod tests {
             bytes: Slice { block: Arc::new(Block { bytes: text.into() }), offset: 0, length },
             metas: [u64::from(fin), 0, 0, 0],
             last: true,
+            frame: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED};
 use weir_ir::graph::{SequenceDecl, Table, TableDecl, VarDecl, VarKind};
 use weir_ir::sequence::STARTED;
-use weir_packet::Block;
+use weir_packet::{Block, PacketMeta};
 
 const SEQUENCE: Sequence = Sequence(0);
 
@@ -62,6 +62,8 @@ pub(super) struct Receiver {
     /// Metas other than 0, with where they came out.
     pub(super) metas: Vec<(usize, u64)>,
     pub(super) policy: Policy,
+    /// Packets are kept with what waits: a packet is `header` and its bytes.
+    frames: bool,
 }
 
 impl Receiver {
@@ -75,6 +77,7 @@ impl Receiver {
             stream: Vec::new(),
             metas: Vec::new(),
             policy: Policy::First,
+            frames: false,
         }
     }
 
@@ -108,6 +111,9 @@ impl Receiver {
 
     fn offer(&mut self, at: u64, claimed: &[u8], captured: usize, span: u64, meta: u64) -> Inserted {
         let block = Arc::new(Block { bytes: [b"header", &claimed[..captured.min(claimed.len())]].concat() });
+        let captured_bytes = block.bytes.len() as u32;
+        let meta_of_frame = PacketMeta { number: at, captured_bytes, ..PacketMeta::default() };
+        let frame = FrameRef { meta: &meta_of_frame, bytes: &block.bytes };
         let segment = Segment {
             may_wait: true,
             at,
@@ -116,6 +122,7 @@ impl Receiver {
             span,
             metas: &[meta],
             policy: self.policy,
+            frame: self.frames.then_some(frame),
         };
         let flow = FlowRecord { id: 5, data: &mut self.data };
         let inserted = self.reassembler.insert(SEQUENCE, flow, self.side, segment, &block);
@@ -139,12 +146,19 @@ impl Receiver {
         self.segment(at, text.as_bytes(), usize::MAX, false)
     }
 
-    fn drain(&mut self, next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Ordered>) {
-        while let Some(ordered) = {
+    fn drain(&mut self, next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Passed>) {
+        while let Some(Passed { ordered, frame, .. }) = {
             let flow = FlowRecord { id: 5, data: &mut self.data };
             next(&mut self.reassembler, SEQUENCE, flow, self.side)
         } {
             let bytes = ordered.bytes.bytes().to_vec();
+            if let Some(kept) = frame {
+                let FrameRef { meta, bytes: all } = kept.frame();
+                let is_whole = all.starts_with(b"header") && all.len() == meta.captured_bytes as usize;
+                assert!(is_whole && all.windows(bytes.len()).any(|part| part == bytes), "it is its packet");
+            } else {
+                assert!(!self.frames || bytes.is_empty(), "every byte has its packet");
+            }
             self.pass(ordered.gap_bytes, &bytes, ordered.claimed_bytes, ordered.metas[0]);
         }
     }
@@ -320,6 +334,22 @@ fn beyond_the_bound_of_pinned_blocks_bytes_are_copied() {
 }
 
 #[test]
+fn a_packet_that_is_copied_is_copied_once() {
+    let limits = SequenceLimits { pinned_bytes_max: 0, ..Default::default() };
+    let mut tcp = Receiver::new(&graph(32, false, false), limits);
+    tcp.frames = true;
+    tcp.text(0, "");
+    tcp.text(6, "ghi");
+    // Its bytes lie in the copy of its packet.
+    assert_eq!((tcp.reassembler.held_bytes().1, tcp.reassembler.counters().copied), (9, 1));
+    tcp.text(3, "defGHIjkl");
+    assert_eq!((tcp.reassembler.held_bytes().1, tcp.reassembler.counters().copied), (24, 2));
+    tcp.text(0, "abc");
+    assert_eq!(tcp.so_far(), "abcdefghijkl");
+    tcp.end();
+}
+
+#[test]
 fn directions_do_not_meet() {
     let mut tcp = Receiver::tcp();
     tcp.text(0, "");
@@ -451,18 +481,19 @@ proptest! {
         base: u32,
         pieces in pieces(1500),
         queued_segments_max in 0..20usize,
-        queued_bytes_max in 0..4000usize,
-        total_bytes_max in 0..4000usize,
+        queued_bytes_max in 0..8000usize,
+        total_bytes_max in 0..8000usize,
         pinned_bytes_max in 0..4000usize,
         window_max in prop_oneof![Just(1u64 << 30), 1..2000u64],
         policy in prop::sample::select(Policy::ALL),
+        frames: bool,
     ) {
         let limits = SequenceLimits {
             queued_segments_max, queued_bytes_max, total_bytes_max, pinned_bytes_max, window_max,
             ..Default::default()
         };
         let mut tcp = Receiver::new(&graph(32, false, false), limits);
-        tcp.policy = policy;
+        (tcp.policy, tcp.frames) = (policy, frames);
         tcp.text(base.into(), "");
         for &(start, length, _) in &pieces {
             let bytes: Vec<u8> = (start..start + length).map(|n| n as u8).collect();

@@ -1,5 +1,8 @@
 //! Contiguous chunks of a stream: of a size, with an overlap, or as soon as a time has passed.
 
+use super::Chunk;
+use super::packets::{Came, PacketLog};
+
 /// How chunks are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkParams {
@@ -34,6 +37,8 @@ pub(super) struct Chunker {
     since: i64,
     /// The size to fill it to: the question's, or more where the subscriber kept the last one.
     size: usize,
+    /// Of those who ask for packets.
+    packets: PacketLog,
 }
 
 impl Chunker {
@@ -44,12 +49,14 @@ impl Chunker {
 
     /// Bytes of memory.
     pub fn cost(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.packets.cost()
     }
 
-    /// Bytes of memory that it takes more once `more` bytes, as far as there is room for them, are added.
-    pub fn growth(&self, params: &ChunkParams, more: usize) -> usize {
-        self.capacity_with(params, more).saturating_sub(self.bytes.capacity())
+    /// Bytes of memory that it takes at most more once `more` bytes, as far as there is room for them, are added, and the
+    /// packet that they came in.
+    pub fn growth(&self, params: &ChunkParams, more: usize, packet: Option<&Came<'_>>) -> usize {
+        let packets = packet.map_or(0, |came| self.packets.growth(came));
+        self.capacity_with(params, more).saturating_sub(self.bytes.capacity()) + packets
     }
 
     /// Most streams are shorter than a chunk: it grows as it fills, by doubling.
@@ -63,17 +70,13 @@ impl Chunker {
         (self.waiting() > 0).then_some(self.since)
     }
 
-    /// Where the chunk begins.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Adds as many of `bytes`, which lie at `offset` of the stream, as the chunk has room for; how many.
+    /// Adds as many of `bytes`, which lie at `offset` of the stream and came in `packet`, as the chunk has room for; how
+    /// many.
     pub fn push(
         &mut self,
         params: &ChunkParams,
-        offset: u64,
-        bytes: &[u8],
+        (offset, bytes): (u64, &[u8]),
+        packet: Option<&Came<'_>>,
         now: i64,
         spare: &mut Spare,
     ) -> usize {
@@ -92,6 +95,9 @@ impl Chunker {
             spare.put(std::mem::replace(&mut self.bytes, larger));
         }
         self.bytes.extend_from_slice(&bytes[..count]);
+        if let Some(came) = packet.filter(|_| count > 0) {
+            self.packets.push(came, offset..offset + count as u64);
+        }
         count
     }
 
@@ -100,9 +106,10 @@ impl Chunker {
         self.bytes.len() >= self.size
     }
 
-    /// The chunk, and how many bytes at its front were handed over before.
-    pub fn chunk(&self) -> (&[u8], usize) {
-        (&self.bytes, self.old)
+    /// The chunk, with what is missing before it.
+    pub fn chunk(&self, gap_bytes: u64) -> Chunk<'_> {
+        let Self { offset, ref bytes, old, .. } = *self;
+        Chunk { offset, bytes, overlap: old, gap_bytes, packets: self.packets.packets() }
     }
 
     /// The chunk was handed over: its end stays as the next one's beginning, or all of it, where it is `kept`.
@@ -118,6 +125,7 @@ impl Chunker {
             spare.put(std::mem::replace(&mut self.bytes, rest));
         }
         self.offset += gone as u64;
+        self.packets.keep_from(self.offset);
         self.old = overlap;
         let own = if kept { self.bytes.len() } else { 0 };
         self.size = own + params.bytes as usize;
@@ -126,6 +134,7 @@ impl Chunker {
     /// Forgets everything: the next bytes do not join on.
     pub fn clear(&mut self, spare: &mut Spare) {
         spare.put(std::mem::take(&mut self.bytes));
+        self.packets.clear();
         self.old = 0;
     }
 }
@@ -166,29 +175,35 @@ mod tests {
 
     const PARAMS: ChunkParams = ChunkParams { bytes: 4, overlap: 1, flush_ns: 0 };
 
+    /// Where the chunk lies, its text, and how much of it was handed over before.
+    fn told(chunker: &Chunker) -> (u64, &str, usize) {
+        let Chunk { offset, bytes, overlap, .. } = chunker.chunk(0);
+        (offset, std::str::from_utf8(bytes).unwrap(), overlap)
+    }
+
     #[test]
     fn a_chunk_begins_with_the_end_of_the_one_before() {
         let (mut chunker, mut spare) = (Chunker::default(), Spare::default());
-        assert_eq!(chunker.growth(&PARAMS, 3), 4);
-        assert_eq!(chunker.push(&PARAMS, 10, b"abcdef", 1, &mut spare), 4);
+        assert_eq!(chunker.growth(&PARAMS, 3, None), 4);
+        assert_eq!(chunker.push(&PARAMS, (10, b"abcdef"), None, 1, &mut spare), 4);
         assert!(chunker.is_full());
-        assert_eq!((chunker.chunk(), chunker.offset()), ((&b"abcd"[..], 0), 10));
+        assert_eq!(told(&chunker), (10, "abcd", 0));
         chunker.next(&PARAMS, false, &mut spare);
         assert_eq!((chunker.waiting(), chunker.since(), chunker.cost()), (0, None, 1));
-        assert_eq!(chunker.push(&PARAMS, 14, b"ef", 2, &mut spare), 2);
-        assert_eq!((chunker.chunk(), chunker.offset()), ((&b"def"[..], 1), 13));
+        assert_eq!(chunker.push(&PARAMS, (14, b"ef"), None, 2, &mut spare), 2);
+        assert_eq!(told(&chunker), (13, "def", 1));
         assert_eq!((chunker.is_full(), chunker.since()), (false, Some(2)));
     }
 
     #[test]
     fn a_kept_chunk_is_merged_with_the_next() {
         let (mut chunker, mut spare) = (Chunker::default(), Spare::default());
-        chunker.push(&PARAMS, 0, b"abcd", 0, &mut spare);
+        chunker.push(&PARAMS, (0, b"abcd"), None, 0, &mut spare);
         chunker.next(&PARAMS, true, &mut spare);
-        assert_eq!(chunker.push(&PARAMS, 4, b"efghij", 0, &mut spare), 4);
-        assert_eq!(chunker.chunk(), (&b"abcdefgh"[..], 4));
+        assert_eq!(chunker.push(&PARAMS, (4, b"efghij"), None, 0, &mut spare), 4);
+        assert_eq!(told(&chunker), (0, "abcdefgh", 4));
         chunker.next(&PARAMS, false, &mut spare);
-        assert_eq!(chunker.push(&PARAMS, 8, b"ij", 0, &mut spare), 2);
-        assert_eq!(chunker.chunk(), (&b"hij"[..], 1));
+        assert_eq!(chunker.push(&PARAMS, (8, b"ij"), None, 0, &mut spare), 2);
+        assert_eq!(told(&chunker), (7, "hij", 1));
     }
 }

@@ -2,12 +2,12 @@
 
 use super::chunk::Spare;
 use super::flow::{StreamHandle, StreamState};
+use super::packets::{Came, Packets};
 use super::{Chunk, DirectionCounts, Overload, OverloadParams};
 use crate::flow::{EndReason, FlowView};
 use crate::sequence::Policy;
 use crate::subscriber::{FlowKey, Order, Subscriber};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use weir_sessions::Direction;
 
 /// What all streams of a worker share.
@@ -15,7 +15,7 @@ use weir_sessions::Direction;
 pub(crate) struct StreamBudget {
     pub overload: Overload,
     spare: Spare,
-    due: BinaryHeap<Reverse<Due>>,
+    due: BTreeSet<Due>,
 }
 
 /// A chunk that is to be handed over at a time. Compares by it.
@@ -32,16 +32,19 @@ pub(crate) struct Due {
     pub since: i64,
 }
 
+/// Bytes that one that is set is taken to cost: nodes of the tree are half full at least.
+const DUE_COST: usize = 2 * size_of::<Due>();
+
 impl StreamBudget {
     pub(crate) fn new(params: OverloadParams) -> Self {
-        Self { overload: Overload::new(params), spare: Spare::default(), due: BinaryHeap::new() }
+        Self { overload: Overload::new(params), spare: Spare::default(), due: BTreeSet::new() }
     }
 
     /// The next chunk that is due at `now`.
     pub(crate) fn next_due(&mut self, now: i64) -> Option<Due> {
-        let due = self.due.peek().filter(|due| due.0.at <= now)?.0;
-        self.due.pop();
-        Some(due)
+        self.due.first().filter(|due| due.at <= now)?;
+        self.overload.let_go(DUE_COST);
+        self.due.pop_first()
     }
 }
 
@@ -108,12 +111,18 @@ impl<S: Subscriber> Delivery<'_, S> {
         self.offset += bytes;
     }
 
-    pub(super) fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8]) {
+    /// Bytes, and the packet that they came in.
+    pub(super) fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8], packet: Option<Came<'_>>) {
+        let mut packet = packet.filter(|_| state.packets);
         while !bytes.is_empty() && self.is_open(state) {
             let room = usize::try_from(state.cutoff - self.offset).unwrap_or(usize::MAX);
             let open = &bytes[..bytes.len().min(room)];
-            let taken = if state.chunks.is_none() { self.pass(state, open) } else { self.fill(state, open) };
+            let taken = match state.chunks {
+                None => self.pass(state, open, packet),
+                Some(_) => self.fill(state, open, packet),
+            };
             bytes = &bytes[taken..];
+            packet.iter_mut().for_each(|came| came.is_repeated |= taken > 0);
         }
         if !self.is_open(state) {
             self.flush(state);
@@ -123,23 +132,27 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     /// By reference.
-    fn pass(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
+    fn pass(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<Came<'_>>) -> usize {
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
-        let chunk = Chunk { offset: self.offset, bytes, overlap: 0, gap_bytes };
+        let offset = self.offset;
         self.offset += bytes.len() as u64;
+        let entry = packet.map(|came| came.entry(0, offset..self.offset));
+        let frame = packet.map_or(&[][..], |came| came.frame.bytes);
+        let packets = Packets::new(entry.as_slice(), frame);
+        let chunk = Chunk { offset, bytes, overlap: 0, gap_bytes, packets };
         state.delivered_bytes += bytes.len() as u64;
         self.data(state, &chunk);
         bytes.len()
     }
 
     /// Into the chunk, which is handed over where it is full.
-    fn fill(&mut self, state: &mut StreamState, bytes: &[u8]) -> usize {
+    fn fill(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<Came<'_>>) -> usize {
         let Some(chunks) = &mut state.chunks else { return bytes.len() };
         let offset = self.offset;
         let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);
         let (chunker, params) = (&mut chunks.chunker, chunks.params);
         let end = offset.saturating_add(bytes.len() as u64);
-        let growth = chunker.growth(&params, bytes.len());
+        let growth = chunker.growth(&params, bytes.len(), packet.as_ref());
         if growth > 0 && !overload.admits(state.priority, end, growth, self.queued_bytes) {
             // What is handed over makes room; then what the next chunk would have begun with.
             if chunker.waiting() > 0 {
@@ -159,14 +172,14 @@ impl<S: Subscriber> Delivery<'_, S> {
         }
         let begins = chunker.since().is_none();
         let before = chunker.cost();
-        let taken = chunker.push(&params, offset, bytes, self.now, spare);
+        let taken = chunker.push(&params, (offset, bytes), packet.as_ref(), self.now, spare);
         overload.resize(before, chunker.cost());
         let is_full = chunker.is_full();
         self.offset += taken as u64;
         state.delivered_bytes += taken as u64;
-        if begins && params.flush_ns > 0 && !chunks.is_due {
-            chunks.is_due = true;
-            self.arm(state.question(), self.now, params.flush_ns);
+        if begins && params.flush_ns > 0 && chunks.due.is_none() {
+            let since = self.now;
+            self.arm(state, since, params.flush_ns);
         }
         if is_full {
             self.flush(state);
@@ -175,24 +188,41 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     /// A chunk is to be handed over some time after it began.
-    fn arm(&mut self, question: usize, since: i64, flush_ns: i64) {
-        let at = since.saturating_add(flush_ns);
+    fn arm(&mut self, state: &mut StreamState, since: i64, flush_ns: i64) {
+        let (at, question) = (since.saturating_add(flush_ns), state.question());
+        let Some(chunks) = &mut state.chunks else { return };
+        chunks.due = Some((at, since));
+        if self.budget.due.insert(self.due_of(question, (at, since))) {
+            self.budget.overload.hold(DUE_COST);
+        }
+    }
+
+    /// The stream is over: nothing of it is due any more.
+    pub(super) fn disarm(&mut self, state: &mut StreamState) {
+        let question = state.question();
+        let due = state.chunks.as_mut().and_then(|chunks| chunks.due.take());
+        if let Some(due) = due
+            && self.budget.due.remove(&self.due_of(question, due))
+        {
+            self.budget.overload.let_go(DUE_COST);
+        }
+    }
+
+    fn due_of(&self, question: usize, (at, since): (i64, i64)) -> Due {
         let (flow, side, first_packet) = (self.key, self.side, self.flow.header.first_packet);
-        self.budget.due.push(Reverse(Due { at, first_packet, side, question, flow, since }));
+        Due { at, first_packet, side, question, flow, since }
     }
 
     /// A time has come: the chunk that it was set for is handed over, if it is still that one. Else the one that is
     /// there has its time set.
     pub(super) fn due(&mut self, state: &mut StreamState, due: &Due) {
-        let question = state.question();
         let Some(chunks) = &mut state.chunks else { return };
-        chunks.is_due = false;
+        chunks.due = None;
         match chunks.chunker.since() {
             Some(since) if since == due.since => self.flush(state),
             Some(since) if chunks.params.flush_ns > 0 => {
-                chunks.is_due = true;
                 let flush_ns = chunks.params.flush_ns;
-                self.arm(question, since, flush_ns);
+                self.arm(state, since, flush_ns);
             }
             _ => {}
         }
@@ -205,9 +235,8 @@ impl<S: Subscriber> Delivery<'_, S> {
         };
         // Apart while the subscriber is called, for it may ask for other chunks.
         let mut chunker = std::mem::take(&mut chunks.chunker);
-        let (bytes, overlap) = chunker.chunk();
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
-        self.data(state, &Chunk { offset: chunker.offset(), bytes, overlap, gap_bytes });
+        self.data(state, &chunker.chunk(gap_bytes));
         if let Some(chunks) = &mut state.chunks {
             let before = chunker.cost();
             chunker.next(&chunks.params, std::mem::take(&mut chunks.keeps), &mut self.budget.spare);

@@ -27,6 +27,8 @@ pub struct StreamState {
     /// Its number and 1: so that a state which is none needs no word of its own.
     number: NonZeroU8,
     pub(super) priority: u8,
+    /// The question asks for packets.
+    pub(super) packets: bool,
 }
 
 // Both of a direction's words and the first question's state are one line.
@@ -40,8 +42,8 @@ pub(super) struct Chunks {
     pub dropped_bytes: u64,
     /// The chunk at hand is to be merged with the next one.
     pub keeps: bool,
-    /// A time is set at which what waits is handed over.
-    pub is_due: bool,
+    /// When what waits is handed over, if that is set, and when the chunk began for which it was.
+    pub due: Option<(i64, i64)>,
 }
 
 /// Both streams of a flow; the originator's first.
@@ -97,7 +99,7 @@ impl StreamState {
                 chunker: Chunker::default(),
                 dropped_bytes: 0,
                 keeps: false,
-                is_due: false,
+                due: None,
             })
         });
         Self {
@@ -109,12 +111,18 @@ impl StreamState {
             user: 0,
             number: NonZeroU8::new(question as u8 + 1).expect("fewer than 255 questions"),
             priority: params.priority,
+            packets: params.packets,
         }
     }
 
     /// The question.
     pub(super) fn question(&self) -> usize {
         usize::from(self.number.get()) - 1
+    }
+
+    /// Bytes that come with it and can't be refused.
+    fn fixed_bytes(&self) -> usize {
+        if self.has_chunks() { size_of::<Chunks>() } else { 0 }
     }
 
     fn has_chunks(&self) -> bool {
@@ -238,6 +246,7 @@ impl FlowStreams {
             }
             for mut chunks in gone.into_iter().filter_map(|state| state.chunks) {
                 overload.resize(chunks.chunker.cost(), 0);
+                overload.let_go(size_of::<Chunks>());
                 chunks.chunker = Chunker::default();
             }
         }
@@ -262,6 +271,7 @@ impl FlowStreams {
         let side = &mut self.sides[usize::from(next.side)];
         if side.state(question).is_none() {
             let mut state = StreamState::new(question, params, usize::from(to.side));
+            to.budget.overload.hold(state.fixed_bytes());
             to.created(&mut state);
             match &mut side.first {
                 first @ None => *first = Some(state),
@@ -270,7 +280,7 @@ impl FlowStreams {
         }
         let Some(state) = side.state(question) else { return false };
         to.missing(state, next.gap_bytes);
-        to.bytes(state, next.bytes);
+        to.bytes(state, next.bytes, next.packet);
         to.missing(state, next.cut_bytes());
         let is_over = to.offset >= state.cutoff;
         side.set_policy(to.policy);
@@ -344,6 +354,8 @@ impl FlowStreams {
             for state in this.states() {
                 to.flush(state);
                 to.forget_chunk(state);
+                to.disarm(state);
+                to.budget.overload.let_go(state.fixed_bytes());
                 to.terminated(state, reason);
             }
             for (question, params) in questions.clone() {

@@ -12,6 +12,7 @@ mod chunk;
 mod deliver;
 mod flow;
 mod overload;
+mod packets;
 mod slots;
 
 pub use chunk::ChunkParams;
@@ -19,6 +20,9 @@ pub(crate) use deliver::{Delivery, Due, StreamBudget};
 pub(crate) use flow::FlowStreams;
 pub use flow::{StreamHandle, StreamState};
 pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
+pub(crate) use packets::Came;
+use packets::Packets;
+pub use packets::StreamPacket;
 pub(crate) use slots::StreamSlots;
 
 /// What a question about streams asks for.
@@ -33,11 +37,14 @@ pub struct StreamParams {
     /// The question is one of a class: a flow is given to one of them, the first whose filter it fulfils when its
     /// first bytes come.
     pub is_class: bool,
+    /// Chunks say which [packets](Chunk::packets) they are made of. Those of segments that wait are kept with them, and
+    /// chunks that are being filled copy them, within the [memory of streams](OverloadParams::memory_max).
+    pub packets: bool,
 }
 
 impl Default for StreamParams {
     fn default() -> Self {
-        Self { cutoff: [u64::MAX; 2], chunk: None, priority: 0, is_class: false }
+        Self { cutoff: [u64::MAX; 2], chunk: None, priority: 0, is_class: false, packets: false }
     }
 }
 
@@ -52,6 +59,19 @@ pub struct Chunk<'a> {
     pub overlap: usize,
     /// Bytes that are missing just before it: reassembly went on over a hole.
     pub gap_bytes: u64,
+    packets: Packets<'a>,
+}
+
+impl<'a> Chunk<'a> {
+    /// The packets that brought [`bytes`](Self::bytes), in their order; none where the question did not [ask for
+    /// them](StreamParams::packets). What brings no bytes is none of them: acknowledgements alone, SYNs, FINs, and what
+    /// was sent again.
+    ///
+    /// Every byte is of one packet, but for those that waited for their turn when the question was added to a run: of these
+    /// the packets are not known.
+    pub fn packets(&self) -> impl ExactSizeIterator<Item = StreamPacket<'a>> + use<'a> {
+        self.packets.iter(self.offset)
+    }
 }
 
 /// What became of a stream's bytes, as one question sees it.

@@ -35,19 +35,22 @@ pub struct Overload {
     params: OverloadParams,
     /// Bytes of chunks.
     chunk_bytes: usize,
+    /// Bytes that come with streams and can't be refused: what describes their chunks, and when these are due.
+    fixed_bytes: usize,
     counters: StreamCounters,
 }
 
 impl Overload {
     /// An account where nothing is held.
     pub fn new(params: OverloadParams) -> Self {
-        Self { params, chunk_bytes: 0, counters: StreamCounters::default() }
+        Self { params, chunk_bytes: 0, fixed_bytes: 0, counters: StreamCounters::default() }
     }
 
     /// Whether `more` bytes of memory may be held besides the `queued` ones that wait in sequences, for bytes of a
     /// stream up to its offset `end`.
     pub fn admits(&self, priority: u8, end: u64, more: usize, queued: usize) -> bool {
-        let used = self.chunk_bytes.saturating_add(queued).saturating_add(more);
+        let held = self.chunk_bytes.saturating_add(self.fixed_bytes);
+        let used = held.saturating_add(queued).saturating_add(more);
         let base = (self.params.memory_max as u128 * u128::from(self.params.base_permille.min(1000)) / 1000)
             as usize;
         if used <= base {
@@ -66,6 +69,21 @@ impl Overload {
     pub fn resize(&mut self, old: usize, new: usize) {
         self.chunk_bytes = self.chunk_bytes - old + new;
         self.counters.stream_bytes_peak = self.counters.stream_bytes_peak.max(self.chunk_bytes as u64);
+    }
+
+    /// So many bytes are held that came with a stream, whatever the memory: others are refused the sooner.
+    pub fn hold(&mut self, bytes: usize) {
+        self.fixed_bytes += bytes;
+    }
+
+    /// They are held no longer.
+    pub fn let_go(&mut self, bytes: usize) {
+        self.fixed_bytes -= bytes;
+    }
+
+    /// Bytes that are held now: of chunks, and those that came with streams.
+    pub fn held_bytes(&self) -> (usize, usize) {
+        (self.chunk_bytes, self.fixed_bytes)
     }
 
     /// Bytes of a chunk were given up.
@@ -116,6 +134,15 @@ mod tests {
         assert_eq!(admitted(900, 49), [false, false, true]);
         assert_eq!(admitted(900, 50), [false, false, false]);
         assert_eq!(admitted(1000, 0), [false, false, false]);
+    }
+
+    #[test]
+    fn what_comes_with_streams_leaves_less_for_chunks() {
+        let mut overload = held(1, u64::MAX, 600);
+        overload.hold(399);
+        assert!(overload.admits(0, 1, 1, 0) && !overload.admits(0, 1, 2, 0));
+        overload.let_go(399);
+        assert_eq!((overload.held_bytes(), overload.admits(0, 1, 400, 0)), ((600, 0), true));
     }
 
     #[test]

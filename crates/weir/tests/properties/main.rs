@@ -5,6 +5,7 @@
 //! * `libpcap`: ours ≡ libpcap's, on what both can be asked.
 //! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
 //! * `subscriptions`: several questions share one reassembly; cutoffs, chunks, classes, memory.
+//! * `packets`: the packets of a stream, in the order of its bytes.
 //! * `probing`: a protocol is recognised however its first bytes are cut.
 //! * `unions`: `A or B` is what `A` is and what `B` is; `not A` the rest.
 //! * `workers`: the same items in the same order, whatever the number of workers.
@@ -28,6 +29,7 @@ mod frames;
 mod hostile;
 mod layers;
 mod libpcap;
+mod packets;
 mod probing;
 mod shipped;
 mod streams;

@@ -1,14 +1,17 @@
 //! Several subscriptions to streams share one reassembly: each is given what its own cutoff and chunks say of the
 //! same bytes, and every byte of a stream is accounted for.
 
-use crate::drive::{run_streams, seeds};
+use crate::drive::{Memory, ask, compile, run_streams, seeds};
 use crate::traffic::{Conversation, Network, conversation, mix};
 use std::collections::BTreeMap;
+use weir::packet::{Burst, Source};
 use weir::stream::{
     Chunk, ChunkParams, EndReason, OverloadParams, Stream, StreamCounts, StreamHandler, StreamParams,
     Streams, Subscription,
 };
-use weir::{Compiler, Options, Outcome};
+use weir::{Compiler, Options, Outcome, Want};
+use weir_engine::subscriber::Subscriber;
+use weir_engine::worker::Worker;
 use weir_ir::testing::Random;
 
 /// A stream by its ports.
@@ -143,6 +146,44 @@ fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
         }
     }
     assert!(cut > 100, "{cut} streams were cut off");
+}
+
+/// Takes chunks, and keeps nothing.
+struct Nothing;
+
+impl Subscriber for Nothing {}
+
+#[test]
+fn streams_that_are_over_hold_no_memory() {
+    let compiler = Compiler::default();
+    let mut most = (0, 0);
+    for seed in seeds(0..20) {
+        let mut random = Random::new(seed);
+        let conversations: Vec<Conversation> =
+            (0..5).map(|index| conversation(&mut random, (40_000 + index, 443), BAD)).collect();
+        let packets = mix(&mut random, &conversations);
+        // Some are due long after their flow, some while it lives.
+        let asks = [1 << 60, 20_000, 0].map(|flush_ns| {
+            let chunk = Some(ChunkParams { bytes: 1000, overlap: 10, flush_ns });
+            ask(
+                "tcp",
+                Want::Streams(StreamParams { chunk, packets: flush_ns == 0, ..StreamParams::default() }),
+            )
+        });
+        let plan = compile(&compiler, &asks, &Options::default()).plan;
+        let mut worker = Worker::new(plan, Nothing);
+        let (mut source, mut burst, mut number) = (Memory::new(&packets), Burst::default(), 0);
+        while source.next_burst(&mut burst).unwrap() {
+            worker.pass_time(number, burst.packets[0].time.0);
+            worker.take(&burst, number);
+            number += 1;
+            let (chunks, fixed) = worker.stream_bytes();
+            most = (most.0.max(chunks), most.1.max(fixed));
+        }
+        while worker.finish(number) {}
+        assert_eq!(worker.stream_bytes(), (0, 0), "seed {seed}");
+    }
+    assert!(most.0 > 10_000 && most.1 > 1000, "{most:?}");
 }
 
 /// Wants two chunks merged, less of one stream than of the other, and nothing of the third.
