@@ -3,6 +3,7 @@
 use crate::args::Input;
 use crate::command::packets;
 use crate::failure::Failure;
+use crate::known::Known;
 use crate::output;
 use crate::union::Union;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ use weir::{
 pub struct Spec {
     /// What it is called.
     pub name: String,
-    /// What is wanted: `flows`, `packets`, `events`, `sessions`, or the name of a session protocol.
+    /// What is wanted: `flows`, `packets`, `events`, `sessions`, the name of a session protocol, `files` or `x509`.
     pub ask: String,
     /// Which traffic; everything without.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -145,7 +146,7 @@ enum Kind {
     Flows,
     Packets(Arc<weir::lang::model::Stack>),
     Events,
-    Log,
+    Log(Known),
     Sessions(&'static Union),
 }
 
@@ -209,7 +210,8 @@ impl Spec {
             }
             protocol => {
                 let log = Log::of(protocol).ok_or_else(|| Failure::new(unknown(protocol)))?;
-                (Kind::Log, Want::Sessions(log.protocols), log.path, log.columns())
+                shape = log.shape();
+                (Kind::Log(Known::of(&log)), Want::Sessions(log.protocols), log.path, log.columns())
             }
         };
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
@@ -249,7 +251,8 @@ impl Spec {
 
 fn unknown(ask: &str) -> String {
     let protocols = weir::sessions::PROTOCOLS.iter().map(|protocol| protocol.name);
-    let known: Vec<&str> = ["flows", "packets", "events", "sessions"].into_iter().chain(protocols).collect();
+    let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
+    let known: Vec<&str> = ["flows", "packets", "events", "sessions"].into_iter().chain(logs).collect();
     format!("`{ask}` is nothing that can be asked; there are: {}", known.join(", "))
 }
 
@@ -274,6 +277,9 @@ impl TakeItems for Answers {
     }
 
     fn finish(&mut self) {
+        if let Kind::Log(known) = &self.kind {
+            known.report();
+        }
         let finished = match std::mem::replace(&mut self.write, Writer::Closed) {
             Writer::Rows(mut sink) => sink.end().map_err(Failure::from),
             Writer::Capture(writer, path) => {
@@ -300,21 +306,24 @@ impl Answers {
             (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
                 writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))
             }
-            (Writer::Rows(sink), item) => Ok(row(&self.kind, &mut **sink, &item)?),
+            (Writer::Rows(sink), item) => Ok(row(&mut self.kind, &mut **sink, &item)?),
             _ => Ok(()),
         }
     }
 }
 
 /// Writes the row of an item.
-fn row(kind: &Kind, sink: &mut dyn Sink, item: &Item) -> io::Result<()> {
+fn row(kind: &mut Kind, sink: &mut dyn Sink, item: &Item) -> io::Result<()> {
     match (kind, item) {
         (Kind::Flows, Item::Connection(connection)) => sink.row(&connection.values()),
         (Kind::Packets(stack), Item::Packet { meta, path, line, .. }) => {
             sink.row(&packets::values(stack, meta, *path, line))
         }
         (Kind::Events, Item::Event(values)) => sink.row(values),
-        (Kind::Log, Item::Session(_, values)) => sink.row(values),
+        (Kind::Log(known), Item::Session(_, values)) => match known.is_new(values) {
+            true => sink.row(values),
+            false => Ok(()),
+        },
         (Kind::Sessions(union), Item::Session(protocol, values)) => {
             let row: Vec<Value<'_>> = union.row(*protocol, values);
             sink.row(&row)

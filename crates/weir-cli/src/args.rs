@@ -5,7 +5,7 @@ use clap::{ArgMatches, Args as ClapArgs, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use weir::io::Format;
-use weir::sessions::PROTOCOLS;
+use weir::sessions::{PART_LOGS, PROTOCOLS};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,22 +100,20 @@ pub enum Command {
     Fmt(Fmt),
 }
 
-/// A command of its own for each session protocol of the registry: its log.
+/// A command of its own for each session protocol of the registry, and for each log of parts of sessions.
 #[derive(Clone)]
 pub struct LogCommand {
-    /// Name of the protocol.
-    pub protocol: &'static str,
+    /// Name of the protocol or the parts.
+    pub name: &'static str,
     /// What is asked.
     pub ask: Ask,
 }
 
 impl FromArgMatches for LogCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let known = |name: &str| PROTOCOLS.iter().find(|protocol| protocol.name == name);
+        let known = |wanted: &str| log_commands().map(|(name, _)| name).find(|name| *name == wanted);
         match matches.subcommand().and_then(|(name, of_command)| Some((known(name)?, of_command))) {
-            Some((protocol, of_command)) => {
-                Ok(Self { protocol: protocol.name, ask: Ask::from_arg_matches(of_command)? })
-            }
+            Some((name, of_command)) => Ok(Self { name, ask: Ask::from_arg_matches(of_command)? }),
             None => Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         }
     }
@@ -128,9 +126,8 @@ impl FromArgMatches for LogCommand {
 
 impl Subcommand for LogCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        PROTOCOLS.iter().fold(command, |command, protocol| {
-            let about = format!("{} ({}.log)", protocol.doc, protocol.log);
-            command.subcommand(Ask::augment_args(clap::Command::new(protocol.name)).about(about))
+        log_commands().fold(command, |command, (name, about)| {
+            command.subcommand(Ask::augment_args(clap::Command::new(name)).about(about))
         })
     }
 
@@ -139,8 +136,14 @@ impl Subcommand for LogCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        PROTOCOLS.iter().any(|protocol| protocol.name == name)
+        log_commands().any(|(known, _)| known == name)
     }
+}
+
+/// Names of the logs' commands, and what they say of themselves.
+fn log_commands() -> impl Iterator<Item = (&'static str, String)> {
+    let of_sessions = PROTOCOLS.iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
+    of_sessions.chain(PART_LOGS.iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name))))
 }
 
 /// What most questions have in common.

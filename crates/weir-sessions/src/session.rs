@@ -98,7 +98,8 @@ pub struct Field {
     /// Other names for it: `tls.sni`.
     pub aliases: &'static [&'static str],
     /// Its column in the protocol's log, Zeek's name where it has one: `server_name`. Empty: it has none. The columns
-    /// of a log stand in the order of the fields.
+    /// of a log stand in the order of the fields. Where it ends in `fuid` or `fuids`, the field numbers files of its
+    /// session, and rows show the identifiers that are made of that and the connection's.
     pub column: &'static str,
     /// The type. A filter on a list (`Texts`, `Numbers`) means any of its elements.
     pub value_type: ValueType,
@@ -163,6 +164,31 @@ pub struct SessionProtocol {
     pub parser: fn() -> Box<dyn SessionParser>,
     /// The fields of its sessions.
     pub fields: &'static [Field],
+}
+
+/// A log whose rows are parts of sessions, whatever their protocol: files, certificates. Filters ask for the sessions.
+pub struct PartLog {
+    /// Name of its command and of its log, the `_path` of its rows, Zeek's: `files`.
+    pub name: &'static str,
+    /// One line of meaning.
+    pub doc: &'static str,
+    /// What a row begins with, before the parts' own columns: columns of the connection, and `fuid`.
+    pub head: &'static [&'static str],
+    /// The column by which parts are the same wherever they are seen; logs show such a part once. Empty: none is.
+    pub known_by: &'static str,
+    /// Protocols whose sessions have such parts, and how these are found; none in a session that has none.
+    pub of: &'static [(&'static str, PartsOf)],
+    /// The fields of its parts.
+    pub fields: &'static [Field],
+}
+
+/// The parts of a session. They have fields as sessions have, and a time where it is another.
+pub type PartsOf = fn(&dyn Session) -> Vec<Box<dyn Session>>;
+
+impl std::fmt::Debug for PartLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartLog").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for SessionProtocol {

@@ -80,10 +80,8 @@ pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
         drops_empty: true,
     };
     let mut specs = vec![spec("conn", "flows")];
-    for log in weir::Log::all() {
-        let protocol = weir::sessions::PROTOCOLS.iter().find(|protocol| protocol.log == log.path);
-        specs.extend(protocol.map(|protocol| spec(log.path, protocol.name)));
-    }
+    let logs = weir::Log::all().into_iter().chain(weir::Log::of_parts());
+    specs.extend(logs.map(|log| spec(log.path, log.ask)));
     answer(&args.input, &specs, None, args.stats)
 }
 

@@ -4,6 +4,7 @@
 use super::ask;
 use crate::args::{Ask, Output};
 use crate::failure::Failure;
+use crate::known::Known;
 use crate::union::Union;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -11,13 +12,22 @@ use weir::sessions::PROTOCOLS;
 use weir::{Item, Log, Need, Want};
 
 /// The rows of one log.
-pub fn run_log(protocol: &str, args: &Ask) -> Result<ExitCode, Failure> {
-    let log = Log::of(protocol).expect("commands are made of the registry");
-    let question = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(log.protocols)))?;
-    ask::rows(&question, &args.output, (log.path, &log.columns()), |item, write| match item {
-        Item::Session(_, values) => write(values),
-        _ => Ok(()),
-    })
+pub fn run_log(name: &str, args: &Ask) -> Result<ExitCode, Failure> {
+    let log = Log::of(name).expect("commands are made of the registries");
+    let mut question = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(log.protocols)))?;
+    question.shape = log.shape();
+    let mut known = Known::of(&log);
+    // How many are new is known once all are seen.
+    let (columns, is_counted) = (log.columns(), args.output.count && known.is_any());
+    let status = match is_counted {
+        true => ask::count_rows(&question, &args.output, |row| known.is_new(row))?,
+        false => ask::rows(&question, &args.output, (log.path, &columns), |item, write| match item {
+            Item::Session(_, values) if known.is_new(values) => write(values),
+            _ => Ok(()),
+        })?,
+    };
+    known.report();
+    Ok(status)
 }
 
 /// The rows of all logs.

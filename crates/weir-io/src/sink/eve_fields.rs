@@ -170,6 +170,12 @@ events! {
         "user_agent"       "email.user_agent"       Plain;
         "x_originating_ip" "email.x_originating_ip" Plain;
     }
+    "files" => "fileinfo", "TCP" {
+        "filename"   "fileinfo.filename"  Plain;
+        "mime_type"  "fileinfo.mimetype"  Plain;
+        "seen_bytes" "fileinfo.size"      Plain;
+        "fuid"       "fileinfo.stored"    Always("false");
+    }
     "quic" => "quic", "UDP" {
         "version"      "quic.version"  Plain;
         "server_name"  "quic.sni"      Plain;

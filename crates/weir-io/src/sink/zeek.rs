@@ -20,8 +20,21 @@ impl Zeek {
     }
 }
 
+/// Columns of which Zeek's type says more than ours, or another kind of list.
+const TYPES: &[(&str, &str)] = &[
+    ("proto", "enum"),
+    ("tags", "set[enum]"),
+    ("proxied", "set[string]"),
+    ("analyzers", "set[string]"),
+    ("tunnel_parents", "set[string]"),
+    ("san.ip", "vector[addr]"),
+];
+
 /// Zeek's name of a column's type.
 fn type_name(column: &Column) -> &'static str {
+    if let Some((_, known)) = TYPES.iter().find(|(name, _)| *name == column.name) {
+        return known;
+    }
     match column.value_type {
         ValueType::Bool => "bool",
         ValueType::Unsigned if column.name.ends_with("_p") => "port",

@@ -46,6 +46,8 @@ session_fields! { DtlsHandshake;
     "dtls.next_protocol" [] next_protocol: Text, "Application protocol the server chose, where it said so in clear" => |d| text(d.handshake.next_protocol());
     "dtls.established" [] established: Bool, "Whether both sides went over to encryption" => |d| Value::Bool(d.handshake.is_established);
     "dtls.history" ["dtls.ssl_history"] ssl_history: Text, "Messages seen, a letter each, the client's in capitals, as Zeek's ssl_history" => |d| text(Some(&d.handshake.history));
+    "dtls.cert.chain" ["dtls.cert_chain_fps"] cert_chain_fps: Texts, "SHA-256 of each of the server's certificates, its own first" => |d| digests(&d.handshake.server_certificates);
+    "dtls.client_cert.chain" ["dtls.client_cert_chain_fps"] client_cert_chain_fps: Texts, "SHA-256 of each of the client's certificates, its own first" => |d| digests(&d.handshake.client_certificates);
     "dtls.cert.subject" ["dtls.subject"] subject: Text, "Subject of the server's certificate" => |d| of_certificate(&d.handshake, |c| text(Some(&c.subject)));
     "dtls.cert.issuer" ["dtls.issuer"] issuer: Text, "Issuer of the server's certificate" => |d| of_certificate(&d.handshake, |c| text(Some(&c.issuer)));
     "dtls.client_cert.subject" ["dtls.client_subject"] client_subject: Text, "Subject of the client's certificate" => |d| d.handshake.client_certificate().map_or(Value::Absent, |c| text(Some(&c.subject)));
@@ -86,8 +88,6 @@ session_fields! { DtlsHandshake;
     "dtls.cert.key_bits" ["dtls.cert.key_length"] _: Unsigned, "Length of the key of the server's certificate, bits" => |d| of_certificate(&d.handshake, |c| Value::Unsigned(c.key_bits as u64));
     "dtls.cert.sig_alg" [] _: Text, "Algorithm of the signature of the server's certificate" => |d| of_certificate(&d.handshake, |c| text(Some(&c.signature_algorithm)));
     "dtls.cert.sha256" [] _: Text, "SHA-256 of the server's certificate, hexadecimal" => |d| d.handshake.server_certificate().map_or(Value::Absent, |c| text(Some(&c.sha256)));
-    "dtls.cert.chain" ["dtls.cert_chain_fps"] _: Texts, "SHA-256 of each of the server's certificates, its own first" => |d| digests(&d.handshake.server_certificates);
-    "dtls.client_cert.chain" ["dtls.client_cert_chain_fps"] _: Texts, "SHA-256 of each of the client's certificates, its own first" => |d| digests(&d.handshake.client_certificates);
     "dtls.verified" [] _: Bool, "Whether the server made the client show that it is there (HelloVerifyRequest)" => |d| Value::Bool(d.is_verified);
     "dtls.handshake.cookie_length" ["dtls.cookie_length"] _: Unsigned, "Bytes of the cookie with which the client showed it" => |d| of_client(&d.handshake, |c| Value::Unsigned(c.cookie_bytes as u64));
 }

@@ -19,6 +19,8 @@ session_fields! { TlsHandshake;
     "tls.next_protocol" [] next_protocol: Text, "Application protocol the server chose, where it said so in clear" => |h| text(h.next_protocol());
     "tls.established" [] established: Bool, "Whether both sides went over to encryption" => |h| Value::Bool(h.is_established);
     "tls.history" ["tls.ssl_history"] ssl_history: Text, "Messages seen, a letter each, the client's in capitals, as Zeek's ssl_history" => |h| text(Some(&h.history));
+    "tls.cert.chain" ["tls.cert_chain_fps"] cert_chain_fps: Texts, "SHA-256 of each of the server's certificates, its own first" => |h| digests(&h.server_certificates);
+    "tls.client_cert.chain" ["tls.client_cert_chain_fps"] client_cert_chain_fps: Texts, "SHA-256 of each of the client's certificates, its own first" => |h| digests(&h.client_certificates);
     "tls.cert.subject" ["tls.subject"] subject: Text, "Subject of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.subject)));
     "tls.cert.issuer" ["tls.issuer"] issuer: Text, "Issuer of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.issuer)));
     "tls.client_cert.subject" ["tls.client_subject"] client_subject: Text, "Subject of the client's certificate" => |h| h.client_certificate().map_or(Value::Absent, |c| text(Some(&c.subject)));
@@ -61,8 +63,6 @@ session_fields! { TlsHandshake;
     "tls.cert.key_bits" ["tls.cert.key_length"] _: Unsigned, "Length of the key of the server's certificate, bits" => |h| of_certificate(h, |c| Value::Unsigned(c.key_bits as u64));
     "tls.cert.sig_alg" [] _: Text, "Algorithm of the signature of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.signature_algorithm)));
     "tls.cert.sha256" [] _: Text, "SHA-256 of the server's certificate, hexadecimal" => |h| h.server_certificate().map_or(Value::Absent, |c| text(Some(&c.sha256)));
-    "tls.cert.chain" ["tls.cert_chain_fps"] _: Texts, "SHA-256 of each of the server's certificates, its own first" => |h| digests(&h.server_certificates);
-    "tls.client_cert.chain" ["tls.client_cert_chain_fps"] _: Texts, "SHA-256 of each of the client's certificates, its own first" => |h| digests(&h.client_certificates);
 }
 
 pub(crate) fn of_client<'a>(
