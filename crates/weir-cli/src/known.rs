@@ -54,7 +54,9 @@ impl Known {
     pub fn report(&self) {
         if self.forgotten > 0 {
             let times = self.forgotten;
-            say!("weir: more than {KNOWN_MAX} certificates: {times} times all were forgotten, and are shown again");
+            say!(
+                "weir: more than {KNOWN_MAX} certificates: {times} times all were forgotten, and are shown again"
+            );
         }
     }
 }

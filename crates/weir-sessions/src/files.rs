@@ -133,7 +133,8 @@ fn unescape(text: &str) -> String {
     let mut bytes = vec![];
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {
-        let digits = behind.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
+        let digits =
+            behind.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
         let escaped = digits.and_then(|pair| u8::from_str_radix(pair, 16).ok());
         bytes.push(escaped.unwrap_or(*first));
         rest = if escaped.is_some() { &behind[2..] } else { behind };

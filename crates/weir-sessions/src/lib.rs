@@ -106,7 +106,11 @@ mod tests {
                 assert!(PROTOCOLS.iter().any(|p| p.name == *protocol), "{protocol}");
             }
             let known_by = |field: &&Field| field.column == log.known_by;
-            assert!(log.known_by.is_empty() || log.fields.iter().any(|field| known_by(&field)), "{}", log.name);
+            assert!(
+                log.known_by.is_empty() || log.fields.iter().any(|field| known_by(&field)),
+                "{}",
+                log.name
+            );
         }
     }
 }

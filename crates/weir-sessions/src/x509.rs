@@ -80,14 +80,15 @@ fn of_dtls(session: &dyn Session) -> Vec<Box<dyn Session>> {
 fn of_handshake(handshake: &TlsHandshake) -> Vec<Box<dyn Session>> {
     let of_chain = |chain: &CertificateChain, is_server: bool| -> Vec<Box<dyn Session>> {
         let numbered = chain.certificates().iter().enumerate();
-        let shown = numbered.filter(|(_, certificate)| certificate.is_well_formed).map(|(place, certificate)| {
-            let is_own = place == 0;
-            ShownCertificate {
-                certificate: certificate.clone(),
-                is_server: is_own && is_server,
-                is_client: is_own && !is_server,
-            }
-        });
+        let shown =
+            numbered.filter(|(_, certificate)| certificate.is_well_formed).map(|(place, certificate)| {
+                let is_own = place == 0;
+                ShownCertificate {
+                    certificate: certificate.clone(),
+                    is_server: is_own && is_server,
+                    is_client: is_own && !is_server,
+                }
+            });
         shown.map(|shown| Box::new(shown) as Box<dyn Session>).collect()
     };
     let mut all = of_chain(&handshake.server_certificates, true);

@@ -104,7 +104,8 @@ impl Log {
         match self.rows {
             Rows::Sessions(_) => CONNECTION.iter().cloned().chain(self.own_columns()).collect(),
             Rows::Parts(log) => {
-                let of_connection = |name: &str| CONNECTION.iter().find(|column| column.name == name).cloned();
+                let of_connection =
+                    |name: &str| CONNECTION.iter().find(|column| column.name == name).cloned();
                 let of_part = |name: &str| log.fields.iter().find(|field| field.column == name).map(column);
                 let head = log.head.iter().filter_map(|name| of_connection(name).or_else(|| of_part(name)));
                 head.chain(self.own_columns()).collect()
@@ -226,9 +227,8 @@ pub(crate) fn values_of_parts(
             let of_part = || log.fields.iter().position(|field| field.column == *name);
             match of_connection {
                 Some(column) => origin.value(column),
-                None => of_part().map_or(Value::Absent, |index| {
-                    origin.shown(&log.fields[index], part.value(index))
-                }),
+                None => of_part()
+                    .map_or(Value::Absent, |index| origin.shown(&log.fields[index], part.value(index))),
             }
         });
         let own = logged(log.fields, log.head);
@@ -283,7 +283,10 @@ mod tests {
                     certificate.curve san.dns san.uri san.email san.ip basic_constraints.ca \
                     basic_constraints.path_len host_cert client_cert";
         assert_eq!(names("x509").join(" "), x509);
-        assert_eq!((Log::of("x509").unwrap().known_by(), Log::of("files").unwrap().known_by()), (Some(1), None));
+        assert_eq!(
+            (Log::of("x509").unwrap().known_by(), Log::of("files").unwrap().known_by()),
+            (Some(1), None)
+        );
         assert_eq!(Log::of("x509").unwrap().protocols.count_ones(), 2, "of TLS and DTLS");
     }
 }

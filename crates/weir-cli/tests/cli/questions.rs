@@ -97,6 +97,51 @@ fn zeeks_logs_are_those_of_what_happened() {
     assert!(types.starts_with("#types\ttime\tstring\taddr\tport"), "{types}");
 }
 
+/// The values of a column of a log of Zeek's, lists taken apart, those that are unset left out.
+fn column(path: &Path, name: &str) -> Vec<String> {
+    let log = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let fields = log.lines().find(|line| line.starts_with("#fields")).expect("a log names its fields");
+    let place = fields.split('\t').skip(1).position(|field| field == name).expect("the column is there");
+    let rows = log.lines().filter(|line| !line.starts_with('#'));
+    let values = rows.flat_map(|row| row.split('\t').nth(place).expect("rows are whole").split(','));
+    values.filter(|value| *value != "-").map(str::to_string).collect()
+}
+
+#[test]
+fn files_and_certificates_are_named_where_they_were_sent() {
+    let dir = directory("zeek-files");
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
+    let (_, err, status) = weir(&["zeek", "-r", capture, "-d", dir.to_str().unwrap()]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    let sorted = |mut list: Vec<String>| {
+        list.sort();
+        list
+    };
+    let (http, files) = (dir.join("http.log"), dir.join("files.log"));
+    let named = sorted([column(&http, "orig_fuids"), column(&http, "resp_fuids")].concat());
+    assert!(
+        named.len() > 3 && named.iter().all(|fuid| fuid.len() == 18 && fuid.starts_with('F')),
+        "{named:?}"
+    );
+    assert_eq!(named, sorted(column(&files, "fuid")));
+    let types = sorted([column(&http, "orig_mime_types"), column(&http, "resp_mime_types")].concat());
+    assert_eq!(types, sorted(column(&files, "mime_type")));
+    // Each certificate once, however often it is shown.
+    let ssl = dir.join("ssl.log");
+    let shown = [column(&ssl, "cert_chain_fps"), column(&ssl, "client_cert_chain_fps")].concat();
+    let prints = sorted(column(&dir.join("x509.log"), "fingerprint"));
+    let distinct: std::collections::BTreeSet<String> = shown.iter().cloned().collect();
+    assert!(shown.len() > distinct.len(), "some server is asked twice: {shown:?}");
+    assert_eq!(prints, distinct.into_iter().collect::<Vec<_>>());
+    for (command, rows) in [("files", named.len()), ("x509", prints.len())] {
+        let count = weir(&[command, "-r", capture, "--count"]).0;
+        assert_eq!(count.trim().parse(), Ok(rows), "weir {command} --count");
+        assert_eq!(weir(&[command, "-r", capture]).0.lines().count(), rows, "weir {command}");
+    }
+    let large = weir(&["files", "-r", capture, "http.response.code == 200", "--count"]).0;
+    assert!(large.trim().parse::<usize>().is_ok_and(|count| count > 0 && count < named.len()), "{large}");
+}
+
 #[test]
 fn questions_come_and_go_while_it_runs() {
     let dir = directory("ctl");

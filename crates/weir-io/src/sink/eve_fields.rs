@@ -172,9 +172,8 @@ events! {
     }
     "files" => "fileinfo", "TCP" {
         "filename"   "fileinfo.filename"  Plain;
-        "mime_type"  "fileinfo.mimetype"  Plain;
         "seen_bytes" "fileinfo.size"      Plain;
-        "fuid"       "fileinfo.stored"    Always("false");
+        "ts"         "fileinfo.stored"    Always("false");
     }
     "quic" => "quic", "UDP" {
         "version"      "quic.version"  Plain;

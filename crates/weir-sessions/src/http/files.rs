@@ -17,10 +17,22 @@ pub(super) fn number(exchange: &HttpExchange, message: &HttpMessage) -> u64 {
     u64::from(exchange.depth) << 1 | u64::from(!message.head.is_request())
 }
 
-/// The name that a message gives its content (RFC 6266; the older parameter of Content-Type behind it).
+/// The name that a message gives its content (RFC 6266; the older parameter of Content-Type behind it); of several
+/// parts, as forms send them (RFC 7578), that of the first which has one, as far as the beginning is kept.
 pub(super) fn name(message: &HttpMessage) -> Option<String> {
     let named = |header, parameter| name_in_header(message.head.header(header)?, parameter);
-    named("content-disposition", "filename").or_else(|| named("content-type", "name"))
+    named("content-disposition", "filename").or_else(|| named("content-type", "name")).or_else(|| {
+        let content_type = message.head.header("content-type")?;
+        let is_parted = content_type.get(..10).is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"));
+        is_parted.then(|| name_of_part(&message.body_start)).flatten()
+    })
+}
+
+/// The name in the first header line of a part that has one.
+fn name_of_part(body: &[u8]) -> Option<String> {
+    let lines = body.split(|byte| *byte == b'\n').filter_map(|line| line.split_at_checked(20));
+    let mut dispositions = lines.filter(|(name, _)| name.eq_ignore_ascii_case(b"content-disposition:"));
+    dispositions.find_map(|(_, value)| name_in_header(value.trim_ascii(), "filename"))
 }
 
 fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
@@ -98,20 +110,44 @@ mod tests {
         ]);
         assert_eq!(sessions.len(), 2);
         let [up, down] = &files_of(&*sessions[0])[..] else { panic!("two files") };
-        assert_eq!((up.name.as_deref(), up.media_type, up.total_bytes), (Some("up.txt"), Some("text/plain"), Some(5)));
+        assert_eq!(
+            (up.name.as_deref(), up.media_type, up.total_bytes),
+            (Some("up.txt"), Some("text/plain"), Some(5))
+        );
         assert_eq!((up.time, up.duration_ns), (Some(Timestamp(0)), Some(1_000_000_000)));
         assert!(up.is_from_originator && !down.is_from_originator);
         assert_eq!((down.name.as_deref(), down.media_type), (Some("a.png"), Some("image/png")));
         assert_eq!((down.seen_bytes, down.missing_bytes, down.total_bytes), (8, 2, Some(10)));
-        assert_eq!(down.time, Some(Timestamp::from_parts(3, 0)), "it begins with its bytes, and not with its head");
+        assert_eq!(
+            down.time,
+            Some(Timestamp::from_parts(3, 0)),
+            "it begins with its bytes, and not with its head"
+        );
         assert_ne!(up.number, down.number);
         assert!(files_of(&*sessions[1]).is_empty());
     }
 
     #[test]
+    fn a_form_has_the_name_of_its_first_file() {
+        let body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x\r\n\
+                    content-disposition: form-data; name=\"b\"; filename=\"cat.png\"\r\n\r\n";
+        let request = |kind: &str| {
+            let length = body.len();
+            format!("POST / HTTP/1.1\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
+        };
+        for (kind, name) in [("multipart/form-data; boundary=x", Some("cat.png")), ("text/plain", None)] {
+            let sessions = exchanges(&[(Originator, request(kind).as_bytes())]);
+            assert_eq!(files_of(&*sessions[0])[0].name.as_deref(), name, "{kind}");
+        }
+    }
+
+    #[test]
     fn of_a_range_the_whole_is_told_and_of_chunks_nothing() {
         for (head, total) in [
-            ("HTTP/1.1 206 Partial\r\nContent-Range: bytes 2-4/1000\r\nContent-Length: 3\r\n\r\nabc", Some(1000)),
+            (
+                "HTTP/1.1 206 Partial\r\nContent-Range: bytes 2-4/1000\r\nContent-Length: 3\r\n\r\nabc",
+                Some(1000),
+            ),
             ("HTTP/1.1 206 Partial\r\nContent-Range: bytes 2-4/*\r\nContent-Length: 3\r\n\r\nabc", None),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", None),
             ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", Some(3)),
