@@ -52,7 +52,7 @@ pub mod x509;
 pub use fuzz::fuzz_session;
 pub use session::{
     CutOff, Data, Direction, Field, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
-    SessionProtocol, SessionType,
+    SessionProtocol, SessionType, Words,
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.

@@ -1,6 +1,7 @@
 //! The trait of session parsers, and what they yield.
 
 use std::any::Any;
+use std::borrow::Cow;
 use weir_packet::{Timestamp, Value, ValueType};
 
 /// Who sent some bytes.
@@ -105,6 +106,33 @@ pub struct Field {
     pub value_type: ValueType,
     /// One line of meaning.
     pub doc: &'static str,
+    /// The names that it can have, where these are known: a filter that asks for another is warned of.
+    pub words: Option<Words>,
+}
+
+/// The names that the text of a field can be.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// Makes the list of them.
+    pub list: fn() -> Vec<&'static str>,
+    /// What others begin with, which stand for numbers without a name: `unknown-`.
+    pub others: &'static [&'static str],
+}
+
+impl Words {
+    /// Whether the field may be this text.
+    pub fn may_be(&self, text: &str) -> bool {
+        self.others.iter().any(|beginning| text.starts_with(beginning)) || (self.list)().contains(&text)
+    }
+}
+
+/// The names that a function has for numbers: those that it need not make up.
+pub(crate) fn named<N>(
+    numbers: impl IntoIterator<Item = N>,
+    name: fn(N) -> Cow<'static, str>,
+) -> Vec<&'static str> {
+    let names = numbers.into_iter().map(name);
+    names.filter_map(|name| if let Cow::Borrowed(name) = name { Some(name) } else { None }).collect()
 }
 
 /// One application exchange: a TLS handshake, an HTTP request with its response …
@@ -205,13 +233,16 @@ impl std::fmt::Debug for SessionProtocol {
 ///     "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| text(&h.method);
 ///     "http.request.length" [] _: Unsigned, "not in the log" => |h| Value::Unsigned(h.length);
 ///     "http.host" [] "host.name": Text, "a column whose name is no word" => |h| text(&h.host);
+///     "http.scheme" [] scheme: Text in SCHEMES, "of few words, which are known" => |h| text(&h.scheme);
 /// }
 /// ```
 macro_rules! session_fields {
+    (@words) => { None };
+    (@words $words:expr) => { Some($words) };
     (@column _) => { "" };
     (@column $column:literal) => { $column };
     (@column $column:ident) => { stringify!($column) };
-    ($session:ty; $($name:literal [$($alias:literal),*] $column:tt: $kind:ident, $doc:literal => $read:expr;)*) => {
+    ($session:ty; $($name:literal [$($alias:literal),*] $column:tt: $kind:ident $(in $words:expr)?, $doc:literal => $read:expr;)*) => {
         /// The fields, in the order of [`value`].
         pub(super) const FIELDS: &[$crate::Field] = &[$($crate::Field {
             name: $name,
@@ -219,6 +250,7 @@ macro_rules! session_fields {
             column: $crate::session::session_fields!(@column $column),
             value_type: ::weir_packet::ValueType::$kind,
             doc: $doc,
+            words: $crate::session::session_fields!(@words $($words)?),
         }),*];
 
         impl $crate::SessionType for $session {

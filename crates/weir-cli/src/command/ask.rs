@@ -72,6 +72,7 @@ pub fn compile_over<const N: usize>(
     }
     let mut options = input::options(&args.input.program, Some(&args.input))?;
     options.timed = args.output.stats;
+    input::check_files(&args.input, &compiler)?;
     let compiled = compiler.compile(&asks, &options)?;
     if !compiled.warnings.list.is_empty() {
         say!("{}", compiled.warnings.render(output::stderr_color()));
@@ -88,6 +89,7 @@ pub fn compile_streams(
 ) -> Result<Question, Failure> {
     let mut options = input::options(&args.input.program, Some(&args.input))?;
     (options.timed, options.overload) = (args.output.stats, classes.overload);
+    input::check_files(&args.input, &compiler)?;
     let compiled = streams.compile(&compiler, &options)?;
     Ok(Question { compiler, compiled, shape: Shape::default(), args: args.clone() })
 }

@@ -79,6 +79,39 @@ fn what_is_wrong_with_a_file_of_questions_is_said() {
 }
 
 #[test]
+fn all_that_is_wrong_with_a_file_of_questions_is_said_at_once_and_nothing_is_written() {
+    let dir = directory("all-wrong-questions");
+    let file = dir.join("questions.toml");
+    let path = |name: &str| format!("{:?}", dir.join(name));
+    let text = format!(
+        "[[question]]\nname = \"a\"\nask = \"tls\"\nfilter = \"tls.sny\"\noutput = {}\n\
+         [[question]]\nname = \"b\"\nasks = \"tls\"\n\
+         [[question]]\nname = \"c\"\nask = \"tlss\"\nfilter = \"tcp.prot == 1\"\noutput = {}\n\
+         [[question]]\nname = \"c\"\nask = \"sessions\"\nformat = \"zeek\"\noutput = {}\n\
+         [[question]]\nname = \"right\"\nask = \"flows\"\noutput = {}\n",
+        path("a.json"),
+        path("c.json"),
+        path("c.log"),
+        path("right.json")
+    );
+    std::fs::write(&file, text).unwrap();
+    let (out, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((out.as_str(), status), ("", 2));
+    for said in [
+        "the question of line 6: unknown field `asks`",
+        "did you mean `tls.sni`?",
+        "question `c`: `tlss` is nothing that can be asked",
+        "did you mean `tcp.port`?",
+        "two questions are called `c`",
+        "question `c`: a log of Zeek's has rows of one kind",
+    ] {
+        assert!(err.contains(said), "{said}: {err}");
+    }
+    let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["questions.toml"]);
+}
+
+#[test]
 fn zeeks_logs_are_those_of_what_happened() {
     let dir = directory("zeek");
     let (_, err, status) = weir(&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap()]);

@@ -3,6 +3,8 @@
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::files;
+use super::stream::Flaw;
+use crate::Words;
 use crate::session::session_fields;
 use crate::values::{collect_numbers, owned_texts as texts};
 use std::borrow::Cow;
@@ -73,10 +75,16 @@ session_fields! { HttpExchange;
     "http.date" [] _: Texts, "Date of request and response" => |h| both(h, "date");
     // How it went.
     "http.time" [] _: Interval, "Time between the first bytes of request and response" => |h| h.wait_ns().map_or(Value::Absent, Value::Interval);
-    "http.incomplete" [] _: Text, "Why it was not read to its end: gap, oversize, malformed, unfinished" => |h| h.flaw().map_or(Value::Absent, |flaw| Value::Text(Cow::Borrowed(flaw.as_str())));
+    "http.incomplete" [] _: Text in FLAWS, "Why it was not read to its end: gap, oversize, malformed, unfinished" => |h| h.flaw().map_or(Value::Absent, |flaw| Value::Text(Cow::Borrowed(flaw.as_str())));
     "http2.streamid" ["http.stream_id"] _: Unsigned, "Number of its stream, in HTTP/2" => |h| h.stream_id.map_or(Value::Absent, |id| Value::Unsigned(id.into()));
     "http2.rst_stream.error" ["http.reset_code"] _: Unsigned, "Error code of the RST_STREAM that ended it, in HTTP/2" => |h| h.reset_code.map_or(Value::Absent, |code| Value::Unsigned(code.into()));
 }
+
+/// Words for a [`Flaw`].
+const FLAWS: Words = Words {
+    list: || [Flaw::Gap, Flaw::Oversize, Flaw::Malformed, Flaw::Unfinished].map(Flaw::as_str).into(),
+    others: &[],
+};
 
 /// Headers that tell of proxies, in lower case.
 const PROXY_HEADERS: &[&str] = &[

@@ -130,7 +130,7 @@ impl Session for MysqlExchange {
 }
 
 session_fields! { MysqlExchange;
-    "mysql.command" ["mysql.cmd"] cmd: Text, "What is asked for: login, query, stmt_execute" => |m| name(m.command_name());
+    "mysql.command" ["mysql.cmd"] cmd: Text in command::WORDS, "What is asked for: login, query, stmt_execute" => |m| name(m.command_name());
     "mysql.query" ["mysql.arg"] arg: Text, "What it says: the query, the database, the user" => |m| text(m.argument.as_deref());
     "mysql.success" [] success: Bool, "Whether it was done" => |m| m.is_good.map_or(Value::Absent, Value::Bool);
     "mysql.affected_rows" ["mysql.rows"] rows: Unsigned, "Rows that came, or that were changed" => |m| unsigned(m.rows);
