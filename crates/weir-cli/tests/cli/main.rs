@@ -292,11 +292,15 @@ fn the_filter_is_found_wherever_it_stands_among_the_files() {
 }
 
 #[test]
-fn a_filter_that_was_taken_for_a_file_is_named_with_the_remedy() {
+fn what_is_wrong_with_a_command_line_is_named_with_the_remedy() {
     let file = example();
     let file = file.to_str().unwrap();
     for (args, said) in [
-        (&["tls", "-r", "tcp.port == 443"][..], "no such file: `tcp.port == 443`; if that is the filter"),
+        (
+            &["files", "-r", file, "files.mime_type == \"image/png\""][..],
+            "asks for the sessions that carry them, of http",
+        ),
+        (&["tls", "-r", "tcp.port == 443"], "no such file: `tcp.port == 443`; if that is the filter"),
         (&["streams", "-r", "udp"], "no such file: `udp`; if that is the filter"),
         (&["zeek", "-r", file, "-r", "tls", "tcp"], "no such file: `tls`; if that is the filter"),
         (&["tls", "-r", "no-such-file"], "no-such-file: no such file"),
