@@ -3,9 +3,6 @@
 use weir_lang::model::{Expr, FieldType, LayerId, Stack};
 use weir_packet::ValueType;
 
-/// The most events of a stack that can be asked for.
-pub const EVENTS_MAX: usize = 64;
-
 /// An event of a stack.
 #[derive(Debug, Clone)]
 pub struct StackEvent {
@@ -27,10 +24,6 @@ pub struct StackEvent {
 pub fn events(stack: &Stack) -> Vec<StackEvent> {
     let mut events = vec![];
     for (index, layer) in stack.layers.iter().enumerate() {
-        // What has no instance is not lowered to a table, and nothing happens to it.
-        if layer.protocol.instance.is_none() {
-            continue;
-        }
         for (number, event) in layer.protocol.events.iter().enumerate() {
             let layer_id = LayerId(index as u16);
             let columns = event.columns.iter();

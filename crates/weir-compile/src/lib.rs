@@ -9,6 +9,7 @@
 
 pub mod catalog;
 pub mod columns;
+pub mod dispatch;
 pub mod events;
 pub mod lower;
 pub mod question;

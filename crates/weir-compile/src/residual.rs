@@ -1,28 +1,55 @@
-//! Residual predicates: what only a connection's record or a session can tell. Each becomes a small
-//! graph that is asked one value at a time; on a list, any element may fulfil it.
+//! Residual predicates: what only a connection's record or a session can tell. All that are asked of one field
+//! become a small graph that is asked one value at a time; on a list, any element may fulfil them.
 
 use crate::lower::{compare_part, compare_words};
 use weir_ir::build::Builder;
-use weir_ir::graph::{Graph, Op};
-use weir_lang::filter::Predicate;
+use weir_ir::graph::{BinaryOp, Graph, Op, Value};
+use weir_lang::filter::{Op as FilterOp, Predicate};
 use weir_packet::ValueType;
 
-/// Lowers a predicate on a value of `value_type`: numbers are inputs 0 (high word) and 1 (low word),
-/// bytes are input 0. Term bit 0 of the answer says whether it holds; `!=` and negation are left to the caller.
-pub fn lower_residual(predicate: &Predicate, value_type: ValueType) -> Graph {
+/// Predicates that one graph answers at most: the bits of its terms.
+pub const PREDICATES_MAX: usize = 64;
+
+/// Lowers predicates on values of `value_type`, [`PREDICATES_MAX`] at most: numbers are inputs 0 (high word) and 1
+/// (low word), bytes are input 0. Bit `i` of the answer says whether the `i`-th holds; `!=` and negation are left to
+/// the caller.
+pub fn lower_residuals(predicates: &[&Predicate], value_type: ValueType) -> Graph {
     let mut b = Builder::new(Graph { name: "residual".into(), ..Graph::default() });
-    let holds = match value_type {
-        ValueType::Text | ValueType::Texts | ValueType::Bytes => {
-            let buf = b.one(Op::InputBytes(0));
-            let (offset, length) = (b.int(0), b.one(Op::Length(buf)));
-            compare_part(&mut b, predicate, buf, offset, length)
-        }
-        _ => {
-            let (high, low) = (b.one(Op::Input(0)), b.one(Op::Input(1)));
-            compare_words(&mut b, predicate, high, low)
-        }
+    let is_bytes = matches!(value_type, ValueType::Text | ValueType::Texts | ValueType::Bytes);
+    let inputs = if is_bytes {
+        let buf = b.one(Op::InputBytes(0));
+        [buf, b.int(0), b.one(Op::Length(buf))]
+    } else {
+        let (high, low) = (b.one(Op::Input(0)), b.one(Op::Input(1)));
+        [high, low, low]
     };
-    let terms = b.one(Op::FromBool(holds));
+    let mut terms = b.int(0);
+    for (bit, predicate) in predicates.iter().enumerate() {
+        let holds = lower_residual(&mut b, predicate, value_type, inputs);
+        let (holds, places) = (b.one(Op::FromBool(holds)), b.int(bit as u64));
+        let holds = b.binary(BinaryOp::Shl, holds, places);
+        terms = b.binary(BinaryOp::Or, terms, holds);
+    }
     b.done(terms, None);
     b.finish()
+}
+
+/// `inputs`: buffer, offset and length, or a number's high and low word.
+fn lower_residual(
+    b: &mut Builder,
+    predicate: &Predicate,
+    value_type: ValueType,
+    [first, second, length]: [Value; 3],
+) -> Value {
+    let is_bytes = matches!(value_type, ValueType::Text | ValueType::Texts | ValueType::Bytes);
+    // A flag that stands alone asks for truth, not for being there; so does a part of a number.
+    let asks_for_presence = predicate.op == FilterOp::Exists
+        && predicate.slice.is_none()
+        && predicate.mask.is_none()
+        && value_type != ValueType::Bool;
+    match (asks_for_presence, is_bytes) {
+        (true, _) => b.bool(true),
+        (false, true) => compare_part(b, predicate, first, second, length),
+        (false, false) => compare_words(b, predicate, first, second),
+    }
 }

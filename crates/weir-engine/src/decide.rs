@@ -4,9 +4,8 @@
 use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
 use crate::host::InOrder;
-use crate::plan::{
-    HAD_SESSION, Mask, Plan, QuestionPlan, Residual, ResidualField, SESSIONS_OVER, Want, places,
-};
+use crate::plan::{HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want, places};
+use crate::residual::{Asks, ResidualField};
 use crate::stage::Stages;
 use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, StreamBudget};
 use crate::subscriber::{EventView, Order, Settled, Subscriber, TrackedPacket, Undecided};
@@ -61,11 +60,18 @@ pub(crate) struct Decider<S> {
 }
 
 /// Residues, questions, and classes of packets, by what they are about.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Masks {
+    all_bits: Mask,
     packet_bits: Mask,
     plain_bits: Mask,
     session_bits: Mask,
+    /// Residues that ask something of sessions, of connections; those whose questions are given records.
+    of_sessions: Mask,
+    connection_bits: Mask,
+    record_bits: Mask,
+    /// By protocol: residues whose questions are given its sessions.
+    told_of_sessions: Vec<Mask>,
     /// Residues that hold for want of any session and record.
     absence_bits: Mask,
     stream_bits: Mask,
@@ -93,7 +99,16 @@ impl Masks {
         let classes = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.is_class));
         let tracked = plan.bits_of(|w| matches!(w, Want::Tracked(_)));
         let events = plan.bits_of(|w| w == Want::Events);
+        let bits = || plan.bits.iter().enumerate();
+        let told_of =
+            |protocol: usize| plan.bits_of(|w| matches!(w, Want::Sessions(set) if set >> protocol & 1 == 1));
         Self {
+            all_bits: bits().fold(0, |all, (index, _)| all | 1 << index),
+            of_sessions: bits().fold(0, |all, (i, bit)| all | Mask::from(bit.session != Asks::Nothing) << i),
+            connection_bits: bits()
+                .fold(0, |all, (i, bit)| all | Mask::from(bit.connection != Asks::Nothing) << i),
+            record_bits: plan.bits_of(|w| matches!(w, Want::Connections | Want::Tracked(_))),
+            told_of_sessions: (0..plan.protocols.len()).map(told_of).collect(),
             packet_bits: packets,
             plain_bits: plain,
             session_bits: plan.verdict_bits(),
@@ -361,34 +376,29 @@ impl<S: Subscriber> Decider<S> {
         session: Arc<dyn Session>,
     ) -> Mask {
         self.track_session((order, protocol), flow, key, terms, &session);
-        let (mut met, mut told, mut open) = (0, 0, 0);
-        let plan = Arc::clone(&self.plan);
-        let residues = plan.residues_of(terms);
-        for (index, bit) in plan.bits.iter().enumerate() {
-            let one: Mask = 1 << index;
-            let want = plan.questions[bit.question].want;
-            let is_told = match want {
-                Want::Sessions(protocols) => {
-                    residues & one != 0 && protocols >> protocol & 1 == 1 && told >> bit.question & 1 == 0
-                }
-                _ => false,
-            };
+        let plan = &*self.plan;
+        let told_of_sessions = plan.residues_of(terms) & self.masks.told_of_sessions[protocol];
+        let mut met = told_of_sessions | self.masks.session_bits;
+        for residual in &plan.session {
             // Nobody waits for it.
-            if !is_told && self.masks.session_bits & one == 0 {
+            if residual.asked_by & met == 0 {
                 continue;
             }
-            if !bit.session.iter().all(|r| self.session_holds(r, protocol, &*session)) {
-                continue;
-            }
-            met |= one;
-            if is_told && bit.connection.is_empty() {
-                told |= 1 << bit.question;
-                self.subscriber.session(order, bit.question, flow, protocol, &session);
-            } else if is_told {
-                open |= one;
-            }
+            let value = match residual.field {
+                ResidualField::Session(p, field) if p == protocol => session.value(field),
+                ResidualField::Protocol(p) => Value::Bool(p == protocol),
+                ResidualField::Session(..) | ResidualField::Connection(_) => Value::Absent,
+            };
+            met &= !residual.ruled_out(&value, &mut self.ask);
         }
-        open &= !plan.bits_of_questions(told);
+        let told = plan.questions_of(met & told_of_sessions & !self.masks.connection_bits);
+        for question in places(told) {
+            self.subscriber.session(order, question, flow, protocol, &session);
+        }
+        let mut open = met & told_of_sessions & self.masks.connection_bits;
+        if open != 0 {
+            open &= !plan.bits_of_questions(told);
+        }
         if open != 0 {
             self.sessions.entry(key).or_default().push((open, protocol, session));
         }
@@ -423,17 +433,6 @@ impl<S: Subscriber> Decider<S> {
             if protocols >> protocol & 1 == 1 {
                 self.subscriber.tracked_session(order, question, flow, key, session);
             }
-        }
-    }
-
-    fn session_holds(&mut self, residual: &Residual, protocol: usize, session: &dyn Session) -> bool {
-        match residual.field {
-            ResidualField::Session(p, field) => {
-                let value = if p == protocol { session.value(field) } else { Value::Absent };
-                residual.holds(&value, &mut self.ask)
-            }
-            ResidualField::Protocol(p) => (p == protocol) != residual.negated,
-            ResidualField::Connection(_) => true,
         }
     }
 
@@ -473,13 +472,12 @@ impl<S: Subscriber> Decider<S> {
         verdict: Mask,
         reason: EndReason,
     ) {
-        let plan = Arc::clone(&self.plan);
-        let residues = plan.residues_of(terms);
-        let mut held: Mask = 0;
-        for (index, bit) in plan.bits.iter().enumerate() {
-            if bit.connection.iter().all(|r| self.connection_holds(r, flow)) {
-                held |= 1 << index;
-            }
+        let plan = &*self.plan;
+        let mut held = self.masks.all_bits;
+        for residual in &plan.connection {
+            let ResidualField::Connection(column) = residual.field else { continue };
+            let value = (plan.connection_value)(flow, column);
+            held &= !residual.ruled_out(&value, &mut self.ask);
         }
         // Sessions before the connection that they are of, as where nothing has to wait for it.
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&key) };
@@ -489,26 +487,16 @@ impl<S: Subscriber> Decider<S> {
                 self.subscriber.session(order, question, flow, protocol, &session);
             }
         }
-        let mut told: Mask = 0;
-        for index in places(held & residues) {
-            let bit = &plan.bits[index];
-            let met = bit.session.is_empty() || verdict >> index & 1 == 1;
-            let wanted = matches!(plan.questions[bit.question].want, Want::Connections | Want::Tracked(_));
-            if wanted && met && told >> bit.question & 1 == 0 {
-                told |= 1 << bit.question;
-                self.subscriber.connection(order, bit.question, flow, key, reason);
-            }
+        let met =
+            held & plan.residues_of(terms) & self.masks.record_bits & (verdict | !self.masks.of_sessions);
+        let told = plan.questions_of(met);
+        for question in places(told) {
+            self.subscriber.connection(order, question, flow, key, reason);
         }
         for question in places(self.masks.tracking & !told) {
             self.subscriber.untracked(question, key);
         }
         self.settle(order, key, verdict | SESSIONS_OVER, Some(held));
-    }
-
-    fn connection_holds(&mut self, residual: &Residual, flow: &FlowView<'_>) -> bool {
-        let ResidualField::Connection(column) = residual.field else { return true };
-        let value = (self.plan.connection_value)(flow, column);
-        residual.holds(&value, &mut self.ask)
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Flows {
     program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
+    /// Connections that are over with the packet at hand.
+    ending: Vec<(Table, FlowId)>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
     pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
 }
@@ -54,7 +56,8 @@ impl Flows {
         let graph = program.graph();
         let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
-        Self { tables, sequences, program, plan: Arc::clone(plan), expired: vec![], outer: HashMap::new() }
+        let (plan, outer) = (Arc::clone(plan), HashMap::new());
+        Self { tables, sequences, program, plan, expired: vec![], ending: vec![], outer }
     }
 
     /// Whether the flows of a table are parts of connections found before them.
@@ -75,10 +78,6 @@ impl Flows {
         if !self.tables[inner.table.index()].facts.observed
             || !self.tables[outer.table.index()].facts.observed
         {
-            return;
-        }
-        // A time-out of 0 may have ended the other one on this packet; the new one may even have its place.
-        if !self.tables[outer.table.index()].flows.is_live(outer.id) || inner.key() == outer.key() {
             return;
         }
         let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
@@ -126,11 +125,13 @@ impl Flows {
         if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
             let (header, data) = state.flows.entry_mut(id);
             let timeout_ns = state.facts.timeouts.ns(data);
-            if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns {
+            let is_over = self.ending.contains(&(table, id));
+            if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
                 header.last_time = header.last_time.max(packet.time.0);
                 return Some(Found { table, id, responder: swap != header.swap, new: false });
             }
-            self.end(table, id, EndReason::Idle, order, decider, counters);
+            let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
+            self.end(table, id, reason, order, decider, counters);
         }
         self.make(table, k, packet, order, decider, counters)
     }
@@ -186,6 +187,19 @@ impl Flows {
         Some(Found { table, id, responder: false, new: true })
     }
 
+    /// A packet is decided: the connections that were over with it end.
+    #[inline]
+    pub fn end_closed<S: Subscriber>(
+        &mut self,
+        order: Order,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) {
+        while let Some(&(table, id)) = self.ending.first() {
+            self.end(table, id, EndReason::Closed, order, decider, counters);
+        }
+    }
+
     /// A flow's parts, for its packet's tail.
     #[inline]
     pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
@@ -204,6 +218,11 @@ impl Flows {
         counters: &mut Counters,
     ) {
         if millis == 0 {
+            if self.is_observed(found.table) {
+                // Its last packet is still to be decided by it.
+                self.ending.push((found.table, found.id));
+                return;
+            }
             return self.end(found.table, found.id, EndReason::Closed, order, decider, counters);
         }
         let deadline = now.saturating_add(Timeouts::as_ns(millis));
@@ -226,7 +245,7 @@ impl Flows {
     }
 
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
-    /// datagram's fragments, or has just ended: nothing will be decided by it any more.
+    /// datagram's fragments.
     pub fn verdict(&self, found: Found) -> Option<(FlowKey, Mask)> {
         let state = &self.tables[found.table.index()];
         if !state.facts.observed || !state.flows.is_live(found.id) {
@@ -326,6 +345,7 @@ impl Flows {
         if reason != EndReason::EndOfCapture {
             self.tables[table.index()].wheel.cancel(id);
         }
+        self.ending.retain(|over| *over != (table, id));
         if self.tables[table.index()].facts.observed {
             self.flush(table, id, order, decider);
             let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);

@@ -172,11 +172,12 @@ impl<P> HoldQueue<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{BitPlan, Limits, QuestionPlan, Residual, ResidualField, Want};
+    use crate::plan::{BitPlan, Limits, QuestionPlan, Want};
+    use crate::residual::Asks;
     use weir_ir::build::Builder;
     use weir_ir::graph::{Graph, Terminator};
     use weir_ir::interpret::Interpreter;
-    use weir_packet::{Value, ValueType};
+    use weir_packet::Value;
 
     const FLOW: WorkerFlow = (0, (0, 7));
     const OTHER: WorkerFlow = (1, (0, 7));
@@ -186,22 +187,14 @@ mod tests {
         let mut b = Builder::new(Graph::default());
         let terms = b.int(0);
         b.end(Terminator::Done { reason: None, terms });
-        let residual = |field| Residual {
-            field,
-            value_type: ValueType::Bool,
-            program: None,
-            all_differ: false,
-            negated: false,
-        };
-        let (connection, session) =
-            (vec![residual(ResidualField::Connection(0))], vec![residual(ResidualField::Protocol(0))]);
+        let bit =
+            |question, connection, session| BitPlan { question, name: String::new(), connection, session };
         let plan = Plan {
             program: Arc::new(Interpreter::new(b.finish()).unwrap()),
             questions: vec![QuestionPlan { want: Want::Packets }; 2],
-            bits: vec![
-                BitPlan { question: 0, name: String::new(), connection, session: vec![] },
-                BitPlan { question: 1, name: String::new(), connection: vec![], session },
-            ],
+            bits: vec![bit(0, Asks::Presence, Asks::Nothing), bit(1, Asks::Nothing, Asks::Presence)],
+            connection: vec![],
+            session: vec![],
             protocols: &[],
             probed: 0,
             parsed: 0,

@@ -23,6 +23,7 @@ mod flows;
 pub mod hold;
 mod host;
 pub mod plan;
+pub mod residual;
 pub mod run;
 pub mod sequence;
 mod sessions;

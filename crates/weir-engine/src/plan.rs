@@ -2,12 +2,13 @@
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
 use crate::flow::FlowView;
+use crate::residual::{Asks, Residual};
 use crate::sequence::Policies;
 use crate::stream::{OverloadParams, StreamParams};
 use crate::subscriber::Settled;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, Program};
-use weir_packet::{Value, ValueType};
+use weir_ir::abi::Program;
+use weir_packet::Value;
 use weir_sessions::SessionProtocol;
 
 /// Reads a column of a connection's record.
@@ -55,32 +56,6 @@ pub struct QuestionPlan {
     pub want: Want,
 }
 
-/// What a residual predicate is asked of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResidualField {
-    /// A column of the connection's record.
-    Connection(usize),
-    /// A field of the sessions of a protocol.
-    Session(usize, usize),
-    /// Whether a session is of this protocol.
-    Protocol(usize),
-}
-
-/// A predicate on a connection or a session.
-#[derive(Clone)]
-pub struct Residual {
-    /// What it is asked of.
-    pub field: ResidualField,
-    /// The type of the values.
-    pub value_type: ValueType,
-    /// Answers for one value (`weir-compile`'s residual graph). `None`: existence is enough.
-    pub program: Option<Arc<dyn Program>>,
-    /// `!=`: there is a value, and the program says no to all.
-    pub all_differ: bool,
-    /// The whole must not hold.
-    pub negated: bool,
-}
-
 /// A question, and what has to be known of connection and session to answer it.
 #[derive(Clone)]
 pub struct BitPlan {
@@ -88,10 +63,10 @@ pub struct BitPlan {
     pub question: usize,
     /// What is asked of connections and sessions, as text: bits of two plans that have the same mean the same.
     pub name: String,
-    /// Must all hold for the connection, when it is over.
-    pub connection: Vec<Residual>,
-    /// Must all hold for one session.
-    pub session: Vec<Residual>,
+    /// What must hold for the connection, when it is over.
+    pub connection: Asks,
+    /// What must hold for one session.
+    pub session: Asks,
 }
 
 /// A whole run.
@@ -103,6 +78,10 @@ pub struct Plan {
     pub questions: Vec<QuestionPlan>,
     /// What remains to be asked of connections and sessions: residues.
     pub bits: Vec<BitPlan>,
+    /// What these ask of the records of connections.
+    pub connection: Vec<Residual>,
+    /// What these ask of sessions.
+    pub session: Vec<Residual>,
     /// What the bits of a packet's terms mean: residues that it comes to.
     pub classes: Vec<Mask>,
     /// What [`verdict_bits`](Self::verdict_bits) finds, found once.
@@ -206,7 +185,7 @@ impl Plan {
 
     /// Residues all of whose predicates hold where there is neither session nor connection.
     pub fn absence_bits(&self) -> Mask {
-        self.bits_where(|bit| bit.session.iter().chain(&bit.connection).all(|r| r.negated))
+        self.bits_where(|bit| bit.session != Asks::Presence && bit.connection != Asks::Presence)
     }
 
     /// Protocols to recognise in what a layer carries.
@@ -225,7 +204,7 @@ impl Plan {
         if verdict & HAD_SESSION != 0 {
             return 0;
         }
-        self.bits_where(|bit| !bit.session.is_empty() && bit.session.iter().all(|r| r.negated))
+        self.bits_where(|bit| bit.session == Asks::Absence)
     }
 
     /// Questions that the residues belong to.
@@ -244,8 +223,9 @@ impl Plan {
         let (mut certain, mut possible) = (0, 0);
         for index in places(residues) {
             let (bit, one) = (&self.bits[index], 1 << index);
-            let session = bit.session.is_empty() || settled.verdict & one != 0;
-            let connection = bit.connection.is_empty() || settled.ended.is_some_and(|met| met & one != 0);
+            let session = bit.session == Asks::Nothing || settled.verdict & one != 0;
+            let connection =
+                bit.connection == Asks::Nothing || settled.ended.is_some_and(|met| met & one != 0);
             let session_may_come = settled.ended.is_none() && settled.verdict & SESSIONS_OVER == 0;
             if session && connection {
                 certain |= one;
@@ -259,7 +239,7 @@ impl Plan {
 
     /// Residues that need no verdict on connection or session.
     pub fn plain_bits(&self) -> Mask {
-        self.bits_where(|bit| bit.connection.is_empty() && bit.session.is_empty())
+        self.bits_where(|bit| bit.connection == Asks::Nothing && bit.session == Asks::Nothing)
     }
 
     /// Residues that a flow's verdict has a bit for: the session part of what is asked of packets and connections.
@@ -267,7 +247,8 @@ impl Plan {
     pub fn verdict_bits(&self) -> Mask {
         let of = |bit: &BitPlan| {
             let want = self.questions[bit.question].want;
-            !bit.session.is_empty() && matches!(want, Want::Packets | Want::Connections | Want::Tracked(_))
+            bit.session != Asks::Nothing
+                && matches!(want, Want::Packets | Want::Connections | Want::Tracked(_))
         };
         self.bits_where(of)
     }
@@ -296,47 +277,4 @@ pub(crate) fn places(mut mask: Mask) -> impl Iterator<Item = usize> {
         mask &= mask.wrapping_sub(1);
         place
     })
-}
-
-impl Residual {
-    /// Whether it holds for the values of a field: none where the field is absent.
-    pub fn holds(&self, value: &Value<'_>, k: &mut Continuation) -> bool {
-        let (exists, any) = self.ask(value, k);
-        let holds = if self.all_differ { exists && !any } else { any };
-        holds != self.negated
-    }
-
-    fn ask(&self, value: &Value<'_>, k: &mut Continuation) -> (bool, bool) {
-        let mut number = |high: u64, low: u64| match &self.program {
-            Some(program) => program.ask(&[high, low], &[], k) & 1 != 0,
-            None => true,
-        };
-        match value {
-            Value::Absent => (false, false),
-            // A flag that stands alone asks for truth, not for being there.
-            Value::Bool(b) => (true, if self.program.is_some() { number(0, u64::from(*b)) } else { *b }),
-            Value::Unsigned(n) => (true, number(0, *n)),
-            // Fractions are not compared: the filter language has none.
-            Value::Fraction(_) => (true, true),
-            Value::Time(t) => (true, number(0, t.0.max(0) as u64)),
-            Value::Interval(ns) => (true, number(0, *ns)),
-            Value::Address(std::net::IpAddr::V4(a)) => (true, number(0, u64::from(u32::from(*a)))),
-            Value::Address(std::net::IpAddr::V6(a)) => {
-                let n = u128::from(*a);
-                (true, number((n >> 64) as u64, n as u64))
-            }
-            Value::Mac(m) => (true, number(0, m.iter().fold(0, |n, &b| n << 8 | u64::from(b)))),
-            Value::Numbers(list) => (!list.is_empty(), list.iter().any(|&n| number(0, n))),
-            Value::Text(text) => (true, self.ask_bytes(text.as_bytes(), k)),
-            Value::Bytes(bytes) => (true, self.ask_bytes(bytes, k)),
-            Value::Texts(list) => (!list.is_empty(), list.iter().any(|t| self.ask_bytes(t.as_bytes(), k))),
-        }
-    }
-
-    fn ask_bytes(&self, bytes: &[u8], k: &mut Continuation) -> bool {
-        match &self.program {
-            Some(program) => program.ask(&[], &[bytes], k) & 1 != 0,
-            None => true,
-        }
-    }
 }

@@ -143,6 +143,7 @@ impl<S: Subscriber> Worker<S> {
         self.count(packet, reason);
         self.decider.events(order, packet, terms);
         self.decide(at, k, connection, (reason, terms));
+        self.flows.end_closed(order, &mut self.decider, &mut self.counters);
         k.release();
     }
 

@@ -220,12 +220,16 @@ pub(crate) fn too_long(name: &str, text: &str) -> Option<Diagnostic> {
     (text.len() > TEXT_BYTES_MAX).then(|| Diagnostic::error(check::codes::TOO_MUCH, message()))
 }
 
-/// Takes out of a file what the files that are added declare anew.
+/// Takes out of a file what the files that are added declare anew, and what extended that.
 fn replace(file: &mut ast::File, added: &[ast::File]) {
     let again =
         |name: &str, declared: fn(&ast::File, &str) -> bool| added.iter().any(|file| declared(file, name));
-    file.protocols.retain(|tree| {
-        !again(&tree.name.text, |file, name| file.protocols.iter().any(|tree| tree.name.text == name))
+    let has_protocol =
+        |file: &ast::File, name: &str| file.protocols.iter().any(|tree| tree.name.text == name);
+    file.protocols.retain(|tree| !again(&tree.name.text, has_protocol));
+    file.extensions.retain(|tree| {
+        let same = |one: &ast::Extension| one.of.text == tree.of.text && one.name.text == tree.name.text;
+        !again(&tree.of.text, has_protocol) && !added.iter().any(|file| file.extensions.iter().any(same))
     });
     file.stacks.retain(|tree| {
         !again(&tree.name.text, |file, name| file.stacks.iter().any(|tree| tree.name.text == name))

@@ -35,7 +35,11 @@ pub struct Protocol {
     pub instance: Option<Instance>,
     /// Permanent variables; `VarId` indexes this.
     pub vars: Vec<Var>,
-    /// Statements run on every packet of an instance, before sequence and states.
+    /// Statements run on every packet of an instance, admitted or not; before all others.
+    pub count: Vec<Stmt>,
+    /// Which packets do anything to their instance beside being counted; `None`: all.
+    pub admit: Option<Expr>,
+    /// Statements run on every packet that is admitted, before sequence and states.
     pub prepare: Vec<Stmt>,
     /// The sequence of an instance (one per direction where the instance is two-sided).
     pub sequence: Option<Sequence>,
@@ -481,6 +485,9 @@ pub enum BinaryOp {
     /// `or`
     LogicalOr,
 }
+
+/// Events of a stack at most: those that are asked for are bits of a word.
+pub const EVENTS_MAX: usize = 64;
 
 /// A stack: which layer follows which.
 #[derive(Debug, Clone)]

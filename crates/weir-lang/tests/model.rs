@@ -148,7 +148,7 @@ fn states_transitions_and_timeouts_of_tcp() {
     assert_eq!(aborted.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["seq", "ack"]);
     assert!(tcp.show.iter().any(|part| matches!(part, ShowPart::Flags(flags) if flags.len() == 9)));
     assert!(matches!(
-        tcp.prepare[0],
+        tcp.count[0],
         Stmt::Assign { side: Side::Me, value: Expr::Binary(BinaryOp::Add, ..), .. }
     ));
 }

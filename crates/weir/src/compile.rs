@@ -6,11 +6,10 @@ use crate::words;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use weir_compile::residual::lower_residual;
+use weir_compile::residual::{PREDICATES_MAX, lower_residuals};
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
-use weir_engine::plan::{
-    BitPlan, ConnectionValue, Limits, Mask, Plan, QuestionPlan, Residual, ResidualField, VERDICTS_MAX, Want,
-};
+use weir_engine::plan::{BitPlan, ConnectionValue, Limits, Mask, Plan, QuestionPlan, VERDICTS_MAX, Want};
+use weir_engine::residual::{Asks, Residual, ResidualField};
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
@@ -207,7 +206,7 @@ impl Compiler {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn check_filter(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
-        check_filter(filter, self.catalog(), self.stack(), bpf).map(drop)
+        self.filter(filter, bpf).map(drop)
     }
 
     /// The questions, their filters checked, with what is probably not as meant.
@@ -229,7 +228,7 @@ impl Compiler {
                 questions.push(Question { filter: Filter::never(), need: Need::default() });
                 continue;
             }
-            let filter = check_filter(&ask.filter, catalog, self.stack(), options.bpf)?;
+            let filter = self.filter(&ask.filter, options.bpf)?;
             warnings.sources = sources_of(&ask.filter);
             warnings.list.extend(filter.warnings.iter().cloned());
             let mut need = complete_need(ask.need, ask.want, &filter, catalog);
@@ -240,13 +239,26 @@ impl Compiler {
         Ok((questions, warnings))
     }
 
+    /// A filter over the names of the stack.
+    fn filter(&self, text: &str, bpf: bool) -> Result<Filter, Diagnostics> {
+        let (catalog, stack) = (self.catalog(), self.stack());
+        let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
+        let mut filter = filter.map_err(|list| {
+            let mut wrong = Diagnostics { sources: sources_of(text), list };
+            name_stacks(&mut wrong, &self.library, &stack.name);
+            wrong
+        })?;
+        filter.warnings.extend(words::unknown(&filter, catalog, stack));
+        Ok(filter)
+    }
+
     /// Checks a filter by which something is chosen that is handed over as it comes.
     ///
     /// # Errors
     /// Everything that is wrong with it; and that it asks for what is known only later.
     pub(crate) fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         let catalog = self.catalog();
-        let checked = check_filter(filter, catalog, self.stack(), bpf)?;
+        let checked = self.filter(filter, bpf)?;
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Events };
         refuse_late_streams(&ask, &checked, catalog)
     }
@@ -283,7 +295,9 @@ impl Compiler {
         let (probed, wanted) = session_masks(asks, &questions, &lowered, catalog);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
-            bits: lowered.trie.bits.iter().map(|bit| bit_plan(bit, catalog)).collect(),
+            bits: lowered.trie.bits.iter().map(bit_plan).collect(),
+            connection: residuals(&lowered.trie.bits, |bit| &bit.connection, catalog),
+            session: residuals(&lowered.trie.bits, |bit| &bit.session, catalog),
             classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
             verdicts: 0,
             protocols: PROTOCOLS,
@@ -383,11 +397,21 @@ fn sources_of(text: &str) -> Sources {
     sources
 }
 
-fn check_filter(text: &str, catalog: &StackCatalog, stack: &Stack, bpf: bool) -> Result<Filter, Diagnostics> {
-    let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
-    let mut filter = filter.map_err(|list| Diagnostics { sources: sources_of(text), list })?;
-    filter.warnings.extend(words::unknown(&filter, catalog, stack));
-    Ok(filter)
+/// Names that this stack does not have, but another one: which one is the remedy.
+fn name_stacks(wrong: &mut Diagnostics, library: &Library, own: &str) {
+    let Diagnostics { sources, list } = wrong;
+    let mut catalogs: Vec<(&str, StackCatalog)> = Vec::new();
+    for one in list.iter_mut().filter(|one| one.code == filter::UNKNOWN_FIELD) {
+        let Some((span, _)) = one.spans.first() else { continue };
+        if catalogs.is_empty() {
+            let others = library.stacks().iter().filter(|stack| stack.name != own);
+            catalogs = others.map(|stack| (stack.name.as_str(), StackCatalog::of(stack))).collect();
+        }
+        let name = sources.slice(*span);
+        if let Some((stack, _)) = catalogs.iter().find(|(_, catalog)| catalog.find(name).is_some()) {
+            one.help = Some(format!("`--stack {stack}` knows it; `weir stacks` lists them"));
+        }
+    }
 }
 
 /// What predicates on connections and sessions need beyond what is wanted.
@@ -471,30 +495,70 @@ fn name_of(bit: &weir_compile::TermBit) -> String {
     format!("{} / {}", of(&bit.connection), of(&bit.session))
 }
 
-fn bit_plan(bit: &weir_compile::TermBit, catalog: &StackCatalog) -> BitPlan {
-    let residuals = |list: &[Predicate]| list.iter().map(|p| residual(p, catalog)).collect();
+fn bit_plan(bit: &weir_compile::TermBit) -> BitPlan {
+    let asks = |list: &[Predicate]| match list {
+        [] => Asks::Nothing,
+        list if list.iter().all(|p| p.negated) => Asks::Absence,
+        _ => Asks::Presence,
+    };
     BitPlan {
         question: bit.question,
         name: name_of(bit),
-        connection: residuals(&bit.connection),
-        session: residuals(&bit.session),
+        connection: asks(&bit.connection),
+        session: asks(&bit.session),
     }
 }
 
-fn residual(predicate: &Predicate, catalog: &StackCatalog) -> Residual {
-    let field = match catalog.key(predicate.field) {
+/// What residues ask of connections, or of sessions (`part` of each), field by field.
+fn residuals<'a>(
+    bits: &'a [weir_compile::TermBit],
+    part: impl Fn(&'a weir_compile::TermBit) -> &'a [Predicate],
+    catalog: &StackCatalog,
+) -> Vec<Residual> {
+    /// A field, and which residues need which predicate on it.
+    type Asked<'a> = (usize, Vec<(&'a Predicate, Mask)>);
+    let same = |a: &Predicate, b: &Predicate| {
+        (a.slice, a.mask, a.op, a.negated) == (b.slice, b.mask, b.op, b.negated) && a.literals == b.literals
+    };
+    let mut fields: Vec<Asked<'a>> = Vec::new();
+    for (index, bit) in bits.iter().enumerate() {
+        for predicate in part(bit) {
+            let known = fields.iter().position(|(field, _)| *field == predicate.field);
+            let at = known.unwrap_or_else(|| {
+                fields.push((predicate.field, Vec::new()));
+                fields.len() - 1
+            });
+            match fields[at].1.iter_mut().find(|(other, _)| same(other, predicate)) {
+                Some((_, residues)) => *residues |= 1 << index,
+                None => fields[at].1.push((predicate, 1 << index)),
+            }
+        }
+    }
+    let of_field = |(field, asked): &Asked<'a>| {
+        asked.chunks(PREDICATES_MAX).map(|asked| residual(*field, asked, catalog)).collect::<Vec<_>>()
+    };
+    fields.iter().flat_map(of_field).collect()
+}
+
+fn residual(field: usize, asked: &[(&Predicate, Mask)], catalog: &StackCatalog) -> Residual {
+    let key = match catalog.key(field) {
         FieldKey::Connection(column) => ResidualField::Connection(usize::from(column)),
         FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
         FieldKey::SessionField(p, f) => ResidualField::Session(usize::from(p), usize::from(f)),
         _ => unreachable!("predicates on packets are in the program"),
     };
-    let value_type = catalog.fields()[predicate.field].value_type;
-    let program = (predicate.op != Op::Exists).then(|| {
-        let graph = lower_residual(predicate, value_type);
+    let is_protocol = matches!(key, ResidualField::Protocol(_));
+    let program = (!is_protocol).then(|| {
+        let predicates: Vec<&Predicate> = asked.iter().map(|(predicate, _)| *predicate).collect();
+        let graph = lower_residuals(&predicates, catalog.fields()[field].value_type);
         let program = Interpreter::new(graph).expect("the filter's regular expressions were checked");
         Arc::new(program) as Arc<dyn Program>
     });
-    Residual { field, value_type, program, all_differ: predicate.op == Op::Ne, negated: predicate.negated }
+    let mut residual = Residual::new(key, program);
+    for (predicate, residues) in asked {
+        residual.add(predicate.op == Op::Ne, predicate.negated, *residues);
+    }
+    residual
 }
 
 fn pass_options(options: &Options) -> weir_ir::passes::Options {

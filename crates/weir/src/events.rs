@@ -2,7 +2,7 @@
 
 use crate::flow_id;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_compile::events::{EVENTS_MAX, StackEvent, events};
+use weir_compile::events::{StackEvent, events};
 use weir_engine::flow::{address, endpoints};
 use weir_engine::subscriber::EventView;
 use weir_ir::graph::Graph;
@@ -38,19 +38,19 @@ impl EventRows {
     /// The events of `stack` called `names`; where none are named, those with columns of their own.
     ///
     /// # Errors
-    /// The name that no event has, or that stands behind the most events that can be asked for.
+    /// The name that no event has.
     pub fn of(stack: &Stack, names: &[String]) -> Result<Self, String> {
         let events = events(stack);
         let mut mask = 0;
         for name in names {
             match events.iter().position(|event| event.name == *name || event.filter_name == *name) {
-                Some(index) if index < EVENTS_MAX => mask |= 1 << index,
-                _ => return Err(name.clone()),
+                Some(index) => mask |= 1 << index,
+                None => return Err(name.clone()),
             }
         }
         if names.is_empty() {
             let with_columns = events.iter().enumerate().filter(|(_, event)| !event.columns.is_empty());
-            with_columns.filter(|(index, _)| *index < EVENTS_MAX).for_each(|(index, _)| mask |= 1 << index);
+            with_columns.for_each(|(index, _)| mask |= 1 << index);
         }
         Ok(Self::with_mask(stack, mask))
     }
@@ -60,7 +60,7 @@ impl EventRows {
         let events = events(stack);
         let (mut columns, mut places) = (COMMON.to_vec(), vec![]);
         for (index, event) in events.iter().enumerate() {
-            let is_wanted = index < EVENTS_MAX && mask >> index & 1 == 1;
+            let is_wanted = mask >> index & 1 == 1;
             let mut of_event = vec![];
             for (name, value_type) in event.columns.iter().filter(|_| is_wanted) {
                 let known = columns.iter().position(|column| column.name == *name);
@@ -81,7 +81,7 @@ impl EventRows {
     /// Whether an event is one of those asked for.
     pub fn is_wanted(&self, view: &EventView<'_>) -> bool {
         let index = view.event.index();
-        index < EVENTS_MAX && self.mask >> index & 1 == 1
+        self.mask >> index & 1 == 1
     }
 
     /// The values of an event's row.

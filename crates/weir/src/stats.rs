@@ -132,6 +132,12 @@ impl Stats {
     pub fn connection(&mut self, connection: &Connection) {
         let (packets, bytes) = (connection.packets, connection.ip_bytes);
         let direction = |side: usize| Volume { packets: packets[side], bytes: bytes[side] };
+        if connection.orig_h == connection.resp_h {
+            // Who talks to itself sent it all, once.
+            let mut sent = direction(0);
+            sent.add(packets[1], bytes[1]);
+            return self.host(connection.orig_h, sent, Volume::default());
+        }
         for (host, side) in [(connection.orig_h, 0), (connection.resp_h, 1)] {
             self.host(host, direction(side), direction(1 - side));
         }

@@ -153,6 +153,81 @@ impl Lower<'_> {
         let variable = self.vars(id).lets[index].expect("declared");
         self.b.read(variable)
     }
+
+    /// Whether all that `expr` reads of the header is there: what is not counts as 0, and what comes of that is nobody's
+    /// value.
+    pub(super) fn is_known(&mut self, id: LayerId, expr: &Expr) -> Value {
+        match expr {
+            Expr::Field(field) | Expr::Ordered(field) => {
+                match self.vars(id).field_present[usize::from(field.0)] {
+                    Some(present) => self.b.read(present),
+                    None => self.b.bool(true),
+                }
+            }
+            Expr::Let(value) => {
+                let value = &self.layer(id).protocol.lets[usize::from(value.0)].value;
+                self.is_known(id, value)
+            }
+            Expr::Not(inner) | Expr::In(inner, _) => self.is_known(id, inner),
+            Expr::Sum16(parts) => {
+                let mut all = self.b.bool(true);
+                for part in parts.iter() {
+                    let known = self.is_known(id, part);
+                    all = self.b.binary(BinaryOp::And, all, known);
+                }
+                all
+            }
+            // The second operand is not looked at where the first one decides.
+            Expr::Binary(model::BinaryOp::LogicalAnd, a, b) => self.is_known_of(id, a, b, &Expr::Number(0)),
+            Expr::Binary(model::BinaryOp::LogicalOr, a, b) => self.is_known_of(id, a, &Expr::Number(1), b),
+            Expr::Choose(condition, then, otherwise) => self.is_known_of(id, condition, then, otherwise),
+            Expr::Binary(_, a, b) => {
+                let (a, b) = (self.is_known(id, a), self.is_known(id, b));
+                self.b.binary(BinaryOp::And, a, b)
+            }
+            Expr::Number(_)
+            | Expr::Present(_)
+            | Expr::Below(_)
+            | Expr::Var(..)
+            | Expr::PayloadLength
+            | Expr::RestLength
+            | Expr::HeaderLength
+            | Expr::Cursor
+            | Expr::Strict
+            | Expr::InState(_)
+            | Expr::Originator => self.b.bool(true),
+        }
+    }
+
+    fn is_known_of(&mut self, id: LayerId, condition: &Expr, then: &Expr, otherwise: &Expr) -> Value {
+        let known = self.is_known(id, condition);
+        let (then, otherwise) = (self.is_known(id, then), self.is_known(id, otherwise));
+        let holds = self.truth(id, condition);
+        let fails = self.b.one(Op::Not(holds));
+        let then = self.b.binary(BinaryOp::And, holds, then);
+        let otherwise = self.b.binary(BinaryOp::And, fails, otherwise);
+        let either = self.b.binary(BinaryOp::Or, then, otherwise);
+        self.b.binary(BinaryOp::And, known, either)
+    }
+}
+
+/// Whether the value of `expr` is true or false, and no other number.
+pub(super) fn is_truth(protocol: &Protocol, expr: &Expr) -> bool {
+    match expr {
+        Expr::Not(_)
+        | Expr::In(..)
+        | Expr::Present(_)
+        | Expr::Strict
+        | Expr::InState(_)
+        | Expr::Originator => true,
+        Expr::Binary(op, ..) => is_logic(*op),
+        Expr::Field(field) => {
+            matches!(protocol.fields[usize::from(field.0)].ty, model::FieldType::Unsigned { bits: 1, .. })
+        }
+        Expr::Let(value) => is_truth(protocol, &protocol.lets[usize::from(value.0)].value),
+        Expr::Choose(_, then, otherwise) => is_truth(protocol, then) && is_truth(protocol, otherwise),
+        _ => false,
+    }
 }
 
 fn is_logic(op: model::BinaryOp) -> bool {
@@ -181,6 +256,8 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
             .for_each(|e| walk(e, f));
     }
     protocol.vars.iter().filter_map(|v| v.first.as_ref()).for_each(|e| walk(e, f));
+    statements(&protocol.count, f);
+    protocol.admit.iter().for_each(|e| walk(e, f));
     statements(&protocol.prepare, f);
     if let Some(sequence) = &protocol.sequence {
         walk(&sequence.at, f);
@@ -199,7 +276,7 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
 }
 
 /// Calls `f` on an expression, what is inside it, and the derived values that it names.
-pub(super) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
+pub(crate) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     walk(expr, &mut |e: &Expr| {
         f(e);
         // Derived values use only those before them, so this ends.

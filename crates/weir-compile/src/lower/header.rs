@@ -2,6 +2,7 @@
 //! conditional parts, runs; then payload and derived values.
 
 use super::{LayerVars, Lower, Pair};
+use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, Width};
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
@@ -336,8 +337,9 @@ impl Lower<'_> {
         self.b.seal(there);
         self.b.seal(missing);
         self.b.switch_to(missing);
-        let zero = self.b.int(0);
+        let (zero, no) = (self.b.int(0), self.b.bool(false));
         [Some(low), high].into_iter().flatten().for_each(|word| self.b.write(word, zero));
+        vars.field_present[usize::from(field.0)].iter().for_each(|present| self.b.write(*present, no));
         self.b.jump(join);
         self.b.switch_to(there);
         let mut peeked = Cursor { checked: bytes, ..*cursor };
@@ -418,12 +420,7 @@ impl Lower<'_> {
         for (item, block) in run.items.iter().zip(blocks) {
             self.b.seal(block);
             self.b.switch_to(block);
-            let mut cursor = inner;
-            self.lower_items(id, &item.items, &mut cursor);
-            let presence = self.vars(id).presences[item.presence.0 as usize];
-            let yes = self.b.bool(true);
-            self.b.write(presence, yes);
-            let next = self.cursor_value(&cursor);
+            let next = self.lower_run_item(id, item, inner, run_end, exit);
             self.b.write(at, next);
             self.b.jump(if item.stop { exit } else { head });
         }
@@ -431,6 +428,44 @@ impl Lower<'_> {
         self.b.seal(exit);
         self.b.switch_to(exit);
         *cursor = Cursor { base: run_end, bits: 0, checked: 0, ..*cursor };
+    }
+
+    /// An item of a run, behind its tag; where it ends. One that is broken, or reaches beyond the run's end, was not
+    /// there: its fields are what they were before it, and the run is over.
+    fn lower_run_item(
+        &mut self,
+        id: LayerId,
+        item: &model::RunItem,
+        inner: Cursor,
+        run_end: Value,
+        exit: Block,
+    ) -> Value {
+        let vars = self.vars(id);
+        let of_field = |field: FieldId| {
+            let index = usize::from(field.0);
+            let ((low, high), (at, length)) = (vars.fields[index], vars.field_at[index]);
+            [Some(low), high, Some(at), Some(length), vars.field_present[index]].into_iter().flatten()
+        };
+        let written: Vec<Variable> = fields_of(&item.items).into_iter().flat_map(of_field).collect();
+        let presence = vars.presences[item.presence.0 as usize];
+        let before: Vec<Value> = written.iter().map(|&variable| self.b.read(variable)).collect();
+        let (broken, whole) = (self.b.block(), self.b.block());
+        let mut cursor = Cursor { fail: Fail::Run(broken), ..inner };
+        self.lower_items(id, &item.items, &mut cursor);
+        let next = self.cursor_value(&cursor);
+        let fits = self.b.compare(CompareOp::Le, next, run_end);
+        self.b.branch(fits, whole, broken);
+        self.b.seal(broken);
+        self.b.seal(whole);
+        self.b.switch_to(broken);
+        for (variable, value) in written.into_iter().zip(before) {
+            self.b.write(variable, value);
+        }
+        self.b.jump(exit);
+        self.b.switch_to(whole);
+        let yes = self.b.bool(true);
+        self.b.write(presence, yes);
+        next
     }
 
     /// Where the payload ends; the buffer is narrowed to it.
@@ -492,27 +527,20 @@ pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
     }
 }
 
-/// Fields that a packet of the protocol may lack.
+/// Fields that a packet of the protocol may lack: those of conditional parts and runs, and what is peeked at.
 fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
-    fn all(items: &[HeaderItem], out: &mut Vec<FieldId>) {
-        for item in items {
-            match item {
-                HeaderItem::Field(f) | HeaderItem::Peek(f) | HeaderItem::Whole(f) => out.push(*f),
-                HeaderItem::Skip { .. } => {}
-                HeaderItem::If { then, otherwise, .. } => {
-                    all(then, out);
-                    all(otherwise, out);
-                }
-                HeaderItem::Run(run) => run.items.iter().for_each(|i| all(&i.items, out)),
-            }
-        }
-    }
-    let mut out = vec![];
-    for item in items {
-        match item {
-            HeaderItem::If { .. } | HeaderItem::Run(_) => all(std::slice::from_ref(item), &mut out),
-            HeaderItem::Field(_) | HeaderItem::Peek(_) | HeaderItem::Whole(_) | HeaderItem::Skip { .. } => {}
-        }
-    }
-    out
+    let may_lack =
+        |item: &&HeaderItem| matches!(item, HeaderItem::If { .. } | HeaderItem::Run(_) | HeaderItem::Peek(_));
+    items.iter().filter(may_lack).flat_map(|item| fields_of(std::slice::from_ref(item))).collect()
+}
+
+/// All fields of these items, whatever they are in.
+fn fields_of(items: &[HeaderItem]) -> Vec<FieldId> {
+    let of_item = |item: &HeaderItem| match item {
+        HeaderItem::Field(f) | HeaderItem::Peek(f) | HeaderItem::Whole(f) => vec![*f],
+        HeaderItem::Skip { .. } => vec![],
+        HeaderItem::If { then, otherwise, .. } => [fields_of(then), fields_of(otherwise)].concat(),
+        HeaderItem::Run(run) => run.items.iter().flat_map(|item| fields_of(&item.items)).collect(),
+    };
+    items.iter().flat_map(of_item).collect()
 }

@@ -1,7 +1,6 @@
 //! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
 
 use super::Lower;
-use crate::events::EVENTS_MAX;
 use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
@@ -185,7 +184,7 @@ impl Lower<'_> {
         if !protocol.states.is_empty() {
             declare("$state", VarKind::Bits(8), false, connections);
         }
-        let letters = history_letters(&protocol.prepare) * 2;
+        let letters = history_letters([&protocol.count, &protocol.prepare]) * 2;
         if letters > 0 {
             declare("$history", VarKind::Letters(letters.min(HISTORY_LETTERS_MAX)), false, connections);
         }
@@ -202,7 +201,7 @@ impl Lower<'_> {
         for event in &protocol.events {
             let name = format!("{}.{}", protocol.name, event.name);
             let index = self.b.graph.events.len();
-            let wanted = index < EVENTS_MAX && self.need.events >> index & 1 == 1;
+            let wanted = self.need.events >> index & 1 == 1;
             self.b.graph.events.push(EventDecl { name, wanted });
         }
         table
@@ -235,18 +234,23 @@ impl Lower<'_> {
         self.b.switch_to(work);
     }
 
-    /// Preparation, sequence, transitions, events, timeout: in this order.
+    /// Counting, preparation, transitions, events, sequence, timeout: in this order. A packet that is not admitted is
+    /// counted, and its events happen; it keeps its instance alive.
     fn lower_work(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
-        self.lower_statements(id, &protocol.prepare);
-        if !protocol.states.is_empty() {
-            self.lower_transitions(id, context, false);
-        }
+        self.lower_statements(id, &protocol.count);
+        let admitted = protocol.admit.as_ref().map(|admit| self.truth(id, admit));
+        self.lower_where(admitted, |l| {
+            l.lower_statements(id, &protocol.prepare);
+            if !protocol.states.is_empty() {
+                l.lower_transitions(id, context, false);
+            }
+        });
         self.lower_events(id, context, Trigger::Packet);
         if protocol.sequence.is_some() {
-            self.lower_sequence(id, context);
+            self.lower_sequence(id, context, admitted);
         } else {
-            self.lower_datagram(id, context);
+            self.lower_where(admitted, |l| l.lower_datagram(id, context));
         }
         if !protocol.states.is_empty() {
             let var = self.var(context.table, "$state");
@@ -255,6 +259,14 @@ impl Lower<'_> {
         }
         self.lower_late_events(id, context);
         self.lower_timeout(id, context);
+    }
+
+    /// What `work` does, where the condition holds; always without one.
+    fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
+        match condition {
+            Some(condition) => self.lower_either(condition, work, |_| {}),
+            None => work(self),
+        }
     }
 
     /// The variables of the packet, with their first values.
@@ -551,7 +563,7 @@ fn duration_ms(duration: Duration) -> u32 {
 }
 
 /// How many different letters a history may get from one direction.
-fn history_letters(statements: &[Stmt]) -> u8 {
+fn history_letters(blocks: [&[Stmt]; 2]) -> u8 {
     fn collect(statements: &[Stmt], letters: &mut Vec<char>) {
         for statement in statements {
             match statement {
@@ -565,7 +577,7 @@ fn history_letters(statements: &[Stmt]) -> u8 {
         }
     }
     let mut letters = vec![];
-    collect(statements, &mut letters);
+    blocks.iter().for_each(|statements| collect(statements, &mut letters));
     letters.len() as u8
 }
 

@@ -29,6 +29,7 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
+pub(crate) use expr::walk_through_lets;
 pub(crate) use predicate::{compare_part, compare_words};
 pub use show::{OutValue, PATH_BITS};
 

@@ -5,6 +5,7 @@
 //! hold there; where none can, the packet is through. For questions about connections a predicate that may
 //! change from packet to packet excludes nothing: one packet that fulfils it is enough.
 
+use super::expr::is_truth;
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use crate::question::Decides;
@@ -237,17 +238,27 @@ impl Lower<'_> {
                 [yes, there, there]
             }
             FieldKey::Let(..) | FieldKey::Presence(..) => {
-                let value = match key {
+                let protocol = &self.layer(id).protocol;
+                let (exists, value, is_truth) = match key {
                     FieldKey::Presence(_, presence) => {
                         let there = self.b.read(vars.presences[presence.0 as usize]);
-                        self.b.one(Op::FromBool(there))
+                        (yes, self.b.one(Op::FromBool(there)), true)
                     }
-                    FieldKey::Let(_, value) => self.let_value(id, value.0 as usize),
+                    FieldKey::Let(_, value) => {
+                        let index = usize::from(value.0);
+                        let value = &protocol.lets[index].value;
+                        (self.is_known(id, value), self.let_value(id, index), is_truth(protocol, value))
+                    }
                     _ => unreachable!("the outer arm names both"),
                 };
                 let zero = self.b.int(0);
-                let holds = self.compare_words(predicate, zero, value);
-                [yes, holds, holds]
+                let asks_for_presence = predicate.op == FilterOp::Exists && predicate.mask.is_none();
+                let holds = match asks_for_presence && !is_truth {
+                    true => yes,
+                    false => self.compare_words(predicate, zero, value),
+                };
+                let holds = self.b.binary(BinaryOp::And, exists, holds);
+                [exists, holds, holds]
             }
             FieldKey::Frame
             | FieldKey::Meta(_)

@@ -145,9 +145,9 @@ impl Lower<'_> {
         );
     }
 
-    pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext) {
+    pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext, admitted: Option<Value>) {
         let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
-        let inserted = self.lower_insert(id, context);
+        let inserted = self.lower_insert(id, context, admitted);
         let piece = Piece {
             gap: self.b.variable(Type::Int),
             buf: self.b.variable(Type::Buf),
@@ -205,8 +205,8 @@ impl Lower<'_> {
         self.b.switch_to(after);
     }
 
-    /// Offers the packet's payload to the sequence.
-    fn lower_insert(&mut self, id: LayerId, context: &FlowContext) -> Inserted {
+    /// Offers the packet's payload to the sequence, where the packet is admitted.
+    fn lower_insert(&mut self, id: LayerId, context: &FlowContext, admitted: Option<Value>) -> Inserted {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let vars = self.vars(id);
         let sequence = self.sequence_of(context.table);
@@ -232,7 +232,7 @@ impl Lower<'_> {
         };
         let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
         let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
-        if declared.window.is_none() && declared.condition.is_none() {
+        if declared.window.is_none() && declared.condition.is_none() && admitted.is_none() {
             let results = self.b.push(op);
             return Inserted { status: results[0], skip: results[1], buf, offset, length, metas };
         }
@@ -244,10 +244,13 @@ impl Lower<'_> {
             }
             None => self.b.bool(true),
         };
-        let taken = match &declared.condition {
+        let mut taken = match &declared.condition {
             Some(condition) => self.truth(id, condition),
             None => self.b.bool(true),
         };
+        if let Some(admitted) = admitted {
+            taken = self.b.binary(BinaryOp::And, admitted, taken);
+        }
         // What is not offered is as what waits: nothing happens.
         let [outside, ignored, none] = [SEQ_OUT_OF_WINDOW, SEQ_QUEUED, 0].map(|code| self.b.int(code));
         let refused = self.b.one(Op::Select(taken, outside, ignored));

@@ -21,7 +21,7 @@ const FUNCTIONS_MAX: usize = 512;
 const ROWS_MAX: usize = 256;
 
 /// The functions and tables of files that were added together: a text, and what it imports.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Constants {
     functions: HashMap<String, Function>,
     tables: HashMap<String, Table>,
@@ -72,6 +72,28 @@ impl Constants {
             }
         }
         constants
+    }
+
+    /// These and those of another text. Where both have one of a name that do not say the same, that is said.
+    pub(super) fn joined(&self, others: &Constants, diagnostics: &mut Vec<Diagnostic>) -> Constants {
+        let mut both = self.clone();
+        for (name, function) in &others.functions {
+            match self.functions.get(name) {
+                Some(own) if !own.same(function) => {
+                    diagnostics.push(duplicate(name, own.name.span, function.name.span));
+                }
+                _ => drop(both.functions.insert(name.clone(), function.clone())),
+            }
+        }
+        for (name, table) in &others.tables {
+            match self.tables.get(name) {
+                Some(own) if !own.same(table) => {
+                    diagnostics.push(duplicate(name, own.name.span, table.name.span));
+                }
+                _ => drop(both.tables.insert(name.clone(), table.clone())),
+            }
+        }
+        both
     }
 
     /// Whether there is a function of that name.

@@ -6,7 +6,7 @@ use super::order;
 use super::protocol::Clauses;
 use super::scope::{Kind, Scope, duplicate};
 use crate::diag::{Diagnostic, Span};
-use crate::model::{Event, Expr, FieldId, Protocol, State, Target, Timeout, Transition, Trigger};
+use crate::model::{EVENTS_MAX, Event, Expr, FieldId, Protocol, State, Target, Timeout, Transition, Trigger};
 use crate::syntax::ast;
 use std::collections::HashMap;
 
@@ -21,9 +21,6 @@ const TRIGGERS: [(&str, Trigger); 5] = [
 
 /// Fields that are kept with what waits in a sequence.
 const ORDERED_FIELDS_MAX: usize = 4;
-
-/// Events of one protocol at most: which is told before which is found by trying all.
-const EVENTS_MAX: usize = 128;
 
 /// States of one protocol at most.
 const STATES_MAX: usize = 256;
@@ -58,6 +55,10 @@ pub(super) fn check(
     for event in &clauses.events {
         if let Some(first) = events.insert(&event.name.text, event.name.span) {
             checker.diagnostics.push(duplicate(&event.name.text, first, event.name.span));
+        }
+        if clauses.instance_span.is_none() {
+            let help = "say how packets are grouped: `instance (src, dst)`";
+            checker.error(codes::MISSING_CLAUSE, "`event` needs an instance", event.name.span, help);
         }
         checker.event(event);
     }
@@ -352,6 +353,18 @@ impl Checker<'_> {
                 );
             }
         }
+        let is_ordered = triggers.contains(&Trigger::Ordered);
+        if let Some(span) =
+            tree.assemble.filter(|_| is_ordered && self.scope.has_instance && !self.scope.two_sided)
+        {
+            let help = "let the event happen on a transition: `on last: fragments -> complete when ordered.more == 0`";
+            self.error(
+                codes::ASSEMBLE,
+                "a one-sided instance hands its bytes on once all are there",
+                span,
+                help,
+            );
+        }
         if let Some(span) =
             tree.assemble.filter(|_| self.protocol.sequence.as_ref().is_some_and(|s| s.headers_only))
         {
@@ -418,6 +431,15 @@ impl Checker<'_> {
         let transition = self.transitions.get(&name.text).map(|(index, _)| *index);
         let Some((_, trigger)) = TRIGGERS.iter().find(|(word, _)| *word == name.text) else {
             if let Some(index) = transition {
+                if self.protocol.transitions[index].to == Target::Restart {
+                    let help = "let it happen `on packet`, with the transition's condition";
+                    self.error(
+                        codes::BAD_CLAUSE,
+                        "an instance that restarts tells of nothing",
+                        name.span,
+                        help,
+                    );
+                }
                 return Some(Trigger::Transition(index));
             }
             let known: Vec<String> = self.transitions.keys().cloned().collect();

@@ -3,12 +3,13 @@
 //! `protocol` goes through a protocol's clauses (`layout` its header, `lets` its derived values,
 //! `machine` its states and events, `order` which event is told before which), `expr` resolves expressions
 //! against a `scope`, `range` knows which values they can have; `constants` puts functions and tables in place.
-//! `stack` joins protocols, `reach` looks at the paths through a stack, `unread` at what nobody reads.
+//! `extend` puts a protocol together with what others add to it; `stack` joins protocols, `reach` looks at the paths through a stack, `unread` at what nobody reads.
 
 pub mod codes;
 
 mod constants;
 mod expr;
+mod extend;
 mod layout;
 mod lets;
 mod machine;
@@ -54,10 +55,10 @@ pub(crate) fn check(
         })
         .collect();
     let of_file = |file: &ast::File| &constants[&file.addition];
-    for (tree, constants) in
-        files.iter().flat_map(|file| file.protocols.iter().map(move |t| (t, of_file(file))))
-    {
-        let (protocol, below) = protocol::check(tree, constants, diagnostics);
+    extend::name_known(files, diagnostics);
+    for (file, tree) in files.iter().flat_map(|file| file.protocols.iter().map(move |tree| (file, tree))) {
+        let (tree, constants) = extend::whole(tree, file, files, &constants, diagnostics);
+        let (protocol, below) = protocol::check(&tree, &constants, diagnostics);
         if let Some(first) = protocols.iter().find(|one| one.protocol.name == protocol.name) {
             let diagnostic = scope::duplicate(&protocol.name, first.protocol.span, protocol.span);
             diagnostics.push(diagnostic.help("give it another name; `as` names it for filters"));

@@ -59,10 +59,9 @@ pub(super) fn check(
     checker.aliases(&clauses.aliases);
     checker.payload(clauses.payload);
     checker.instance(clauses.instance);
-    if let Some((span, stmts)) = clauses.prepare {
-        checker.needs_instance("prepare", span);
-        checker.protocol.prepare = checker.stmts(stmts);
-    }
+    checker.protocol.count = checker.blocks("count", &clauses.counts);
+    checker.protocol.admit = checker.admit(&clauses.admits);
+    checker.protocol.prepare = checker.blocks("prepare", &clauses.prepares);
     checker.sequence(clauses.sequence);
     checker.show(clauses.show);
     let Checker { mut scope, mut protocol, diagnostics, .. } = checker;
@@ -85,6 +84,8 @@ fn empty(tree: &ast::Protocol) -> Protocol {
         payload: None,
         instance: None,
         vars: Vec::new(),
+        count: Vec::new(),
+        admit: None,
         prepare: Vec::new(),
         sequence: None,
         states: Vec::new(),
@@ -98,6 +99,8 @@ fn empty(tree: &ast::Protocol) -> Protocol {
 
 /// Where, how long they live, and the variables.
 type VarsTree<'a> = (Span, Held, &'a [ast::Var]);
+/// Where, and the statements.
+type BlockTree<'a> = (Span, &'a [ast::Stmt]);
 /// Where, the keys, and the condition.
 type InstanceTree<'a> = (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, Option<&'a ast::Expr>);
 
@@ -110,7 +113,9 @@ pub(super) struct Clauses<'a> {
     payload: Option<&'a Option<ast::Expr>>,
     instance: Option<InstanceTree<'a>>,
     vars: Vec<VarsTree<'a>>,
-    prepare: Option<(Span, &'a [ast::Stmt])>,
+    counts: Vec<BlockTree<'a>>,
+    admits: Vec<(Span, &'a ast::Expr)>,
+    prepares: Vec<BlockTree<'a>>,
     sequence: Option<(Span, &'a ast::Sequence)>,
     pub(super) states: Option<(Span, &'a [ast::State])>,
     pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
@@ -130,7 +135,6 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Header(_) => Some("header"),
                 ClauseKind::Payload(_) => Some("payload"),
                 ClauseKind::Instance { .. } => Some("instance"),
-                ClauseKind::Prepare(_) => Some("prepare"),
                 ClauseKind::Sequence(_) => Some("sequence"),
                 ClauseKind::States(_) => Some("states"),
                 ClauseKind::Timeout(_) => Some("timeout"),
@@ -154,7 +158,9 @@ impl<'a> Clauses<'a> {
                     sorted.instance_span = Some(span);
                 }
                 ClauseKind::Vars { held, vars } => sorted.vars.push((span, *held, vars)),
-                ClauseKind::Prepare(stmts) => sorted.prepare = Some((span, stmts)),
+                ClauseKind::Count(stmts) => sorted.counts.push((span, stmts)),
+                ClauseKind::Admit(condition) => sorted.admits.push((span, condition)),
+                ClauseKind::Prepare(stmts) => sorted.prepares.push((span, stmts)),
                 ClauseKind::Sequence(sequence) => sorted.sequence = Some((span, sequence)),
                 ClauseKind::States(states) => sorted.states = Some((span, states)),
                 ClauseKind::Transition(transition) => sorted.transitions.push((span, transition)),
@@ -459,6 +465,30 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    /// The statements of all blocks of a kind, in the order of the text.
+    fn blocks(&mut self, word: &str, blocks: &[BlockTree<'_>]) -> Vec<Stmt> {
+        let mut all = Vec::new();
+        for &(span, stmts) in blocks {
+            self.needs_instance(word, span);
+            all.append(&mut self.stmts(stmts));
+        }
+        all
+    }
+
+    /// What all `admit` clauses say together.
+    fn admit(&mut self, clauses: &[(Span, &ast::Expr)]) -> Option<Expr> {
+        let mut all: Option<Expr> = None;
+        for &(span, condition) in clauses {
+            self.needs_instance("admit", span);
+            let condition = self.resolver(Place::Instance).condition(condition).expr;
+            all = Some(match all {
+                Some(others) => Expr::Binary(BinaryOp::LogicalAnd, Box::new(others), Box::new(condition)),
+                None => condition,
+            });
+        }
+        all
     }
 
     fn sequence(&mut self, sequence: Option<(Span, &ast::Sequence)>) {

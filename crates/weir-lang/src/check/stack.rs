@@ -5,7 +5,7 @@ use super::expr::{Place, Resolver};
 use super::scope::{Kind, Scope, Symbol, duplicate};
 use super::{CheckedProtocol, codes, reach};
 use crate::diag::{Diagnostic, Span};
-use crate::model::{BinaryOp, Edge, Expr, FieldId, Layer, LayerId, LetId, Protocol, Stack};
+use crate::model::{BinaryOp, EVENTS_MAX, Edge, Expr, FieldId, Layer, LayerId, LetId, Protocol, Stack};
 use crate::syntax::ast;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -71,6 +71,7 @@ pub(super) fn check(
     checker.repeats(tree);
     checker.usual(tree);
     checker.dispatch(tree);
+    checker.events(tree);
     let Checker { stack, repeated, unknown, diagnostics, .. } = checker;
     // Paths through unknown layers are missing: what depends on paths would be wrong.
     if unknown.is_empty() {
@@ -441,6 +442,18 @@ impl Checker<'_> {
         }
         let level = |names: &Vec<ast::Name>| names.iter().filter_map(|n| self.present_layer(n)).collect();
         self.stack.usual = tree.usual.iter().map(level).collect();
+    }
+
+    fn events(&mut self, tree: &ast::Stack) {
+        let count: usize = self.stack.layers.iter().map(|layer| layer.protocol.events.len()).sum();
+        if count > EVENTS_MAX {
+            let message = format!("this stack has {count} events, and {EVENTS_MAX} can be told apart");
+            self.diagnostics.push(
+                Diagnostic::error(codes::TOO_MUCH, message)
+                    .at(tree.name.span)
+                    .help("leave out layers, or tell several of their events by a column of one"),
+            );
+        }
     }
 
     fn dispatch(&mut self, tree: &ast::Stack) {

@@ -15,7 +15,8 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
         for edge in file.stacks.iter().flat_map(|stack| &stack.edges) {
             edge.condition.iter().for_each(|condition| condition.names(&mut |name| elsewhere.extend([name])));
         }
-        for clause in file.protocols.iter().flat_map(|protocol| &protocol.clauses) {
+        let own = file.protocols.iter().flat_map(|tree| &tree.clauses);
+        for clause in own.chain(file.extensions.iter().flat_map(|tree| &tree.clauses)) {
             each_expr(clause, &mut |expr| {
                 expr.names(&mut |name| {
                     elsewhere.extend(name.strip_prefix("below."));
@@ -26,10 +27,11 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
     for tree in files.iter().flat_map(|file| &file.protocols) {
         let Some(protocol) = protocols.iter().find(|one| one.span == tree.name.span) else { continue };
         let mut here: HashSet<&str> = HashSet::new();
-        for clause in &tree.clauses {
+        let clauses = || tree.clauses.iter().chain(extensions_of(files, &tree.name.text));
+        for clause in clauses() {
             each_expr(clause, &mut |expr| expr.names(&mut |name| here.extend([name])));
         }
-        for clause in &tree.clauses {
+        for clause in clauses() {
             match &clause.kind {
                 ClauseKind::Let(one) if one.doc.is_empty() => {
                     let name = one.name.text.as_str();
@@ -64,6 +66,12 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
     }
 }
 
+/// The clauses that others add to a protocol.
+fn extensions_of<'a>(files: &'a [File], protocol: &'a str) -> impl Iterator<Item = &'a Clause> {
+    let extensions = files.iter().flat_map(|file| &file.extensions);
+    extensions.filter(move |tree| tree.of.text == protocol).flat_map(|tree| &tree.clauses)
+}
+
 fn is_one_sided(protocol: &Protocol) -> bool {
     protocol.instance.as_ref().is_some_and(|instance| instance.destination.is_empty())
 }
@@ -84,11 +92,12 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
             source.iter().chain(destination.iter().flatten()).chain(condition).for_each(visit);
         }
         ClauseKind::Vars { vars, .. } => vars.iter().filter_map(|var| var.first.as_ref()).for_each(visit),
-        ClauseKind::Prepare(list) => stmts(list, visit),
+        ClauseKind::Count(list) | ClauseKind::Prepare(list) => stmts(list, visit),
         ClauseKind::Sequence(one) => {
             let window = one.window.iter().flat_map(|(low, high)| [low, high]);
             [&one.at].into_iter().chain(&one.span).chain(window).chain(&one.condition).for_each(visit);
         }
+        ClauseKind::Admit(condition) => visit(condition),
         ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
         ClauseKind::Event(one) => {
             one.columns.iter().map(|(_, value)| value).chain(&one.condition).for_each(visit);

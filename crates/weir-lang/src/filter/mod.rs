@@ -27,7 +27,7 @@ mod tree;
 
 pub use ast::{Catalog, Expr, FieldInfo, Literal, Op, Predicate, Stage, Term};
 pub use dnf::TERMS_MAX;
-pub use report::CODES;
+pub use report::{CODES, UNKNOWN_FIELD};
 
 use crate::diag::{Diagnostic, Severity};
 use names::Names;

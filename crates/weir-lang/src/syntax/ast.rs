@@ -27,6 +27,8 @@ pub struct File {
     /// In the order of the text.
     pub protocols: Vec<Protocol>,
     /// In the order of the text.
+    pub extensions: Vec<Extension>,
+    /// In the order of the text.
     pub stacks: Vec<Stack>,
 }
 
@@ -52,6 +54,27 @@ pub struct Table {
     pub otherwise: Option<u64>,
 }
 
+impl Function {
+    /// Whether both say the same, wherever they stand.
+    pub fn same(&self, other: &Function) -> bool {
+        let params =
+            |function: &Function| function.params.iter().map(|one| one.text.clone()).collect::<Vec<_>>();
+        params(self) == params(other) && self.body.same(&other.body)
+    }
+}
+
+impl Table {
+    /// Whether both say the same, wherever they stand.
+    pub fn same(&self, other: &Table) -> bool {
+        let rows = |table: &Table| {
+            let bounds =
+                |ranges: &[Range]| ranges.iter().map(|&(low, high, _)| (low, high)).collect::<Vec<_>>();
+            table.rows.iter().map(|(ranges, value)| (bounds(ranges), *value)).collect::<Vec<_>>()
+        };
+        rows(self) == rows(other) && self.otherwise == other.otherwise
+    }
+}
+
 /// The least and the greatest number, and where they stand.
 pub type Range = (u64, u64, Span);
 
@@ -64,6 +87,17 @@ pub struct Protocol {
     pub filter_name: Option<Name>,
     /// The `//!` line above.
     pub doc: String,
+    /// What is inside, in the order of the text.
+    pub clauses: Vec<Clause>,
+}
+
+/// `extend NAME with NAME { … }`: what is added to a protocol.
+#[derive(Debug, Clone)]
+pub struct Extension {
+    /// The protocol.
+    pub of: Name,
+    /// Its own name, by which another may replace it.
+    pub name: Name,
     /// What is inside, in the order of the text.
     pub clauses: Vec<Clause>,
 }
@@ -111,6 +145,10 @@ pub enum ClauseKind {
         /// The variables.
         vars: Vec<Var>,
     },
+    /// `count { … }`
+    Count(Vec<Stmt>),
+    /// `admit when EXPR`
+    Admit(Expr),
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
     /// `sequence at EXPR of payload …`

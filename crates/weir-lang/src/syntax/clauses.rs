@@ -12,8 +12,8 @@ use crate::model::Held;
 
 /// The words that start a clause.
 const CLAUSES: &[&str] = &[
-    "header", "alias", "let", "payload", "instance", "each", "vars", "packet", "prepare", "sequence",
-    "states", "on", "timeout", "event", "show",
+    "header", "alias", "let", "payload", "instance", "each", "vars", "packet", "count", "admit", "prepare",
+    "sequence", "states", "on", "timeout", "event", "show",
 ];
 
 impl Parser<'_> {
@@ -50,6 +50,11 @@ impl Parser<'_> {
             }
             "vars" => self.vars(Held::Instance)?,
             "packet" => self.vars(Held::Packet)?,
+            "count" => ClauseKind::Count(self.stmts()?),
+            "admit" => {
+                self.expect_word("when")?;
+                ClauseKind::Admit(self.condition()?)
+            }
             "prepare" => ClauseKind::Prepare(self.stmts()?),
             "sequence" => self.sequence()?,
             "states" => self.states()?,

@@ -1,17 +1,19 @@
 //! Tokens to tree: the file, its protocols and stacks, and going on after mistakes.
 //!
 //! ```text
-//! file      = { "import" TEXT | function | table | doc (protocol | stack) }
+//! file      = { "import" TEXT | function | table | doc (protocol | stack) | extension }
 //! function  = "fn" NAME "(" NAME { "," NAME } ")" "=" expr
 //! table     = "table" NAME "{" { N [".." N] { "," N [".." N] } ":" N } ["otherwise" ":" N] "}"
 //! protocol  = "protocol" NAME ["as" NAME] "{" { clause } "}"
+//! extension = "extend" NAME "with" NAME "{" { clause } "}"    what is added to a protocol, and its own name
 //! clause    = "header" "{" { item } "}"
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
 //!           | "instance" key ["<->" key] ["when" expr]        key = "(" expr { "," expr } ")"
 //!           | ("each" "side" | "vars" | "packet") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
-//!           | "prepare" block                                 block = "{" { stmt } "}"
+//!           | ("count" | "prepare") block                     block = "{" { stmt } "}"
+//!           | "admit" "when" expr
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "headers" "only" }
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
@@ -101,12 +103,13 @@ impl<'a> Parser<'a> {
             let doc = self.doc();
             let read = match self.word() {
                 "protocol" => self.protocol(doc).map(|protocol| file.protocols.push(protocol)),
+                "extend" => self.extension().map(|extension| file.extensions.push(extension)),
                 "stack" => self.stack(doc).map(|stack| file.stacks.push(stack)),
                 "import" => self.import().map(|import| file.imports.push(import)),
                 "fn" => self.function().map(|function| file.functions.push(function)),
                 "table" => self.table().map(|table| file.tables.push(table)),
                 _ => {
-                    self.expected("`protocol`, `stack`, `import`, `fn` or `table`");
+                    self.expected("`protocol`, `extend`, `stack`, `import`, `fn` or `table`");
                     None
                 }
             };
@@ -121,6 +124,20 @@ impl<'a> Parser<'a> {
         self.bump();
         let name = self.name()?;
         let filter_name = if self.eat_word("as") { Some(self.name()?) } else { None };
+        let clauses = self.clauses()?;
+        Some(ast::Protocol { name, filter_name, doc, clauses })
+    }
+
+    fn extension(&mut self) -> Option<ast::Extension> {
+        self.bump();
+        let of = self.name()?;
+        self.expect_word("with")?;
+        let name = self.name()?;
+        let clauses = self.clauses()?;
+        Some(ast::Extension { of, name, clauses })
+    }
+
+    fn clauses(&mut self) -> Option<Vec<ast::Clause>> {
         let mut clauses = Vec::new();
         self.block(
             |parser| {
@@ -130,7 +147,7 @@ impl<'a> Parser<'a> {
             },
             |parser| parser.is_clause_start(),
         )?;
-        Some(ast::Protocol { name, filter_name, doc, clauses })
+        Some(clauses)
     }
 
     /// `{`, then `item` until `}`. After a mistake of `item` it goes on where `is_start` holds on a
@@ -215,6 +232,7 @@ impl<'a> Parser<'a> {
             "protocol" => after == TokenKind::BraceOpen || self.word_at(2) == "as",
             "stack" => after == TokenKind::BraceOpen || self.word_at(2) == "extends",
             "table" => after == TokenKind::BraceOpen,
+            "extend" => self.word_at(2) == "with",
             "fn" => after == TokenKind::ParenOpen,
             "import" => return self.token().first_of_line && next == TokenKind::Text,
             _ => false,

@@ -2,10 +2,10 @@
 //! is in no stream. Each is a table's row: what is slipped in, and what fast reassembly makes of it, so that a row
 //! that shows nothing fails.
 
-use crate::drive::{Packet, ask, compile};
+use crate::drive::{Packet, ask, compile, rows};
 use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, tcp, udp};
 use crate::streams::streams_of;
-use weir::{Compiler, Limits, Options, Want};
+use weir::{Ask, Compiler, EventRows, Limits, Need, Options, Want};
 use weir_engine::stream::StreamParams;
 
 const RST: u8 = 4;
@@ -265,4 +265,37 @@ fn damaged_datagrams_of_udp_are_in_no_stream() {
         .collect();
     assert_eq!(streams(&packets, true)[0], "one two");
     assert_eq!(streams(&packets, false)[0], "one bad worse two");
+}
+
+#[test]
+fn who_is_not_taken_is_told_why() {
+    use Sum::{Bad, Good};
+    let clock = Some(1020);
+    let reasons: [(u64, Segment); 7] = [
+        (1, Segment(CLIENT, 106, 501, ACK, clock, b"evil!", Bad)),
+        (2, Segment(CLIENT, 106, 501, ACK, Some(900), b"evil!", Good)),
+        (3, Segment(CLIENT, 900_000, 501, ACK, clock, b"evil!", Good)),
+        (4, Segment(CLIENT, 106, 0, PSH, clock, b"evil!", Good)),
+        (5, Segment(CLIENT, 106, 9_000, ACK, clock, b"evil!", Good)),
+        (6, Segment(CLIENT, 9_999, 501, RST, None, b"", Good)),
+        (9, Segment(CLIENT, 3_000, 0, SYN, clock, b"", Good)),
+    ];
+    let compiler = Compiler::default();
+    let wanted = EventRows::of(compiler.stack(), &["tcp.not_taken".into()]).expect("it is declared");
+    for (reason, segment) in reasons {
+        let all = [HANDSHAKE.as_slice(), &TALK[..2], &[segment], &TALK[2..]].concat();
+        let packets: Vec<Packet> = all.iter().map(packet).collect();
+        for (strict, told) in [(true, 1), (false, 0)] {
+            let need = Need { events: wanted.mask, ..Need::default() };
+            let ask = Ask { filter: String::new(), need, want: Want::Events };
+            let limits = Limits { strict, ..Limits::default() };
+            let compiled = compile(&compiler, &[ask], &Options { limits, ..Options::default() });
+            let (rows, _) = rows(&compiler, &compiled, &packets, 1);
+            assert_eq!(rows.len(), told, "reason {reason}: {rows:#?}");
+            assert!(
+                rows.iter().all(|row| row.contains(&format!("Unsigned({reason})]"))),
+                "{reason}: {rows:#?}"
+            );
+        }
+    }
 }

@@ -151,8 +151,14 @@ impl Author<'_, '_> {
         if has_states {
             self.name_states();
         }
+        if self.choices.chance(30) {
+            clauses.push(self.block("count"));
+        }
+        if self.choices.chance(25) {
+            clauses.push(format!("admit when {}", self.number(Place::Instance, 2)));
+        }
         if self.choices.chance(70) {
-            clauses.push(self.prepare());
+            clauses.push(self.block("prepare"));
         }
         let has_sequence = self.names.has_payload && self.choices.chance(50);
         let mut keeps_bytes = true;

@@ -119,9 +119,10 @@ impl Author<'_, '_> {
         clauses
     }
 
-    pub(super) fn prepare(&mut self) -> String {
+    /// A block of statements behind that word.
+    pub(super) fn block(&mut self, word: &str) -> String {
         let count = 1 + self.choices.below(4);
-        format!("prepare {{\n{}    }}", self.stmts(count, 0))
+        format!("{word} {{\n{}    }}", self.stmts(count, 0))
     }
 
     fn stmts(&mut self, count: usize, depth: usize) -> String {

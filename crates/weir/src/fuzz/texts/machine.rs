@@ -48,7 +48,8 @@ impl Author<'_, '_> {
                 clause += &format!(" idle {}", self.choices.pick(&DURATIONS));
             }
             clauses.push(clause);
-            names.push(name);
+            // Of a restart nobody is told.
+            names.extend((!restarts).then_some(name));
         }
         (clauses, names)
     }
@@ -125,6 +126,7 @@ impl Author<'_, '_> {
         let may_assemble =
             self.names.has_payload && keeps_bytes && has_on && !with && (has_sequence || !on_transition);
         let may_assemble = may_assemble && (!has_when || only_transitions || !has_sequence);
+        let may_assemble = may_assemble && (self.names.two_sided || !on.iter().any(|on| on == "ordered"));
         let mut columns = vec![];
         if may_assemble && self.choices.chance(60) {
             columns.push("assemble".to_string());

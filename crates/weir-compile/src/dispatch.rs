@@ -1,0 +1,135 @@
+//! Whether a stack's `dispatch` keeps the packets of every instance on one worker.
+
+use crate::lower::walk_through_lets;
+use weir_lang::model::{Expr, FieldId, LayerId, Protocol, Stack};
+
+/// The first layer whose instances may have packets on several workers: its key lacks what packets are spread by.
+///
+/// Instances whose packets have no layer that `dispatch` names are together: all such packets have one worker. In a tunnel
+/// packets are spread by the outermost layer that it names, which is taken to be the same for both directions.
+pub fn scattered(stack: &Stack) -> Option<&str> {
+    let layers = (0..stack.layers.len() as u16).map(LayerId);
+    let mut scattered = layers.filter(|&id| {
+        let meets = |&(other, ..): &(LayerId, FieldId, FieldId)| {
+            other == id || reaches(stack, id, other) || reaches(stack, other, id)
+        };
+        stack.layers[usize::from(id.0)].protocol.instance.is_some()
+            && stack.dispatch.iter().any(meets)
+            && !is_kept_together(stack, id)
+    });
+    let first = scattered.next()?;
+    Some(&stack.layers[usize::from(first.0)].protocol.name)
+}
+
+/// The key has both values of a pair of `dispatch`, one on each side where there are two.
+fn is_kept_together(stack: &Stack, id: LayerId) -> bool {
+    let Some(instance) = &stack.layers[usize::from(id.0)].protocol.instance else { return true };
+    let of = |parts: &[Expr], field: fn(&(LayerId, FieldId, FieldId)) -> FieldId| {
+        parts.iter().any(|part| is_dispatched(stack, id, part, field))
+    };
+    let (source, destination) = (&instance.source, &instance.destination);
+    let others = if destination.is_empty() { source } else { destination };
+    of(source, |pair| pair.1) && of(others, |pair| pair.2)
+}
+
+/// Whether a part of a key is, on every way to the layer, the `field` of what packets are spread by.
+fn is_dispatched(
+    stack: &Stack,
+    id: LayerId,
+    part: &Expr,
+    field: fn(&(LayerId, FieldId, FieldId)) -> FieldId,
+) -> bool {
+    let pair_of = |layer: LayerId| stack.dispatch.iter().find(|pair| pair.0 == layer);
+    let protocol = &stack.layers[usize::from(id.0)].protocol;
+    let (mut names, mut is_own) = (vec![], false);
+    walk_through_lets(protocol, part, &mut |expr| match expr {
+        Expr::Field(own) => is_own |= pair_of(id).is_some_and(|pair| field(pair) == *own),
+        Expr::Below(name) => names.push(name.clone()),
+        _ => {}
+    });
+    let from_below = names.iter().any(|name| {
+        let given = givers(stack, id, name);
+        let is_right = |&layer: &LayerId| {
+            let named = field_named(&stack.layers[usize::from(layer.0)].protocol, name);
+            pair_of(layer).is_some_and(|pair| Some(field(pair)) == named)
+        };
+        !given.is_empty() && given.iter().all(is_right)
+    });
+    is_own || from_below
+}
+
+fn field_named(protocol: &Protocol, name: &str) -> Option<FieldId> {
+    let is = |field: &weir_lang::model::Field| field.path == name || field.alias.as_deref() == Some(name);
+    protocol.fields.iter().position(is).map(|index| FieldId(index as u16))
+}
+
+/// The layers that `below.NAME` may mean: the nearest ones that have the name, on every way down.
+fn givers(stack: &Stack, id: LayerId, name: &str) -> Vec<LayerId> {
+    let (mut open, mut seen, mut found) = (vec![id], vec![], vec![]);
+    while let Some(at) = open.pop() {
+        for below in stack.edges.iter().filter(|edge| edge.to == at && !edge.quoted).map(|edge| edge.from) {
+            if seen.contains(&below) {
+                continue;
+            }
+            seen.push(below);
+            let protocol = &stack.layers[usize::from(below.0)].protocol;
+            let has =
+                field_named(protocol, name).is_some() || protocol.lets.iter().any(|one| one.name == name);
+            if has { found.push(below) } else { open.push(below) }
+        }
+    }
+    found
+}
+
+/// Whether a packet with layer `from` may have `to` above it.
+fn reaches(stack: &Stack, from: LayerId, to: LayerId) -> bool {
+    let (mut open, mut seen) = (vec![from], vec![from]);
+    while let Some(at) = open.pop() {
+        for next in stack.edges.iter().filter(|edge| edge.from == at).map(|edge| edge.to) {
+            if next == to {
+                return true;
+            }
+            if !seen.contains(&next) {
+                seen.push(next);
+                open.push(next);
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scattered;
+    use weir_lang::Library;
+
+    #[test]
+    fn what_comes_with_weir_is_kept_together() {
+        let library = Library::builtin();
+        for stack in library.stacks().iter().filter(|stack| !stack.dispatch.is_empty()) {
+            assert_eq!(scattered(stack), None, "{}", stack.name);
+        }
+    }
+
+    #[test]
+    fn a_key_without_both_addresses_is_scattered() {
+        let cases = [
+            ("instance (device)", true),
+            ("instance (device, below.src)", true),
+            ("instance (device, below.src, below.dst)", false),
+            ("instance (device) <-> (other)", true),
+            ("instance (below.src, device) <-> (below.dst, device)", false),
+            ("instance (below.src, device) <-> (below.src, device)", true),
+        ];
+        for (instance, is_scattered) in cases {
+            let text = format!(
+                "//! It roams\nprotocol mine {{ header {{ device: u8  other: u8 }} {instance} timeout 1m }}\n\
+                 //! Over UDP\nstack roaming extends internet {{ udp -> mine when dst_port == 9 }}"
+            );
+            let mut library = Library::builtin();
+            library.extend_with("mine.weir", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let found = scattered(library.stack("roaming").unwrap());
+            assert_eq!(found, is_scattered.then_some("mine"), "{instance}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What remains to be asked of a connection's record or of a session, once packets have told all they can.
+//!
+//! All predicates on one field are asked at once, of its value read once; what does not hold takes with it the residues
+//! that need it. So a hundred questions about one name cost one reading of it.
+
+use crate::plan::Mask;
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_ir::abi::{Continuation, Program};
+use weir_packet::Value;
+
+/// What residual predicates are asked of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResidualField {
+    /// A column of the connection's record.
+    Connection(usize),
+    /// A field of the sessions of a protocol.
+    Session(usize, usize),
+    /// Whether a session is of this protocol.
+    Protocol(usize),
+}
+
+/// What a residue asks of a connection, or of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// That there is none, or one that is not so: every predicate is negated.
+    Absence,
+    /// One that is so.
+    Presence,
+}
+
+/// A field, and up to 64 predicates on it.
+#[derive(Clone)]
+pub struct Residual {
+    /// What they are asked of.
+    pub field: ResidualField,
+    /// Answers for one value: a bit for each predicate (`weir-compile`'s residual graph). `None`: truth is asked for.
+    program: Option<Arc<dyn Program>>,
+    /// `!=`: there is a value, and the program says no to all.
+    all_differ: u64,
+    /// The whole must not hold.
+    negated: u64,
+    /// By predicate: the residues that need it.
+    residues: Vec<Mask>,
+    /// All of these.
+    pub asked_by: Mask,
+}
+
+impl Residual {
+    /// A field without predicates. `program` has a bit for each that will be added.
+    pub fn new(field: ResidualField, program: Option<Arc<dyn Program>>) -> Self {
+        Self { field, program, all_differ: 0, negated: 0, residues: Vec::new(), asked_by: 0 }
+    }
+
+    /// Adds the predicate of the program's next bit; these residues need it.
+    ///
+    /// # Panics
+    /// If there are 64 already.
+    pub fn add(&mut self, all_differ: bool, negated: bool, residues: Mask) {
+        let bit = self.residues.len();
+        assert!(bit < 64, "a word has a bit for each predicate");
+        self.all_differ |= u64::from(all_differ) << bit;
+        self.negated |= u64::from(negated) << bit;
+        self.residues.push(residues);
+        self.asked_by |= residues;
+    }
+
+    /// The residues that the field's value rules out.
+    pub fn ruled_out(&self, value: &Value<'_>, k: &mut Continuation) -> Mask {
+        let held = match self.ask(value, k) {
+            Some(any) => any ^ self.all_differ,
+            None => 0,
+        };
+        let mut failed = !(held ^ self.negated);
+        let mut ruled_out = 0;
+        if self.residues.len() < 64 {
+            failed &= (1 << self.residues.len()) - 1;
+        }
+        while failed != 0 {
+            ruled_out |= self.residues[failed.trailing_zeros() as usize];
+            failed &= failed - 1;
+        }
+        ruled_out
+    }
+
+    /// The predicates that some element of the value fulfils; `None` where there is no value.
+    fn ask(&self, value: &Value<'_>, k: &mut Continuation) -> Option<u64> {
+        let mut number = |high: u64, low: u64| match &self.program {
+            Some(program) => program.ask(&[high, low], &[], k),
+            None => 0u64.wrapping_sub(low & 1),
+        };
+        match value {
+            Value::Absent => None,
+            Value::Bool(b) => Some(number(0, u64::from(*b))),
+            Value::Unsigned(n) => Some(number(0, *n)),
+            // Fractions are not compared: the filter language has none.
+            Value::Fraction(_) => Some(u64::MAX),
+            Value::Time(t) => Some(number(0, t.0.max(0) as u64)),
+            Value::Interval(ns) => Some(number(0, *ns)),
+            Value::Address(IpAddr::V4(a)) => Some(number(0, u64::from(u32::from(*a)))),
+            Value::Address(IpAddr::V6(a)) => {
+                let n = u128::from(*a);
+                Some(number((n >> 64) as u64, n as u64))
+            }
+            Value::Mac(m) => Some(number(0, m.iter().fold(0, |n, &b| n << 8 | u64::from(b)))),
+            Value::Numbers(list) => {
+                (!list.is_empty()).then(|| list.iter().fold(0, |any, &n| any | number(0, n)))
+            }
+            Value::Text(text) => Some(self.ask_bytes(text.as_bytes(), k)),
+            Value::Bytes(bytes) => Some(self.ask_bytes(bytes, k)),
+            Value::Texts(list) => (!list.is_empty())
+                .then(|| list.iter().fold(0, |any, t| any | self.ask_bytes(t.as_bytes(), k))),
+        }
+    }
+
+    fn ask_bytes(&self, bytes: &[u8], k: &mut Continuation) -> u64 {
+        match &self.program {
+            Some(program) => program.ask(&[], &[bytes], k),
+            None => u64::MAX,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A protocol and what extends it: one tree.
+//!
+//! The clauses of `extend NAME with NAME { … }` stand behind the protocol's own, in the order in which the texts were added,
+//! and know all of its names, as its own clauses know theirs.
+
+use super::codes;
+use super::constants::Constants;
+use super::scope::duplicate;
+use crate::diag::{Diagnostic, Span};
+use crate::syntax::ast::{File, Protocol};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Says which extensions extend nothing, and which have one name.
+pub(super) fn name_known(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
+    let protocols = || files.iter().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
+    let mut seen: HashMap<(&str, &str), Span> = HashMap::new();
+    for tree in files.iter().flat_map(|file| &file.extensions) {
+        if let Some(first) = seen.insert((&tree.of.text, &tree.name.text), tree.name.span) {
+            diagnostics.push(duplicate(&tree.name.text, first, tree.name.span));
+        }
+        if protocols().any(|name| name == tree.of.text) {
+            continue;
+        }
+        let message = format!("there is no protocol `{}` to extend", tree.of.text);
+        diagnostics.push(
+            Diagnostic::error(codes::UNKNOWN_NAME, message)
+                .at(tree.of.span)
+                .did_you_mean(&tree.of.text, protocols()),
+        );
+    }
+}
+
+/// The protocol `tree` of `file` with all that extends it, and the functions and tables that either knows.
+pub(super) fn whole<'a>(
+    tree: &'a Protocol,
+    file: &File,
+    files: &[File],
+    constants: &HashMap<usize, Rc<Constants>>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> (Cow<'a, Protocol>, Rc<Constants>) {
+    let name = &tree.name.text;
+    let (mut tree, mut known) = (Cow::Borrowed(tree), Rc::clone(&constants[&file.addition]));
+    let mut joined = vec![file.addition];
+    for other in files {
+        for extension in other.extensions.iter().filter(|one| one.of.text == *name) {
+            if !joined.contains(&other.addition) {
+                joined.push(other.addition);
+                let both = known.joined(&constants[&other.addition], diagnostics);
+                known = Rc::new(both);
+            }
+            tree.to_mut().clauses.extend(extension.clauses.iter().cloned());
+        }
+    }
+    (tree, known)
+}
