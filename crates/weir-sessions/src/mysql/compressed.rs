@@ -23,6 +23,7 @@ pub(super) struct Unpacker {
     unpacked_bytes: Option<u32>,
     zlib: Option<Box<Decompress>>,
     piece: Vec<u8>,
+    is_wrong: bool,
 }
 
 impl std::fmt::Debug for Unpacker {
@@ -45,6 +46,9 @@ pub(super) enum Unpacked<'a> {
 impl Unpacker {
     /// Takes bytes off the front of `bytes`, as many as the next piece takes.
     pub(super) fn next<'s, 'b: 's>(&'s mut self, bytes: &mut &'b [u8]) -> Unpacked<'s> {
+        if self.is_wrong {
+            return Unpacked::Wrong;
+        }
         while self.packed_bytes == 0 {
             let missing = HEADER_BYTES - self.header.len();
             let (head, rest) = bytes.split_at(missing.min(bytes.len()));
@@ -75,19 +79,19 @@ impl Unpacker {
         let (taken, made) = (zlib.total_in() - before.0, zlib.total_out() - before.1);
         self.packed_bytes -= taken as u32;
         *bytes = &bytes[taken as usize..];
-        let is_end = matches!(status, Ok(Status::StreamEnd));
         let is_right = match status {
             Ok(Status::StreamEnd) => made == u64::from(*wanted) && self.packed_bytes == 0,
-            // Neither taken nor made: it would never end.
-            Ok(_) => {
-                made <= u64::from(*wanted) && (taken, made) != (0, 0) && (is_end || self.packed_bytes > 0)
-            }
+            // Where nothing is taken nor made it would never end.
+            Ok(_) => made <= u64::from(*wanted) && (taken, made) != (0, 0) && self.packed_bytes > 0,
             Err(_) => false,
         };
-        if !is_right {
+        self.is_wrong = !is_right;
+        // What came before it went wrong is handed on, however the bytes are cut.
+        let made = made.min((*wanted).into()) as u32;
+        if self.is_wrong && made == 0 {
             return Unpacked::Wrong;
         }
-        *wanted -= made as u32;
+        *wanted -= made;
         Unpacked::Bytes(&self.piece[..made as usize])
     }
 

@@ -67,7 +67,10 @@ pub struct Certificate {
 impl Certificate {
     /// Reads a certificate in DER.
     pub fn parse(der: &[u8]) -> Self {
-        let sha256 = digest(der);
+        Self::parse_digested(der, digest(der))
+    }
+
+    fn parse_digested(der: &[u8], sha256: String) -> Self {
         let Ok((_, x509)) = X509Certificate::from_der(der) else {
             return Self { sha256, ..Self::default() };
         };
@@ -140,6 +143,7 @@ pub struct CertificateChain {
     der: Vec<u8>,
     spans: Vec<Range<usize>>,
     omitted: u64,
+    digests: OnceLock<Vec<String>>,
     parsed: OnceLock<Vec<Certificate>>,
 }
 
@@ -184,12 +188,15 @@ impl CertificateChain {
 
     /// The certificates, parsed at the first call.
     pub fn certificates(&self) -> &[Certificate] {
-        self.parsed.get_or_init(|| self.der().map(Certificate::parse).collect())
+        self.parsed.get_or_init(|| {
+            let digested = self.der().zip(self.digests());
+            digested.map(|(der, sha256)| Certificate::parse_digested(der, sha256.clone())).collect()
+        })
     }
 
-    /// SHA-256 of each certificate, hexadecimal. Computed anew at each call; parses nothing.
-    pub fn digests(&self) -> Vec<String> {
-        self.der().map(digest).collect()
+    /// SHA-256 of each certificate, hexadecimal, computed at the first call; parses nothing.
+    pub fn digests(&self) -> &[String] {
+        self.digests.get_or_init(|| self.der().map(digest).collect())
     }
 
     /// The certificate of the side itself.

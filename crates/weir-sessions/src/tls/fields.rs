@@ -87,7 +87,7 @@ pub(crate) fn version_number(handshake: &TlsHandshake) -> Value<'_> {
     unsigned(handshake.version().or(handshake.client_hello.as_ref().map(|hello| hello.version)))
 }
 
-pub(crate) fn digests(chain: &CertificateChain) -> Value<'static> {
+pub(crate) fn digests(chain: &CertificateChain) -> Value<'_> {
     if chain.is_empty() { Value::Absent } else { Value::Texts(chain.digests().into()) }
 }
 
