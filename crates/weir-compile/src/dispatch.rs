@@ -1,7 +1,8 @@
 //! Whether a stack's `dispatch` keeps the packets of every instance on one worker.
 
 use crate::lower::walk_through_lets;
-use weir_lang::model::{Expr, FieldId, LayerId, Protocol, Stack};
+use crate::types::{field_named, givers};
+use weir_lang::model::{Expr, FieldId, LayerId, Stack};
 
 /// The first layer whose instances may have packets on several workers: its key lacks what packets are spread by.
 ///
@@ -56,29 +57,6 @@ fn is_dispatched(
         !given.is_empty() && given.iter().all(is_right)
     });
     is_own || from_below
-}
-
-fn field_named(protocol: &Protocol, name: &str) -> Option<FieldId> {
-    let is = |field: &weir_lang::model::Field| field.path == name || field.alias.as_deref() == Some(name);
-    protocol.fields.iter().position(is).map(|index| FieldId(index as u16))
-}
-
-/// The layers that `below.NAME` may mean: the nearest ones that have the name, on every way down.
-fn givers(stack: &Stack, id: LayerId, name: &str) -> Vec<LayerId> {
-    let (mut open, mut seen, mut found) = (vec![id], vec![], vec![]);
-    while let Some(at) = open.pop() {
-        for below in stack.edges.iter().filter(|edge| edge.to == at && !edge.quoted).map(|edge| edge.from) {
-            if seen.contains(&below) {
-                continue;
-            }
-            seen.push(below);
-            let protocol = &stack.layers[usize::from(below.0)].protocol;
-            let has =
-                field_named(protocol, name).is_some() || protocol.lets.iter().any(|one| one.name == name);
-            if has { found.push(below) } else { open.push(below) }
-        }
-    }
-    found
 }
 
 /// Whether a packet with layer `from` may have `to` above it.

@@ -1,6 +1,7 @@
 //! The events that a stack declares, as they can be asked for.
 
-use weir_lang::model::{Expr, FieldType, LayerId, Stack};
+use crate::types::value_type;
+use weir_lang::model::{LayerId, Stack};
 use weir_packet::ValueType;
 
 /// An event of a stack.
@@ -27,7 +28,7 @@ pub fn events(stack: &Stack) -> Vec<StackEvent> {
         for (number, event) in layer.protocol.events.iter().enumerate() {
             let layer_id = LayerId(index as u16);
             let columns = event.columns.iter();
-            let columns = columns.map(|(name, value)| (name.clone(), type_of(stack, layer_id, value)));
+            let columns = columns.map(|(name, value)| (name.clone(), value_type(stack, layer_id, value)));
             events.push(StackEvent {
                 layer: layer_id,
                 index: number as u16,
@@ -39,32 +40,4 @@ pub fn events(stack: &Stack) -> Vec<StackEvent> {
         }
     }
     events
-}
-
-fn type_of(stack: &Stack, layer: LayerId, value: &Expr) -> ValueType {
-    let of_field = |ty: &FieldType| match ty {
-        FieldType::Ipv4 => ValueType::Ipv4,
-        FieldType::Ipv6 => ValueType::Ipv6,
-        FieldType::Mac => ValueType::Mac,
-        _ => ValueType::Unsigned,
-    };
-    match value {
-        Expr::Field(field) | Expr::Ordered(field) => {
-            of_field(&stack.layers[usize::from(layer.0)].protocol.fields[usize::from(field.0)].ty)
-        }
-        // Whatever lies below: an address where it is one in every layer that has it.
-        Expr::Below(name) => {
-            let fields = stack.layers.iter().flat_map(|layer| &layer.protocol.fields);
-            let named = fields.filter(|f| f.path == *name || f.alias.as_deref() == Some(name));
-            let types: Vec<ValueType> = named.map(|f| of_field(&f.ty)).collect();
-            let is_address = |ty: &ValueType| matches!(ty, ValueType::Ipv4 | ValueType::Ipv6);
-            // Link layers have other addresses of the same name; what carries a datagram has these.
-            match types.split_first() {
-                _ if types.iter().any(is_address) => ValueType::Address,
-                Some((first, rest)) if rest.iter().all(|other| other == first) => *first,
-                _ => ValueType::Unsigned,
-            }
-        }
-        _ => ValueType::Unsigned,
-    }
 }

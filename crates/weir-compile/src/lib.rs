@@ -15,6 +15,7 @@ pub mod lower;
 pub mod question;
 pub mod residual;
 pub mod trie;
+pub mod types;
 
 pub use catalog::{FieldKey, StackCatalog};
 pub use columns::CONNECTION_COLUMNS;

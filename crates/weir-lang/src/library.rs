@@ -52,7 +52,7 @@ impl Library {
 
     /// Every protocol, in the order in which they were read.
     pub fn protocols(&self) -> impl Iterator<Item = &Protocol> {
-        self.protocols.iter().map(|one| &one.protocol)
+        self.protocols.iter().map(|one| &*one.protocol)
     }
 
     /// The protocol of that name.

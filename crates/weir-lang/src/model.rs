@@ -5,6 +5,7 @@
 //! protocol (`flags.syn`, `options.mss.value`); `filter_name` is the name that filters use.
 
 use crate::diag::Span;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A protocol: one layer.
@@ -516,8 +517,8 @@ pub struct LayerId(pub u16);
 /// A protocol's place in a stack.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// Its protocol.
-    pub protocol: Protocol,
+    /// Its protocol, shared by all stacks that have it under its own name.
+    pub protocol: Arc<Protocol>,
     /// The most times it may occur in one packet (`repeat`; 1 by default).
     pub repeat_max: u32,
 }

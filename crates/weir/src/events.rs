@@ -108,7 +108,8 @@ impl EventRows {
     }
 }
 
-fn value(value_type: ValueType, high: u64, low: u64) -> Value<'static> {
+/// What two words of a program say, by its type.
+pub(crate) fn value(value_type: ValueType, high: u64, low: u64) -> Value<'static> {
     match value_type {
         ValueType::Ipv4 => Value::Address(IpAddr::V4(Ipv4Addr::from(low as u32))),
         ValueType::Ipv6 => {

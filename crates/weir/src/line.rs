@@ -1,10 +1,12 @@
 //! A packet as a readable line, from what its layers' `show` clauses put into the packet's record.
 
+use crate::events;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_compile::OutValue;
 use weir_compile::lower::PATH_BITS;
-use weir_lang::model::{Expr, FieldType, LayerId, ShowPart, Stack};
+use weir_compile::types::value_type;
+use weir_lang::model::{LayerId, ShowPart, Stack};
+use weir_packet::Value;
 
 /// The path of a packet, from its record.
 pub fn path(outs: &[u64]) -> u128 {
@@ -46,7 +48,7 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
                     let Some(out) = outs_of.iter().find(of) else { continue };
                     let low = outs[usize::from(out.slot)];
                     let high = if out.wide { outs[usize::from(out.slot) + 1] } else { 0 };
-                    show_value(&mut line, protocol, shown, high, low);
+                    show_value(&mut line, stack, *layer, shown, [high, low]);
                 }
             }
         }
@@ -55,41 +57,26 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
 }
 
 /// One value of a layer, as its type is written.
-pub fn show_value(
-    line: &mut String,
-    protocol: &weir_lang::model::Protocol,
-    part: &ShowPart,
-    high: u64,
-    low: u64,
-) {
+pub fn show_value(line: &mut String, stack: &Stack, layer: LayerId, part: &ShowPart, words: [u64; 2]) {
+    let [high, low] = words;
+    let protocol = &stack.layers[usize::from(layer.0)].protocol;
     let written = match part {
+        ShowPart::Text(text) => line.write_str(text),
         ShowPart::Flags(fields) => {
-            let mut first = true;
-            for (bit, field) in fields.iter().enumerate() {
-                if low >> bit & 1 == 1 {
-                    let path = &protocol.fields[field.0 as usize].path;
-                    let name = path.rsplit('.').next().unwrap_or(path);
-                    let _ = write!(line, "{}{name}", if first { "" } else { " " });
-                    first = false;
-                }
-            }
-            Ok(())
+            let set = fields.iter().enumerate().filter(|(bit, _)| low >> bit & 1 == 1);
+            let names = set.map(|(_, field)| {
+                let path = &protocol.fields[usize::from(field.0)].path;
+                path.rsplit('.').next().unwrap_or(path)
+            });
+            line.write_str(&names.collect::<Vec<_>>().join(" "))
         }
-        ShowPart::Value(Expr::Field(f)) => match protocol.fields[f.0 as usize].ty {
-            FieldType::Ipv4 => write!(line, "{}", Ipv4Addr::from(low as u32)),
-            FieldType::Ipv6 => write!(line, "{}", Ipv6Addr::from(u128::from(high) << 64 | u128::from(low))),
-            FieldType::Mac => {
-                let b = low.to_be_bytes();
-                let (b, c) = (&b[2..], ':');
-                write!(
-                    line,
-                    "{:02x}{c}{:02x}{c}{:02x}{c}{:02x}{c}{:02x}{c}{:02x}",
-                    b[0], b[1], b[2], b[3], b[4], b[5]
-                )
+        ShowPart::Value(value) => match events::value(value_type(stack, layer, value), high, low) {
+            Value::Address(address) => write!(line, "{address}"),
+            Value::Mac([a, b, c, d, e, f]) => {
+                write!(line, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
             }
             _ => write!(line, "{low}"),
         },
-        _ => write!(line, "{low}"),
     };
     debug_assert!(written.is_ok(), "writing to a String can't fail");
 }

@@ -1,9 +1,11 @@
 //! The packet's record: the order of its layers, and what `show` prints of each.
 
 use super::Lower;
+use crate::types::value_type;
 use weir_ir::abi::OUTS_MAX;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, LayerId, ShowPart};
+use weir_packet::ValueType;
 
 /// Bits of one layer's number in the path (slots 0 and 1: low and high word); the last layer stands lowest,
 /// 0 ends it. Of more than 21 layers the innermost are there.
@@ -38,7 +40,8 @@ impl Lower<'_> {
                     ShowPart::Text(_) => continue,
                     ShowPart::Flags(_) => false,
                     ShowPart::Value(e) => {
-                        matches!(e, Expr::Field(f) if self.layers[index].fields[f.0 as usize].1.is_some())
+                        let ty = value_type(self.stack, LayerId(index as u16), e);
+                        matches!(ty, ValueType::Ipv6 | ValueType::Address)
                     }
                 };
                 let slot = self.b.graph.outs.len();

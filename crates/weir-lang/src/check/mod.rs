@@ -29,11 +29,12 @@ use crate::syntax::ast;
 use constants::Constants;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A protocol, and what it needs of the layers below it.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckedProtocol {
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: Arc<Protocol>,
     pub(crate) below: Vec<BelowUse>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn check(
             diagnostics.push(diagnostic.help("give it another name; `as` names it for filters"));
             continue;
         }
-        protocols.push(CheckedProtocol { protocol, below });
+        protocols.push(CheckedProtocol { protocol: Arc::new(protocol), below });
     }
     let known: HashMap<Span, &Rc<Constants>> =
         files.iter().flat_map(|file| file.stacks.iter().map(move |t| (t.name.span, of_file(file)))).collect();
@@ -85,7 +86,7 @@ pub(crate) fn check(
     }
     // Where a text is wrong, what it would read is not known.
     if !diagnostics.iter().any(Diagnostic::is_error) {
-        let checked: Vec<&Protocol> = protocols.iter().map(|one| &one.protocol).collect();
+        let checked: Vec<&Protocol> = protocols.iter().map(|one| &*one.protocol).collect();
         unread::check(files, &checked, diagnostics);
     }
 }

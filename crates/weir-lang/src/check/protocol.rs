@@ -580,6 +580,11 @@ impl Checker<'_> {
             );
             return ShowPart::Flags(Vec::new());
         }
-        ShowPart::Value(self.resolver(Place::Packet).value(value).expr)
+        let found = self.resolver(Place::Packet).value(value);
+        if found.kind == Kind::Bytes {
+            let help = "numbers and addresses are shown; of bytes the layer's length: `{header.length}`";
+            self.error(codes::TYPE, "bytes can't be shown", value.span, help);
+        }
+        ShowPart::Value(found.expr)
     }
 }

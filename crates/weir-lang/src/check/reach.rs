@@ -5,6 +5,7 @@ use super::{BelowUse, CheckedProtocol, codes};
 use crate::diag::Diagnostic;
 use crate::model::{Edge, FieldType, LayerId, Protocol, Stack};
 use crate::syntax::ast;
+use std::collections::HashSet;
 
 /// Checks the paths of a stack. `repeated` says of each layer whether `repeat` bounds it.
 pub(super) fn check(
@@ -27,12 +28,27 @@ pub(super) fn check(
         );
     }
     find_circle(stack, repeated, diagnostics);
+    let mut below: Vec<Vec<LayerId>> = vec![Vec::new(); stack.layers.len()];
+    for edge in &stack.edges {
+        let lower = &mut below[usize::from(edge.to.0)];
+        if !lower.contains(&edge.from) {
+            lower.push(edge.from);
+        }
+    }
     for (index, layer) in stack.layers.iter().enumerate().filter(|(index, _)| reached[*index]) {
         let Some(known) = protocols.iter().find(|one| one.protocol.name == layer.protocol.declared) else {
             continue;
         };
+        // Where all paths have a name once, they have it wherever the protocol asks for it.
+        let mut there: HashSet<(&str, bool)> = HashSet::new();
         for need in &known.below {
-            find_below(stack, LayerId(index as u16), need, diagnostics);
+            let before = diagnostics.len();
+            if !there.contains(&(need.name.as_str(), need.number)) {
+                find_below(stack, &below, LayerId(index as u16), need, diagnostics);
+            }
+            if diagnostics.len() == before {
+                there.insert((&need.name, need.number));
+            }
         }
     }
 }
@@ -55,12 +71,18 @@ fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnosti
     let edges: Vec<&Edge> = stack.edges.iter().filter(|edge| free(edge.from) && free(edge.to)).collect();
     let mut left: Vec<bool> = repeated.iter().map(|repeated| !repeated).collect();
     // Layers without an edge from what is left can't be in a circle: when no more go, circles remain.
-    loop {
-        let entered = |layer: usize| {
-            edges.iter().any(|edge| usize::from(edge.to.0) == layer && left[usize::from(edge.from.0)])
-        };
-        let Some(gone) = (0..left.len()).find(|&layer| left[layer] && !entered(layer)) else { break };
+    let mut entries = vec![0; left.len()];
+    edges.iter().for_each(|edge| entries[usize::from(edge.to.0)] += 1);
+    let mut open: Vec<usize> = (0..left.len()).filter(|&layer| left[layer] && entries[layer] == 0).collect();
+    while let Some(gone) = open.pop() {
         left[gone] = false;
+        for edge in edges.iter().filter(|edge| usize::from(edge.from.0) == gone) {
+            let to = usize::from(edge.to.0);
+            entries[to] -= 1;
+            if entries[to] == 0 {
+                open.push(to);
+            }
+        }
     }
     let Some(start) = left.iter().position(|left| *left) else { return };
     // Backwards along edges from what is left, a layer must come up twice.
@@ -85,8 +107,14 @@ fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnosti
     );
 }
 
-/// Every path to `layer` must have a layer with the name that it needs.
-fn find_below(stack: &Stack, layer: LayerId, need: &BelowUse, diagnostics: &mut Vec<Diagnostic>) {
+/// Every path to `layer` must have a layer with the name that it needs. `below`: the layers right below each.
+fn find_below(
+    stack: &Stack,
+    below: &[Vec<LayerId>],
+    layer: LayerId,
+    need: &BelowUse,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let name = |layer: LayerId| stack.layers[usize::from(layer.0)].protocol.name.as_str();
     let mut seen = vec![false; stack.layers.len()];
     let mut lower: Vec<&Protocol> = Vec::new();
@@ -95,14 +123,13 @@ fn find_below(stack: &Stack, layer: LayerId, need: &BelowUse, diagnostics: &mut 
     // Downwards from the layer, through those that lack the name.
     let mut open: Vec<(LayerId, Vec<&str>)> = vec![(layer, vec![name(layer)])];
     while let Some((at, path)) = open.pop() {
-        for edge in stack.edges.iter().filter(|edge| edge.to == at) {
-            let below = edge.from;
-            if std::mem::replace(&mut seen[usize::from(below.0)], true) {
+        for &lower_layer in &below[usize::from(at.0)] {
+            if std::mem::replace(&mut seen[usize::from(lower_layer.0)], true) {
                 continue;
             }
-            let protocol = &stack.layers[usize::from(below.0)].protocol;
+            let protocol = &stack.layers[usize::from(lower_layer.0)].protocol;
             let mut path = path.clone();
-            path.push(name(below));
+            path.push(name(lower_layer));
             lower.push(protocol);
             match provides(protocol, &need.name) {
                 Some(operand) => {
@@ -111,10 +138,10 @@ fn find_below(stack: &Stack, layer: LayerId, need: &BelowUse, diagnostics: &mut 
                     }
                 }
                 None => {
-                    if without.is_none() && stack.starts.iter().any(|(_, start)| *start == below) {
+                    if without.is_none() && stack.starts.iter().any(|(_, start)| *start == lower_layer) {
                         without = Some(path.clone());
                     }
-                    open.push((below, path));
+                    open.push((lower_layer, path));
                 }
             }
         }

@@ -9,6 +9,7 @@ use crate::model::{BinaryOp, EVENTS_MAX, Edge, Expr, FieldId, Layer, LayerId, Le
 use crate::syntax::ast;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
 use weir_packet::LinkType;
 
 /// Edges of one stack at most.
@@ -202,6 +203,7 @@ impl Checker<'_> {
             self.layers.insert(name.text.clone(), id);
             let mut protocol = known.protocol.clone();
             if let Some(place) = place {
+                let protocol = Arc::make_mut(&mut protocol);
                 protocol.name = name.text.clone();
                 protocol.filter_name = place.filter_name.as_ref().unwrap_or(name).text.clone();
             }

@@ -8,6 +8,7 @@ use crate::compile::Compiled;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::sync::Arc;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
 use weir_ir::abi::Continuation;
 use weir_ir::interpret::{Interpreter, TraceStep};
@@ -320,12 +321,12 @@ impl Asked<'_> {
     fn look(&self, layer: LayerId, fields: &[FieldId]) -> Option<(Range<usize>, Vec<Seen>)> {
         let mut stack = self.stack.clone();
         for one in &mut stack.layers {
-            one.protocol.show.clear();
+            Arc::make_mut(&mut one.protocol).show.clear();
         }
         let fields = &fields[..fields.len().min(FIELDS_MAX)];
         let parts = fields.iter().map(|&field| ShowPart::Value(Expr::Field(field)));
         let show = [ShowPart::Value(Expr::HeaderLength)].into_iter().chain(parts).collect();
-        stack.layers[layer.0 as usize].protocol.show = show;
+        Arc::make_mut(&mut stack.layers[layer.0 as usize].protocol).show = show;
         let ran = self.run(&stack, "", Need { lines: true, places: true, ..Need::default() })?;
         let place = |out: &OutValue| {
             let word = ran.k.outs[usize::from(out.place?)];
@@ -339,7 +340,8 @@ impl Asked<'_> {
             let high = if out.wide { ran.k.outs[usize::from(out.slot) + 1] } else { 0 };
             let field = fields[usize::from(out.part) - 1];
             let mut text = String::new();
-            crate::line::show_value(&mut text, protocol, &protocol.show[usize::from(out.part)], high, number);
+            let part = &protocol.show[usize::from(out.part)];
+            crate::line::show_value(&mut text, &stack, layer, part, [high, number]);
             seen.push(Seen { field, number, text, bytes: place(out)? });
         }
         Some((place(ran.outs.first()?)?, seen))

@@ -1,0 +1,67 @@
+//! Which type the value of an expression has, as people are shown it.
+
+use weir_lang::model::{Expr, Field, FieldId, FieldType, LayerId, Protocol, Stack};
+use weir_packet::ValueType;
+
+/// The type of `expr` in a layer: an address's, where it is one on every way down, else a number's. Of two words of
+/// 64 bits an IPv6 address needs both.
+pub fn value_type(stack: &Stack, layer: LayerId, expr: &Expr) -> ValueType {
+    match expr {
+        Expr::Field(field) | Expr::Ordered(field) => {
+            of_field(&stack.layers[usize::from(layer.0)].protocol.fields[usize::from(field.0)].ty)
+        }
+        Expr::Below(name) => of_below(stack, layer, name),
+        _ => ValueType::Unsigned,
+    }
+}
+
+fn of_field(ty: &FieldType) -> ValueType {
+    match ty {
+        FieldType::Ipv4 => ValueType::Ipv4,
+        FieldType::Ipv6 => ValueType::Ipv6,
+        FieldType::Mac => ValueType::Mac,
+        FieldType::Unsigned { .. } | FieldType::Bytes(_) | FieldType::Counted(_) => ValueType::Unsigned,
+    }
+}
+
+fn of_below(stack: &Stack, layer: LayerId, name: &str) -> ValueType {
+    let given = givers(stack, layer, name);
+    let types = given.iter().map(|&layer| {
+        let protocol = &stack.layers[usize::from(layer.0)].protocol;
+        match field_named(protocol, name) {
+            Some(field) => of_field(&protocol.fields[usize::from(field.0)].ty),
+            None => ValueType::Unsigned,
+        }
+    });
+    let types: Vec<ValueType> = types.collect();
+    let is_address = |ty: &ValueType| matches!(ty, ValueType::Ipv4 | ValueType::Ipv6);
+    match types.split_first() {
+        // IPv4 addresses are mapped into IPv6 where either may lie below; so are numbers, and MAC addresses.
+        Some(_) if types.iter().any(is_address) => ValueType::Address,
+        Some((first, rest)) if rest.iter().all(|other| other == first) => *first,
+        _ => ValueType::Unsigned,
+    }
+}
+
+pub(crate) fn field_named(protocol: &Protocol, name: &str) -> Option<FieldId> {
+    let is = |field: &Field| field.path == name || field.alias.as_deref() == Some(name);
+    protocol.fields.iter().position(is).map(|index| FieldId(index as u16))
+}
+
+/// The layers that `below.NAME` may mean: the nearest ones that have the name, on every way down.
+pub(crate) fn givers(stack: &Stack, id: LayerId, name: &str) -> Vec<LayerId> {
+    let (mut open, mut seen, mut found) = (vec![id], vec![], vec![]);
+    while let Some(at) = open.pop() {
+        for below in stack.edges.iter().filter(|edge| edge.to == at && !edge.quoted).map(|edge| edge.from) {
+            if seen.contains(&below) {
+                continue;
+            }
+            seen.push(below);
+            let protocol = &stack.layers[usize::from(below.0)].protocol;
+            let has =
+                field_named(protocol, name).is_some() || protocol.lets.iter().any(|one| one.name == name);
+            if has { found.push(below) } else { open.push(below) }
+        }
+    }
+    found
+}
