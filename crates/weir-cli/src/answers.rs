@@ -3,6 +3,7 @@
 use crate::args::Input;
 use crate::command::packets;
 use crate::failure::Failure;
+use crate::known::Known;
 use crate::output;
 use crate::union::Union;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use weir::io::{CaptureWriter, Format, Options};
+use weir::io::{CaptureWriter, Format, Options, Partitions};
 use weir::packet::{Column, Sink, Value};
 use weir::{
     Ask, CONNECTION_COLUMNS, Compiler, EventRows, Item, Log, Need, Next, Shape, Subscription, TakeItems, Want,
@@ -22,7 +23,7 @@ use weir::{
 pub struct Spec {
     /// What it is called.
     pub name: String,
-    /// What is wanted: `flows`, `packets`, `events`, `sessions`, or the name of a session protocol.
+    /// What is wanted: `flows`, `packets`, `events`, `sessions`, the name of a session protocol, `files` or `x509`.
     pub ask: String,
     /// Which traffic; everything without.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -62,39 +63,50 @@ impl Board {
         Self { names: Mutex::default(), input, compiler, fault: Fault::default(), is_live }
     }
 
-    /// Makes a question ready that is to be asked beside `names`: it has a name and an output of its own.
-    pub fn admit(
-        &self,
-        spec: &Spec,
-        names: &HashMap<String, (Subscription, Spec)>,
-    ) -> Result<Prepared, Failure> {
+    /// All that is wrong with a question that is to be asked beside `others`: it needs a name and an output of its own.
+    /// Nothing is created.
+    pub fn check<'a>(&self, spec: &Spec, others: impl IntoIterator<Item = &'a Spec>) -> Vec<Failure> {
         if spec.name.is_empty() || spec.name.contains(char::is_control) {
-            return Err(Failure::new("a question needs a name of visible letters"));
+            return vec![Failure::new("a question needs a name of visible letters")];
         }
-        if names.contains_key(&spec.name) {
-            return Err(Failure::new(format!("two questions are called `{}`", spec.name)));
-        }
-        for (_, other) in names.values() {
+        let mut wrong = vec![];
+        for other in others {
+            if other.name == spec.name {
+                wrong.push(Failure::new(format!("two questions are called `{}`", spec.name)));
+                continue;
+            }
             match (&spec.output, &other.output) {
                 (Some(mine), Some(theirs)) if output::is_same_file(mine, theirs) => {
                     let (path, name) = (mine.display(), &other.name);
                     let message = format!("{path} is what `{name}` writes to: take another file");
-                    return Err(Failure::new(message).of_question(&spec.name));
+                    wrong.push(Failure::new(message).of_question(&spec.name));
                 }
                 (None, None) if !(spec.is_json() && other.is_json()) => {
                     let message = format!(
                         "`{}` writes to standard output, too: give one of them an `output`",
                         other.name
                     );
-                    return Err(Failure::new(message).of_question(&spec.name));
+                    wrong.push(Failure::new(message).of_question(&spec.name));
                 }
                 _ => {}
             }
         }
-        if let Some(path) = &spec.output {
-            output::refuse_input(path, &self.input).map_err(|wrong| wrong.of_question(&spec.name))?;
-        }
-        spec.prepare(self)
+        let output = spec.output.as_ref().map_or(Ok(()), |path| output::refuse_input(path, &self.input));
+        let filter = self.compiler.check_filter(&spec.filter, false).map_err(Failure::from);
+        let rows = spec.resolve(self).and_then(|(_, target)| spec.check_format(&target));
+        let own = [output, filter, rows].into_iter().filter_map(Result::err);
+        wrong.extend(own.map(|wrong| wrong.of_question(&spec.name)));
+        wrong
+    }
+
+    /// Makes a question ready that is to be asked beside `names`. Its file is created.
+    pub fn admit(
+        &self,
+        spec: &Spec,
+        names: &HashMap<String, (Subscription, Spec)>,
+    ) -> Result<Prepared, Failure> {
+        Failure::all(self.check(spec, names.values().map(|(_, spec)| spec)))?;
+        spec.prepare(self).map_err(|wrong| wrong.of_question(&spec.name))
     }
 }
 
@@ -145,7 +157,7 @@ enum Kind {
     Flows,
     Packets(Arc<weir::lang::model::Stack>),
     Events,
-    Log,
+    Log(Known),
     Sessions(&'static Union),
 }
 
@@ -159,23 +171,26 @@ pub struct Prepared {
     pub answers: Answers,
 }
 
-impl Spec {
-    /// Makes it ready. Its file is created.
-    fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
-        let at = |wrong: Failure| wrong.of_question(&self.name);
-        board.compiler.check_filter(&self.filter, false).map_err(|wrong| at(wrong.into()))?;
-        self.prepare_checked(board).map_err(at)
-    }
+/// What the answers of a question are written as.
+struct Rows {
+    kind: Kind,
+    /// The name of their log.
+    path: &'static str,
+    /// None: they are frames.
+    columns: Vec<Column>,
+}
 
-    fn prepare_checked(&self, board: &Board) -> Result<Prepared, Failure> {
-        let (compiler, fault) = (&board.compiler, &board.fault);
+impl Spec {
+    /// What is asked of the program, and what the answers are written as. Nothing is created.
+    fn resolve(&self, board: &Board) -> Result<((Ask, Shape), Rows), Failure> {
+        let compiler = &board.compiler;
         if self.is_capture() && (self.ask != "packets" || self.format.is_some()) {
             let message =
                 "a capture file takes packets, and in no other format: `ask = \"packets\"`, no `format`";
             return Err(Failure::new(message));
         }
-        let mut shape = Shape::default();
-        let mut need = Need::default();
+        let (mut shape, mut need) = (Shape::default(), Need::default());
+        let stack = || Arc::new(compiler.stack().clone());
         let (kind, want, path, columns): (Kind, Want, &'static str, Vec<Column>) = match self.ask.as_str() {
             "flows" => {
                 need.service = true;
@@ -183,17 +198,12 @@ impl Spec {
             }
             "packets" if self.is_capture() => {
                 shape.frames = true;
-                let kind = Kind::Packets(Arc::new(compiler.stack().clone()));
-                let writer = self.capture()?;
-                let answers = Answers { write: writer, kind, fault: Arc::clone(fault), part: None };
-                let ask = Ask { filter: self.filter.clone(), need, want: Want::Packets };
-                return Ok(Prepared { ask, shape, answers });
+                (Kind::Packets(stack()), Want::Packets, "", vec![])
             }
             "packets" => {
                 shape.lines = true;
                 (need.packets, need.lines) = (true, true);
-                let kind = Kind::Packets(Arc::new(compiler.stack().clone()));
-                (kind, Want::Packets, "", packets::COLUMNS.to_vec())
+                (Kind::Packets(stack()), Want::Packets, "", packets::COLUMNS.to_vec())
             }
             "events" => {
                 let rows = EventRows::of(compiler.stack(), &self.events)
@@ -207,18 +217,45 @@ impl Spec {
                 let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
                 (Kind::Sessions(union), Want::Sessions(all), "", columns)
             }
-            protocol => {
-                let log = Log::of(protocol).ok_or_else(|| Failure::new(unknown(protocol)))?;
-                (Kind::Log, Want::Sessions(log.protocols), log.path, log.columns())
+            name => {
+                let log = Log::of(name).ok_or_else(|| Failure::new(unknown(name)))?;
+                shape = log.shape();
+                (Kind::Log(Known::of(&log)), Want::Sessions(log.protocols), log.path, log.columns())
             }
         };
+        let ask = Ask { filter: self.filter.clone(), need, want };
+        Ok(((ask, shape), Rows { kind, path, columns }))
+    }
+
+    /// Whether the format has room for such rows, and a place to go to.
+    fn check_format(&self, rows: &Rows) -> Result<(), Failure> {
+        if self.is_capture() {
+            return Ok(());
+        }
+        let format = self.format()?;
+        if let Some(directory) = self.output.as_deref().filter(|path| output::is_directory(path)) {
+            Partitions::new(directory, format, &Options::default()).map_err(Failure::new)?;
+        }
+        let options = Options { path: rows.path, ..Options::default() };
+        let mut nowhere = weir::io::sink::create(format, Box::new(io::sink()), &options);
+        Ok(nowhere.begin(&rows.columns)?)
+    }
+
+    /// Makes it ready. Its file is created.
+    fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
+        let ((ask, shape), Rows { kind, path, columns }) = self.resolve(board)?;
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
-        let target = part.as_ref().map(|part| part.path.as_path()).or(self.output.as_deref());
-        let mut sink =
-            self.sink(target, &Options { path, flush_rows: board.is_live, ..Options::default() })?;
-        sink.begin(&columns)?;
-        let answers = Answers { write: Writer::Rows(sink), kind, fault: Arc::clone(fault), part };
-        Ok(Prepared { ask: Ask { filter: self.filter.clone(), need, want }, shape, answers })
+        let write = if self.is_capture() {
+            self.capture()?
+        } else {
+            let target = part.as_ref().map(|part| part.path.as_path()).or(self.output.as_deref());
+            let options = Options { path, flush_rows: board.is_live, ..Options::default() };
+            let mut sink = output::create(self.format()?, target, &options)?;
+            sink.begin(&columns)?;
+            Writer::Rows(sink)
+        };
+        let answers = Answers { write, kind, fault: Arc::clone(&board.fault), part };
+        Ok(Prepared { ask, shape, answers })
     }
 
     /// Lines that may stand between those of others.
@@ -237,19 +274,20 @@ impl Spec {
         Ok(Writer::Capture(writer, path))
     }
 
-    fn sink(&self, target: Option<&Path>, options: &Options) -> Result<Box<dyn Sink + Send>, Failure> {
+    fn format(&self) -> Result<Format, Failure> {
         let format: Format = self.format.as_deref().unwrap_or("json").parse().map_err(Failure::new)?;
         // Standard output is that of all questions, whose lines may follow on each other.
         if format.is_columnar() && self.output.is_none() {
             return Err(Failure::new(format!("{format} needs an `output`: a file, or a directory")));
         }
-        output::create(format, target, options)
+        Ok(format)
     }
 }
 
 fn unknown(ask: &str) -> String {
     let protocols = weir::sessions::PROTOCOLS.iter().map(|protocol| protocol.name);
-    let known: Vec<&str> = ["flows", "packets", "events", "sessions"].into_iter().chain(protocols).collect();
+    let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
+    let known: Vec<&str> = ["flows", "packets", "events", "sessions"].into_iter().chain(logs).collect();
     format!("`{ask}` is nothing that can be asked; there are: {}", known.join(", "))
 }
 
@@ -274,6 +312,9 @@ impl TakeItems for Answers {
     }
 
     fn finish(&mut self) {
+        if let Kind::Log(known) = &self.kind {
+            known.report();
+        }
         let finished = match std::mem::replace(&mut self.write, Writer::Closed) {
             Writer::Rows(mut sink) => sink.end().map_err(Failure::from),
             Writer::Capture(writer, path) => {
@@ -300,21 +341,24 @@ impl Answers {
             (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
                 writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))
             }
-            (Writer::Rows(sink), item) => Ok(row(&self.kind, &mut **sink, &item)?),
+            (Writer::Rows(sink), item) => Ok(row(&mut self.kind, &mut **sink, &item)?),
             _ => Ok(()),
         }
     }
 }
 
 /// Writes the row of an item.
-fn row(kind: &Kind, sink: &mut dyn Sink, item: &Item) -> io::Result<()> {
+fn row(kind: &mut Kind, sink: &mut dyn Sink, item: &Item) -> io::Result<()> {
     match (kind, item) {
         (Kind::Flows, Item::Connection(connection)) => sink.row(&connection.values()),
         (Kind::Packets(stack), Item::Packet { meta, path, line, .. }) => {
             sink.row(&packets::values(stack, meta, *path, line))
         }
         (Kind::Events, Item::Event(values)) => sink.row(values),
-        (Kind::Log, Item::Session(_, values)) => sink.row(values),
+        (Kind::Log(known), Item::Session(_, values)) => match known.is_new(values) {
+            true => sink.row(values),
+            false => Ok(()),
+        },
         (Kind::Sessions(union), Item::Session(protocol, values)) => {
             let row: Vec<Value<'_>> = union.row(*protocol, values);
             sink.row(&row)

@@ -5,14 +5,14 @@ use clap::{ArgMatches, Args as ClapArgs, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use weir::io::Format;
-use weir::sessions::PROTOCOLS;
+use weir::sessions::{PART_LOGS, PROTOCOLS};
 
 const EXAMPLES: &str = "\
 Examples:
   weir flows -r capture.pcap                           every connection, as Zeek's conn.log has it
   weir tls -r capture.pcap 'tls.sni contains \"example\"'
   weir http -r capture.pcap 'http.response.code >= 400'  one command per protocol; weir sessions: all of them
-  weir zeek -r capture.pcap -d logs                    conn.log, ssl.log, http.log, dns.log …
+  weir zeek -r capture.pcap -d logs                    conn.log, ssl.log, http.log, files.log, x509.log …
   weir run questions.toml                              several questions over one reading
   weir packets -r capture.pcap --count 'tcp.port == 443 and ip.addr in 10.0.0.0/8'
   weir packets -r capture.pcap -w out.pcap 'tls.sni == \"www.example.com\"'
@@ -24,7 +24,11 @@ Examples:
   weir stats -r capture.pcap --stack gtp               with the layers of another stack: `weir stacks`
 
 A filter is one argument: quote it. `weir fields` lists the names, `weir explain FILTER` shows what
-becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format says otherwise.";
+becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format says otherwise.
+
+Exit status: 0 done, also where nothing fulfils the filter; 1 nothing found by `match` or counted by
+--count, as grep says it, or `fmt --check` would change something; 2 an error, told on standard error
+(what could be read is answered all the same).";
 
 /// Ask a question of network traffic; get the answer at the speed of the memory bus.
 #[derive(Parser)]
@@ -38,7 +42,7 @@ pub struct Args {
 impl Args {
     /// The arguments of this run of the command, the filter told from the files before it.
     pub fn read() -> Self {
-        let mut args = Self::parse();
+        let mut args = Self::try_parse().unwrap_or_else(|wrong| refuse(&wrong));
         match &mut args.command {
             Command::Flows(ask) | Command::Stats(ask) | Command::Sessions(ask) => ask.settle(),
             Command::Log(log) => log.ask.settle(),
@@ -92,7 +96,7 @@ pub enum Command {
     Stacks(Stacks),
     /// What becomes of a filter: trie, split, graph, passes, code; or why a packet matched or not
     Explain(Explain),
-    /// The reference page of a protocol or a stack, or of all in a .weir file
+    /// The reference page of a protocol, a stack or a log, or of all in a .weir file
     Docs(Docs),
     /// Checks .weir files: everything that is wrong with them at once
     Check(Check),
@@ -100,22 +104,20 @@ pub enum Command {
     Fmt(Fmt),
 }
 
-/// A command of its own for each session protocol of the registry: its log.
+/// A command of its own for each session protocol of the registry, and for each log of parts of sessions.
 #[derive(Clone)]
 pub struct LogCommand {
-    /// Name of the protocol.
-    pub protocol: &'static str,
+    /// Name of the protocol or the parts.
+    pub name: &'static str,
     /// What is asked.
     pub ask: Ask,
 }
 
 impl FromArgMatches for LogCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let known = |name: &str| PROTOCOLS.iter().find(|protocol| protocol.name == name);
+        let known = |wanted: &str| log_commands().map(|(name, _)| name).find(|name| *name == wanted);
         match matches.subcommand().and_then(|(name, of_command)| Some((known(name)?, of_command))) {
-            Some((protocol, of_command)) => {
-                Ok(Self { protocol: protocol.name, ask: Ask::from_arg_matches(of_command)? })
-            }
+            Some((name, of_command)) => Ok(Self { name, ask: Ask::from_arg_matches(of_command)? }),
             None => Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         }
     }
@@ -128,9 +130,8 @@ impl FromArgMatches for LogCommand {
 
 impl Subcommand for LogCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        PROTOCOLS.iter().fold(command, |command, protocol| {
-            let about = format!("{} ({}.log)", protocol.doc, protocol.log);
-            command.subcommand(Ask::augment_args(clap::Command::new(protocol.name)).about(about))
+        log_commands().fold(command, |command, (name, about)| {
+            command.subcommand(Ask::augment_args(clap::Command::new(name)).about(about))
         })
     }
 
@@ -139,8 +140,14 @@ impl Subcommand for LogCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        PROTOCOLS.iter().any(|protocol| protocol.name == name)
+        log_commands().any(|(known, _)| known == name)
     }
+}
+
+/// Names of the logs' commands, and what they say of themselves.
+fn log_commands() -> impl Iterator<Item = (&'static str, String)> {
+    let of_sessions = PROTOCOLS.iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
+    of_sessions.chain(PART_LOGS.iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name))))
 }
 
 /// What most questions have in common.
@@ -163,18 +170,35 @@ impl Ask {
     }
 }
 
-/// `-r` takes as many words as follow, so `-r a.pcap b.pcap 'tcp'` gives it the filter, too: the last of
-/// several words is the filter where none stands elsewhere, unless a file has that name or it looks like
-/// a capture's.
+/// `-r` takes as many words as follow, so `-r a.pcap b.pcap 'tcp'` gives it the filter, too: where none stands
+/// elsewhere, the last of several words that is no file's name is the filter.
 fn settle(filter: &mut Option<String>, input: &mut Input) {
     let files = &mut input.read;
-    let Some(last) = files.last().map(Path::new) else { return };
-    let ending = last.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    let is_file = last.as_os_str() == "-" || last.exists() || CAPTURE_ENDINGS.contains(&ending);
-    if filter.is_some() || files.len() < 2 || is_file {
+    if filter.is_some() || files.len() < 2 {
         return;
     }
-    *filter = files.pop().map(|word| word.to_string_lossy().into_owned());
+    if let Some(place) = files.iter().rposition(|word| !names_file(word)) {
+        *filter = Some(files.remove(place).to_string_lossy().into_owned());
+    }
+}
+
+/// Whether a word is the name of a file: there is one, or it looks like a capture's.
+fn names_file(word: &OsString) -> bool {
+    let path = Path::new(word);
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    word == "-" || path.exists() || CAPTURE_ENDINGS.contains(&ending)
+}
+
+/// Says what is wrong with the command line, and ends. Files without their option are a slip of many.
+fn refuse(wrong: &clap::Error) -> ! {
+    use clap::error::ErrorKind::{MissingRequiredArgument, UnknownArgument};
+    let _ = wrong.print();
+    let is_capture = |word: &OsString| word != "-" && names_file(word) && !Path::new(word).is_dir();
+    let file = std::env::args_os().skip(2).find(is_capture);
+    if let (MissingRequiredArgument | UnknownArgument, Some(file)) = (wrong.kind(), file) {
+        say!("\n  tip: files that are read stand behind -r: -r {}", file.display());
+    }
+    std::process::exit(wrong.exit_code())
 }
 
 /// What `weir streams` is asked.
@@ -294,7 +318,7 @@ A file of questions:
   read = [\"capture.pcap\"]                   # or -r
   [[question]]
   name = \"com\"                              # unique
-  ask = \"tls\"                               # flows, packets, events, sessions, or a session protocol
+  ask = \"tls\"                               # flows, packets, events, sessions, a session protocol, files, x509
   filter = 'tls.sni matches \"[.]com$\"'      # everything without
   format = \"json\"                           # {}
   output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng",
@@ -349,7 +373,7 @@ pub enum CtlCommand {
 pub struct CtlAdd {
     /// What it is called
     pub name: String,
-    /// What is wanted: flows, packets, events, sessions, or a session protocol
+    /// What is wanted: flows, packets, events, sessions, a session protocol, files, x509
     pub ask: String,
     /// Which traffic; everything without
     pub filter: Option<String>,
@@ -364,7 +388,7 @@ pub struct CtlAdd {
 /// What `weir docs` is asked.
 #[derive(ClapArgs)]
 pub struct Docs {
-    /// A protocol or a stack by name, or a .weir file
+    /// A layer, a stack, a session protocol or a log by name, or a .weir file
     #[arg(value_name = "NAME|FILE.weir", required = true)]
     pub names: Vec<String>,
 }

@@ -13,12 +13,19 @@ pub enum Failure {
     BrokenPipe,
     /// The environment's, or a wrong use; one line.
     Message(String),
+    /// Several at once, at least one.
+    Several(Vec<Failure>),
 }
 
 impl Failure {
     /// A message.
     pub fn new(message: impl fmt::Display) -> Self {
         Self::Message(message.to_string())
+    }
+
+    /// All of them, where there is one at all.
+    pub fn all(failures: Vec<Self>) -> Result<(), Self> {
+        if failures.is_empty() { Ok(()) } else { Err(Self::Several(failures)) }
     }
 
     /// What stopped us from writing a file, or standard output, of this name.
@@ -38,6 +45,9 @@ impl Failure {
                 list.render(crate::output::stderr_color())
             )),
             Failure::Message(message) => Failure::Message(format!("question `{name}`: {message}")),
+            Failure::Several(all) => {
+                Failure::Several(all.into_iter().map(|one| one.of_question(name)).collect())
+            }
         }
     }
 
@@ -47,6 +57,11 @@ impl Failure {
             Failure::BrokenPipe => return ExitCode::SUCCESS,
             Failure::Mistakes(list) => say!("{}", list.render(crate::output::stderr_color())),
             Failure::Message(message) => say!("weir: {message}"),
+            Failure::Several(all) => {
+                for one in all {
+                    one.report();
+                }
+            }
         }
         ExitCode::from(2)
     }
@@ -58,13 +73,21 @@ impl fmt::Display for Failure {
             Failure::Mistakes(list) => f.write_str(&list.render(false)),
             Failure::BrokenPipe => f.write_str("nobody reads the output any more"),
             Failure::Message(message) => f.write_str(message),
+            Failure::Several(all) => {
+                let lines: Vec<String> = all.iter().map(Failure::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
         }
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Failure::writing("cannot write the output", &error)
+        match error.kind() {
+            // A sink's own words: the format has no room for such rows.
+            io::ErrorKind::Other => Failure::new(error),
+            _ => Failure::writing("cannot write the output", &error),
+        }
     }
 }
 

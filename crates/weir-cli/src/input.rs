@@ -30,6 +30,22 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
+/// Refuses a filter among the files: `-r` took it for one.
+pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
+    let is_filter = |word: &str| {
+        let has_signs = word.contains([' ', '=', '<', '>', '(', '"']);
+        has_signs || compiler.check_filter(word, input.program.bpf).is_ok()
+    };
+    let missing = input.read.iter().filter(|word| *word != "-" && !Path::new(word).exists());
+    let wrong = missing.filter_map(|word| word.to_str().filter(|word| is_filter(word))).map(|word| {
+        Failure::new(format!(
+            "no such file: `{word}`; if that is the filter: it stands before -r, or behind all files: \
+             -r FILE '{word}'"
+        ))
+    });
+    Failure::all(wrong.collect())
+}
+
 /// Options of compilation.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ mod control;
 mod failure;
 mod grep;
 mod input;
+mod known;
 mod output;
 mod policies;
 mod quantity;

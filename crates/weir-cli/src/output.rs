@@ -60,7 +60,7 @@ pub fn create(
 }
 
 /// Whether a name is a directory's: there is one, or it ends as one.
-fn is_directory(path: &Path) -> bool {
+pub fn is_directory(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/")
 }
 

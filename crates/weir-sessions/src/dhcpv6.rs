@@ -2,7 +2,7 @@
 //! once the server has replied. What clients send to all servers and what these answer may be two flows, and
 //! two of these.
 
-use crate::session::session_fields;
+use crate::session::{Words, named, session_fields};
 use crate::values::{collect_numbers, numbers, owned_texts, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
@@ -371,9 +371,12 @@ impl Session for Dhcpv6Transaction {
     }
 }
 
+/// What messages can be called.
+const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["unknown-"] };
+
 session_fields! { Dhcpv6Transaction;
     "dhcpv6.xid" ["dhcpv6.trans_id"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));
-    "dhcpv6.msg_types" ["dhcpv6.messages"] msg_types: Texts, "Types of the messages in the order they came: SOLICIT, ADVERTISE" => |t| owned_texts(t.messages.iter().map(|m| kind_name(m.kind).into_owned()).collect());
+    "dhcpv6.msg_types" ["dhcpv6.messages"] msg_types: Texts in KINDS, "Types of the messages in the order they came: SOLICIT, ADVERTISE" => |t| owned_texts(t.messages.iter().map(|m| kind_name(m.kind).into_owned()).collect());
     "dhcpv6.duid.bytes" ["dhcpv6.client_duid"] client_duid: Bytes, "Identifier of the client" => |t| crate::values::bytes(t.client_id());
     "dhcpv6.mac" [] mac: Mac, "MAC address in the client's identifier" => |t| t.mac().map_or(Value::Absent, Value::Mac);
     "dhcpv6.client_fqdn" [] client_fqdn: Text, "Full name of the client" => |t| text(t.of_client().find_map(|m| m.client_fqdn.as_deref()));

@@ -11,6 +11,7 @@ pub mod dhcp;
 pub mod dhcpv6;
 pub mod dns;
 pub mod dtls;
+pub mod files;
 mod frames;
 pub mod ftp;
 #[doc(hidden)]
@@ -45,12 +46,13 @@ mod values;
 mod waiting;
 mod wire;
 pub mod wireguard;
+pub mod x509;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_session;
 pub use session::{
-    CutOff, Data, Direction, Field, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
-    SessionType,
+    CutOff, Data, Direction, Field, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
+    SessionProtocol, SessionType, Words,
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
@@ -87,3 +89,28 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
     &redis::PROTOCOL,
     &bittorrent::PROTOCOL,
 ];
+
+/// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there (`of`).
+pub const PART_LOGS: &[&PartLog] = &[&files::LOG, &x509::LOG];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_of_parts_are_of_protocols_that_there_are_and_have_names_of_their_own() {
+        for log in PART_LOGS {
+            let is_taken = |name: &str| PROTOCOLS.iter().any(|p| p.name == name || p.log == name);
+            assert!(!is_taken(log.name), "{}", log.name);
+            for (protocol, _) in log.of {
+                assert!(PROTOCOLS.iter().any(|p| p.name == *protocol), "{protocol}");
+            }
+            let known_by = |field: &&Field| field.column == log.known_by;
+            assert!(
+                log.known_by.is_empty() || log.fields.iter().any(|field| known_by(&field)),
+                "{}",
+                log.name
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Modbus over TCP (Modbus Messaging on TCP/IP 1.0b): one [`ModbusTransaction`] for each request with its answer.
 
 use crate::frames::{Frames, Head, Next};
-use crate::session::session_fields;
+use crate::session::{Words, named, session_fields};
 use crate::values::{name, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
@@ -228,29 +228,7 @@ impl ModbusTransaction {
 
     /// Name of what was asked for, as Zeek has it: `READ_HOLDING_REGISTERS`.
     pub fn function_name(&self) -> Option<Cow<'static, str>> {
-        let function = self.message()?.function & 0x7f;
-        Some(match function {
-            1 => "READ_COILS".into(),
-            2 => "READ_DISCRETE_INPUTS".into(),
-            3 => "READ_HOLDING_REGISTERS".into(),
-            4 => "READ_INPUT_REGISTERS".into(),
-            5 => "WRITE_SINGLE_COIL".into(),
-            6 => "WRITE_SINGLE_REGISTER".into(),
-            7 => "READ_EXCEPTION_STATUS".into(),
-            8 => "DIAGNOSTICS".into(),
-            11 => "GET_COMM_EVENT_COUNTER".into(),
-            12 => "GET_COMM_EVENT_LOG".into(),
-            15 => "WRITE_MULTIPLE_COILS".into(),
-            16 => "WRITE_MULTIPLE_REGISTERS".into(),
-            17 => "REPORT_SLAVE_ID".into(),
-            20 => "READ_FILE_RECORD".into(),
-            21 => "WRITE_FILE_RECORD".into(),
-            22 => "MASK_WRITE_REGISTER".into(),
-            23 => "READ_WRITE_MULTIPLE_REGISTERS".into(),
-            24 => "READ_FIFO_QUEUE".into(),
-            43 => "ENCAP_INTERFACE_TRANSPORT".into(),
-            _ => format!("unknown-{function}").into(),
-        })
+        Some(function_name(self.message()?.function & 0x7f))
     }
 
     /// Why the answer is no: `ILLEGAL_DATA_ADDRESS`.
@@ -284,10 +262,39 @@ impl Session for ModbusTransaction {
     }
 }
 
+/// The name of a function: `READ_COILS`.
+fn function_name(function: u8) -> Cow<'static, str> {
+    match function {
+        1 => "READ_COILS".into(),
+        2 => "READ_DISCRETE_INPUTS".into(),
+        3 => "READ_HOLDING_REGISTERS".into(),
+        4 => "READ_INPUT_REGISTERS".into(),
+        5 => "WRITE_SINGLE_COIL".into(),
+        6 => "WRITE_SINGLE_REGISTER".into(),
+        7 => "READ_EXCEPTION_STATUS".into(),
+        8 => "DIAGNOSTICS".into(),
+        11 => "GET_COMM_EVENT_COUNTER".into(),
+        12 => "GET_COMM_EVENT_LOG".into(),
+        15 => "WRITE_MULTIPLE_COILS".into(),
+        16 => "WRITE_MULTIPLE_REGISTERS".into(),
+        17 => "REPORT_SLAVE_ID".into(),
+        20 => "READ_FILE_RECORD".into(),
+        21 => "WRITE_FILE_RECORD".into(),
+        22 => "MASK_WRITE_REGISTER".into(),
+        23 => "READ_WRITE_MULTIPLE_REGISTERS".into(),
+        24 => "READ_FIFO_QUEUE".into(),
+        43 => "ENCAP_INTERFACE_TRANSPORT".into(),
+        _ => format!("unknown-{function}").into(),
+    }
+}
+
+/// What can be asked for.
+const FUNCTIONS: Words = Words { list: || named(0..=0x7f, function_name), others: &["unknown-"] };
+
 session_fields! { ModbusTransaction;
     "mbtcp.trans_id" ["modbus.tid"] tid: Unsigned, "Number of the transaction" => |t| unsigned(t.message().map(|m| m.transaction));
     "mbtcp.unit_id" ["modbus.unit"] unit: Unsigned, "Controller behind a gateway" => |t| unsigned(t.message().map(|m| m.unit));
-    "modbus.func" [] func: Text, "What is asked for: READ_HOLDING_REGISTERS" => |t| name(t.function_name());
+    "modbus.func" [] func: Text in FUNCTIONS, "What is asked for: READ_HOLDING_REGISTERS" => |t| name(t.function_name());
     "modbus.pdu_type" [] pdu_type: Text, "The last message of it: REQ, RESP" => |t| text(Some(if t.response.is_some() { "RESP" } else { "REQ" }));
     "modbus.exception" [] exception: Text, "Why the answer is no: ILLEGAL_DATA_ADDRESS" => |t| name(t.exception_name());
     // Not in the log.

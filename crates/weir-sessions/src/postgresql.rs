@@ -66,7 +66,8 @@ pub struct PgExchange {
     /// Who connected, where that was seen.
     pub startup: Option<Arc<PgStartup>>,
     /// What is asked for: `startup`, `ssl_request`, `gssenc_request`, `cancel_request`, `simple_query`,
-    /// `extended_query`, `parse`; none where only the answer was seen.
+    /// `extended_query`, `parse`; `bind`, `describe` and `close` where nothing was run and they failed; none where only
+    /// the answer was seen.
     pub request: Option<&'static str>,
     /// The query; of one that was named before, too.
     pub query: Option<Arc<str>>,
@@ -82,6 +83,10 @@ pub struct PgExchange {
     pub error: Option<String>,
     /// What the server says of it.
     pub error_message: Option<String>,
+    /// Of a Sync: what was sent before it, and is told of where that fails.
+    batch: Option<&'static str>,
+    /// The server waits for the rows of a COPY.
+    is_copying: bool,
 }
 
 impl PgExchange {
@@ -97,6 +102,8 @@ impl PgExchange {
             rows: 0,
             error: None,
             error_message: None,
+            batch: None,
+            is_copying: false,
         }
     }
 
@@ -137,6 +144,7 @@ impl PgExchange {
                 self.tag = Some(lossy(until_zero(body), 64));
                 return self.run();
             }
+            b'G' => self.is_copying = true,
             // An empty query; rows that go on with the next Execute.
             b'I' | b's' => return self.run(),
             b'E' => {
@@ -148,6 +156,9 @@ impl PgExchange {
                     }
                 }
                 self.is_good = Some(false);
+                if self.request == SYNC {
+                    self.request = self.batch.or(SYNC);
+                }
                 // Who is not let in gets nothing more.
                 return self.request == Some("startup");
             }
@@ -285,6 +296,10 @@ struct Batch {
     time: Option<Timestamp>,
     /// The query that was named.
     parsed: Option<Arc<str>>,
+    /// The query that a portal was bound to.
+    bound: Option<Arc<str>>,
+    /// What came last that is neither.
+    last: Option<&'static str>,
 }
 
 /// Parses one connection.
@@ -358,7 +373,11 @@ impl SessionParser for PgParser {
     fn held_bytes(&self) -> usize {
         self.sides.iter().map(Frames::held_bytes).sum::<usize>()
             + self.waiting.iter().chain(&self.unasked).map(PgExchange::held_bytes).sum::<usize>()
-            + self.batch.parsed.as_ref().map_or(0, |query| query.len())
+            + [&self.batch.parsed, &self.batch.bound]
+                .into_iter()
+                .flatten()
+                .map(|query| query.len())
+                .sum::<usize>()
             + self.statements.held_bytes()
             + self.portals.held_bytes()
             + self.startup.as_ref().map_or(0, |startup| startup.held_bytes())
@@ -395,6 +414,12 @@ impl PgParser {
             }
             b'P' | b'B' | b'D' | b'C' => {
                 self.batch.time.get_or_insert(frame.time);
+                self.batch.last = match kind {
+                    b'B' => Some("bind"),
+                    b'D' => self.batch.last.or(Some("describe")),
+                    b'C' => self.batch.last.or(Some("close")),
+                    _ => self.batch.last,
+                };
                 self.take_names(*kind, body);
                 return;
             }
@@ -408,9 +433,19 @@ impl PgParser {
                 let batch = std::mem::take(&mut self.batch);
                 asked.time = batch.time.unwrap_or(frame.time);
                 asked.request = if batch.parsed.is_some() { Some("parse") } else { SYNC };
-                asked.query = batch.parsed;
+                asked.batch = batch.last;
+                asked.query = batch.parsed.or(batch.bound);
             }
-            // Passwords, copies, the end.
+            b'c' | b'f' => {
+                // While it waits for rows the server passes over a Sync; many send one with what begins the copy, and
+                // another behind its end.
+                self.waiting.retain_behind(|asked| asked.is_copying, |asked| asked.request != SYNC);
+                if let Some(copied) = self.waiting.find(|asked| asked.is_copying) {
+                    copied.is_copying = false;
+                }
+                return;
+            }
+            // Passwords, rows of copies, the end.
             _ => return,
         }
         let oldest = self.waiting.push(asked).filter(|oldest| oldest.request != SYNC);
@@ -432,6 +467,7 @@ impl PgParser {
                 // What is run says what was parsed: nobody has to be told twice.
                 self.batch.parsed = None;
                 let query = self.statements.find(until_zero(rest)).cloned();
+                self.batch.bound = query.clone();
                 self.portals.remove(name);
                 query.is_some_and(|query| self.portals.insert(name, &query))
             }
@@ -509,7 +545,7 @@ session_fields! { PgExchange;
     "pgsql.user" ["postgresql.user"] user: Text, "Who connects" => |p| text(p.startup.as_ref().and_then(|s| s.user.as_deref()));
     "pgsql.database" ["postgresql.database"] database: Text, "Database" => |p| text(p.startup.as_ref().and_then(|s| s.database.as_deref()));
     "pgsql.application_name" ["postgresql.application_name"] application_name: Text, "Name of the client's program" => |p| text(p.startup.as_ref().and_then(|s| s.application.as_deref()));
-    "pgsql.request" ["postgresql.frontend"] frontend: Text, "What is asked for: startup, ssl_request, simple_query, extended_query, parse" => |p| text(p.request);
+    "pgsql.request" ["postgresql.frontend"] frontend: Text, "What is asked for: startup, ssl_request, simple_query, extended_query, parse; bind, describe, close where they fail" => |p| text(p.request);
     "pgsql.query" ["postgresql.query"] frontend_arg: Text, "The query" => |p| text(p.query.as_deref());
     "pgsql.success" ["postgresql.success"] success: Bool, "Whether it was done" => |p| p.is_good.map_or(Value::Absent, Value::Bool);
     "pgsql.answer" ["postgresql.backend"] backend: Text, "What the server answers: error, auth_ok" => |p| text(answer(p));
@@ -594,6 +630,46 @@ mod tests {
                 [1..],
             ["get | true | GET 0 | -", "get | false | - | 22012", "get | false | - | -"]
         );
+    }
+
+    #[test]
+    fn a_sync_inside_a_copy_has_no_answer() {
+        // As libpq does it: a Sync with what begins the copy, which the server passes over, and one behind its end.
+        let (copy_in, rows_in) = ("\"G\" 00000007 000000", "\"d\" 00000008 \"1\\t2\\x0a\"");
+        let copied = "\"C\" 0000000b \"COPY 1\\x00\"";
+        for (end, answer, row) in [
+            ("\"c\" 00000004", copied, "extended_query | get | true | COPY 1"),
+            (
+                "\"f\" 00000006 \"x\\x00\"",
+                "\"E\" 0000000d \"C57014\\x00\\x00\\x00\"",
+                "extended_query | get | false | -",
+            ),
+        ] {
+            let talk = format!(
+                "{STARTUP}{IN}> {PARSE_GET} {RUN_A} {SYNC}\n< \"1\" 00000004 \"2\" 00000004 {copy_in}\n\
+                 > {rows_in} {end} {SYNC}\n< {answer} {READY}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n\
+                 > {PARSE_GET} {SYNC}\n< \"1\" 00000004 {READY}\n"
+            );
+            let expected = [row, "extended_query | get | true | GET 0", "parse | get | true | -"];
+            assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[1..], expected);
+        }
+    }
+
+    #[test]
+    fn what_fails_before_it_is_run_has_a_row() {
+        let bind = "\"B\" 0000000d \"\\x00a\\x00\" 000000000000";
+        let describe = "\"D\" 00000007 \"Sa\\x00\"";
+        let failed = format!("\"E\" 0000000d \"C22P02\\x00\\x00\\x00\" {READY}");
+        let named = format!("{STARTUP}{IN}> {PARSE_GET} {SYNC}\n< \"1\" 00000004 {READY}\n");
+        for (batch, answer, expected) in [
+            (bind, &*failed, &["bind | get | false | -"][..]),
+            (describe, &failed, &["describe | - | false | -"]),
+            (bind, &format!("\"2\" 00000004 {READY}"), &[]),
+        ] {
+            let talk = format!("{named}> {batch} {SYNC}\n< {answer}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n");
+            let last = ["extended_query | get | true | GET 0"];
+            assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[2..], [expected, &last].concat(), "{batch}");
+        }
     }
 
     #[test]

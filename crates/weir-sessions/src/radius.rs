@@ -1,6 +1,6 @@
 //! RADIUS (RFC 2865, RFC 2866, RFC 5176): one [`RadiusTransaction`] for each request with its answer.
 
-use crate::session::session_fields;
+use crate::session::{Words, named, session_fields};
 use crate::values::{name, numbers, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
@@ -321,6 +321,9 @@ impl Session for RadiusTransaction {
     }
 }
 
+/// What messages can be called.
+const CODES: Words = Words { list: || named(0..=u8::MAX, code_name), others: &["unknown-"] };
+
 session_fields! { RadiusTransaction;
     "radius.User_Name" ["radius.username"] username: Text, "Who asks to be let in" => |t| text(t.text(|m| &m.username));
     "radius.Calling_Station_Id" ["radius.mac"] mac: Text, "From where: mostly a MAC address" => |t| t.station().map_or(Value::Absent, crate::values::owned);
@@ -331,8 +334,8 @@ session_fields! { RadiusTransaction;
     "radius.result" [] result: Text, "Whether the user is let in: success, failed; unknown without an answer" => |t| text(t.result());
     "radius.time" ["radius.ttl"] ttl: Interval, "Time from request to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
     "radius.code" [] _: Unsigned, "What was asked for: 1 Access-Request, 4 Accounting-Request" => |t| unsigned(t.messages().next().map(|m| m.code));
-    "radius.code_name" [] _: Text, "Its name" => |t| name(t.messages().next().map(|m| code_name(m.code)));
-    "radius.response" [] _: Text, "Name of the answer: Access-Accept" => |t| name(t.response.as_ref().map(|m| code_name(m.code)));
+    "radius.code_name" [] _: Text in CODES, "Its name" => |t| name(t.messages().next().map(|m| code_name(m.code)));
+    "radius.response" [] _: Text in CODES, "Name of the answer: Access-Accept" => |t| name(t.response.as_ref().map(|m| code_name(m.code)));
     "radius.id" [] _: Unsigned, "Number of the request" => |t| unsigned(t.messages().next().map(|m| m.identifier));
     "radius.NAS_IP_Address" ["radius.nas"] _: Address, "Gateway that asks" => |t| t.messages().find_map(|m| m.gateway).map_or(Value::Absent, Value::Address);
     "radius.NAS_Identifier" ["radius.nas_name"] _: Text, "Its name" => |t| text(t.text(|m| &m.gateway_name));

@@ -1,7 +1,8 @@
 //! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply, passwords apart.
 //!
 //! Commands are arrays of strings, or lines; replies come in their order. Where the server begins to speak of its own
-//! accord (SUBSCRIBE in RESP 2, MONITOR, replication) or no more (CLIENT REPLY OFF) there is nothing more to be had.
+//! accord (SUBSCRIBE in RESP 2, MONITOR, replication) there is nothing more to be had. To commands that ask for no replies
+//! (CLIENT REPLY) none is awaited.
 
 use crate::line::{Lines, text as lossy};
 use crate::session::session_fields;
@@ -95,6 +96,37 @@ impl RedisCommand {
     fn held_bytes(&self) -> usize {
         let texts = [&self.name, &self.key, &self.value, &self.reply];
         size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+}
+
+/// Which commands are replied to, as the client asks (CLIENT REPLY).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Replies {
+    #[default]
+    On,
+    /// Not to the next one.
+    SkipsNext,
+    Off,
+}
+
+impl Replies {
+    /// Whether a command is replied to, and what holds behind it.
+    fn after(self, command: &RedisCommand) -> (bool, Self) {
+        let is = |text: &Option<String>, word: &str| {
+            text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(word))
+        };
+        let is_asked = |mode: &str| {
+            let is_reply = is(&command.name, "CLIENT") && is(&command.key, "REPLY");
+            is_reply && command.arguments == 2 && is(&command.value, mode)
+        };
+        match self {
+            _ if is_asked("ON") || is(&command.name, "RESET") => (true, Self::On),
+            _ if is_asked("OFF") => (false, Self::Off),
+            Self::Off => (false, Self::Off),
+            _ if is_asked("SKIP") => (false, Self::SkipsNext),
+            Self::SkipsNext => (false, Self::On),
+            Self::On => (true, Self::On),
+        }
     }
 }
 
@@ -252,6 +284,13 @@ fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
+/// A command that waits for its reply, or for those before it.
+#[derive(Debug)]
+struct Waiting {
+    command: RedisCommand,
+    is_replied_to: bool,
+}
+
 /// Parses the commands of one connection.
 #[derive(Debug, Default)]
 pub struct RedisParser {
@@ -260,7 +299,8 @@ pub struct RedisParser {
     /// The command that is read.
     command: Option<RedisCommand>,
     /// Commands that wait, oldest first.
-    waiting: VecDeque<RedisCommand>,
+    waiting: VecDeque<Waiting>,
+    replies: Replies,
     /// Commands that went without their replies: so many replies say nothing.
     unanswered: u64,
     /// What the first part of the reply that is read says.
@@ -293,12 +333,9 @@ impl SessionParser for RedisParser {
                 return Progress::Wanted;
             };
             let is_over = side.pending == 0;
-            let nothing_more = if is_client {
-                self.take_part(part, time, is_over, sessions)
-            } else {
-                self.take_reply(part, time, is_over, sessions)
-            };
-            if nothing_more {
+            if is_client {
+                self.take_part(part, time, is_over, sessions);
+            } else if self.take_reply(part, time, is_over, sessions) {
                 self.finish(sessions);
                 return Progress::Done;
             }
@@ -316,12 +353,13 @@ impl SessionParser for RedisParser {
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         self.command = None;
-        sessions.extend(self.waiting.drain(..).map(|waiting| Box::new(waiting) as Box<dyn Session>));
+        sessions.extend(self.waiting.drain(..).map(|waiting| Box::new(waiting.command) as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
         self.sides.iter().map(Side::held_bytes).sum::<usize>()
-            + self.waiting.iter().chain(&self.command).map(RedisCommand::held_bytes).sum::<usize>()
+            + self.waiting.iter().map(|waiting| waiting.command.held_bytes()).sum::<usize>()
+            + self.command.as_ref().map_or(0, RedisCommand::held_bytes)
             + self.reply.as_ref().map_or(0, |reply| reply.1.capacity())
             + self.pushed.as_ref().map_or(0, String::capacity)
     }
@@ -332,14 +370,14 @@ impl SessionParser for RedisParser {
 }
 
 impl RedisParser {
-    /// Takes a part of a command; whether the client wants no replies from now on.
+    /// Takes a part of a command.
     fn take_part(
         &mut self,
         part: Part,
         time: Timestamp,
         is_over: bool,
         sessions: &mut Vec<Box<dyn Session>>,
-    ) -> bool {
+    ) {
         match part {
             Part::Array(..) if self.command.is_none() => self.command = Some(RedisCommand::new(time)),
             Part::Scalar(_, word) => {
@@ -356,28 +394,29 @@ impl RedisParser {
             Part::Array(..) => {}
         }
         if !is_over {
-            return false;
+            return;
         }
         // An empty array is no command.
-        let Some(mut command) = self.command.take().filter(|command| command.name.is_some()) else {
-            return false;
-        };
+        let Some(mut command) = self.command.take().filter(|command| command.name.is_some()) else { return };
         command.close();
-        let word = |text: &Option<String>, word: &str| {
-            text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(word))
-        };
-        let is_silent = word(&command.name, "CLIENT")
-            && word(&command.key, "REPLY")
-            && (word(&command.value, "OFF") || word(&command.value, "SKIP"));
-        self.waiting.push_back(command);
+        let (is_replied_to, replies) = self.replies.after(&command);
+        self.replies = replies;
+        self.waiting.push_back(Waiting { command, is_replied_to });
         if self.waiting.len() > WAITING_MAX
             && let Some(oldest) = self.waiting.pop_front()
         {
             self.unanswered += 1;
             self.cut_off.parts += 1;
-            sessions.push(Box::new(oldest));
+            sessions.push(Box::new(oldest.command));
         }
-        is_silent
+        self.yield_silent(sessions);
+    }
+
+    /// Yields the oldest commands as long as they are not replied to.
+    fn yield_silent(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        while let Some(silent) = self.waiting.pop_front_if(|oldest| !oldest.is_replied_to) {
+            sessions.push(Box::new(silent.command));
+        }
     }
 
     /// Takes a part of a reply; whether the server speaks of its own accord from now on.
@@ -410,7 +449,7 @@ impl RedisParser {
         let is_reply = match kind {
             b'|' => false,
             b'>' => {
-                let asked = self.waiting.front().and_then(|asked| asked.name.as_deref());
+                let asked = self.waiting.front().and_then(|asked| asked.command.name.as_deref());
                 asked.zip(pushed.as_deref()).is_some_and(|(asked, pushed)| asked.eq_ignore_ascii_case(pushed))
             }
             _ => true,
@@ -422,7 +461,7 @@ impl RedisParser {
             self.unanswered -= 1;
             return false;
         }
-        let asked = self.waiting.pop_front();
+        let asked = self.waiting.pop_front().map(|asked| asked.command);
         let is_asked = asked.is_some();
         let mut command = asked.unwrap_or_else(|| RedisCommand::new(time));
         command.is_good = Some(!matches!(kind, b'-' | b'!'));
@@ -434,6 +473,7 @@ impl RedisParser {
                 Some("SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC")
             );
         sessions.push(Box::new(command));
+        self.yield_silent(sessions);
         speaks
     }
 }
@@ -510,9 +550,31 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_no_replies_is_let_alone() {
-        let talk = "> \"CLIENT REPLY OFF\\r\\nSET k v\\r\\nCLIENT REPLY ON\\r\\n\"\n< \"+OK\\r\\n\"\n";
-        assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), ["CLIENT | -"]);
+    fn who_wants_no_replies_gets_none() {
+        let asked = |modes: &str| {
+            let talk = format!("> \"GET a\\r\\n{modes}GET c\\r\\n\"\n< \"+1\\r\\n+2\\r\\n+3\\r\\n\"\n");
+            rows(&PROTOCOL, &talk, &["cmd.name", "cmd.value", "reply.value"]).join(", ")
+        };
+        let first = "GET | - | 1";
+        assert_eq!(
+            asked("CLIENT REPLY OFF\\r\\nSET k v\\r\\nclient reply skip\\r\\nCLIENT REPLY ON\\r\\n"),
+            format!(
+                "{first}, CLIENT | OFF | -, SET | v | -, CLIENT | skip | -, CLIENT | ON | 2, GET | - | 3"
+            )
+        );
+        assert_eq!(
+            asked("CLIENT REPLY SKIP\\r\\nSET k v\\r\\nSET k w\\r\\n"),
+            format!("{first}, CLIENT | SKIP | -, SET | v | -, SET | w | 2, GET | - | 3")
+        );
+        assert_eq!(
+            asked("CLIENT REPLY OFF\\r\\nRESET\\r\\n"),
+            format!("{first}, CLIENT | OFF | -, RESET | - | 2, GET | - | 3")
+        );
+        assert_eq!(
+            asked("CLIENT REPLY\\r\\n"),
+            format!("{first}, CLIENT | - | 2, GET | - | 3"),
+            "that is a mistake"
+        );
     }
 
     #[test]

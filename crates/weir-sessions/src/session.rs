@@ -1,6 +1,7 @@
 //! The trait of session parsers, and what they yield.
 
 use std::any::Any;
+use std::borrow::Cow;
 use weir_packet::{Timestamp, Value, ValueType};
 
 /// Who sent some bytes.
@@ -98,12 +99,40 @@ pub struct Field {
     /// Other names for it: `tls.sni`.
     pub aliases: &'static [&'static str],
     /// Its column in the protocol's log, Zeek's name where it has one: `server_name`. Empty: it has none. The columns
-    /// of a log stand in the order of the fields.
+    /// of a log stand in the order of the fields. Where it ends in `fuid` or `fuids`, the field numbers files of its
+    /// session, and rows show the identifiers that are made of that and the connection's.
     pub column: &'static str,
     /// The type. A filter on a list (`Texts`, `Numbers`) means any of its elements.
     pub value_type: ValueType,
     /// One line of meaning.
     pub doc: &'static str,
+    /// The names that it can have, where these are known: a filter that asks for another is warned of.
+    pub words: Option<Words>,
+}
+
+/// The names that the text of a field can be.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// Makes the list of them.
+    pub list: fn() -> Vec<&'static str>,
+    /// What others begin with, which stand for numbers without a name: `unknown-`.
+    pub others: &'static [&'static str],
+}
+
+impl Words {
+    /// Whether the field may be this text.
+    pub fn may_be(&self, text: &str) -> bool {
+        self.others.iter().any(|beginning| text.starts_with(beginning)) || (self.list)().contains(&text)
+    }
+}
+
+/// The names that a function has for numbers: those that it need not make up.
+pub(crate) fn named<N>(
+    numbers: impl IntoIterator<Item = N>,
+    name: fn(N) -> Cow<'static, str>,
+) -> Vec<&'static str> {
+    let names = numbers.into_iter().map(name);
+    names.filter_map(|name| if let Cow::Borrowed(name) = name { Some(name) } else { None }).collect()
 }
 
 /// One application exchange: a TLS handshake, an HTTP request with its response …
@@ -165,6 +194,31 @@ pub struct SessionProtocol {
     pub fields: &'static [Field],
 }
 
+/// A log whose rows are parts of sessions, whatever their protocol: files, certificates. Filters ask for the sessions.
+pub struct PartLog {
+    /// Name of its command and of its log, the `_path` of its rows, Zeek's: `files`.
+    pub name: &'static str,
+    /// One line of meaning.
+    pub doc: &'static str,
+    /// What a row begins with, before the parts' own columns: columns of the connection, and `fuid`.
+    pub head: &'static [&'static str],
+    /// The column by which parts are the same wherever they are seen; logs show such a part once. Empty: none is.
+    pub known_by: &'static str,
+    /// Protocols whose sessions have such parts, and how these are found; none in a session that has none.
+    pub of: &'static [(&'static str, PartsOf)],
+    /// The fields of its parts.
+    pub fields: &'static [Field],
+}
+
+/// The parts of a session. They have fields as sessions have, and a time where it is another.
+pub type PartsOf = fn(&dyn Session) -> Vec<Box<dyn Session>>;
+
+impl std::fmt::Debug for PartLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartLog").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for SessionProtocol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SessionProtocol").field("name", &self.name).finish_non_exhaustive()
@@ -179,13 +233,16 @@ impl std::fmt::Debug for SessionProtocol {
 ///     "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| text(&h.method);
 ///     "http.request.length" [] _: Unsigned, "not in the log" => |h| Value::Unsigned(h.length);
 ///     "http.host" [] "host.name": Text, "a column whose name is no word" => |h| text(&h.host);
+///     "http.scheme" [] scheme: Text in SCHEMES, "of few words, which are known" => |h| text(&h.scheme);
 /// }
 /// ```
 macro_rules! session_fields {
+    (@words) => { None };
+    (@words $words:expr) => { Some($words) };
     (@column _) => { "" };
     (@column $column:literal) => { $column };
     (@column $column:ident) => { stringify!($column) };
-    ($session:ty; $($name:literal [$($alias:literal),*] $column:tt: $kind:ident, $doc:literal => $read:expr;)*) => {
+    ($session:ty; $($name:literal [$($alias:literal),*] $column:tt: $kind:ident $(in $words:expr)?, $doc:literal => $read:expr;)*) => {
         /// The fields, in the order of [`value`].
         pub(super) const FIELDS: &[$crate::Field] = &[$($crate::Field {
             name: $name,
@@ -193,6 +250,7 @@ macro_rules! session_fields {
             column: $crate::session::session_fields!(@column $column),
             value_type: ::weir_packet::ValueType::$kind,
             doc: $doc,
+            words: $crate::session::session_fields!(@words $($words)?),
         }),*];
 
         impl $crate::SessionType for $session {

@@ -3,7 +3,7 @@
 //! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own.
 //! Where DTLS follows in the same flow (RFC 7983) it is handed over.
 
-use crate::session::session_fields;
+use crate::session::{Words, named, session_fields};
 use crate::values::{numbers, owned, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
@@ -312,8 +312,11 @@ impl Session for StunTransaction {
     }
 }
 
+/// What can be asked for.
+const METHODS: Words = Words { list: || named(0..=u16::MAX, method_name), others: &["unknown-"] };
+
 session_fields! { StunTransaction;
-    "stun.method" [] method: Text, "What was asked for: Binding, Allocate" => |t| t.messages().next().map_or(Value::Absent, |m| Value::Text(method_name(m.method)));
+    "stun.method" [] method: Text in METHODS, "What was asked for: Binding, Allocate" => |t| t.messages().next().map_or(Value::Absent, |m| Value::Text(method_name(m.method)));
     "stun.result" [] result: Text, "How it went: success, error, indication, unanswered" => |t| text(Some(t.result()));
     "stun.time" ["stun.rtt"] rtt: Interval, "Time from request to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
     "stun.att.username" ["stun.username"] username: Text, "Who asks" => |t| text(t.text(|m| &m.username));

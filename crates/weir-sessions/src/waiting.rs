@@ -30,6 +30,20 @@ impl<T, const MAX: usize> Waiting<T, MAX> {
         self.0.iter_mut().find(|item| is_wanted(item))
     }
 
+    /// Forgets what is not kept of those that came behind the oldest that is `first`.
+    pub(crate) fn retain_behind(
+        &mut self,
+        first: impl FnMut(&T) -> bool,
+        mut is_kept: impl FnMut(&T) -> bool,
+    ) {
+        let Some(at) = self.0.iter().position(first) else { return };
+        let mut place = 0;
+        self.0.retain(|item| {
+            place += 1;
+            place <= at + 1 || is_kept(item)
+        });
+    }
+
     /// Takes all, oldest first.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> {
         std::mem::take(&mut self.0).into_iter()
@@ -53,5 +67,17 @@ mod tests {
         assert_eq!(waiting.find(|item| *item == 3), Some(&mut 3));
         assert_eq!(waiting.iter().count(), 1);
         assert_eq!(waiting.take_all().collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn what_came_before_is_kept() {
+        let mut waiting = Waiting::<u8, 9>::default();
+        for item in [2, 1, 7, 1, 2, 2, 3] {
+            assert_eq!(waiting.push(item), None);
+        }
+        waiting.retain_behind(|item| *item == 7, |item| *item != 2);
+        assert_eq!(waiting.iter().copied().collect::<Vec<_>>(), [2, 1, 7, 1, 3]);
+        waiting.retain_behind(|item| *item == 9, |_| false);
+        assert_eq!(waiting.iter().count(), 5);
     }
 }

@@ -1,7 +1,7 @@
 //! WireGuard (its white paper, §5.4): one [`WireguardHandshake`] for each handshake, of which only numbers are
 //! in clear.
 
-use crate::session::session_fields;
+use crate::session::{Words, session_fields};
 use crate::values::{text, unsigned};
 use crate::waiting::Waiting;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
@@ -175,10 +175,13 @@ impl Session for WireguardHandshake {
     }
 }
 
+/// How a handshake can have gone.
+const RESULTS: Words = Words { list: || vec!["answered", "cookie", "unanswered"], others: &[] };
+
 session_fields! { WireguardHandshake;
     "wireguard.initiator_index" ["wireguard.sender"] initiator_index: Unsigned, "Number the initiator goes by" => |h| unsigned(h.initiator_index);
     "wireguard.responder_index" ["wireguard.receiver"] responder_index: Unsigned, "Number the other one goes by" => |h| unsigned(h.responder_index);
-    "wireguard.result" [] result: Text, "How it went: answered, cookie, unanswered" => |h| text(Some(h.result()));
+    "wireguard.result" [] result: Text in RESULTS, "How it went: answered, cookie, unanswered" => |h| text(Some(h.result()));
     "wireguard.rtt" [] rtt: Interval, "Time from the first message to the answer" => |h| h.rtt_ns.map_or(Value::Absent, Value::Interval);
     "wireguard.reversed" [] _: Bool, "Whether the responder of the flow began" => |h| Value::Bool(h.initiator == Direction::Responder);
 }

@@ -52,6 +52,31 @@ fn tls12_in_full() {
 }
 
 #[test]
+fn certificates_of_both_sides_are_parts_of_a_handshake() {
+    let handshake = feed_one(&handshake("tls12-client-cert"));
+    let log = weir_sessions::x509::LOG;
+    let of_tls = log.of.iter().find(|(protocol, _)| *protocol == "tls").expect("TLS has certificates").1;
+    let own = |column: &str| -> Vec<(String, String)> {
+        let place = |name: &str| log.fields.iter().position(|field| field.column == name).expect("a column");
+        let parts = of_tls(&handshake);
+        let own = parts.iter().filter(|part| part.value(place(column)) == Value::Bool(true));
+        let show = |value: Value<'_>| {
+            if let Value::Text(text) = value { text.to_string() } else { format!("{value:?}") }
+        };
+        own.map(|part| {
+            ["fingerprint", "certificate.subject"].map(|name| show(part.value(place(name)))).into()
+        })
+        .collect()
+    };
+    let of = |certificate: Option<&weir_sessions::tls::Certificate>| {
+        let certificate = certificate.expect("there is one");
+        vec![(certificate.sha256.clone(), certificate.subject.clone())]
+    };
+    assert_eq!(own("host_cert"), of(handshake.server_certificate()));
+    assert_eq!(own("client_cert"), of(handshake.client_certificate()));
+}
+
+#[test]
 fn tls12_resumed_by_ticket() {
     let (version, _, group, history, is_resumed, is_established) = rows_of("tls12-resumed");
     assert_eq!((version.as_str(), group.as_str(), is_resumed, is_established), ("TLSv12", "", true, true));

@@ -17,7 +17,7 @@ use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, Tr
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Value};
-use weir_sessions::Session;
+use weir_sessions::{PartLog, Session};
 
 /// Something that a question was given.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub enum Item {
     },
     /// A connection that is over.
     Connection(Box<Connection>),
-    /// A row of a session, with the index of its protocol.
+    /// A row of a session, or of a part of one, with the index of the session's protocol.
     Session(usize, Vec<Value<'static>>),
     /// A session as it is, and its connection.
     Whole(Box<Flow>, Arc<dyn Session>),
@@ -67,6 +67,8 @@ pub struct Shape {
     pub lines: bool,
     /// Sessions come as they are, and not as rows.
     pub whole: bool,
+    /// In place of sessions their parts come, a row each, as this log has them.
+    pub parts: Option<&'static PartLog>,
 }
 
 /// What a worker says.
@@ -275,6 +277,14 @@ impl Subscriber for Collector {
         protocol: usize,
         session: &Arc<dyn Session>,
     ) {
+        if let Some(log) = self.presenter.shapes[question].parts {
+            for row in session_rows::values_of_parts(flow, protocol, &**session, log) {
+                if !self.is_counted(question) {
+                    self.push(order, question, Item::Session(protocol, row));
+                }
+            }
+            return;
+        }
         if self.is_counted(question) {
             return;
         }

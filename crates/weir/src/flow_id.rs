@@ -28,9 +28,24 @@ pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
         mix(word);
     }
     mix(header.first_time as u64);
-    let mut number = u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1));
+    spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)))
+}
+
+/// An identifier in the form of Zeek's: `F` and 17 digits to base 62. Made from the connection's, and of what tells the
+/// file from others of that connection: its session's protocol, and its number there.
+pub fn fuid(uid: &str, protocol: u64, number: u64) -> String {
+    let mut sha = Sha1::new();
+    sha.update(uid);
+    sha.update(protocol.to_be_bytes());
+    sha.update(number.to_be_bytes());
+    let digest = sha.finalize();
+    spelled('F', digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+}
+
+/// A letter, then the last 17 digits of a number to base 62.
+fn spelled(letter: char, mut number: u128) -> String {
     let mut id = String::with_capacity(18);
-    id.push('C');
+    id.push(letter);
     for _ in 0..17 {
         id.push(char::from(DIGITS[(number % 62) as usize]));
         number /= 62;

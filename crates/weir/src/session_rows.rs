@@ -1,12 +1,13 @@
-//! Rows of sessions: which connection, then what the protocol's log has, with Zeek's names
-//! (<https://docs.zeek.org/en/master/logs/>). They follow from the registry of protocols.
+//! Rows of sessions, and of parts of them (files, certificates): which connection, then what the log has, with Zeek's
+//! names (<https://docs.zeek.org/en/master/logs/>). They follow from the registries of protocols and of parts.
 
-use crate::flow_id;
+use crate::{Shape, flow_id};
+use std::borrow::Cow;
 use weir_engine::flow::FlowView;
-use weir_packet::{Column, Value, ValueType};
-use weir_sessions::{PROTOCOLS, Session, SessionProtocol};
+use weir_packet::{Column, Timestamp, Value, ValueType};
+use weir_sessions::{Field, PART_LOGS, PROTOCOLS, PartLog, Session, SessionProtocol};
 
-/// What every row begins with.
+/// What every row of a session begins with.
 const CONNECTION: &[Column] = &[
     Column::new(
         "ts",
@@ -20,96 +21,272 @@ const CONNECTION: &[Column] = &[
     Column::new("id.resp_p", ValueType::Unsigned, "responder's port"),
 ];
 
-/// The log of a session protocol: one or several protocols whose rows have the same columns.
+/// The log of a session protocol, one or several whose rows have the same columns; or of parts of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct Log {
     /// Zeek's name for it, the `_path` of its rows: `ssl`.
     pub path: &'static str,
+    /// What is asked for it: the name of its command.
+    pub ask: &'static str,
     /// Protocols whose sessions it has: a bit each, by index into the registry.
     pub protocols: u64,
-    first: &'static SessionProtocol,
+    rows: Rows,
+}
+
+/// What the rows of a log are made of.
+#[derive(Debug, Clone, Copy)]
+enum Rows {
+    /// Sessions: the first of its protocols.
+    Sessions(&'static SessionProtocol),
+    /// Parts of sessions.
+    Parts(&'static PartLog),
 }
 
 impl Log {
     /// The log that a session protocol writes: of all that share it where it is the first of these (TLS, of TLS and DTLS),
-    /// else of its own sessions alone. `None` where the registry has no protocol of this name.
-    pub fn of(protocol: &str) -> Option<Self> {
-        let index = PROTOCOLS.iter().position(|p| p.name == protocol)?;
+    /// else of its own sessions alone; or the log of parts of sessions of this name. `None` where the registries
+    /// have none.
+    pub fn of(name: &str) -> Option<Self> {
+        let Some(index) = PROTOCOLS.iter().position(|p| p.name == name) else {
+            return Self::of_parts().find(|log| log.ask == name);
+        };
         let log = Self::all().into_iter().find(|log| log.path == PROTOCOLS[index].log)?;
-        let protocols = if log.first.name == protocol { log.protocols } else { 1 << index };
+        let protocols = if log.ask == name { log.protocols } else { 1 << index };
         Some(Self { protocols, ..log })
     }
 
-    /// Every log, in the order of the registry.
+    /// Every log of sessions, in the order of the registry.
     pub fn all() -> Vec<Self> {
         let mut logs: Vec<Self> = vec![];
         for (index, protocol) in PROTOCOLS.iter().enumerate() {
             match logs.iter_mut().find(|log| log.path == protocol.log) {
                 Some(log) => log.protocols |= 1 << index,
-                None => logs.push(Self { path: protocol.log, protocols: 1 << index, first: protocol }),
+                None => logs.push(Self {
+                    path: protocol.log,
+                    ask: protocol.name,
+                    protocols: 1 << index,
+                    rows: Rows::Sessions(protocol),
+                }),
             }
         }
         logs
     }
 
-    /// The columns of its rows.
-    pub fn columns(&self) -> Vec<Column> {
-        CONNECTION.iter().cloned().chain(self.own_columns()).collect()
+    /// Every log of parts of sessions, in the order of their registry.
+    pub fn of_parts() -> impl Iterator<Item = Self> {
+        PART_LOGS.iter().map(|log| {
+            let has_some = |protocol: &SessionProtocol| log.of.iter().any(|(name, _)| *name == protocol.name);
+            let numbered = PROTOCOLS.iter().enumerate().filter(|(_, protocol)| has_some(protocol));
+            let protocols = numbered.fold(0, |mask, (index, _)| mask | 1 << index);
+            Self { path: log.name, ask: log.name, protocols, rows: Rows::Parts(log) }
+        })
     }
 
-    /// The columns that say which connection: the same in every log.
+    /// What its rows are made of, for a question that asks for the sessions of its protocols.
+    pub fn shape(&self) -> Shape {
+        let parts = match self.rows {
+            Rows::Sessions(_) => None,
+            Rows::Parts(log) => Some(log),
+        };
+        Shape { parts, ..Shape::default() }
+    }
+
+    /// The column by which rows of it are about the same: a log shows such a row once.
+    pub fn known_by(&self) -> Option<usize> {
+        match self.rows {
+            Rows::Sessions(_) => None,
+            Rows::Parts(log) => self.columns().iter().position(|column| column.name == log.known_by),
+        }
+    }
+
+    /// The columns of its rows.
+    pub fn columns(&self) -> Vec<Column> {
+        match self.rows {
+            Rows::Sessions(_) => CONNECTION.iter().cloned().chain(self.own_columns()).collect(),
+            Rows::Parts(log) => {
+                let of_connection =
+                    |name: &str| CONNECTION.iter().find(|column| column.name == name).cloned();
+                let of_part = |name: &str| log.fields.iter().find(|field| field.column == name).map(column);
+                let head = log.head.iter().filter_map(|name| of_connection(name).or_else(|| of_part(name)));
+                head.chain(self.own_columns()).collect()
+            }
+        }
+    }
+
+    /// The columns that say which connection: the same in every log of sessions.
     pub fn connection_columns(&self) -> impl Iterator<Item = Column> + use<> {
         CONNECTION.iter().cloned()
     }
 
     /// Its columns behind those that say which connection.
     pub fn own_columns(&self) -> impl Iterator<Item = Column> {
-        let fields = self.first.fields.iter().filter(|field| !field.column.is_empty());
-        fields.map(|field| Column::new(field.column, field.value_type, field.doc))
+        let (fields, head) = match self.rows {
+            Rows::Sessions(protocol) => (protocol.fields, &[][..]),
+            Rows::Parts(log) => (log.fields, log.head),
+        };
+        logged(fields, head).map(|(_, field)| column(field))
+    }
+}
+
+/// The fields that have a column behind the head of a row.
+fn logged<'a>(
+    fields: &'a [Field],
+    head: &'static [&'static str],
+) -> impl Iterator<Item = (usize, &'a Field)> {
+    let is_logged = |field: &Field| !field.column.is_empty() && !head.contains(&field.column);
+    fields.iter().enumerate().filter(move |(_, field)| is_logged(field))
+}
+
+/// The column of a field.
+fn column(field: &Field) -> Column {
+    let value_type = match field.value_type {
+        ValueType::Numbers if names_files(field) => ValueType::Texts,
+        ValueType::Unsigned if names_files(field) => ValueType::Text,
+        other => other,
+    };
+    Column::new(field.column, value_type, field.doc)
+}
+
+/// Whether a field numbers files of its session, where rows have identifiers.
+fn names_files(field: &Field) -> bool {
+    field.column.ends_with("fuid") || field.column.ends_with("fuids")
+}
+
+/// What the rows of a session have in common.
+struct Origin {
+    uid: String,
+    protocol: usize,
+    time: Timestamp,
+    ends: [Value<'static>; 4],
+}
+
+impl Origin {
+    fn of(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Self {
+        let (orig, resp) = flow.endpoints();
+        Self {
+            uid: flow_id::uid(flow.graph, flow.table, flow.header),
+            protocol,
+            time: session.time().unwrap_or(flow.first_time()),
+            ends: [
+                Value::Address(orig.address),
+                Value::Unsigned(u64::from(orig.port)),
+                Value::Address(resp.address),
+                Value::Unsigned(u64::from(resp.port)),
+            ],
+        }
+    }
+
+    /// The value of a column of [`CONNECTION`].
+    fn value(&self, column: usize) -> Value<'static> {
+        match column {
+            0 => Value::Time(self.time),
+            1 => Value::Text(self.uid.clone().into()),
+            end => self.ends.get(end - 2).cloned().unwrap_or(Value::Absent),
+        }
+    }
+
+    /// What a row shows of a field: identifiers in place of the numbers of files.
+    fn shown(&self, field: &Field, value: Value<'_>) -> Value<'static> {
+        let fuid = |number| flow_id::fuid(&self.uid, self.protocol as u64, number);
+        match value {
+            Value::Unsigned(number) if names_files(field) => Value::Text(fuid(number).into()),
+            Value::Numbers(list) if names_files(field) => {
+                Value::Texts(Cow::Owned(list.iter().map(|number| fuid(*number)).collect()))
+            }
+            other => other.into_owned(),
+        }
     }
 }
 
 /// The row of a session.
 pub(crate) fn values(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Vec<Value<'static>> {
-    let (orig, resp) = flow.endpoints();
-    let mut row = vec![
-        Value::Time(session.time().unwrap_or(flow.first_time())),
-        Value::Text(flow_id::uid(flow.graph, flow.table, flow.header).into()),
-        Value::Address(orig.address),
-        Value::Unsigned(u64::from(orig.port)),
-        Value::Address(resp.address),
-        Value::Unsigned(u64::from(resp.port)),
-    ];
-    let fields = PROTOCOLS[protocol].fields.iter().enumerate();
-    let logged = fields.filter(|(_, field)| !field.column.is_empty());
-    row.extend(logged.map(|(index, _)| session.value(index).into_owned()));
+    let origin = Origin::of(flow, protocol, session);
+    let mut row: Vec<_> = (0..CONNECTION.len()).map(|index| origin.value(index)).collect();
+    let fields = logged(PROTOCOLS[protocol].fields, &[]);
+    row.extend(fields.map(|(index, field)| origin.shown(field, session.value(index))));
     row
+}
+
+/// The rows of a session's parts.
+pub(crate) fn values_of_parts(
+    flow: &FlowView<'_>,
+    protocol: usize,
+    session: &dyn Session,
+    log: &PartLog,
+) -> Vec<Vec<Value<'static>>> {
+    let Some((_, parts_of)) = log.of.iter().find(|(name, _)| *name == PROTOCOLS[protocol].name) else {
+        return vec![];
+    };
+    let parts = parts_of(session);
+    let mut origin = if parts.is_empty() { return vec![] } else { Origin::of(flow, protocol, session) };
+    let session_time = origin.time;
+    let mut row = |part: Box<dyn Session>| {
+        origin.time = part.time().unwrap_or(session_time);
+        let at_head = log.head.iter().map(|name| {
+            let of_connection = CONNECTION.iter().position(|column| column.name == *name);
+            let of_part = || log.fields.iter().position(|field| field.column == *name);
+            match of_connection {
+                Some(column) => origin.value(column),
+                None => of_part()
+                    .map_or(Value::Absent, |index| origin.shown(&log.fields[index], part.value(index))),
+            }
+        });
+        let own = logged(log.fields, log.head);
+        at_head.chain(own.map(|(index, field)| origin.shown(field, part.value(index)))).collect()
+    };
+    parts.into_iter().map(&mut row).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn logs() -> impl Iterator<Item = Log> {
+        Log::all().into_iter().chain(Log::of_parts())
+    }
+
     #[test]
     fn protocols_that_share_a_log_have_the_same_columns() {
         for log in Log::all() {
             let of = |p: &SessionProtocol| -> Vec<_> {
-                let logged = p.fields.iter().filter(|field| !field.column.is_empty());
-                logged.map(|field| (field.column, field.value_type)).collect()
+                logged(p.fields, &[]).map(|(_, field)| (field.column, field.value_type)).collect()
             };
+            let first = PROTOCOLS.iter().find(|p| p.name == log.ask).expect("a log is its first protocol's");
             for protocol in PROTOCOLS.iter().filter(|p| p.log == log.path) {
-                assert_eq!(of(protocol), of(log.first), "{} and {}", protocol.name, log.first.name);
+                assert_eq!(of(protocol), of(first), "{} and {}", protocol.name, first.name);
             }
         }
     }
 
     #[test]
     fn a_log_has_no_column_twice() {
-        for log in Log::all() {
+        for log in logs() {
             let columns = log.columns();
             for (index, column) in columns.iter().enumerate() {
                 assert!(columns[..index].iter().all(|other| other.name != column.name), "{}", column.name);
             }
         }
+    }
+
+    #[test]
+    fn files_and_certificates_have_the_columns_of_zeek_in_its_order() {
+        let names = |log: &str| -> Vec<String> {
+            Log::of(log).expect("there is one").columns().iter().map(|c| c.name.to_string()).collect()
+        };
+        let files = "ts fuid uid id.orig_h id.orig_p id.resp_h id.resp_p source depth analyzers mime_type filename \
+                     duration local_orig is_orig seen_bytes total_bytes missing_bytes overflow_bytes timedout \
+                     parent_fuid md5 sha1 sha256 extracted extracted_cutoff extracted_size";
+        assert_eq!(names("files").join(" "), files);
+        let x509 = "ts fingerprint certificate.version certificate.serial certificate.subject certificate.issuer \
+                    certificate.not_valid_before certificate.not_valid_after certificate.key_alg \
+                    certificate.sig_alg certificate.key_type certificate.key_length certificate.exponent \
+                    certificate.curve san.dns san.uri san.email san.ip basic_constraints.ca \
+                    basic_constraints.path_len host_cert client_cert";
+        assert_eq!(names("x509").join(" "), x509);
+        assert_eq!(
+            (Log::of("x509").unwrap().known_by(), Log::of("files").unwrap().known_by()),
+            (Some(1), None)
+        );
+        assert_eq!(Log::of("x509").unwrap().protocols.count_ones(), 2, "of TLS and DTLS");
     }
 }

@@ -1,10 +1,10 @@
-//! Columns of connections that have few words for values: a filter that asks for another one is probably
+//! Columns of connections and fields of sessions that have few words for values: a filter that asks for another one is probably
 //! wrong, and is told so.
 
 use crate::connection::{COLUMNS, CONN_STATES, proto_name};
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::{Diagnostic, suggest};
-use weir_lang::filter::{Filter, Literal, Op};
+use weir_lang::filter::{Catalog, Filter, Literal, Op};
 use weir_lang::model::Stack;
 use weir_sessions::PROTOCOLS;
 
@@ -37,34 +37,81 @@ fn protos(stack: &Stack) -> Vec<String> {
     protos
 }
 
-/// A warning for every word that a filter wants of a column which never holds it.
+/// What a field is called, and the words that it can be; `None` where it can be any.
+fn named_words(key: FieldKey, name: &str, stack: &Stack) -> Option<(String, Words)> {
+    match key {
+        FieldKey::Connection(column) => {
+            let column = &*COLUMNS[usize::from(column)].name;
+            let words = words_of(column, stack);
+            (!words.is_empty()).then(|| (format!("conn.{column}"), Words { list: words, others: &[] }))
+        }
+        FieldKey::SessionField(protocol, field) => {
+            let field = &PROTOCOLS[usize::from(protocol)].fields[usize::from(field)];
+            let words = field.words?;
+            let list = (words.list)().into_iter().map(str::to_string).collect();
+            Some((name.to_string(), Words { list, others: words.others }))
+        }
+        _ => None,
+    }
+}
+
+/// What a field can be.
+struct Words {
+    list: Vec<String>,
+    /// What those begin with that are made up.
+    others: &'static [&'static str],
+}
+
+impl Words {
+    fn has(&self, text: &str) -> bool {
+        self.list.iter().any(|word| word == text) || self.others.iter().any(|other| text.starts_with(other))
+    }
+
+    /// The word that is probably meant: it stands at the end, or few letters are wrong.
+    fn nearest(&self, text: &str) -> Option<&str> {
+        let upper = text.to_uppercase();
+        let is_end = |word: &&str| {
+            let before = upper.strip_suffix(&word.to_uppercase());
+            before.is_some_and(|before| before.ends_with(['_', '-', '.', ' ']))
+        };
+        let words = || self.list.iter().map(String::as_str);
+        words().filter(is_end).max_by_key(|word| word.len()).or_else(|| suggest(text, words()))
+    }
+}
+
+/// A warning for every word that a filter wants of a field which never is it.
 pub(crate) fn unknown(filter: &Filter, catalog: &StackCatalog, stack: &Stack) -> Vec<Diagnostic> {
     let mut warnings = vec![];
-    for predicate in &filter.predicates {
-        let FieldKey::Connection(column) = catalog.key(predicate.field) else { continue };
-        let column = &*COLUMNS[usize::from(column)].name;
-        let words = words_of(column, stack);
-        if words.is_empty() || !matches!(predicate.op, Op::Eq | Op::Ne | Op::In) {
-            continue;
-        }
+    for predicate in filter.predicates.iter().filter(|p| matches!(p.op, Op::Eq | Op::Ne | Op::In)) {
+        let key = catalog.key(predicate.field);
+        let name = &catalog.fields()[predicate.field].name;
+        let Some((field, words)) = named_words(key, name, stack) else { continue };
         for literal in &predicate.literals {
             let Literal::Text(text) = literal else { continue };
             // Services that followed on each other are joined by commas.
-            if text.split(',').all(|part| words.iter().any(|word| word == part)) {
+            if words.has(text) || field == "conn.service" && text.split(',').all(|part| words.has(part)) {
                 continue;
             }
             // Services have Zeek's names, filters' protocols Wireshark's.
-            let other = PROTOCOLS.iter().find(|p| column == "service" && p.name == text);
-            let meant = other.map(|p| p.service).or_else(|| suggest(text, words.iter().map(String::as_str)));
-            let help = match meant {
+            let other = PROTOCOLS.iter().find(|p| field == "conn.service" && p.name == text);
+            let help = match other.map(|p| p.service).or_else(|| words.nearest(text)) {
                 Some(word) => format!("did you mean `{word}`?"),
-                None => format!("there are: {}", words.join(", ")),
+                None => format!("there are: {}", listed(&words.list)),
             };
-            let message = format!("`conn.{column}` is never `{text}`");
+            let message = format!("`{field}` is never `{text}`");
             warnings.push(Diagnostic::warning("W0196", message).at(predicate.span).help(help));
         }
     }
     warnings
+}
+
+/// Words that a help names at most.
+const LISTED_MAX: usize = 24;
+
+/// Some words for a sentence.
+fn listed(words: &[String]) -> String {
+    let shown = words[..words.len().min(LISTED_MAX)].join(", ");
+    if words.len() > LISTED_MAX { format!("{shown} …") } else { shown }
 }
 
 #[cfg(test)]
@@ -86,6 +133,27 @@ mod tests {
             ("conn.proto == \"tpc\"", "`conn.proto` is never `tpc`", "did you mean `tcp`?"),
             ("not conn.proto in { \"tcp\", \"upd\" }", "`conn.proto` is never `upd`", "did you mean `udp`?"),
             ("conn.conn_state != \"sf\"", "`conn.conn_state` is never `sf`", "did you mean `SF`?"),
+            (
+                "smb2.nt_status == \"STATUS_ACCESS_DENIED\"",
+                "`smb2.nt_status` is never `STATUS_ACCESS_DENIED`",
+                "did you mean `ACCESS_DENIED`?",
+            ),
+            (
+                "smb.status in { \"SUCCESS\", \"FOO\" }",
+                "`smb2.nt_status` is never `FOO`",
+                "there are: SUCCESS, ",
+            ),
+            (
+                "dns.rcode_name == \"NXDOMIAN\"",
+                "`dns.rcode_name` is never `NXDOMIAN`",
+                "did you mean `NXDOMAIN`?",
+            ),
+            ("tls.version == \"TLS 1.2\"", "`tls.version` is never `TLS 1.2`", "did you mean `TLSv12`?"),
+            (
+                "dhcp.msg_types == \"DISCOVERY\"",
+                "`dhcp.msg_types` is never `DISCOVERY`",
+                "did you mean `DISCOVER`?",
+            ),
             ("conn.service == \"gopher\"", "`conn.service` is never `gopher`", "there are: "),
         ] {
             let warned = warned(filter);
@@ -100,6 +168,9 @@ mod tests {
             "conn.service == \"ssl\" and conn.proto in { \"tcp\", \"udp\", \"icmp\" }",
             "conn.conn_state matches \"^rst\" or conn.proto contains \"c\"",
             "conn.history == \"Dd\" or conn.conn_state == \"RSTOS0\"",
+            "smb2.nt_status == \"0xc0000999\" or smb2.nt_status contains \"DENIED\"",
+            "tls.version == \"unknown-1285\" or tls.curve == \"x25519\" or tls.sni == \"anything\"",
+            "dns.qtype_name in { \"AAAA\", \"NBSTAT\", \"query-1234\" } or mysql.command == \"login\"",
         ] {
             assert_eq!(warned(filter), [], "{filter}");
         }

@@ -1,7 +1,7 @@
 //! `docs/sessions.md`: its table is that of the registry. `WEIR_BLESS=1` writes it anew.
 
 use std::fmt::Write as _;
-use weir::sessions::PROTOCOLS;
+use weir::sessions::{PART_LOGS, PROTOCOLS};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sessions.md");
 const BEGIN: &str = "<!-- registry -->\n";
@@ -18,6 +18,11 @@ fn every_protocol_of_the_registry_is_on_the_page() {
         };
         let (name, over, doc) = (protocol.name, protocol.transports.join(", "), protocol.doc);
         let _ = writeln!(table, "| `weir {name}` | {log} | {over} | {doc} | {} |", protocol.fields.len());
+    }
+    for log in PART_LOGS {
+        let of: Vec<&str> = log.of.iter().map(|(protocol, _)| *protocol).collect();
+        let (name, doc) = (log.name, log.doc);
+        let _ = writeln!(table, "| `weir {name}` | `{name}` | {} | {doc} | |", of.join(", "));
     }
     let page = std::fs::read_to_string(PAGE).expect("the page is there");
     let (head, rest) = page.split_once(BEGIN).expect("where the table begins");

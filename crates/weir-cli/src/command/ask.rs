@@ -26,6 +26,8 @@ pub struct Question {
     compiler: Compiler,
     /// The program.
     pub compiled: Compiled,
+    /// What its rows are made of.
+    pub shape: Shape,
     args: Ask,
 }
 
@@ -70,11 +72,12 @@ pub fn compile_over<const N: usize>(
     }
     let mut options = input::options(&args.input.program, Some(&args.input))?;
     options.timed = args.output.stats;
+    input::check_files(&args.input, &compiler)?;
     let compiled = compiler.compile(&asks, &options)?;
     if !compiled.warnings.list.is_empty() {
         say!("{}", compiled.warnings.render(output::stderr_color()));
     }
-    Ok(Question { compiler, compiled, args: args.clone() })
+    Ok(Question { compiler, compiled, shape: Shape::default(), args: args.clone() })
 }
 
 /// Compiles subscriptions to streams into one program.
@@ -86,8 +89,9 @@ pub fn compile_streams(
 ) -> Result<Question, Failure> {
     let mut options = input::options(&args.input.program, Some(&args.input))?;
     (options.timed, options.overload) = (args.output.stats, classes.overload);
+    input::check_files(&args.input, &compiler)?;
     let compiled = streams.compile(&compiler, &options)?;
-    Ok(Question { compiler, compiled, args: args.clone() })
+    Ok(Question { compiler, compiled, shape: Shape::default(), args: args.clone() })
 }
 
 impl Question {
@@ -169,7 +173,7 @@ pub fn rows(
     let is_live = output::is_live(&question.args.input);
     let mut sink = output::sink(args, path, is_live)?;
     sink.begin(columns)?;
-    let ran = question.run(Shape::default(), &mut |item| {
+    let ran = question.run(question.shape, &mut |item| {
         row(&item, &mut |values| sink.row(values))?;
         Ok(())
     })?;
@@ -177,14 +181,13 @@ pub fn rows(
     Ok(ran.status)
 }
 
-/// Rows that handlers of streams emit, to a sink of their own or as `args` say, or their number. Exit status 1 where
-/// there is none, as grep's.
+/// Rows that handlers of streams emit, to a sink of their own or as `args` say, or their number; how many there were.
 pub fn stream_rows(
     question: &Question,
     args: &Output,
     own: Option<Box<dyn Sink + Send>>,
     columns: &[Column],
-) -> Result<ExitCode, Failure> {
+) -> Result<(Ran, u64), Failure> {
     let mut count = 0u64;
     let mut sink = match (args.count, own) {
         (true, _) => None,
@@ -205,21 +208,43 @@ pub fn stream_rows(
     if let Some(sink) = &mut sink {
         sink.end()?;
     } else {
-        let mut out = output::writer(args)?;
-        writeln!(out, "{count}")?;
-        out.flush()?;
+        write_count(args, &ran, count)?;
     }
-    Ok(if ran.outcome.errors.is_empty() && count == 0 { ExitCode::from(1) } else { ran.status })
+    Ok((ran, count))
 }
 
 /// The number of answers alone. Exit status 1 where there is none, as grep's.
 pub fn count(question: &Question, args: &Output) -> Result<ExitCode, Failure> {
-    let shape = Shape { count_only: true, ..Shape::default() };
-    let Ran { outcome, status, .. } = question.run(shape, &mut |_| Ok(()))?;
-    let matched = outcome.matched.first().copied().unwrap_or(0);
+    let shape = Shape { count_only: true, ..question.shape };
+    let ran = question.run(shape, &mut |_| Ok(()))?;
+    write_count(args, &ran, ran.outcome.matched.first().copied().unwrap_or(0))
+}
+
+/// The number of rows that are to be counted.
+pub fn count_rows(
+    question: &Question,
+    args: &Output,
+    mut is_counted: impl FnMut(&[Value<'_>]) -> bool,
+) -> Result<ExitCode, Failure> {
+    let mut count = 0;
+    let ran = question.run(question.shape, &mut |item| {
+        if let Item::Session(_, row) = item {
+            count += u64::from(is_counted(&row));
+        }
+        Ok(())
+    })?;
+    write_count(args, &ran, count)
+}
+
+/// Writes a number alone; the exit status of a run that counted so many.
+fn write_count(args: &Output, ran: &Ran, count: u64) -> Result<ExitCode, Failure> {
     let mut out = output::writer(args)?;
-    writeln!(out, "{matched}")?;
+    writeln!(out, "{count}")?;
     out.flush()?;
-    let clean = outcome.errors.is_empty();
-    Ok(if clean && matched == 0 { ExitCode::from(1) } else { status })
+    Ok(status_of(ran, count))
+}
+
+/// Exit status 1 where nothing was found by who looks for something (`weir match`) or counts, as of grep.
+pub fn status_of(ran: &Ran, count: u64) -> ExitCode {
+    if ran.outcome.errors.is_empty() && count == 0 { ExitCode::from(1) } else { ran.status }
 }

@@ -1,12 +1,16 @@
-//! `weir docs`: reference pages, from the same text that everything else about a protocol is made of.
+//! `weir docs`: reference pages, of layers and stacks from the text that everything else about them is made of, of
+//! session protocols and logs from their registries.
 
 use crate::args::Docs;
 use crate::failure::Failure;
 use crate::input;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
-use weir::Compiler;
 use weir::lang::{Library, reference};
+use weir::packet::ValueType;
+use weir::sessions::{Field, PART_LOGS, PROTOCOLS};
+use weir::{Compiler, Log};
 
 pub fn run(args: &Docs) -> Result<ExitCode, Failure> {
     let known = Compiler::default();
@@ -18,17 +22,83 @@ pub fn run(args: &Docs) -> Result<ExitCode, Failure> {
             continue;
         }
         let library = known.library();
+        // A layer and what runs in it may go by one name: QUIC.
         let protocol = library.protocol(name).map(reference::protocol);
-        let page = protocol.or_else(|| library.stack(name).map(reference::stack));
-        pages.push(page.ok_or_else(|| {
-            let protocols = library.protocols().map(|protocol| protocol.name.as_str());
-            let names: Vec<&str> =
-                protocols.chain(library.stacks().iter().map(|s| s.name.as_str())).collect();
-            Failure::new(format!("there is no protocol or stack `{name}`; there are {}", names.join(", ")))
-        })?);
+        let layer = protocol.or_else(|| library.stack(name).map(reference::stack));
+        let found: Vec<String> = layer.into_iter().chain(page_of_log(name)).collect();
+        if found.is_empty() {
+            return Err(Failure::new(unknown(library, name)));
+        }
+        pages.extend(found);
     }
     write!(std::io::stdout(), "{}", pages.join("\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said where nothing goes by this name.
+fn unknown(library: &Library, name: &str) -> String {
+    let layers = library.protocols().map(|protocol| protocol.name.as_str());
+    let stacks = library.stacks().iter().map(|stack| stack.name.as_str());
+    let sessions = PROTOCOLS.iter().map(|protocol| protocol.name).chain(PART_LOGS.iter().map(|log| log.name));
+    let listed = |names: &mut dyn Iterator<Item = &str>| {
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    };
+    format!(
+        "there is no protocol or stack `{name}`; there are the layers {}; the stacks {}; the sessions {}",
+        listed(&mut { layers }),
+        listed(&mut { stacks }),
+        listed(&mut { sessions })
+    )
+}
+
+/// The page of a session protocol, or of a log of parts of sessions.
+fn page_of_log(name: &str) -> Option<String> {
+    if let Some(protocol) = PROTOCOLS.iter().find(|protocol| protocol.name == name) {
+        let carriers = protocol.transports.join(" and ");
+        let mut page = format!(
+            "# {name}\n\n{}\n\n`weir {name}` prints {}.log, the fields below that have a column. It runs over \
+             {carriers}; `conn.service` is `{}`.\n",
+            protocol.doc, protocol.log, protocol.service
+        );
+        page.push_str("\n## Fields\n\n| field | also | column | type | meaning |\n|---|---|---|---|---|\n");
+        for field in protocol.fields {
+            let (also, kind) = (field.aliases.join(" "), type_name(field.value_type));
+            let _ = writeln!(page, "| {} | {also} | {} | {kind} | {} |", field.name, field.column, field.doc);
+        }
+        words(&mut page, protocol.fields);
+        return Some(page);
+    }
+    let parts = PART_LOGS.iter().find(|log| log.name == name)?;
+    let of: Vec<&str> = parts.of.iter().map(|(protocol, _)| *protocol).collect();
+    let mut page = format!(
+        "# {name}\n\n{}\n\n`weir {name}` prints {name}.log, of sessions of {}: filters ask for these (`weir docs {}`).\n",
+        parts.doc,
+        of.join(" and "),
+        of[0]
+    );
+    page.push_str("\n## Columns\n\n| column | type | meaning |\n|---|---|---|\n");
+    for column in Log::of(name)?.columns() {
+        let kind = type_name(column.value_type);
+        let _ = writeln!(page, "| {} | {kind} | {} |", column.name, column.doc);
+    }
+    Some(page)
+}
+
+/// The words of fields that have few.
+fn words(page: &mut String, fields: &[Field]) {
+    let lists = fields.iter().filter_map(|field| Some((field.name, field.words?)));
+    for (place, (name, words)) in lists.enumerate() {
+        let head = if place == 0 { "\n## Values\n" } else { "" };
+        let others: Vec<String> = words.others.iter().map(|other| format!(", `{other}…`")).collect();
+        let _ = writeln!(page, "{head}\n`{name}`: {}{}", (words.list)().join(", "), others.concat());
+    }
+}
+
+fn type_name(value_type: ValueType) -> String {
+    format!("{value_type:?}").to_lowercase()
 }
 
 /// The pages of what the file added last declares.

@@ -212,5 +212,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
     let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
     let grep = grep.map(|out| Box::new(Grep::new(out, output::stdout_color())) as Box<dyn Sink + Send>);
-    ask::stream_rows(&question, &ask.output, grep, COLUMNS)
+    let (ran, count) = ask::stream_rows(&question, &ask.output, grep, COLUMNS)?;
+    Ok(ask::status_of(&ran, count))
 }

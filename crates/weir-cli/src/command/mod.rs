@@ -27,7 +27,7 @@ use std::process::ExitCode;
 pub fn run(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Flows(args) => flows::run(args),
-        Command::Log(LogCommand { protocol, ask }) => sessions::run_log(protocol, ask),
+        Command::Log(LogCommand { name, ask }) => sessions::run_log(name, ask),
         Command::Sessions(args) => sessions::run(args),
         Command::Run(args) => run::run(args),
         Command::Zeek(args) => run::zeek(args),

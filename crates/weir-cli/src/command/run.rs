@@ -9,10 +9,11 @@ use crate::failure::Failure;
 use crate::stop::Stoppable;
 use crate::{input, output, report};
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
+use toml::Spanned;
 use weir::Engine;
 use weir::io::{CaptureReader, Format};
 
@@ -29,19 +30,39 @@ struct Questions {
     /// Workers, where the command line does not say.
     #[serde(default)]
     workers: Option<usize>,
-    /// The questions.
+    /// The questions, as they stand there: each is read alone, so that all that is wrong can be said.
     #[serde(default)]
-    question: Vec<Spec>,
+    question: Vec<Spanned<toml::Table>>,
+}
+
+impl Questions {
+    /// The questions of the text of a file, and what is wrong with those that are none.
+    fn specs(&self, path: &Path, text: &str) -> (Vec<Spec>, Vec<Failure>) {
+        let (mut specs, mut wrong) = (vec![], vec![]);
+        for question in &self.question {
+            match Spec::deserialize(question.get_ref().clone()) {
+                Ok(spec) => specs.push(spec),
+                Err(error) => {
+                    let before = text.get(..question.span().start).unwrap_or_default();
+                    let line =
+                        before.lines().count() + usize::from(before.ends_with('\n') || before.is_empty());
+                    let (path, error) = (path.display(), error.message().to_string());
+                    wrong.push(Failure::new(format!("{path}: the question of line {line}: {error}")));
+                }
+            }
+        }
+        (specs, wrong)
+    }
 }
 
 pub fn run(args: &Run) -> Result<ExitCode, Failure> {
-    let mut questions = match &args.file {
-        Some(path) => {
-            let text = input::read_text(path)?;
-            toml::from_str(&text).map_err(|wrong| Failure::new(format!("{}: {wrong}", path.display())))?
-        }
-        None => Questions::default(),
-    };
+    let (mut questions, mut specs, mut wrong) = (Questions::default(), vec![], vec![]);
+    if let Some(path) = &args.file {
+        let text = input::read_text(path)?;
+        questions =
+            toml::from_str(&text).map_err(|wrong| Failure::new(format!("{}: {wrong}", path.display())))?;
+        (specs, wrong) = questions.specs(path, &text);
+    }
     let mut input = args.input.clone();
     if input.read.is_empty() {
         input.read = questions.read.drain(..).map(PathBuf::into_os_string).collect();
@@ -60,7 +81,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     if questions.question.is_empty() && args.control.is_none() {
         return Err(Failure::new("no question: `[[question]]` in a file, or --control SOCKET"));
     }
-    answer(&input, &questions.question, args.control.as_deref(), args.stats)
+    answer(&input, (&specs, wrong), args.control.as_deref(), args.stats)
 }
 
 /// The questions of Zeek's logs, a file each.
@@ -80,24 +101,25 @@ pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
         drops_empty: true,
     };
     let mut specs = vec![spec("conn", "flows")];
-    for log in weir::Log::all() {
-        let protocol = weir::sessions::PROTOCOLS.iter().find(|protocol| protocol.log == log.path);
-        specs.extend(protocol.map(|protocol| spec(log.path, protocol.name)));
-    }
-    answer(&args.input, &specs, None, args.stats)
+    let logs = weir::Log::all().into_iter().chain(weir::Log::of_parts());
+    specs.extend(logs.map(|log| spec(log.path, log.ask)));
+    answer(&args.input, (&specs, vec![]), None, args.stats)
 }
 
-/// Answers all of them in one run.
+/// Answers all of them in one run; or says all that is wrong with any, what is known to be `wrong` first.
 fn answer(
     input: &Input,
-    specs: &[Spec],
-    socket: Option<&std::path::Path>,
+    (specs, mut wrong): (&[Spec], Vec<Failure>),
+    socket: Option<&Path>,
     stats: bool,
 ) -> Result<ExitCode, Failure> {
     let mut options = input::options(&input.program, Some(input))?;
     options.timed = stats;
     let is_live = socket.is_some() || output::is_live(input);
     let board = Arc::new(Board::new(input.clone(), input::compiler(&input.program.stack)?, is_live));
+    wrong.extend(specs.iter().enumerate().flat_map(|(index, spec)| board.check(spec, &specs[..index])));
+    Failure::all(wrong)?;
+    input::check_files(input, &board.compiler)?;
     let mut engine = Engine::with(board.compiler.clone(), options);
     {
         let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);

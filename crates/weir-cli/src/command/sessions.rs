@@ -4,20 +4,49 @@
 use super::ask;
 use crate::args::{Ask, Output};
 use crate::failure::Failure;
+use crate::known::Known;
 use crate::union::Union;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use weir::sessions::PROTOCOLS;
+use weir::sessions::{PART_LOGS, PROTOCOLS};
 use weir::{Item, Log, Need, Want};
 
 /// The rows of one log.
-pub fn run_log(protocol: &str, args: &Ask) -> Result<ExitCode, Failure> {
-    let log = Log::of(protocol).expect("commands are made of the registry");
-    let question = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(log.protocols)))?;
-    ask::rows(&question, &args.output, (log.path, &log.columns()), |item, write| match item {
-        Item::Session(_, values) => write(values),
-        _ => Ok(()),
-    })
+pub fn run_log(name: &str, args: &Ask) -> Result<ExitCode, Failure> {
+    let log = Log::of(name).expect("commands are made of the registries");
+    let asked = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(log.protocols)));
+    let mut question = asked.map_err(|wrong| name_carriers(name, wrong))?;
+    question.shape = log.shape();
+    let mut known = Known::of(&log);
+    // How many are new is known once all are seen.
+    let (columns, is_counted) = (log.columns(), args.output.count && known.is_any());
+    let status = match is_counted {
+        true => ask::count_rows(&question, &args.output, |row| known.is_new(row))?,
+        false => ask::rows(&question, &args.output, (log.path, &columns), |item, write| match item {
+            Item::Session(_, values) if known.is_new(values) => write(values),
+            _ => Ok(()),
+        })?,
+    };
+    known.report();
+    Ok(status)
+}
+
+/// Says what filters on parts of sessions ask for, where one asks for something else.
+fn name_carriers(name: &str, wrong: Failure) -> Failure {
+    let parts = PART_LOGS.iter().find(|log| log.name == name);
+    match (parts, wrong) {
+        (Some(log), Failure::Mistakes(list)) => {
+            let of: Vec<&str> = log.of.iter().map(|(protocol, _)| *protocol).collect();
+            let tip = format!(
+                "the filter of `weir {name}` asks for the sessions that carry them, of {}: `weir fields {}` lists \
+                 their fields",
+                of.join(" and "),
+                of[0]
+            );
+            Failure::Several(vec![Failure::Mistakes(list), Failure::new(tip)])
+        }
+        (_, wrong) => wrong,
+    }
 }
 
 /// The rows of all logs.

@@ -154,9 +154,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let output = Output { format: args.format.clone(), output: None, count: args.count, stats: args.stats };
     let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
     let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
-    let status = ask::stream_rows(&question, &ask.output, None, &columns)?;
+    let (ran, found) = ask::stream_rows(&question, &ask.output, None, &columns)?;
     match files.and_then(|files| files.fault()) {
         Some(fault) => Err(fault),
-        None => Ok(status),
+        None if args.count => Ok(ask::status_of(&ran, found)),
+        None => Ok(ran.status),
     }
 }

@@ -275,6 +275,106 @@ fn stats_are_of_what_the_filter_lets_through() {
 }
 
 #[test]
+fn the_filter_is_found_wherever_it_stands_among_the_files() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    let once = answer(&["packets", "-r", file, "tcp", "--count"], 0);
+    let twice = format!("{}\n", 2 * once.trim().parse::<u64>().unwrap());
+    for (args, expected) in [
+        (&["-r", "tcp", file][..], &once),
+        (&["tcp", "-r", file], &once),
+        (&["-r", file, "-r", file, "tcp"], &twice),
+        (&["-r", file, "tcp", file], &twice),
+        (&["tcp", "-r", file, "-r", file], &twice),
+    ] {
+        assert_eq!(&answer(&[&["packets", "--count"], args].concat(), 0), expected, "{args:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_command_line_is_named_with_the_remedy() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    for (args, said) in [
+        (
+            &["files", "-r", file, "files.mime_type == \"image/png\""][..],
+            "asks for the sessions that carry them, of http",
+        ),
+        (&["tls", "-r", "tcp.port == 443"], "no such file: `tcp.port == 443`; if that is the filter"),
+        (&["streams", "-r", "udp"], "no such file: `udp`; if that is the filter"),
+        (&["zeek", "-r", file, "-r", "tls", "tcp"], "no such file: `tls`; if that is the filter"),
+        (&["tls", "-r", "no-such-file"], "no-such-file: no such file"),
+        (&["tls", "tcp", file], "tip: files that are read stand behind -r: -r "),
+        (&["tls", file], "tip: files that are read stand behind -r: -r "),
+    ] {
+        let output = weir(args);
+        assert!(
+            output.status.code() == Some(2) && text_of(&output).contains(said),
+            "{args:?}: {}",
+            text_of(&output)
+        );
+    }
+}
+
+#[test]
+fn nothing_found_is_status_1_where_something_is_looked_for_or_counted() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    let none = "ip.addr == 203.0.113.99 and tcp.port == 9";
+    for command in ["flows", "packets", "sessions", "tls", "x509", "files", "streams", "stats", "events"] {
+        answer(&[command, "-r", file, none], 0);
+        answer(&[command, "-r", file, none, "--count"], 1);
+    }
+    answer(&["match", "-e", "x", "-r", file, none], 1);
+    answer(&["match", "-e", "x", "-r", file, none, "--count"], 1);
+}
+
+#[test]
+fn sessions_and_their_parts_have_reference_pages() {
+    let page = answer(&["docs", "http"], 0);
+    assert!(
+        page.starts_with("# http\n")
+            && page.contains("| http.response.code | http.status_code http.status | status_code |"),
+        "{page}"
+    );
+    assert!(answer(&["docs", "smb"], 0).contains("`smb2.nt_status`: SUCCESS, "), "words are listed");
+    assert!(answer(&["docs", "x509"], 0).contains("| fingerprint | text |"));
+    // A layer and a session protocol of one name.
+    assert_eq!(answer(&["docs", "quic"], 0).matches("\n# quic\n").count(), 1);
+    assert!(text_of(&weir(&["docs", "nosuch"])).contains("the sessions bittorrent, "));
+}
+
+#[test]
+fn names_of_a_protocol_are_meant_before_those_of_others() {
+    let file = example();
+    for (filter, meant) in [
+        ("http.code == 404", "`http.response.code`"),
+        ("http.useragent contains \"x\"", "`http.user_agent`"),
+        ("http.length > 3", "`http.request.content_length`"),
+        ("tls.sn1 == \"a\"", "`tls.sni`"),
+    ] {
+        let output = weir(&["flows", "-r", file.to_str().unwrap(), filter]);
+        assert!(
+            text_of(&output).contains(&format!("did you mean {meant}?")),
+            "{filter}: {}",
+            text_of(&output)
+        );
+    }
+}
+
+#[test]
+fn rows_of_several_logs_are_no_log_of_zeeks() {
+    let file = example();
+    let output = weir(&["sessions", "-r", file.to_str().unwrap(), "--format", "zeek"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(
+        text_of(&output).contains("`weir zeek -r FILE -d DIR` writes a file for each"),
+        "{}",
+        text_of(&output)
+    );
+}
+
+#[test]
 fn nobody_need_listen_to_standard_error() {
     let file = example();
     let file = file.to_str().unwrap();

@@ -79,6 +79,39 @@ fn what_is_wrong_with_a_file_of_questions_is_said() {
 }
 
 #[test]
+fn all_that_is_wrong_with_a_file_of_questions_is_said_at_once_and_nothing_is_written() {
+    let dir = directory("all-wrong-questions");
+    let file = dir.join("questions.toml");
+    let path = |name: &str| format!("{:?}", dir.join(name));
+    let text = format!(
+        "[[question]]\nname = \"a\"\nask = \"tls\"\nfilter = \"tls.sny\"\noutput = {}\n\
+         [[question]]\nname = \"b\"\nasks = \"tls\"\n\
+         [[question]]\nname = \"c\"\nask = \"tlss\"\nfilter = \"tcp.prot == 1\"\noutput = {}\n\
+         [[question]]\nname = \"c\"\nask = \"sessions\"\nformat = \"zeek\"\noutput = {}\n\
+         [[question]]\nname = \"right\"\nask = \"flows\"\noutput = {}\n",
+        path("a.json"),
+        path("c.json"),
+        path("c.log"),
+        path("right.json")
+    );
+    std::fs::write(&file, text).unwrap();
+    let (out, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((out.as_str(), status), ("", 2));
+    for said in [
+        "the question of line 6: unknown field `asks`",
+        "did you mean `tls.sni`?",
+        "question `c`: `tlss` is nothing that can be asked",
+        "did you mean `tcp.port`?",
+        "two questions are called `c`",
+        "question `c`: a log of Zeek's has rows of one kind",
+    ] {
+        assert!(err.contains(said), "{said}: {err}");
+    }
+    let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["questions.toml"]);
+}
+
+#[test]
 fn zeeks_logs_are_those_of_what_happened() {
     let dir = directory("zeek");
     let (_, err, status) = weir(&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap()]);
@@ -95,6 +128,51 @@ fn zeeks_logs_are_those_of_what_happened() {
     assert_eq!(fields.split('\t').count(), types.split('\t').count());
     assert!(fields.starts_with("#fields\tts\tuid\tid.orig_h\tid.orig_p"), "{fields}");
     assert!(types.starts_with("#types\ttime\tstring\taddr\tport"), "{types}");
+}
+
+/// The values of a column of a log of Zeek's, lists taken apart, those that are unset left out.
+fn column(path: &Path, name: &str) -> Vec<String> {
+    let log = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let fields = log.lines().find(|line| line.starts_with("#fields")).expect("a log names its fields");
+    let place = fields.split('\t').skip(1).position(|field| field == name).expect("the column is there");
+    let rows = log.lines().filter(|line| !line.starts_with('#'));
+    let values = rows.flat_map(|row| row.split('\t').nth(place).expect("rows are whole").split(','));
+    values.filter(|value| *value != "-").map(str::to_string).collect()
+}
+
+#[test]
+fn files_and_certificates_are_named_where_they_were_sent() {
+    let dir = directory("zeek-files");
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
+    let (_, err, status) = weir(&["zeek", "-r", capture, "-d", dir.to_str().unwrap()]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    let sorted = |mut list: Vec<String>| {
+        list.sort();
+        list
+    };
+    let (http, files) = (dir.join("http.log"), dir.join("files.log"));
+    let named = sorted([column(&http, "orig_fuids"), column(&http, "resp_fuids")].concat());
+    assert!(
+        named.len() > 3 && named.iter().all(|fuid| fuid.len() == 18 && fuid.starts_with('F')),
+        "{named:?}"
+    );
+    assert_eq!(named, sorted(column(&files, "fuid")));
+    let types = sorted([column(&http, "orig_mime_types"), column(&http, "resp_mime_types")].concat());
+    assert_eq!(types, sorted(column(&files, "mime_type")));
+    // Each certificate once, however often it is shown.
+    let ssl = dir.join("ssl.log");
+    let shown = [column(&ssl, "cert_chain_fps"), column(&ssl, "client_cert_chain_fps")].concat();
+    let prints = sorted(column(&dir.join("x509.log"), "fingerprint"));
+    let distinct: std::collections::BTreeSet<String> = shown.iter().cloned().collect();
+    assert!(shown.len() > distinct.len(), "some server is asked twice: {shown:?}");
+    assert_eq!(prints, distinct.into_iter().collect::<Vec<_>>());
+    for (command, rows) in [("files", named.len()), ("x509", prints.len())] {
+        let count = weir(&[command, "-r", capture, "--count"]).0;
+        assert_eq!(count.trim().parse(), Ok(rows), "weir {command} --count");
+        assert_eq!(weir(&[command, "-r", capture]).0.lines().count(), rows, "weir {command}");
+    }
+    let large = weir(&["files", "-r", capture, "http.response.code == 200", "--count"]).0;
+    assert!(large.trim().parse::<usize>().is_ok_and(|count| count > 0 && count < named.len()), "{large}");
 }
 
 #[test]

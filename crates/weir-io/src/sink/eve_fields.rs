@@ -170,6 +170,11 @@ events! {
         "user_agent"       "email.user_agent"       Plain;
         "x_originating_ip" "email.x_originating_ip" Plain;
     }
+    "files" => "fileinfo", "TCP" {
+        "filename"   "fileinfo.filename"  Plain;
+        "seen_bytes" "fileinfo.size"      Plain;
+        "ts"         "fileinfo.stored"    Always("false");
+    }
     "quic" => "quic", "UDP" {
         "version"      "quic.version"  Plain;
         "server_name"  "quic.sni"      Plain;

@@ -20,8 +20,21 @@ impl Zeek {
     }
 }
 
+/// Columns of which Zeek's type says more than ours, or another kind of list.
+const TYPES: &[(&str, &str)] = &[
+    ("proto", "enum"),
+    ("tags", "set[enum]"),
+    ("proxied", "set[string]"),
+    ("analyzers", "set[string]"),
+    ("tunnel_parents", "set[string]"),
+    ("san.ip", "vector[addr]"),
+];
+
 /// Zeek's name of a column's type.
 fn type_name(column: &Column) -> &'static str {
+    if let Some((_, known)) = TYPES.iter().find(|(name, _)| *name == column.name) {
+        return known;
+    }
     match column.value_type {
         ValueType::Bool => "bool",
         ValueType::Unsigned if column.name.ends_with("_p") => "port",
@@ -38,6 +51,12 @@ fn type_name(column: &Column) -> &'static str {
 
 impl Sink for Zeek {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        if columns.iter().any(|column| column.name == "_path") {
+            return Err(io::Error::other(
+                "a log of Zeek's has rows of one kind, and these are of several: `weir zeek -r FILE -d DIR` writes a \
+                 file for each, --format json has them all with their `_path`",
+            ));
+        }
         let line = &mut self.rows.bytes;
         line.extend_from_slice(
             b"#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n",

@@ -55,7 +55,8 @@ impl<'c> Names<'c> {
         self.known().any(|(known, _)| begins(known)).then_some(protocol)
     }
 
-    /// The known name that is most alike: few letters changed, or the same last part.
+    /// The known name that is most alike: of the same protocol and with the same last part, or a word of it; few
+    /// letters changed, in the protocol's own names before others; or the same last part.
     fn nearest(&self, name: &str) -> Option<&'c str> {
         // Among equals the first in the catalogue's order, names before aliases.
         let mut known: Vec<(&str, usize)> = self.known().collect();
@@ -63,6 +64,16 @@ impl<'c> Names<'c> {
         let known = || known.iter().map(|(known, _)| *known);
         let lower = name.to_lowercase();
         let suffix = |known: &&str| known.rsplit_once('.').is_some_and(|(_, last)| last == lower);
-        suggest(name, known()).or_else(|| known().find(suffix))
+        let own = self.protocol_of(name);
+        let is_own = |known: &&str| own.is_some() && known.split('.').next() == own;
+        let wanted = lower.rsplit('.').next().unwrap_or_default();
+        let last = |known: &'c str| known.rsplit('.').next().unwrap_or_default();
+        let same = known().filter(is_own).find(|known| last(known) == wanted);
+        same.or_else(|| suggest(name, known().filter(is_own)))
+            .or_else(|| {
+                known().filter(is_own).find(|known| last(known).split('_').any(|word| word == wanted))
+            })
+            .or_else(|| suggest(name, known()))
+            .or_else(|| known().find(suffix))
     }
 }

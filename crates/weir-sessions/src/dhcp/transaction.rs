@@ -2,7 +2,7 @@
 
 use super::message::{Message, Options};
 use crate::Session;
-use crate::session::session_fields;
+use crate::session::{Words, named, session_fields};
 use crate::values::{bytes, collect_numbers, numbers, owned_texts, text, unsigned};
 use std::any::Any;
 use std::borrow::Cow;
@@ -118,6 +118,9 @@ impl Session for DhcpTransaction {
     }
 }
 
+/// What messages can be called.
+const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["unknown-"] };
+
 session_fields! { DhcpTransaction;
     // In the log.
     "dhcp.client_addr" [] client_addr: Address, "Address of the client: which it says it has, or was given" => |t| address(t.client_address());
@@ -131,7 +134,7 @@ session_fields! { DhcpTransaction;
     "dhcp.option.ip_address_lease_time" ["dhcp.lease_time"] lease_time: Interval, "For how long" => |t| t.server(|m| m.options.lease_seconds).map_or(Value::Absent, |seconds| Value::Interval(u64::from(seconds) * 1_000_000_000));
     "dhcp.client_message" [] client_message: Text, "Why the client does not take it" => |t| text(t.client_text(|o| &o.message));
     "dhcp.server_message" [] server_message: Text, "Why the server does not give it" => |t| text(t.server_text(|o| &o.message));
-    "dhcp.msg_types" ["dhcp.messages"] msg_types: Texts, "Types of the messages in the order they came: DISCOVER, OFFER" => |t| owned_texts(t.messages.iter().filter_map(|m| m.options.kind).map(|kind| kind_name(kind).into_owned()).collect());
+    "dhcp.msg_types" ["dhcp.messages"] msg_types: Texts in KINDS, "Types of the messages in the order they came: DISCOVER, OFFER" => |t| owned_texts(t.messages.iter().filter_map(|m| m.options.kind).map(|kind| kind_name(kind).into_owned()).collect());
     "dhcp.duration" [] duration: Interval, "Time from the first message to the last" => |t| Value::Interval(t.last_time.since_ns(t.time));
     // The rest.
     "dhcp.id" ["dhcp.xid"] _: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));

@@ -1,5 +1,6 @@
 //! Names of the numbers in DNS, as Zeek's `dns.log` prints them; a number without a name is told as there.
 
+use crate::Words;
 use std::borrow::Cow;
 
 /// Types of records and questions (IANA "Resource Record (RR) TYPEs"), in order of the number.
@@ -161,6 +162,20 @@ pub fn rcode(number: u16) -> Cow<'static, str> {
 /// The name of an operation: `query`.
 pub fn opcode(number: u8) -> Cow<'static, str> {
     named_or(OPCODES, "opcode", number.into())
+}
+
+/// What types can be called, those of NetBIOS among them.
+pub(super) const TYPE_NAMES: Words =
+    Words { list: || of(TYPES).chain(["NB", "NBSTAT"]).collect(), others: &["query-"] };
+/// What classes can be called.
+pub(super) const CLASS_NAMES: Words = Words { list: || of(CLASSES).collect(), others: &["qclass-"] };
+/// What response codes can be called.
+pub(super) const RCODE_NAMES: Words = Words { list: || of(RCODES).collect(), others: &["rcode-"] };
+/// What operations can be called.
+pub(super) const OPCODE_NAMES: Words = Words { list: || of(OPCODES).collect(), others: &["opcode-"] };
+
+fn of(table: &'static [(u16, &'static str)]) -> impl Iterator<Item = &'static str> {
+    table.iter().map(|entry| entry.1)
 }
 
 #[cfg(test)]

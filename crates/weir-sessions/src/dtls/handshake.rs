@@ -37,15 +37,17 @@ impl Session for DtlsHandshake {
 }
 
 session_fields! { DtlsHandshake;
-    "dtls.version" [] version: Text, "Version that was agreed on, as Zeek names it: DTLSv12" => |d| name(d.handshake.version_name());
-    "dtls.cipher" [] cipher: Text, "Cipher suite the server chose" => |d| name(d.handshake.cipher_name());
-    "dtls.curve" ["dtls.group"] curve: Text, "Group of the key exchange" => |d| name(d.handshake.group_name());
+    "dtls.version" [] version: Text in crate::tls::names::VERSIONS, "Version that was agreed on, as Zeek names it: DTLSv12" => |d| name(d.handshake.version_name());
+    "dtls.cipher" [] cipher: Text in crate::tls::names::CIPHER_NAMES, "Cipher suite the server chose" => |d| name(d.handshake.cipher_name());
+    "dtls.curve" ["dtls.group"] curve: Text in crate::tls::names::GROUP_NAMES, "Group of the key exchange" => |d| name(d.handshake.group_name());
     "dtls.handshake.extensions_server_name" ["dtls.sni", "dtls.server_name"] server_name: Text, "Host the client asks for (RFC 6066)" => |d| text(d.handshake.server_name());
     "dtls.resumed" [] resumed: Bool, "Whether the keys of an earlier connection were taken up" => |d| Value::Bool(d.handshake.is_resumed);
-    "dtls.last_alert" [] last_alert: Text, "Name of the last alert seen in clear" => |d| name(d.handshake.alert_name());
+    "dtls.last_alert" [] last_alert: Text in crate::tls::names::ALERT_NAMES, "Name of the last alert seen in clear" => |d| name(d.handshake.alert_name());
     "dtls.next_protocol" [] next_protocol: Text, "Application protocol the server chose, where it said so in clear" => |d| text(d.handshake.next_protocol());
     "dtls.established" [] established: Bool, "Whether both sides went over to encryption" => |d| Value::Bool(d.handshake.is_established);
     "dtls.history" ["dtls.ssl_history"] ssl_history: Text, "Messages seen, a letter each, the client's in capitals, as Zeek's ssl_history" => |d| text(Some(&d.handshake.history));
+    "dtls.cert.chain" ["dtls.cert_chain_fps"] cert_chain_fps: Texts, "SHA-256 of each of the server's certificates, its own first" => |d| digests(&d.handshake.server_certificates);
+    "dtls.client_cert.chain" ["dtls.client_cert_chain_fps"] client_cert_chain_fps: Texts, "SHA-256 of each of the client's certificates, its own first" => |d| digests(&d.handshake.client_certificates);
     "dtls.cert.subject" ["dtls.subject"] subject: Text, "Subject of the server's certificate" => |d| of_certificate(&d.handshake, |c| text(Some(&c.subject)));
     "dtls.cert.issuer" ["dtls.issuer"] issuer: Text, "Issuer of the server's certificate" => |d| of_certificate(&d.handshake, |c| text(Some(&c.issuer)));
     "dtls.client_cert.subject" ["dtls.client_subject"] client_subject: Text, "Subject of the client's certificate" => |d| d.handshake.client_certificate().map_or(Value::Absent, |c| text(Some(&c.subject)));
@@ -73,7 +75,7 @@ session_fields! { DtlsHandshake;
     "dtls.server_extensions" [] _: Numbers, "Extensions of the server's hello, in its order" => |d| d.handshake.server_hello.as_ref().map_or(Value::Absent, |s| numbers(&s.extensions));
     "dtls.retried" [] _: Bool, "Whether the server asked for a second hello (HelloRetryRequest)" => |d| Value::Bool(d.handshake.is_retried);
     "dtls.alert_message.desc" ["dtls.alert"] _: Unsigned, "Number of the last alert seen in clear" => |d| unsigned(d.handshake.alert);
-    "dtls.incomplete" [] _: Text, "Why the handshake was not read to its end: gap, oversize, malformed, one_sided" => |d| text(d.handshake.incomplete.map(Incomplete::as_str));
+    "dtls.incomplete" [] _: Text in Incomplete::WORDS, "Why the handshake was not read to its end: gap, oversize, malformed, one_sided" => |d| text(d.handshake.incomplete.map(Incomplete::as_str));
     "dtls.handshake.ja3_full" ["dtls.ja3_full"] _: Text, "The text that JA3 is the hash of" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja3_text(c)));
     "dtls.handshake.ja3s_full" ["dtls.ja3s_full"] _: Text, "The text that JA3S is the hash of" => |d| d.handshake.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s_text(s)));
     "dtls.handshake.ja4_r" ["dtls.ja4_r"] _: Text, "JA4 with its lists in place of their hashes" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja4_raw(c, Transport::Dtls)));
@@ -86,8 +88,6 @@ session_fields! { DtlsHandshake;
     "dtls.cert.key_bits" ["dtls.cert.key_length"] _: Unsigned, "Length of the key of the server's certificate, bits" => |d| of_certificate(&d.handshake, |c| Value::Unsigned(c.key_bits as u64));
     "dtls.cert.sig_alg" [] _: Text, "Algorithm of the signature of the server's certificate" => |d| of_certificate(&d.handshake, |c| text(Some(&c.signature_algorithm)));
     "dtls.cert.sha256" [] _: Text, "SHA-256 of the server's certificate, hexadecimal" => |d| d.handshake.server_certificate().map_or(Value::Absent, |c| text(Some(&c.sha256)));
-    "dtls.cert.chain" ["dtls.cert_chain_fps"] _: Texts, "SHA-256 of each of the server's certificates, its own first" => |d| digests(&d.handshake.server_certificates);
-    "dtls.client_cert.chain" ["dtls.client_cert_chain_fps"] _: Texts, "SHA-256 of each of the client's certificates, its own first" => |d| digests(&d.handshake.client_certificates);
     "dtls.verified" [] _: Bool, "Whether the server made the client show that it is there (HelloVerifyRequest)" => |d| Value::Bool(d.is_verified);
     "dtls.handshake.cookie_length" ["dtls.cookie_length"] _: Unsigned, "Bytes of the cookie with which the client showed it" => |d| of_client(&d.handshake, |c| Value::Unsigned(c.cookie_bytes as u64));
 }

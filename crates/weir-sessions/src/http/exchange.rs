@@ -22,6 +22,10 @@ pub struct HttpMessage {
     /// Bytes of its content, without chunk sizes and the like, as they were sent: compressed where they were. Bytes
     /// that the capture lacks count where it is certain that they were content.
     pub body_bytes: u64,
+    /// Bytes of these that the capture lacks.
+    pub lost_bytes: u64,
+    /// When the first and the last bytes of its content came; none where none did.
+    pub body_times: Option<(Timestamp, Timestamp)>,
     /// The first bytes of the content, at most [`BODY_START_BYTES_MAX`]; none behind a gap.
     pub body_start: Vec<u8>,
     /// Why it was not read to its end, where it was not.
@@ -33,12 +37,25 @@ pub struct HttpMessage {
 impl HttpMessage {
     /// A message of which the head is known.
     pub(super) fn new(head: Head, time: Timestamp, flaw: Option<Flaw>) -> Self {
-        Self { head, time, body_bytes: 0, body_start: Vec::new(), flaw, is_start_open: true }
+        Self {
+            head,
+            time,
+            body_bytes: 0,
+            lost_bytes: 0,
+            body_times: None,
+            body_start: Vec::new(),
+            flaw,
+            is_start_open: true,
+        }
     }
 
     /// Counts bytes of the content, and keeps the first.
-    pub(super) fn take_body(&mut self, bytes: &[u8]) {
+    pub(super) fn take_body(&mut self, bytes: &[u8], time: Timestamp) {
+        if bytes.is_empty() {
+            return;
+        }
         self.body_bytes += bytes.len() as u64;
+        self.body_times = Some((self.body_times.map_or(time, |(first, _)| first), time));
         if self.is_start_open {
             let room = BODY_START_BYTES_MAX - self.body_start.len();
             self.body_start.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -49,6 +66,7 @@ impl HttpMessage {
     /// Counts bytes of the content that are missing.
     pub(super) fn lose_body(&mut self, length_bytes: u64) {
         self.body_bytes = self.body_bytes.saturating_add(length_bytes);
+        self.lost_bytes = self.lost_bytes.saturating_add(length_bytes);
         self.is_start_open = false;
     }
 

@@ -2,6 +2,9 @@
 //! of Zeek's `http.log`. Where request and response both may have a header, the plain name is a list of the two.
 
 use super::exchange::{HttpExchange, HttpMessage};
+use super::files;
+use super::stream::Flaw;
+use crate::Words;
 use crate::session::session_fields;
 use crate::values::{collect_numbers, owned_texts as texts};
 use std::borrow::Cow;
@@ -27,7 +30,11 @@ session_fields! { HttpExchange;
     "http.authbasic.user" ["http.username"] username: Text, "User name of basic authentication" => |h| h.user_name().map_or(Value::Absent, |name| Value::Text(Cow::Owned(name)));
     "http.authbasic.password" [] password: Text, "Password of basic authentication; never shown" => |_| Value::Absent;
     "http.proxied" [] proxied: Texts, "Headers that tell of proxies, as Zeek shows them: VIA -> 1.1 cache" => proxied;
+    "http.request.file" [] orig_fuids: Numbers, "The request's content as a file: its number; in rows the identifier in files.log" => |h| of_request(h, |m| file_number(h, m));
+    "http.request.filename" [] orig_filenames: Texts, "Name of the file that the request's content is" => |h| of_request(h, file_name);
     "http.request.mime_types" ["http.orig_mime_types"] orig_mime_types: Texts, "Media type of the request's content by its first bytes" => |h| of_request(h, media_type);
+    "http.response.file" [] resp_fuids: Numbers, "The response's content as a file: its number; in rows the identifier in files.log" => |h| of_response(h, |m| file_number(h, m));
+    "http.response.filename" [] resp_filenames: Texts, "Name of the file that the response's content is" => |h| of_response(h, file_name);
     "http.response.mime_types" ["http.resp_mime_types"] resp_mime_types: Texts, "Media type of the response's content by its first bytes" => |h| of_response(h, media_type);
     // The request.
     "http.host" [] _: Text, "Host that the request is for, with the port where it is told" => |h| h.host().map_or(Value::Absent, Value::Text);
@@ -68,10 +75,16 @@ session_fields! { HttpExchange;
     "http.date" [] _: Texts, "Date of request and response" => |h| both(h, "date");
     // How it went.
     "http.time" [] _: Interval, "Time between the first bytes of request and response" => |h| h.wait_ns().map_or(Value::Absent, Value::Interval);
-    "http.incomplete" [] _: Text, "Why it was not read to its end: gap, oversize, malformed, unfinished" => |h| h.flaw().map_or(Value::Absent, |flaw| Value::Text(Cow::Borrowed(flaw.as_str())));
+    "http.incomplete" [] _: Text in FLAWS, "Why it was not read to its end: gap, oversize, malformed, unfinished" => |h| h.flaw().map_or(Value::Absent, |flaw| Value::Text(Cow::Borrowed(flaw.as_str())));
     "http2.streamid" ["http.stream_id"] _: Unsigned, "Number of its stream, in HTTP/2" => |h| h.stream_id.map_or(Value::Absent, |id| Value::Unsigned(id.into()));
     "http2.rst_stream.error" ["http.reset_code"] _: Unsigned, "Error code of the RST_STREAM that ended it, in HTTP/2" => |h| h.reset_code.map_or(Value::Absent, |code| Value::Unsigned(code.into()));
 }
+
+/// Words for a [`Flaw`].
+const FLAWS: Words = Words {
+    list: || [Flaw::Gap, Flaw::Oversize, Flaw::Malformed, Flaw::Unfinished].map(Flaw::as_str).into(),
+    others: &[],
+};
 
 /// Headers that tell of proxies, in lower case.
 const PROXY_HEADERS: &[&str] = &[
@@ -84,11 +97,11 @@ const PROXY_HEADERS: &[&str] = &[
     "proxy-connection",
 ];
 
-fn of_request<'a>(exchange: &'a HttpExchange, read: fn(&'a HttpMessage) -> Value<'a>) -> Value<'a> {
+fn of_request<'a>(exchange: &'a HttpExchange, read: impl Fn(&'a HttpMessage) -> Value<'a>) -> Value<'a> {
     exchange.request.as_ref().map_or(Value::Absent, read)
 }
 
-fn of_response<'a>(exchange: &'a HttpExchange, read: fn(&'a HttpMessage) -> Value<'a>) -> Value<'a> {
+fn of_response<'a>(exchange: &'a HttpExchange, read: impl Fn(&'a HttpMessage) -> Value<'a>) -> Value<'a> {
     exchange.response.as_ref().map_or(Value::Absent, read)
 }
 
@@ -114,6 +127,16 @@ fn both(exchange: &HttpExchange, name: &str) -> Value<'static> {
 
 fn media_type(message: &HttpMessage) -> Value<'_> {
     texts(message.media_type().into_iter().map(str::to_owned).collect())
+}
+
+fn file_number<'a>(exchange: &HttpExchange, message: &HttpMessage) -> Value<'a> {
+    let number = (message.body_bytes > 0).then(|| files::number(exchange, message));
+    collect_numbers(number.into_iter())
+}
+
+fn file_name(message: &HttpMessage) -> Value<'_> {
+    let name = (message.body_bytes > 0).then(|| files::name(message)).flatten();
+    texts(name.into_iter().collect())
 }
 
 fn version(message: &HttpMessage) -> Value<'_> {

@@ -6,6 +6,7 @@ use super::head::Head;
 use super::pairing::Pairing;
 use super::stream::{Flaw, Framing, Piece, Stream};
 use crate::{CutOff, Data, Direction, Progress, Session};
+use weir_packet::Timestamp;
 
 /// Bytes that are passed over in search of a message before the connection is given up.
 pub const LOST_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -35,7 +36,7 @@ impl Http1 {
         let mut rest = data.bytes;
         let was_lost = self.streams[data.from as usize].is_lost();
         while let Some(piece) = self.streams[data.from as usize].next(&mut rest, data.time) {
-            if self.take(data.from, piece, sessions) == Progress::Done {
+            if self.take((data.from, data.time), piece, sessions) == Progress::Done {
                 return self.hand_over(rest.len(), sessions);
             }
         }
@@ -59,17 +60,19 @@ impl Http1 {
         if length_bytes == 0 {
             return Progress::Wanted;
         }
+        // No bytes come out of here that would need one.
+        let no_time = Timestamp(0);
         let piece = self.streams[from as usize].skip(length_bytes);
         self.is_behind_loss |= Some(from) != self.client && self.streams[from as usize].is_lost();
         if let Some(piece) = piece
-            && self.take(from, piece, sessions) == Progress::Done
+            && self.take((from, no_time), piece, sessions) == Progress::Done
         {
             return self.hand_over(0, sessions);
         }
         // What is missing may be just the rest of a body.
         let mut nothing: &[u8] = &[];
-        while let Some(piece) = self.streams[from as usize].next(&mut nothing, weir_packet::Timestamp(0)) {
-            self.take(from, piece, sessions);
+        while let Some(piece) = self.streams[from as usize].next(&mut nothing, no_time) {
+            self.take((from, no_time), piece, sessions);
         }
         Progress::Wanted
     }
@@ -104,7 +107,12 @@ impl Http1 {
     }
 
     /// Takes what comes out of one direction; `Done` where another protocol takes over.
-    fn take(&mut self, from: Direction, piece: Piece<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+    fn take(
+        &mut self,
+        (from, time): (Direction, Timestamp),
+        piece: Piece<'_>,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) -> Progress {
         let is_request = Some(from) == self.client;
         match piece {
             Piece::Head { head, time, flaw } => {
@@ -121,7 +129,7 @@ impl Http1 {
             }
             Piece::Body(bytes) => {
                 if let Some(message) = self.pairing.open_message(is_request) {
-                    message.take_body(bytes);
+                    message.take_body(bytes, time);
                 }
             }
             Piece::BodyLost(length_bytes) => {

@@ -12,6 +12,7 @@
 //! | `http2/` | HTTP/2: frames, header compression, streams |
 //! | `head` | a message's start line and header lines |
 //! | `exchange`, `fields`, `media` | what comes out, its names in filters, its media types |
+//! | `files` | bodies as files |
 //!
 //! After 101 (Upgrade) and a CONNECT that succeeds the bytes are another protocol's; HTTP/2 behind `Upgrade: h2c`
 //! comes back here.
@@ -19,6 +20,7 @@
 mod chunked;
 mod exchange;
 mod fields;
+mod files;
 mod head;
 mod http1;
 mod http2;
@@ -27,6 +29,8 @@ mod pairing;
 mod parser;
 mod probe;
 mod stream;
+
+pub(crate) use files::files;
 
 pub use exchange::{BODY_START_BYTES_MAX, HttpExchange, HttpMessage};
 pub use head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, Head, Version};

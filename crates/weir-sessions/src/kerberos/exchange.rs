@@ -1,8 +1,8 @@
 //! [`KerberosExchange`], and its fields.
 
 use super::message::{Kind, Message};
-use super::names::{cipher_name, error_name};
-use crate::session::session_fields;
+use super::names::{self, cipher_name, error_name};
+use crate::session::{Words, session_fields};
 use crate::values::{name, owned, owned_texts, text, unsigned};
 use crate::{Direction, Session};
 use std::any::Any;
@@ -90,13 +90,16 @@ fn proofs(message: &Message) -> Value<'_> {
     crate::values::numbers(&proofs)
 }
 
+/// What can be asked for.
+const REQUEST_TYPES: Words = Words { list: || vec!["AS", "TGS", "AP"], others: &[] };
+
 session_fields! { KerberosExchange;
-    "kerberos.request_type" ["kerberos.type"] request_type: Text, "What is asked for: AS a first ticket, TGS a further one, AP to be let in by a service" => |k| text(k.told(|message| message.kind.name()));
+    "kerberos.request_type" ["kerberos.type"] request_type: Text in REQUEST_TYPES, "What is asked for: AS a first ticket, TGS a further one, AP to be let in by a service" => |k| text(k.told(|message| message.kind.name()));
     "kerberos.CNameString" ["kerberos.client"] client: Text, "Who asks, and the realm: bob/EXAMPLE.COM" => |k| k.client_name().map_or(Value::Absent, owned);
     "kerberos.SNameString" ["kerberos.service"] service: Text, "What for: krbtgt/EXAMPLE.COM" => |k| text(k.told(|message| message.service.as_deref()));
     "kerberos.success" [] success: Bool, "Whether it was given" => |k| k.is_good().map_or(Value::Absent, Value::Bool);
     "kerberos.error_code" [] error_code: Unsigned, "Number of the error" => |k| unsigned(k.error().and_then(|error| u32::try_from(error).ok()));
-    "kerberos.error_msg" ["kerberos.error"] error_msg: Text, "Name of the error: KDC_ERR_C_PRINCIPAL_UNKNOWN" => |k| name(k.error().map(error_name));
+    "kerberos.error_msg" ["kerberos.error"] error_msg: Text in names::ERROR_NAMES, "Name of the error: KDC_ERR_C_PRINCIPAL_UNKNOWN" => |k| name(k.error().map(error_name));
     "kerberos.from" [] from: Time, "From when on the ticket is wanted" => |k| asked(k, |message| message.from.map(Value::Time));
     "kerberos.till" [] till: Time, "Until when the ticket is wanted" => |k| asked(k, |message| message.till.map(Value::Time));
     "kerberos.cipher" [] cipher: Text, "Cipher of the ticket: aes256-cts-hmac-sha1-96, rc4-hmac" => |k| name(ticket_cipher(k).map(cipher_name));
@@ -105,7 +108,7 @@ session_fields! { KerberosExchange;
     // Not in the log.
     "kerberos.realm" [] _: Text, "Realm of the service" => |k| text(k.told(|message| message.service_realm.as_deref()));
     "kerberos.rtime" [] _: Time, "Until when the ticket shall be renewable" => |k| asked(k, |message| message.renew_till.map(Value::Time));
-    "kerberos.etype" ["kerberos.ciphers"] _: Texts, "Ciphers that the client takes, the best first" => |k| asked(k, |message| Some(ciphers(message)));
+    "kerberos.etype" ["kerberos.ciphers"] _: Texts in names::CIPHER_NAMES, "Ciphers that the client takes, the best first" => |k| asked(k, |message| Some(ciphers(message)));
     "kerberos.padata_type" ["kerberos.preauth"] _: Numbers, "How the client shows who it is: 1 ticket, 2 encrypted time, 16 certificate" => |k| asked(k, |message| Some(proofs(message)));
     "kerberos.reply_cipher" [] _: Text, "Cipher of what only the client can read of the answer" => |k| answered(k, |message| message.cipher.map(|cipher| name(Some(cipher_name(cipher)))));
     "kerberos.shown_cipher" [] _: Text, "Cipher of the ticket that is shown for a further one" => |k| asked(k, |message| message.ticket_cipher.map(|cipher| name(Some(cipher_name(cipher)))));

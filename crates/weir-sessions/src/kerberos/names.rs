@@ -1,5 +1,6 @@
 //! Names of ciphers (IANA "Kerberos Encryption Type Numbers") and errors (RFC 4120 §7.5.9), as Zeek has them.
 
+use crate::session::{Words, named};
 use std::borrow::Cow;
 
 /// The name of a cipher: `aes256-cts-hmac-sha1-96`.
@@ -105,6 +106,13 @@ pub fn error_name(error: i32) -> Cow<'static, str> {
         Err(_) => format!("unknown-{error}").into(),
     }
 }
+
+/// What errors can be called.
+pub(super) const ERROR_NAMES: Words =
+    Words { list: || ERRORS.iter().map(|entry| entry.1).collect(), others: &["unknown-"] };
+/// What ciphers can be called.
+pub(super) const CIPHER_NAMES: Words =
+    Words { list: || named(0..=i32::from(u8::MAX), cipher_name), others: &["unknown-"] };
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use super::packet::{capability, number, string, until_zero};
 use crate::line::text;
+use crate::session::{Words, named};
 use crate::wire::Reader;
 use std::borrow::Cow;
 
@@ -68,6 +69,12 @@ pub(super) fn name(command: u8) -> Cow<'static, str> {
         None => format!("unknown-{command}").into(),
     }
 }
+
+/// What can be asked for: beside commands a login, and TLS.
+pub(super) const WORDS: Words = Words {
+    list: || named(0..=u8::MAX, name).into_iter().chain(["login", "ssl_request"]).collect(),
+    others: &["unknown-"],
+};
 
 /// Whether there is such a command.
 pub(super) fn is_known(command: u8) -> bool {

@@ -1,8 +1,9 @@
 //! [`MysqlExchange`], and its fields.
 
 use super::command;
+use super::packet::capability;
 use crate::Session;
-use crate::session::session_fields;
+use crate::session::{Words, session_fields};
 use crate::values::{name, text, unsigned};
 use std::any::Any;
 use std::borrow::Cow;
@@ -28,7 +29,19 @@ pub struct MysqlConnection {
     pub capabilities: Option<u64>,
 }
 
+/// What [`MysqlConnection::compression`] says where zlib is used.
+pub(super) const ZLIB: &str = "zlib";
+
 impl MysqlConnection {
+    /// How what follows the login is compressed, as both sides can: `zlib`; `zstd`, which is not read.
+    pub fn compression(&self) -> Option<&'static str> {
+        let can = |capability| self.capabilities.is_some_and(|capabilities| capabilities & capability != 0);
+        if can(capability::COMPRESS) {
+            return Some(ZLIB);
+        }
+        can(capability::ZSTD).then_some("zstd")
+    }
+
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.version, &self.user, &self.database, &self.plugin, &self.program];
         size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
@@ -129,12 +142,16 @@ impl Session for MysqlExchange {
     }
 }
 
+/// How a connection can be compressed.
+const COMPRESSIONS: Words = Words { list: || vec![ZLIB, "zstd"], others: &[] };
+
 session_fields! { MysqlExchange;
-    "mysql.command" ["mysql.cmd"] cmd: Text, "What is asked for: login, query, stmt_execute" => |m| name(m.command_name());
+    "mysql.command" ["mysql.cmd"] cmd: Text in command::WORDS, "What is asked for: login, query, stmt_execute" => |m| name(m.command_name());
     "mysql.query" ["mysql.arg"] arg: Text, "What it says: the query, the database, the user" => |m| text(m.argument.as_deref());
     "mysql.success" [] success: Bool, "Whether it was done" => |m| m.is_good.map_or(Value::Absent, Value::Bool);
     "mysql.affected_rows" ["mysql.rows"] rows: Unsigned, "Rows that came, or that were changed" => |m| unsigned(m.rows);
     "mysql.message" ["mysql.response", "mysql.error.message"] response: Text, "What the server says of it: the error, else what it did" => |m| text(m.response.as_deref());
+    "mysql.compression" [] compression: Text in COMPRESSIONS, "How what follows the login is compressed: zlib; zstd, which is not read" => |m| text(m.connection.compression());
     // Not in the log.
     "mysql.user" [] _: Text, "Who is logged in" => |m| text(m.connection.user.as_deref());
     "mysql.schema" ["mysql.database"] _: Text, "Database in use" => |m| text(m.connection.database.as_deref());

@@ -7,14 +7,16 @@
 //! | `packet` | packets, and what the greeting and the login say |
 //! | `command` | names of commands, and what they are for |
 //! | `answer` | where the server stands in its answer: columns, rows, the next result |
+//! | `compressed` | what is packed → packets |
 //! | `parser` | the order of it all: which answer is for which command |
 //! | `exchange` | what comes out, and its names in filters |
 //!
-//! Passwords are passed over, rows are counted and skipped. TLS is handed over. What is compressed is not read: the
-//! connection is given up behind its login, and counted.
+//! Passwords are passed over, rows are counted and skipped. TLS is handed over. What zlib compressed is unpacked as it comes;
+//! what Zstandard compressed is not read: the connection is given up behind its login, and counted.
 
 mod answer;
 mod command;
+mod compressed;
 mod exchange;
 mod packet;
 mod parser;

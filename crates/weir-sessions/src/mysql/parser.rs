@@ -2,7 +2,8 @@
 
 use super::answer::{Answer, Packet, Taken, take_error, take_ok};
 use super::command::{self, ARGUMENT_BYTES_MAX};
-use super::exchange::{Asked, MysqlConnection, MysqlExchange};
+use super::compressed::{Unpacked, Unpacker};
+use super::exchange::{Asked, MysqlConnection, MysqlExchange, ZLIB};
 use super::packet::{Greeting, HEADER_BYTES, LONG_BYTES, Login, capability, measure};
 use crate::frames::{Frame, Frames, Head, Next};
 use crate::waiting::Waiting;
@@ -49,6 +50,8 @@ pub struct MysqlParser {
     sends_file: bool,
     /// Queries of prepared statements, oldest first.
     statements: VecDeque<(u32, Arc<str>)>,
+    /// What unpacks either direction, where all behind the login is packed.
+    unpackers: Option<[Unpacker; 2]>,
     cut_off: CutOff,
 }
 
@@ -57,28 +60,30 @@ type Sessions = Vec<Box<dyn Session>>;
 impl SessionParser for MysqlParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Sessions) -> Progress {
         let mut rest = data.bytes;
-        loop {
-            let side = &mut self.sides[data.from as usize];
-            if side.is_lost {
-                return Progress::Wanted;
-            }
-            let measure = if side.is_doubtful { measure_command } else { measure };
-            let progress = match side.frames.next(&mut rest, data.time, PACKET_BYTES_MAX, measure) {
-                Next::Frame(frame) => self.take_packet(data.from, &frame, rest.len(), sessions),
-                Next::More => return Progress::Wanted,
-                Next::Lost => {
-                    side.is_lost = true;
-                    self.settle()
-                }
-            };
-            if progress != Progress::Wanted {
-                self.finish(sessions);
-                return progress;
+        let mut progress = Progress::Wanted;
+        if self.unpackers.is_none() {
+            progress = self.parse_plain(data, &mut rest, sessions);
+        }
+        if let Some(unpackers) = &mut self.unpackers {
+            let mut unpacker = std::mem::take(&mut unpackers[data.from as usize]);
+            progress = self.parse_packed(data, rest, &mut unpacker, sessions);
+            if let Some(unpackers) = &mut self.unpackers {
+                unpackers[data.from as usize] = unpacker;
             }
         }
+        if progress != Progress::Wanted {
+            self.finish(sessions);
+        }
+        progress
     }
 
     fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Sessions) -> Progress {
+        if self.unpackers.is_some() && length_bytes > 0 {
+            // Where the next packet begins nobody can tell.
+            self.cut_off.sessions += 1;
+            self.finish(sessions);
+            return Progress::Done;
+        }
         let side = &mut self.sides[from as usize];
         if side.is_lost || side.frames.lose(length_bytes) {
             return Progress::Wanted;
@@ -105,6 +110,7 @@ impl SessionParser for MysqlParser {
 
     fn held_bytes(&self) -> usize {
         self.sides.iter().map(|side| side.frames.held_bytes()).sum::<usize>()
+            + self.unpackers.iter().flatten().map(Unpacker::held_bytes).sum::<usize>()
             + self.connection.held_bytes()
             + self.waiting.iter().map(MysqlExchange::held_bytes).sum::<usize>()
             + self
@@ -130,6 +136,53 @@ fn measure_command(bytes: &[u8]) -> Head {
 }
 
 impl MysqlParser {
+    /// Takes bytes of the usual protocol off the front of `rest`: all, or those before what is packed.
+    fn parse_plain(&mut self, data: &Data<'_>, rest: &mut &[u8], sessions: &mut Sessions) -> Progress {
+        let was_packed = self.unpackers.is_some();
+        loop {
+            let side = &mut self.sides[data.from as usize];
+            if side.is_lost {
+                return Progress::Wanted;
+            }
+            let measure = if side.is_doubtful { measure_command } else { measure };
+            let progress = match side.frames.next(rest, data.time, PACKET_BYTES_MAX, measure) {
+                Next::Frame(frame) => self.take_packet(data.from, &frame, rest.len(), sessions),
+                Next::More => return Progress::Wanted,
+                Next::Lost => {
+                    side.is_lost = true;
+                    self.settle()
+                }
+            };
+            if progress != Progress::Wanted || self.unpackers.is_some() != was_packed {
+                return progress;
+            }
+        }
+    }
+
+    /// Takes bytes of the compressed protocol.
+    fn parse_packed(
+        &mut self,
+        data: &Data<'_>,
+        mut rest: &[u8],
+        unpacker: &mut Unpacker,
+        sessions: &mut Sessions,
+    ) -> Progress {
+        loop {
+            let mut piece = match unpacker.next(&mut rest) {
+                Unpacked::Bytes(piece) => piece,
+                Unpacked::More => return Progress::Wanted,
+                Unpacked::Wrong => {
+                    self.cut_off.sessions += 1;
+                    return Progress::Done;
+                }
+            };
+            let progress = self.parse_plain(data, &mut piece, sessions);
+            if progress != Progress::Wanted {
+                return progress;
+            }
+        }
+    }
+
     fn take_packet(
         &mut self,
         from: Direction,
@@ -320,12 +373,15 @@ impl MysqlParser {
             _ => return Progress::Wanted,
         }
         self.is_in = true;
-        let is_compressed = exchange.is_good == Some(true)
-            && (exchange.can(capability::COMPRESS) || exchange.can(capability::ZSTD));
+        let compression = exchange.connection.compression().filter(|_| exchange.is_good == Some(true));
         sessions.extend(self.waiting.take(|_| true).map(|over| Box::new(over) as Box<dyn Session>));
-        if is_compressed {
-            self.cut_off.sessions += 1;
-            return Progress::Done;
+        match compression {
+            Some(ZLIB) => self.unpackers = Some(Default::default()),
+            Some(_) => {
+                self.cut_off.sessions += 1;
+                return Progress::Done;
+            }
+            None => {}
         }
         Progress::Wanted
     }

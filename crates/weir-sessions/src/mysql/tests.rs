@@ -1,6 +1,7 @@
 //! Conversations as ladders: what client and server say, and what comes out.
 
 use super::PROTOCOL;
+use super::compressed::packed;
 use crate::fuzz::rows;
 use crate::wire::hex;
 
@@ -213,9 +214,34 @@ fn pipelined_commands_are_answered_in_turn() {
 }
 
 #[test]
-fn what_is_compressed_is_given_up() {
-    let talk = logged_in(0x20) + "> 0d000000000003000000\n";
-    assert_eq!(rows(&PROTOCOL, &talk, LOG).len(), 1);
+fn what_is_compressed_is_unpacked_or_said_to_be_unread() {
+    let packet = |sequence: u8, payload: &[u8]| {
+        [&(payload.len() as u32).to_le_bytes()[..3], &[sequence], payload].concat()
+    };
+    let compressed = |side: char, content: &[u8]| format!("{side} {}\n", hex(&packed(content)));
+    let answers = [&[1][..], COLUMN, END, b"\x01a", b"\x01b", END];
+    let answer: Vec<u8> =
+        answers.iter().enumerate().flat_map(|(at, payload)| packet(at as u8 + 1, payload)).collect();
+    // A packet may go on in the next of those that carry it.
+    let talk = compressed('>', &packet(0, b"\x03select a"))
+        + &compressed('<', &answer[..30])
+        + &compressed('<', &answer[30..])
+        + "> 07000000000000 03000000 037465\n"
+        + &compressed('<', &packet(1, b"\xff\x28\x04#42000no"));
+    let names = [LOG, &["compression"]].concat();
+    assert_eq!(
+        rows(&PROTOCOL, &(logged_in(0x20) + &talk), &names),
+        [
+            "login | bob | true | 0 | - | zlib",
+            "query | select a | true | 2 | - | zlib",
+            "query | te | false | - | no | zlib"
+        ]
+    );
+    let zstd = logged_in(1 << 26) + &talk;
+    assert_eq!(rows(&PROTOCOL, &zstd, &names), ["login | bob | true | 0 | - | zstd"]);
+    // What is not packed as it was agreed ends it.
+    let plain = logged_in(0x20) + &command(b"\x03one") + "> ffffffffffffffffffffffff\n";
+    assert_eq!(rows(&PROTOCOL, &plain, &names).len(), 1);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl RtpParser {
             Said::Received { source, .. } => (data.from.other(), source),
         };
         match self.stream(from, source, data.time) {
-            Some(stream) => stream.take_said(said),
+            Some(stream) => stream.take_said(data.time, said),
             None => self.cut_off.parts += 1,
         }
     }
@@ -203,6 +203,30 @@ mod tests {
                 &["ssrc", "rtp.cname", "rtp.reported_packets", "rtp.reported_lost", "rtp.reported_jitter"]
             ),
             ["7 | a@bc | 50 | - | -", "9 | - | - | 2 | 2000000"]
+        );
+    }
+
+    #[test]
+    fn reports_alone_have_rows_of_what_they_say() {
+        // RTCP has a flow of its own: one of its streams is who reports, the other whom it hears.
+        let packets = [('>', report()), ('>', report())];
+        let names = [
+            "is_orig",
+            "ssrc",
+            "packets",
+            "duration",
+            "reports",
+            "cname",
+            "reported_packets",
+            "reported_bytes",
+            "reported_lost",
+        ];
+        assert_eq!(
+            rows(&PROTOCOL, &talk(&packets), &names),
+            [
+                "true | 7 | 0 | 1000000 | 2 | a@bc | 50 | 8000 | -",
+                "false | 9 | 0 | 1000000 | 2 | - | - | - | 2"
+            ]
         );
     }
 

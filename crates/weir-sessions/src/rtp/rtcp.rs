@@ -14,6 +14,8 @@ pub(super) enum Said {
         source: u32,
         /// Packets.
         packets: u32,
+        /// Their payload, bytes.
+        bytes: u32,
     },
     /// A receiver: how it comes there.
     Received {
@@ -85,8 +87,9 @@ pub(super) fn read_all(datagram: &[u8], mut take: impl FnMut(Said)) {
     for packet in packets(datagram) {
         let reports = match packet.kind {
             200 => {
-                if let (Some(source), Some(packets)) = (read(packet.body, 0), read(packet.body, 16)) {
-                    take(Said::Sent { source, packets });
+                let [source, packets, bytes] = [0, 16, 20].map(|at| read(packet.body, at));
+                if let (Some(source), Some(packets), Some(bytes)) = (source, packets, bytes) {
+                    take(Said::Sent { source, packets, bytes });
                 }
                 packet.body.get(24..)
             }
@@ -148,7 +151,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                Said::Sent { source: 7, packets: 50 },
+                Said::Sent { source: 7, packets: 50, bytes: 8000 },
                 Said::Received { source: 8, lost: -2, jitter: 16 },
                 Said::Name { source: 7, name: "a@bc".into() },
             ]

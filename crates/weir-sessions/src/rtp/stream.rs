@@ -35,8 +35,10 @@ pub struct RtpStream {
     numbers: Option<(Sequence, Jitter)>,
     /// The source's name for itself (CNAME).
     pub name: Option<String>,
-    /// Packets that the sender says it has sent.
-    pub reported_packets: Option<u32>,
+    /// How often its sender or receiver reported on it.
+    pub reports: u64,
+    /// Packets that the sender says it has sent, and bytes of their payload.
+    pub reported_sent: Option<(u32, u32)>,
     /// Packets that the receiver says it has not got, and the jitter there in units of the payload's clock.
     pub reported: Option<(i32, u32)>,
 }
@@ -54,7 +56,8 @@ impl RtpStream {
             payload_types: Vec::new(),
             numbers: None,
             name: None,
-            reported_packets: None,
+            reports: 0,
+            reported_sent: None,
             reported: None,
         }
     }
@@ -90,9 +93,14 @@ impl RtpStream {
     }
 
     /// Takes what RTCP says of it.
-    pub(super) fn take_said(&mut self, said: Said) {
+    pub(super) fn take_said(&mut self, time: Timestamp, said: Said) {
+        self.reports += u64::from(!matches!(said, Said::Name { .. }));
+        if self.numbers.is_none() {
+            // RTP itself goes another way: on the port before, as a rule (RFC 3550 §11).
+            self.last_time = time;
+        }
         match said {
-            Said::Sent { packets, .. } => self.reported_packets = Some(packets),
+            Said::Sent { packets, bytes, .. } => self.reported_sent = Some((packets, bytes)),
             Said::Received { lost, jitter, .. } => self.reported = Some((lost, jitter)),
             Said::Name { name, .. } => self.name = Some(name),
         }
@@ -100,8 +108,9 @@ impl RtpStream {
 
     /// Whether it is one: two packets came one behind the other, or RTCP told of it.
     pub(super) fn is_likely(&self) -> bool {
-        let is_told = self.reported_packets.is_some() || self.reported.is_some() || self.name.is_some();
-        is_told || self.numbers.as_ref().is_some_and(|(sequence, _)| sequence.is_likely)
+        self.reports > 0
+            || self.name.is_some()
+            || self.numbers.as_ref().is_some_and(|(sequence, _)| sequence.is_likely)
     }
 
     /// Packets that did not come.
@@ -158,7 +167,7 @@ session_fields! { RtpStream;
     "rtp.ssrc" [] ssrc: Unsigned, "Number of the source" => |r| Value::Unsigned(r.source.into());
     "rtp.p_type" ["rtp.payload_type"] payload_type: Unsigned, "Payload type: the first that came" => |r| unsigned(r.payload_types.first().copied());
     "rtp.payload" ["rtp.codec"] payload: Text, "Its name: PCMU, PCMA, G722, H263; dynamic: agreed on elsewhere" => |r| text(r.payload_name());
-    "rtp.duration" [] duration: Interval, "Time from the first packet to the last" => |r| Value::Interval(r.last_time.since_ns(r.time));
+    "rtp.duration" [] duration: Interval, "Time from the first packet to the last; of reports where they came alone" => |r| Value::Interval(r.last_time.since_ns(r.time));
     "rtp.packets" [] packets: Unsigned, "Packets" => |r| Value::Unsigned(r.packets);
     "rtp.bytes" [] bytes: Unsigned, "Payload, bytes" => |r| Value::Unsigned(r.payload_bytes);
     "rtp.lost" [] lost: Unsigned, "Packets that did not come, told from their numbers" => |r| r.sequence(Sequence::lost);
@@ -170,11 +179,14 @@ session_fields! { RtpStream;
     "rtp.clock" ["rtp.clock_rate"] clock_rate: Unsigned, "Units of time a second: of the payload type, or as it seems to go" => |r| r.jitter(|outcome| Value::Unsigned(outcome.clock.into()));
     "rtp.first_seq" [] first_seq: Unsigned, "Number of the first packet" => |r| r.sequence(|sequence| sequence.first_number.into());
     "rtp.last_seq" [] last_seq: Unsigned, "Highest number of a packet" => |r| r.sequence(|sequence| sequence.last_number().into());
+    // What RTCP says, which may come alone: then there are no packets.
+    "rtcp.reports" ["rtp.reports"] reports: Unsigned, "How often its sender or receiver reported on it" => |r| Value::Unsigned(r.reports);
+    "rtcp.sdes.cname" ["rtp.cname"] cname: Text, "The source's name for itself" => |r| text(r.name.as_deref());
+    "rtcp.sender.packetcount" ["rtp.reported_packets"] reported_packets: Unsigned, "Packets that the sender says it has sent" => |r| unsigned(r.reported_sent.map(|sent| sent.0));
+    "rtcp.sender.octetcount" ["rtp.reported_bytes"] reported_bytes: Unsigned, "Bytes of payload that the sender says it has sent" => |r| unsigned(r.reported_sent.map(|sent| sent.1));
+    "rtcp.ssrc.cum_nr" ["rtp.reported_lost"] reported_lost: Unsigned, "Packets that the receiver says it has not got" => |r| unsigned(r.reported.and_then(|reported| u32::try_from(reported.0).ok()));
+    "rtcp.ssrc.jitter" ["rtp.reported_jitter"] reported_jitter: Interval, "How unevenly they came there, by the receiver, where the clock is known" => |r| interval(r.reported_jitter_ns());
     // Not in the log.
     "rtp.payload_types" [] _: Numbers, "All payload types that came" => |r| numbers(&r.payload_types);
     "rtp.marked" [] _: Unsigned, "Packets with a mark: beginnings of talk spurts, ends of pictures" => |r| Value::Unsigned(r.marked);
-    "rtcp.sdes.cname" ["rtp.cname"] _: Text, "The source's name for itself" => |r| text(r.name.as_deref());
-    "rtcp.sender.packetcount" ["rtp.reported_packets"] _: Unsigned, "Packets that the sender says it has sent" => |r| unsigned(r.reported_packets);
-    "rtcp.ssrc.cum_nr" ["rtp.reported_lost"] _: Unsigned, "Packets that the receiver says it has not got" => |r| unsigned(r.reported.and_then(|reported| u32::try_from(reported.0).ok()));
-    "rtcp.ssrc.jitter" ["rtp.reported_jitter"] _: Interval, "How unevenly they came there, by the receiver" => |r| interval(r.reported_jitter_ns());
 }

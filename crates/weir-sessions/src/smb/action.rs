@@ -2,7 +2,7 @@
 
 use super::status;
 use crate::Session;
-use crate::session::session_fields;
+use crate::session::{Words, session_fields};
 use crate::values::{name, owned_texts, text, unsigned};
 use std::any::Any;
 use std::borrow::Cow;
@@ -258,11 +258,33 @@ fn success(action: &SmbAction) -> Value<'static> {
     action.status.map_or(Value::Absent, |status| Value::Bool(status >> 30 != 3))
 }
 
+/// What a row can be about.
+const COMMANDS: Words = Words {
+    list: || {
+        use SmbCommand::{Compressed, Create, Encrypted, Negotiate, SessionSetup, TreeConnect};
+        let all = [Negotiate, SessionSetup, TreeConnect, Create, Encrypted, Compressed];
+        all.map(SmbCommand::name).into()
+    },
+    others: &[],
+};
+
+/// What can be done to a file.
+const ACTIONS: Words = Words {
+    list: || {
+        let names = "open create list read write ioctl set_attribute rename delete close";
+        names.split(' ').collect()
+    },
+    others: &[],
+};
+
+/// What can be shared.
+const SHARE_TYPES: Words = Words { list: || vec!["DISK", "PIPE", "PRINT"], others: &[] };
+
 session_fields! { SmbAction;
-    "smb2.cmd" ["smb.command", "smb.cmd"] command: Text, "What a row is about: NEGOTIATE, SESSION_SETUP, TREE_CONNECT, CREATE (a file from open to close), ENCRYPTED" => |s| text(Some(s.command.name()));
-    "smb.action" ["smb.actions"] action: Texts, "What was done to a file: open, create, list, read, write, ioctl, set_attribute, rename, delete, close" => |s| s.file(actions);
+    "smb2.cmd" ["smb.command", "smb.cmd"] command: Text in COMMANDS, "What a row is about: NEGOTIATE, SESSION_SETUP, TREE_CONNECT, CREATE (a file from open to close), ENCRYPTED" => |s| text(Some(s.command.name()));
+    "smb.action" ["smb.actions"] action: Texts in ACTIONS, "What was done to a file: open, create, list, read, write, ioctl, set_attribute, rename, delete, close" => |s| s.file(actions);
     "smb2.tree" ["smb.path", "smb.share"] path: Text, "Share: \\\\server\\share" => |s| text(s.share.as_ref().and_then(|share| share.path.as_deref()));
-    "smb2.share_type" ["smb.share_type"] share_type: Text, "What is shared: DISK, PIPE, PRINT" => |s| text(share_type(s));
+    "smb2.share_type" ["smb.share_type"] share_type: Text in SHARE_TYPES, "What is shared: DISK, PIPE, PRINT" => |s| text(share_type(s));
     "smb2.filename" ["smb.name", "smb.filename"] name: Text, "Name of a file within its share" => |s| s.file(|file| text(file.name.as_deref()));
     "smb2.end_of_file" ["smb.size"] size: Unsigned, "Size of the file, bytes" => |s| s.file(|file| unsigned(file.size_bytes));
     "smb.prev_name" [] prev_name: Text, "Name of the file before it was renamed" => |s| s.file(|file| text(file.previous_name.as_deref()));
@@ -275,7 +297,7 @@ session_fields! { SmbAction;
     "ntlmssp.challenge.target_info.dns_computer_name" ["smb.server_dns_name"] server_dns_computer_name: Text, "The server's name in DNS" => |s| s.login(|login| login.server_dns_name.as_ref());
     "ntlmssp.challenge.target_info.dns_tree_name" ["smb.server_tree_name"] server_tree_name: Text, "The server's forest" => |s| s.login(|login| login.server_tree_name.as_ref());
     "smb2.dialect" ["smb.version", "smb.dialect"] version: Text, "Dialect: 2.1, 3.1.1; of SMB 1 its own name: NT LM 0.12" => |s| text(s.dialect.as_deref());
-    "smb2.nt_status" ["smb.status"] status: Text, "How it went: SUCCESS, ACCESS_DENIED" => |s| name(s.status.map(status::name));
+    "smb2.nt_status" ["smb.status"] status: Text in status::WORDS, "How it went: SUCCESS, ACCESS_DENIED" => |s| name(s.status.map(status::name));
     "smb.success" [] success: Bool, "Whether it was done" => |s| success(s);
     "smb2.time" ["smb.rtt"] rtt: Interval, "Time from the request to its answer" => |s| s.rtt_ns.map_or(Value::Absent, Value::Interval);
     // Not in the log.

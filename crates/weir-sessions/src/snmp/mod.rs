@@ -5,7 +5,7 @@ mod message;
 
 pub use message::{Message, Pdu, Variable};
 
-use crate::session::session_fields;
+use crate::session::{Words, session_fields};
 use crate::values::{collect_numbers, owned_texts, text, texts};
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
 use std::any::Any;
@@ -173,9 +173,12 @@ impl Session for SnmpConversation {
     }
 }
 
+/// What versions can be called.
+const VERSIONS: Words = Words { list: || vec!["1", "2c", "3"], others: &[] };
+
 session_fields! { SnmpConversation;
     "snmp.duration" [] duration: Interval, "Time from the first message to the last" => |c| Value::Interval(c.last_time.since_ns(c.time));
-    "snmp.version_name" [] version: Text, "Version: 1, 2c, 3" => |c| text(Some(match c.version { 0 => "1", 1 => "2c", _ => "3" }));
+    "snmp.version_name" [] version: Text in VERSIONS, "Version: 1, 2c, 3" => |c| text(Some(match c.version { 0 => "1", 1 => "2c", _ => "3" }));
     "snmp.community" [] community: Text, "The community, which is the password: of versions 1 and 2c" => |c| text(c.communities.first().map(String::as_str));
     "snmp.get_requests" [] get_requests: Unsigned, "Variables asked for one by one" => |c| Value::Unsigned(c.variables_of(&[Pdu::Get, Pdu::GetNext]));
     "snmp.get_bulk_requests" [] get_bulk_requests: Unsigned, "Requests for many at once" => |c| Value::Unsigned(c.messages[Pdu::GetBulk as usize]);

@@ -24,6 +24,8 @@ pub struct Certificate {
     pub is_well_formed: bool,
     /// SHA-256 of the certificate's bytes, hexadecimal.
     pub sha256: String,
+    /// Its version: 1 to 3.
+    pub version: Option<u32>,
     /// The subject as in RFC 4514, the most specific first: `CN=a.example,O=A,C=XX`.
     pub subject: String,
     /// The issuer, likewise.
@@ -40,10 +42,24 @@ pub struct Certificate {
     pub san_dns: Vec<String>,
     /// Addresses of the subject.
     pub san_ips: Vec<IpAddr>,
+    /// URIs of the subject.
+    pub san_uris: Vec<String>,
+    /// Mail addresses of the subject.
+    pub san_emails: Vec<String>,
+    /// Whether it may issue others; none where it does not say (RFC 5280 §4.2.1.9).
+    pub is_ca: Option<bool>,
+    /// Most certificates between it and the last of a chain, where it says so.
+    pub path_length: Option<u32>,
+    /// Name of the key's algorithm, or its object identifier.
+    pub key_algorithm: String,
     /// `rsa`, `ecdsa`, `dsa`, the name of the key's algorithm, or its object identifier.
     pub key_type: String,
     /// Length of the key, bits; 0 where it can't be told.
     pub key_bits: usize,
+    /// The public exponent of an RSA key, decimal; hexadecimal behind `0x` beyond 64 bits.
+    pub exponent: Option<String>,
+    /// OpenSSL's name of a key's curve, or its object identifier.
+    pub curve: Option<String>,
     /// Name of the algorithm of the signature, or its object identifier.
     pub signature_algorithm: String,
 }
@@ -51,7 +67,10 @@ pub struct Certificate {
 impl Certificate {
     /// Reads a certificate in DER.
     pub fn parse(der: &[u8]) -> Self {
-        let sha256 = digest(der);
+        Self::parse_digested(der, digest(der))
+    }
+
+    fn parse_digested(der: &[u8], sha256: String) -> Self {
         let Ok((_, x509)) = X509Certificate::from_der(der) else {
             return Self { sha256, ..Self::default() };
         };
@@ -59,19 +78,27 @@ impl Certificate {
         let mut certificate = Self {
             is_well_formed: true,
             sha256,
+            version: Some(x509.version().0.saturating_add(1)),
             subject: distinguished_name(x509.subject()),
             common_name: common_name(x509.subject()),
             issuer: distinguished_name(x509.issuer()),
             serial: serial(x509.raw_serial()),
             not_before: Timestamp::from_parts(x509.validity().not_before.timestamp(), 0),
             not_after: Timestamp::from_parts(x509.validity().not_after.timestamp(), 0),
+            key_algorithm: algorithm(&x509.public_key().algorithm.algorithm.to_id_string()),
             key_type,
             key_bits,
+            exponent: exponent(x509.public_key()),
+            curve: curve(x509.public_key()),
             signature_algorithm: algorithm(&x509.signature_algorithm.algorithm.to_id_string()),
             ..Self::default()
         };
         if let Ok(Some(names)) = x509.subject_alternative_name() {
             certificate.take_alternative_names(&names.value.general_names);
+        }
+        if let Ok(Some(constraints)) = x509.basic_constraints() {
+            certificate.is_ca = Some(constraints.value.ca);
+            certificate.path_length = constraints.value.path_len_constraint;
         }
         certificate
     }
@@ -97,6 +124,8 @@ impl Certificate {
         for name in names {
             match name {
                 GeneralName::DNSName(name) => self.san_dns.push((*name).to_owned()),
+                GeneralName::URI(name) => self.san_uris.push((*name).to_owned()),
+                GeneralName::RFC822Name(name) => self.san_emails.push((*name).to_owned()),
                 GeneralName::IPAddress(bytes) => {
                     let v4 = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
                     let v6 = <[u8; 16]>::try_from(*bytes).map(IpAddr::from);
@@ -114,6 +143,7 @@ pub struct CertificateChain {
     der: Vec<u8>,
     spans: Vec<Range<usize>>,
     omitted: u64,
+    digests: OnceLock<Vec<String>>,
     parsed: OnceLock<Vec<Certificate>>,
 }
 
@@ -158,12 +188,15 @@ impl CertificateChain {
 
     /// The certificates, parsed at the first call.
     pub fn certificates(&self) -> &[Certificate] {
-        self.parsed.get_or_init(|| self.der().map(Certificate::parse).collect())
+        self.parsed.get_or_init(|| {
+            let digested = self.der().zip(self.digests());
+            digested.map(|(der, sha256)| Certificate::parse_digested(der, sha256.clone())).collect()
+        })
     }
 
-    /// SHA-256 of each certificate, hexadecimal. Computed anew at each call; parses nothing.
-    pub fn digests(&self) -> Vec<String> {
-        self.der().map(digest).collect()
+    /// SHA-256 of each certificate, hexadecimal, computed at the first call; parses nothing.
+    pub fn digests(&self) -> &[String] {
+        self.digests.get_or_init(|| self.der().map(digest).collect())
     }
 
     /// The certificate of the side itself.
@@ -246,6 +279,35 @@ fn dsa_bits(info: &SubjectPublicKeyInfo<'_>) -> usize {
         Ok((_, p)) => p.as_slice().map_or(0, bits),
         Err(_) => 0,
     }
+}
+
+/// The public exponent of an RSA key (RFC 8017 §3.1).
+fn exponent(info: &SubjectPublicKeyInfo<'_>) -> Option<String> {
+    let Ok(PublicKey::RSA(key)) = info.parsed() else { return None };
+    let zeros = key.exponent.iter().take_while(|byte| **byte == 0).count();
+    let digits = &key.exponent[zeros..];
+    if digits.len() > 8 {
+        return Some(format!("0x{}", hex(digits)));
+    }
+    Some(digits.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)).to_string())
+}
+
+/// The curve of a key on a named one (RFC 5480 §2.1.1), as OpenSSL names it.
+fn curve(info: &SubjectPublicKeyInfo<'_>) -> Option<String> {
+    let Ok(PublicKey::EC(_)) = info.parsed() else { return None };
+    let oid = info.algorithm.parameters.as_ref()?.as_oid().ok()?.to_id_string();
+    Some(
+        match oid.as_str() {
+            "1.2.840.10045.3.1.1" => "prime192v1",
+            "1.3.132.0.33" => "secp224r1",
+            "1.2.840.10045.3.1.7" => "prime256v1",
+            "1.3.132.0.10" => "secp256k1",
+            "1.3.132.0.34" => "secp384r1",
+            "1.3.132.0.35" => "secp521r1",
+            other => other,
+        }
+        .to_owned(),
+    )
 }
 
 /// Bits of the named curves (RFC 5480 §2.1.1.1).

@@ -10,15 +10,17 @@ use weir_packet::Value;
 
 session_fields! { TlsHandshake;
     // In the log.
-    "tls.version" [] version: Text, "Version that was agreed on, as Zeek names it: TLSv12" => |h| name(h.version_name());
-    "tls.cipher" [] cipher: Text, "Cipher suite the server chose" => |h| name(h.cipher_name());
-    "tls.curve" ["tls.group"] curve: Text, "Group of the key exchange" => |h| name(h.group_name());
+    "tls.version" [] version: Text in super::names::VERSIONS, "Version that was agreed on, as Zeek names it: TLSv12" => |h| name(h.version_name());
+    "tls.cipher" [] cipher: Text in super::names::CIPHER_NAMES, "Cipher suite the server chose" => |h| name(h.cipher_name());
+    "tls.curve" ["tls.group"] curve: Text in super::names::GROUP_NAMES, "Group of the key exchange" => |h| name(h.group_name());
     "tls.handshake.extensions_server_name" ["tls.sni", "tls.server_name"] server_name: Text, "Host the client asks for (RFC 6066)" => |h| text(h.server_name());
     "tls.resumed" [] resumed: Bool, "Whether the keys of an earlier connection were taken up" => |h| Value::Bool(h.is_resumed);
-    "tls.last_alert" [] last_alert: Text, "Name of the last alert seen in clear" => |h| name(h.alert_name());
+    "tls.last_alert" [] last_alert: Text in super::names::ALERT_NAMES, "Name of the last alert seen in clear" => |h| name(h.alert_name());
     "tls.next_protocol" [] next_protocol: Text, "Application protocol the server chose, where it said so in clear" => |h| text(h.next_protocol());
     "tls.established" [] established: Bool, "Whether both sides went over to encryption" => |h| Value::Bool(h.is_established);
     "tls.history" ["tls.ssl_history"] ssl_history: Text, "Messages seen, a letter each, the client's in capitals, as Zeek's ssl_history" => |h| text(Some(&h.history));
+    "tls.cert.chain" ["tls.cert_chain_fps"] cert_chain_fps: Texts, "SHA-256 of each of the server's certificates, its own first" => |h| digests(&h.server_certificates);
+    "tls.client_cert.chain" ["tls.client_cert_chain_fps"] client_cert_chain_fps: Texts, "SHA-256 of each of the client's certificates, its own first" => |h| digests(&h.client_certificates);
     "tls.cert.subject" ["tls.subject"] subject: Text, "Subject of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.subject)));
     "tls.cert.issuer" ["tls.issuer"] issuer: Text, "Issuer of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.issuer)));
     "tls.client_cert.subject" ["tls.client_subject"] client_subject: Text, "Subject of the client's certificate" => |h| h.client_certificate().map_or(Value::Absent, |c| text(Some(&c.subject)));
@@ -47,7 +49,7 @@ session_fields! { TlsHandshake;
     // How it went.
     "tls.retried" [] _: Bool, "Whether the server asked for a second hello (HelloRetryRequest)" => |h| Value::Bool(h.is_retried);
     "tls.alert_message.desc" ["tls.alert"] _: Unsigned, "Number of the last alert seen in clear" => |h| unsigned(h.alert);
-    "tls.incomplete" [] _: Text, "Why the handshake was not read to its end: gap, oversize, malformed, one_sided" => |h| text(h.incomplete.map(super::Incomplete::as_str));
+    "tls.incomplete" [] _: Text in super::Incomplete::WORDS, "Why the handshake was not read to its end: gap, oversize, malformed, one_sided" => |h| text(h.incomplete.map(super::Incomplete::as_str));
     // Fingerprints.
     "tls.handshake.ja3_full" ["tls.ja3_full"] _: Text, "The text that JA3 is the hash of" => |h| of_client(h, |c| owned(fingerprint::ja3_text(c)));
     "tls.handshake.ja3s_full" ["tls.ja3s_full"] _: Text, "The text that JA3S is the hash of" => |h| h.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s_text(s)));
@@ -61,8 +63,6 @@ session_fields! { TlsHandshake;
     "tls.cert.key_bits" ["tls.cert.key_length"] _: Unsigned, "Length of the key of the server's certificate, bits" => |h| of_certificate(h, |c| Value::Unsigned(c.key_bits as u64));
     "tls.cert.sig_alg" [] _: Text, "Algorithm of the signature of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.signature_algorithm)));
     "tls.cert.sha256" [] _: Text, "SHA-256 of the server's certificate, hexadecimal" => |h| h.server_certificate().map_or(Value::Absent, |c| text(Some(&c.sha256)));
-    "tls.cert.chain" ["tls.cert_chain_fps"] _: Texts, "SHA-256 of each of the server's certificates, its own first" => |h| digests(&h.server_certificates);
-    "tls.client_cert.chain" ["tls.client_cert_chain_fps"] _: Texts, "SHA-256 of each of the client's certificates, its own first" => |h| digests(&h.client_certificates);
 }
 
 pub(crate) fn of_client<'a>(
@@ -87,7 +87,7 @@ pub(crate) fn version_number(handshake: &TlsHandshake) -> Value<'_> {
     unsigned(handshake.version().or(handshake.client_hello.as_ref().map(|hello| hello.version)))
 }
 
-pub(crate) fn digests(chain: &CertificateChain) -> Value<'static> {
+pub(crate) fn digests(chain: &CertificateChain) -> Value<'_> {
     if chain.is_empty() { Value::Absent } else { Value::Texts(chain.digests().into()) }
 }
 

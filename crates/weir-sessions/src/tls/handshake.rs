@@ -7,7 +7,7 @@ use super::certificate::{Certificate, CertificateChain};
 use super::fingerprint::{self, Transport};
 use super::hello::{ClientHello, ServerHello, is_tls13};
 use super::{fields, names};
-use crate::{Direction, Session};
+use crate::{Direction, Session, Words};
 use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Timestamp, Value};
@@ -29,6 +29,10 @@ pub enum Incomplete {
 }
 
 impl Incomplete {
+    /// The words for it in rows.
+    pub(crate) const WORDS: Words =
+        Words { list: || vec!["gap", "oversize", "malformed", "one_sided"], others: &[] };
+
     /// The word for it in rows: `gap`, `oversize`, `malformed`, `one_sided`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 //! A number without a name is `unknown-N`, N decimal, as there.
 
 use super::ciphers::CIPHERS;
+use crate::session::{Words, named};
 use std::borrow::Cow;
 
 /// Supported groups (IANA "TLS Supported Groups"), in order of the number.
@@ -145,6 +146,21 @@ pub fn group(number: u16) -> Cow<'static, str> {
 pub fn alert(number: u8) -> Cow<'static, str> {
     lookup(ALERTS, number.into())
 }
+
+/// What versions can be called; what is made up for those without a name is open.
+pub(crate) const VERSIONS: Words =
+    Words { list: || named(0..=u16::MAX, version), others: &["unknown-", "TLSv13-draft"] };
+/// What cipher suites can be called.
+pub(crate) const CIPHER_NAMES: Words =
+    Words { list: || CIPHERS.iter().map(|entry| entry.1).collect(), others: OTHERS };
+/// What groups can be called.
+pub(crate) const GROUP_NAMES: Words =
+    Words { list: || GROUPS.iter().map(|entry| entry.1).collect(), others: OTHERS };
+/// What alerts can be called.
+pub(crate) const ALERT_NAMES: Words =
+    Words { list: || ALERTS.iter().map(|entry| entry.1).collect(), others: OTHERS };
+
+const OTHERS: &[&str] = &["unknown-", "grease_"];
 
 fn lookup(table: &'static [(u16, &'static str)], number: u16) -> Cow<'static, str> {
     match table.binary_search_by_key(&number, |entry| entry.0) {

@@ -60,6 +60,8 @@ const PACKETS: usize = 0;
 const CONNECTIONS: usize = 1;
 const SESSIONS: usize = 2;
 const FRAGMENTS: usize = 3;
+/// And of the version after IPv4, and then of parts of sessions, a question for each log.
+const PARTS: usize = 5;
 
 impl Questions {
     /// Compiles them over a stack. Connections end with the capture: tshark has no time-outs.
@@ -68,13 +70,15 @@ impl Questions {
         compiler.use_stack(stack).expect("it is shipped");
         let ask = |filter: &str, need, want| Ask { filter: filter.to_string(), need, want };
         let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
-        let asks = [
+        let mut asks = vec![
             ask("", path_need(), Want::Packets),
             ask("", Need::default(), Want::Connections),
             ask("", Need { service: true, ..Need::default() }, Want::Sessions(all)),
             ask("ip.flags.mf == 1 or ip.frag_offset > 0", path_need(), Want::Packets),
             ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", path_need(), Want::Packets),
         ];
+        let parts = Log::of_parts().map(|log| ask("", Need::default(), Want::Sessions(log.protocols)));
+        asks.extend(parts);
         let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
         let options = Options { limits, ..Options::default() };
         let compiled = compiler.compile(&asks, &options).expect("they are right");
@@ -101,7 +105,8 @@ impl Questions {
             self.take(&mut seen, question, item);
             Ok::<(), std::convert::Infallible>(())
         };
-        let shapes = [Shape::default(); 5];
+        let mut shapes = vec![Shape::default(); PARTS];
+        shapes.extend(Log::of_parts().map(|log| log.shape()));
         let run = weir::run(&self.compiler, &self.compiled, &mut reader, &shapes, 1, &mut each, &mut |_| {});
         let outcome = match run {
             Ok(outcome) => outcome,
@@ -124,6 +129,10 @@ impl Questions {
                     seen.tls.push(row.clone());
                 }
                 seen.sessions.push((protocol.log, row));
+            }
+            (part, Item::Session(_, row)) => {
+                let log = Log::of_parts().nth(part - PARTS).expect("a question for each");
+                seen.sessions.push((log.path, row));
             }
             (version, Item::Packet { meta, path, .. }) if version >= FRAGMENTS => {
                 let name = Stats::path_name(&self.compiled.stack, path);

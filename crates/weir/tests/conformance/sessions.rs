@@ -10,9 +10,14 @@ use weir::packet::Value;
 /// A row of ours, by column.
 type Row = BTreeMap<String, String>;
 
+/// Ours of Zeek's name.
+fn log_of(path: &str) -> Option<Log> {
+    Log::all().into_iter().chain(Log::of_parts()).find(|log| log.path == path)
+}
+
 /// Our rows of a log.
 fn rows(seen: &Seen, path: &str) -> Vec<Row> {
-    let Some(log) = Log::all().into_iter().find(|log| log.path == path) else { return vec![] };
+    let Some(log) = log_of(path) else { return vec![] };
     let columns = log.columns();
     let row = |values: &Vec<Value<'static>>| {
         columns.iter().zip(values).map(|(column, value)| (column.name.to_string(), plain(value))).collect()
@@ -94,20 +99,22 @@ fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
 }
 
 /// Columns that hang on when a capture was cut into packets, or that name files and connections of the run.
-const NOT_COMPARED: [&str; 9] =
-    ["ts", "uid", "fuid", "uids", "orig_fuids", "resp_fuids", "cert_chain_fps", "password", "rtt"];
+const NOT_COMPARED: [&str; 8] = ["ts", "uid", "fuid", "uids", "orig_fuids", "resp_fuids", "password", "rtt"];
 
 /// One of Zeek's logs: rows of the same connection one after the other, column by column where both have it.
 pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[Json])) {
     let path = name.trim_end_matches(".log");
-    if Log::all().iter().all(|log| log.path != path) {
-        return;
-    }
-    let ends = ["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"];
+    let Some(ours) = log_of(path) else { return };
+    // Certificates are the same in every connection.
+    let is_known_by = ours.known_by().is_some();
+    let ends = match is_known_by {
+        true => &["fingerprint"][..],
+        false => &["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
+    };
     let mut left = rows(seen, path);
     for row in theirs {
-        let key = ends.map(|name| text(&row[name]));
-        let found = left.iter().position(|ours| ends.iter().zip(&key).all(|(name, end)| ours[*name] == *end));
+        let is_it = |ours: &Row| ends.iter().all(|name| ours[*name] == text(&row[*name]));
+        let found = left.iter().position(is_it);
         tally.value(file, &format!("{name} rows"), if found.is_some() { "there" } else { "" }, "there");
         let Some(ours) = found.map(|place| left.remove(place)) else { continue };
         for (column, mine) in ours.iter().filter(|(column, _)| !NOT_COMPARED.contains(&column.as_str())) {

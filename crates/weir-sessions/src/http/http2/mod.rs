@@ -66,7 +66,7 @@ impl Http2 {
             && let Some(content) = self.sides[data.from as usize].frames.next(&mut rest, data.time)
         {
             match content {
-                Ok(content) => self.take(data.from, &content, sessions),
+                Ok(content) => self.take((data.from, data.time), &content, sessions),
                 Err(flaw) => self.end(flaw, sessions),
             }
         }
@@ -113,7 +113,12 @@ impl Http2 {
         self.streams.values().map(|open| open.exchange.held_bytes()).sum()
     }
 
-    fn take(&mut self, from: Direction, content: &Content<'_>, sessions: &mut Vec<Box<dyn Session>>) {
+    fn take(
+        &mut self,
+        (from, time): (Direction, Timestamp),
+        content: &Content<'_>,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
         let (frame, bytes) = (content.frame, content.bytes);
         let side = &mut self.sides[from as usize];
         if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
@@ -123,7 +128,7 @@ impl Http2 {
         match frame.kind {
             DATA => {
                 if let Some(message) = self.message(frame.stream_id, from) {
-                    message.take_body(bytes);
+                    message.take_body(bytes, time);
                 }
                 if content.is_last && frame.ends_stream() {
                     self.end_side(frame.stream_id, from, sessions);

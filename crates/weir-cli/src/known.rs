@@ -1,0 +1,80 @@
+//! What a log shows once: a certificate is the same in every handshake, and Zeek's x509.log has it once a day.
+
+use std::collections::HashMap;
+use weir::Log;
+use weir::packet::{Timestamp, Value};
+
+/// Values remembered at most, as in Zeek; then all are forgotten.
+const KNOWN_MAX: usize = 1_000_000;
+
+/// After so long it is shown again.
+const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
+
+/// Which rows of a log were there before.
+#[derive(Default)]
+pub struct Known {
+    /// The column by which rows are the same; `None`: each is new.
+    column: Option<usize>,
+    seen: HashMap<String, Timestamp>,
+    /// How often all were forgotten.
+    forgotten: u64,
+}
+
+impl Known {
+    /// Of the rows of this log none is known yet.
+    pub fn of(log: &Log) -> Self {
+        Self { column: log.known_by(), ..Self::default() }
+    }
+
+    /// Whether rows can be known at all.
+    pub fn is_any(&self) -> bool {
+        self.column.is_some()
+    }
+
+    /// Whether there was no row like this one in the day before it.
+    pub fn is_new(&mut self, row: &[Value<'_>]) -> bool {
+        let Some(Value::Text(value)) = self.column.and_then(|column| row.get(column)) else { return true };
+        let time = if let Some(Value::Time(time)) = row.first() { *time } else { Timestamp(0) };
+        if let Some(shown) = self.seen.get_mut(value.as_ref()) {
+            let is_old = time.0.saturating_sub(shown.0) >= DAY_NS;
+            if is_old {
+                *shown = time;
+            }
+            return is_old;
+        }
+        if self.seen.len() >= KNOWN_MAX {
+            self.seen.clear();
+            self.forgotten += 1;
+        }
+        self.seen.insert(value.to_string(), time);
+        true
+    }
+
+    /// Says what the bound made of it.
+    pub fn report(&self) {
+        if self.forgotten > 0 {
+            let times = self.forgotten;
+            say!(
+                "weir: more than {KNOWN_MAX} certificates: {times} times all were forgotten, and are shown again"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_new_once_a_day() {
+        let mut known = Known::of(&Log::of("x509").expect("there is one"));
+        let mut is_new = |print: &'static str, seconds| {
+            known.is_new(&[Value::Time(Timestamp::from_parts(seconds, 0)), Value::Text(print.into())])
+        };
+        let asked = [("a", 0), ("b", 1), ("a", 2), ("a", 86_399), ("a", 86_400), ("a", 86_401), ("b", 5)];
+        let answers = asked.map(|(print, seconds)| is_new(print, seconds));
+        assert_eq!(answers, [true, true, false, false, true, false, false]);
+        let mut none = Known::of(&Log::of("files").expect("there is one"));
+        assert!(none.is_new(&[]) && none.is_new(&[]), "files have no such column");
+    }
+}

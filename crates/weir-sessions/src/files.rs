@@ -1,0 +1,164 @@
+//! Files: what sessions carry from one side to the other, as Zeek's `files.log` has it. A session's parser knows how much
+//! came and how it began; nothing more of a file is kept, so there are no digests.
+//!
+//! Certificates are no files here, as they are none in Zeek's log: [`x509`](crate::x509).
+
+use crate::session::session_fields;
+use crate::values::{text, unsigned};
+use crate::{PartLog, Session, http};
+use std::any::Any;
+use weir_packet::{Timestamp, Value};
+
+/// The log, for the registry.
+pub const LOG: PartLog = PartLog {
+    name: "files",
+    doc: "Files that sessions carry: bodies of HTTP with type, name and size",
+    head: &["ts", "fuid", "uid", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
+    known_by: "",
+    of: &[("http", http::files)],
+    fields: FIELDS,
+};
+
+/// One file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct File {
+    /// Which one it is of its session's protocol in the connection: its session names it by that.
+    pub number: u64,
+    /// Zeek's name of the protocol that carried it: `HTTP`.
+    pub source: &'static str,
+    /// How deep it lies in what carried it; 0: it is that itself.
+    pub depth: u64,
+    /// The media type by its first bytes.
+    pub media_type: Option<&'static str>,
+    /// The name that its sender gives it.
+    pub name: Option<String>,
+    /// When its first bytes came; none where all are missing.
+    pub time: Option<Timestamp>,
+    /// From its first bytes to its last, nanoseconds.
+    pub duration_ns: Option<u64>,
+    /// Whether the originator of the connection sent it.
+    pub is_from_originator: bool,
+    /// Bytes of it that came, as they were sent: compressed where they were.
+    pub seen_bytes: u64,
+    /// Bytes that it has as its sender says.
+    pub total_bytes: Option<u64>,
+    /// Bytes that the capture lacks.
+    pub missing_bytes: u64,
+}
+
+session_fields! { File;
+    "files.source" [] source: Text, "Protocol that carried it, Zeek's name: HTTP" => |f| text(Some(f.source));
+    "files.depth" [] depth: Unsigned, "How deep it lies in what carried it; 0: it is that itself" => |f| Value::Unsigned(f.depth);
+    "files.analyzers" [] analyzers: Texts, "What looked into it; nothing does" => |_| Value::Texts((&[][..]).into());
+    "files.mime_type" [] mime_type: Text, "Media type by its first bytes" => |f| text(f.media_type);
+    "files.filename" [] filename: Text, "Name that its sender gives it" => |f| text(f.name.as_deref());
+    "files.duration" [] duration: Interval, "From its first bytes to its last" => |f| f.duration_ns.map_or(Value::Absent, Value::Interval);
+    "files.local_orig" [] local_orig: Bool, "Whether it came from this network; which that is nobody says" => |_| Value::Absent;
+    "files.is_orig" [] is_orig: Bool, "Whether the originator of the connection sent it" => |f| Value::Bool(f.is_from_originator);
+    "files.seen_bytes" [] seen_bytes: Unsigned, "Bytes of it that came, as they were sent: compressed where they were" => |f| Value::Unsigned(f.seen_bytes);
+    "files.total_bytes" [] total_bytes: Unsigned, "Bytes that it has as its sender says" => |f| unsigned(f.total_bytes);
+    "files.missing_bytes" [] missing_bytes: Unsigned, "Bytes that the capture lacks" => |f| Value::Unsigned(f.missing_bytes);
+    "files.overflow_bytes" [] overflow_bytes: Unsigned, "Bytes that came too late to be put in order; there are none" => |_| Value::Unsigned(0);
+    "files.timedout" [] timedout: Bool, "Whether it was given up as nothing came any more; a file ends with its session" => |_| Value::Bool(false);
+    "files.parent_fuid" [] parent_fuid: Unsigned, "File that it lies in; none so far" => |_| Value::Absent;
+    "files.md5" [] md5: Text, "MD5; not computed" => |_| Value::Absent;
+    "files.sha1" [] sha1: Text, "SHA-1; not computed" => |_| Value::Absent;
+    "files.sha256" [] sha256: Text, "SHA-256; not computed" => |_| Value::Absent;
+    "files.extracted" [] extracted: Text, "Where it was written to; nowhere (`weir streams -o DIR` writes streams)" => |_| Value::Absent;
+    "files.extracted_cutoff" [] extracted_cutoff: Bool, "Whether not all of it was written" => |_| Value::Absent;
+    "files.extracted_size" [] extracted_size: Unsigned, "Bytes that were written" => |_| Value::Absent;
+    "files.number" [] fuid: Unsigned, "Its number in the connection; in rows an identifier that the session's row names" => |f| Value::Unsigned(f.number);
+}
+
+impl Session for File {
+    fn value(&self, index: usize) -> Value<'_> {
+        value(self, index)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        self.time
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The name of a file in a Content-Disposition header (RFC 6266 §4.1), or one like it with another parameter: the
+/// extended form before the plain one, without the directories that some write before it.
+pub(crate) fn name_in_header(value: &[u8], parameter: &str) -> Option<String> {
+    let value = String::from_utf8_lossy(value);
+    let extended = format!("{parameter}*");
+    let found = |name: &str| parameters(&value).into_iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+    let name = match found(&extended) {
+        // charset'language'text (RFC 8187 §3.2.1).
+        Some((_, text)) => unescape(text.splitn(3, '\'').nth(2).unwrap_or(&text)),
+        None => found(parameter)?.1,
+    };
+    let name = name.rsplit(['/', '\\']).next().unwrap_or_default().trim();
+    (!name.is_empty()).then(|| name.chars().take(NAME_LETTERS_MAX).collect())
+}
+
+/// Longest name of a file that is kept, letters.
+const NAME_LETTERS_MAX: usize = 255;
+
+/// The parameters behind the first `;` of a header's value, quotes undone (RFC 9110 §5.6.6).
+fn parameters(value: &str) -> Vec<(String, String)> {
+    let mut found = vec![];
+    let (mut part, mut is_quoted, mut is_escaped) = (String::new(), false, false);
+    let mut end = |part: &mut String| {
+        if let Some((name, value)) = part.split_once('=') {
+            found.push((name.trim().to_owned(), value.trim().to_owned()));
+        }
+        part.clear();
+    };
+    for letter in value.chars() {
+        match letter {
+            _ if is_escaped => {
+                part.push(letter);
+                is_escaped = false;
+            }
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            ';' if !is_quoted => end(&mut part),
+            _ => part.push(letter),
+        }
+    }
+    end(&mut part);
+    found
+}
+
+/// `%41` as `A`; what is no UTF-8 then is replaced.
+fn unescape(text: &str) -> String {
+    let mut bytes = vec![];
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digits =
+            behind.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
+        let escaped = digits.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_read_as_senders_write_them() {
+        for (value, name) in [
+            ("attachment; filename=\"a b;c.pdf\"; x=y", Some("a b;c.pdf")),
+            ("attachment;FileName=plain.txt", Some("plain.txt")),
+            ("inline; filename=\"old.txt\"; filename*=UTF-8''gr%C3%BCn%20.txt", Some("grün .txt")),
+            ("attachment; filename=\"C:\\\\dir\\\\x.exe\"", Some("x.exe")),
+            ("attachment; filename=../../etc/passwd", Some("passwd")),
+            ("attachment; filename*=100%", Some("100%")),
+            ("attachment; filename=\"\"", None),
+            ("attachment", None),
+        ] {
+            assert_eq!(name_in_header(value.as_bytes(), "filename").as_deref(), name, "{value}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Bodies as files: what `files.log` has of them.
+
+use super::exchange::{HttpExchange, HttpMessage};
+use crate::files::{File, name_in_header};
+use crate::{Direction, Session};
+
+/// The files of an exchange: the bodies that have bytes, the request's before the response's.
+pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
+    let Some(exchange) = session.as_any().downcast_ref::<HttpExchange>() else { return vec![] };
+    let messages = [&exchange.request, &exchange.response].into_iter().flatten();
+    let files = messages.filter(|message| message.body_bytes > 0).map(|message| file(exchange, message));
+    files.map(|file| Box::new(file) as Box<dyn Session>).collect()
+}
+
+/// The number of a message's body among the files of its connection.
+pub(super) fn number(exchange: &HttpExchange, message: &HttpMessage) -> u64 {
+    u64::from(exchange.depth) << 1 | u64::from(!message.head.is_request())
+}
+
+/// The name that a message gives its content (RFC 6266; the older parameter of Content-Type behind it); of several
+/// parts, as forms send them (RFC 7578), that of the first which has one, as far as the beginning is kept.
+pub(super) fn name(message: &HttpMessage) -> Option<String> {
+    let named = |header, parameter| name_in_header(message.head.header(header)?, parameter);
+    named("content-disposition", "filename").or_else(|| named("content-type", "name")).or_else(|| {
+        let content_type = message.head.header("content-type")?;
+        let is_parted = content_type.get(..10).is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"));
+        is_parted.then(|| name_of_part(&message.body_start)).flatten()
+    })
+}
+
+/// The name in the first header line of a part that has one.
+fn name_of_part(body: &[u8]) -> Option<String> {
+    let lines = body.split(|byte| *byte == b'\n').filter_map(|line| line.split_at_checked(20));
+    let mut dispositions = lines.filter(|(name, _)| name.eq_ignore_ascii_case(b"content-disposition:"));
+    dispositions.find_map(|(_, value)| name_in_header(value.trim_ascii(), "filename"))
+}
+
+fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
+    let duration = message.body_times.map(|(first, last)| last.0.saturating_sub(first.0));
+    File {
+        number: number(exchange, message),
+        source: "HTTP",
+        depth: 0,
+        media_type: message.media_type(),
+        name: name(message),
+        time: message.body_times.map(|(first, _)| first),
+        duration_ns: duration.and_then(|ns| u64::try_from(ns).ok()),
+        is_from_originator: (exchange.client == Direction::Originator) == message.head.is_request(),
+        seen_bytes: message.body_bytes - message.lost_bytes.min(message.body_bytes),
+        total_bytes: total_bytes(message),
+        missing_bytes: message.lost_bytes,
+    }
+}
+
+/// The length of the whole: of which a range was sent (RFC 9110 §14.4), or that all of it was to have.
+fn total_bytes(message: &HttpMessage) -> Option<u64> {
+    let range = message.head.header("content-range").filter(|_| message.head.code() == 206);
+    if let Some(range) = range {
+        let whole = range.rsplit(|byte| *byte == b'/').next()?;
+        return std::str::from_utf8(whole).ok()?.trim().parse().ok();
+    }
+    // Where the end is known by chunks, Content-Length does not count (RFC 9112 §6.3).
+    let is_chunked = message.head.header("transfer-encoding").is_some();
+    message.content_length().filter(|_| !is_chunked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::HttpParser;
+    use crate::{Data, SessionParser};
+    use weir_packet::Timestamp;
+
+    /// The exchanges of a connection whose pieces come a second after each other.
+    fn exchanges(pieces: &[(Direction, &[u8])]) -> Vec<Box<dyn Session>> {
+        let (mut parser, mut sessions) = (HttpParser::default(), vec![]);
+        for (second, (from, bytes)) in pieces.iter().enumerate() {
+            let time = Timestamp::from_parts(second as i64, 0);
+            match bytes.strip_prefix(b"gap ") {
+                Some(length) => {
+                    let length = std::str::from_utf8(length).expect("digits").parse().expect("a number");
+                    parser.gap(*from, length, &mut sessions);
+                }
+                None => {
+                    parser.parse(&Data { from: *from, time, bytes, is_datagram: false }, &mut sessions);
+                }
+            }
+        }
+        parser.finish(&mut sessions);
+        sessions
+    }
+
+    fn files_of(session: &dyn Session) -> Vec<File> {
+        let files = files(session);
+        files.iter().map(|file| file.as_any().downcast_ref::<File>().expect("a file").clone()).collect()
+    }
+
+    use Direction::{Originator, Responder};
+
+    #[test]
+    fn bodies_are_files_and_heads_alone_are_none() {
+        let sessions = exchanges(&[
+            (Originator, b"POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Type: x/y; name=up.txt\r\n\r\nhel"),
+            (Originator, b"lo"),
+            (Responder, b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Disposition: attachment; filename=\"a.png\"\r\n\r\n"),
+            (Responder, b"\x89PNG\r\n\x1a\n"),
+            (Responder, b"gap 2"),
+            (Originator, b"GET /no HTTP/1.1\r\nHost: a\r\n\r\n"),
+            (Responder, b"HTTP/1.1 204 No Content\r\n\r\n"),
+        ]);
+        assert_eq!(sessions.len(), 2);
+        let [up, down] = &files_of(&*sessions[0])[..] else { panic!("two files") };
+        assert_eq!(
+            (up.name.as_deref(), up.media_type, up.total_bytes),
+            (Some("up.txt"), Some("text/plain"), Some(5))
+        );
+        assert_eq!((up.time, up.duration_ns), (Some(Timestamp(0)), Some(1_000_000_000)));
+        assert!(up.is_from_originator && !down.is_from_originator);
+        assert_eq!((down.name.as_deref(), down.media_type), (Some("a.png"), Some("image/png")));
+        assert_eq!((down.seen_bytes, down.missing_bytes, down.total_bytes), (8, 2, Some(10)));
+        assert_eq!(
+            down.time,
+            Some(Timestamp::from_parts(3, 0)),
+            "it begins with its bytes, and not with its head"
+        );
+        assert_ne!(up.number, down.number);
+        assert!(files_of(&*sessions[1]).is_empty());
+    }
+
+    #[test]
+    fn a_form_has_the_name_of_its_first_file() {
+        let body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x\r\n\
+                    content-disposition: form-data; name=\"b\"; filename=\"cat.png\"\r\n\r\n";
+        let request = |kind: &str| {
+            let length = body.len();
+            format!("POST / HTTP/1.1\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
+        };
+        for (kind, name) in [("multipart/form-data; boundary=x", Some("cat.png")), ("text/plain", None)] {
+            let sessions = exchanges(&[(Originator, request(kind).as_bytes())]);
+            assert_eq!(files_of(&*sessions[0])[0].name.as_deref(), name, "{kind}");
+        }
+    }
+
+    #[test]
+    fn of_a_range_the_whole_is_told_and_of_chunks_nothing() {
+        for (head, total) in [
+            (
+                "HTTP/1.1 206 Partial\r\nContent-Range: bytes 2-4/1000\r\nContent-Length: 3\r\n\r\nabc",
+                Some(1000),
+            ),
+            ("HTTP/1.1 206 Partial\r\nContent-Range: bytes 2-4/*\r\nContent-Length: 3\r\n\r\nabc", None),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", None),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", Some(3)),
+        ] {
+            let request = &b"GET / HTTP/1.1\r\n\r\n"[..];
+            let sessions = exchanges(&[(Originator, request), (Responder, head.as_bytes())]);
+            let files = files_of(&*sessions[0]);
+            assert_eq!((files[0].seen_bytes, files[0].total_bytes), (3, total), "{head}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The compressed protocol, which follows the login where both sides can: packets of its own carry those of the usual one,
+//! which begin and end in them anywhere. Three bytes of length, a number, three bytes of the length that it has
+//! unpacked (0: it is not packed), then zlib's.
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+/// Bytes before what is packed.
+const HEADER_BYTES: usize = 7;
+
+/// Bytes that are unpacked at a time.
+const PIECE_BYTES: usize = 8 * 1024;
+
+/// What zlib keeps of one direction, about: its window and tables.
+const STATE_BYTES: usize = 48 * 1024;
+
+/// Where one direction stands. Nothing of what is packed is kept but what zlib needs.
+#[derive(Default)]
+pub(super) struct Unpacker {
+    header: Vec<u8>,
+    /// Bytes of the packet that are still to come.
+    packed_bytes: u32,
+    /// Bytes that are still to come out of it; `None`: it is not packed.
+    unpacked_bytes: Option<u32>,
+    zlib: Option<Box<Decompress>>,
+    piece: Vec<u8>,
+    is_wrong: bool,
+}
+
+impl std::fmt::Debug for Unpacker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unpacker").field("packed_bytes", &self.packed_bytes).finish_non_exhaustive()
+    }
+}
+
+/// What comes out of some bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unpacked<'a> {
+    /// Bytes of the usual protocol.
+    Bytes(&'a [u8]),
+    /// More bytes are needed.
+    More,
+    /// It is not what it should be.
+    Wrong,
+}
+
+impl Unpacker {
+    /// Takes bytes off the front of `bytes`, as many as the next piece takes.
+    pub(super) fn next<'s, 'b: 's>(&'s mut self, bytes: &mut &'b [u8]) -> Unpacked<'s> {
+        if self.is_wrong {
+            return Unpacked::Wrong;
+        }
+        while self.packed_bytes == 0 {
+            let missing = HEADER_BYTES - self.header.len();
+            let (head, rest) = bytes.split_at(missing.min(bytes.len()));
+            self.header.extend_from_slice(head);
+            *bytes = rest;
+            let [a, b, c, _, d, e, f] = self.header[..] else { return Unpacked::More };
+            self.header.clear();
+            self.packed_bytes = u32::from_le_bytes([a, b, c, 0]);
+            self.unpacked_bytes = Some(u32::from_le_bytes([d, e, f, 0])).filter(|length| *length > 0);
+            if self.unpacked_bytes.is_some() {
+                self.zlib.get_or_insert_with(|| Box::new(Decompress::new(true))).reset(true);
+            }
+        }
+        if bytes.is_empty() {
+            return Unpacked::More;
+        }
+        let at_hand = bytes.len().min(self.packed_bytes as usize);
+        let (packed, rest) = bytes.split_at(at_hand);
+        let (Some(wanted), Some(zlib)) = (&mut self.unpacked_bytes, &mut self.zlib) else {
+            self.packed_bytes -= at_hand as u32;
+            *bytes = rest;
+            return Unpacked::Bytes(packed);
+        };
+        // No more comes out than was told: one byte beyond would show that it lied.
+        self.piece.resize(PIECE_BYTES.min(*wanted as usize + 1), 0);
+        let before = (zlib.total_in(), zlib.total_out());
+        let status = zlib.decompress(packed, &mut self.piece, FlushDecompress::None);
+        let (taken, made) = (zlib.total_in() - before.0, zlib.total_out() - before.1);
+        self.packed_bytes -= taken as u32;
+        *bytes = &bytes[taken as usize..];
+        let is_right = match status {
+            Ok(Status::StreamEnd) => made == u64::from(*wanted) && self.packed_bytes == 0,
+            // Where nothing is taken nor made it would never end.
+            Ok(_) => made <= u64::from(*wanted) && (taken, made) != (0, 0) && self.packed_bytes > 0,
+            Err(_) => false,
+        };
+        self.is_wrong = !is_right;
+        // What came before it went wrong is handed on, however the bytes are cut.
+        let made = made.min((*wanted).into()) as u32;
+        if self.is_wrong && made == 0 {
+            return Unpacked::Wrong;
+        }
+        *wanted -= made;
+        Unpacked::Bytes(&self.piece[..made as usize])
+    }
+
+    /// Bytes held.
+    pub(super) fn held_bytes(&self) -> usize {
+        let zlib = if self.zlib.is_some() { STATE_BYTES } else { 0 };
+        self.header.capacity() + self.piece.capacity() + zlib
+    }
+}
+
+/// A packet of the compressed protocol.
+#[cfg(test)]
+pub(super) fn packed(content: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::ZlibEncoder::new(vec![], flate2::Compression::fast());
+    encoder.write_all(content).expect("memory");
+    let packed = encoder.finish().expect("memory");
+    let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes()[..3].to_vec();
+    [length(&packed), vec![0], length(content), packed].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes out of pieces of this size; whether all of it was right.
+    fn unpacked(bytes: &[u8], size: usize) -> (Vec<u8>, bool) {
+        let (mut unpacker, mut out) = (Unpacker::default(), vec![]);
+        for mut piece in bytes.chunks(size) {
+            loop {
+                match unpacker.next(&mut piece) {
+                    Unpacked::Bytes(bytes) => out.extend_from_slice(bytes),
+                    Unpacked::More => break,
+                    Unpacked::Wrong => return (out, false),
+                }
+            }
+            assert!(unpacker.held_bytes() < 64 * 1024);
+        }
+        (out, true)
+    }
+
+    #[test]
+    fn what_was_packed_comes_out_in_pieces_of_any_size() {
+        let text = b"select weir ".repeat(3000);
+        let talk = [packed(&text), b"\x05\0\0\x01\0\0\0plain".to_vec(), packed(b"end")].concat();
+        let expected = [&text[..], b"plain", b"end"].concat();
+        for size in [1, 3, 7, 100, talk.len()] {
+            assert_eq!(unpacked(&talk, size), (expected.clone(), true), "{size}");
+        }
+    }
+
+    #[test]
+    fn what_lies_about_its_length_is_wrong() {
+        let right = packed(&[7; 100]);
+        for (at, value) in [(4, 99), (4, 101), (0, right[0] - 1), (0, right[0] + 1), (7, 0xff)] {
+            let mut wrong = [&right[..], &[0; 9]].concat();
+            wrong[at] = value;
+            assert!(!unpacked(&wrong, 1000).1, "byte {at} is {value}");
+        }
+    }
+}
