@@ -237,27 +237,14 @@ impl Lower<'_> {
                 let there = self.b.read(vars.presences[presence.0 as usize]);
                 [yes, there, there]
             }
-            FieldKey::Let(..) | FieldKey::Presence(..) => {
-                let protocol = &self.layer(id).protocol;
-                let (exists, value, is_truth) = match key {
-                    FieldKey::Presence(_, presence) => {
-                        let there = self.b.read(vars.presences[presence.0 as usize]);
-                        (yes, self.b.one(Op::FromBool(there)), true)
-                    }
-                    FieldKey::Let(_, value) => {
-                        let index = usize::from(value.0);
-                        let value = &protocol.lets[index].value;
-                        (self.is_known(id, value), self.let_value(id, index), is_truth(protocol, value))
-                    }
-                    _ => unreachable!("the outer arm names both"),
-                };
-                let zero = self.b.int(0);
-                let asks_for_presence = predicate.op == FilterOp::Exists && predicate.mask.is_none();
-                let holds = match asks_for_presence && !is_truth {
-                    true => yes,
-                    false => self.compare_words(predicate, zero, value),
-                };
-                let holds = self.b.binary(BinaryOp::And, exists, holds);
+            FieldKey::Presence(_, presence) => {
+                let there = self.b.read(vars.presences[presence.0 as usize]);
+                let (zero, value) = (self.b.int(0), self.b.one(Op::FromBool(there)));
+                let holds = self.compare_words(predicate, zero, value);
+                [yes, holds, holds]
+            }
+            FieldKey::Let(_, value) => {
+                let (exists, holds) = self.let_predicate(id, usize::from(value.0), predicate);
                 [exists, holds, holds]
             }
             FieldKey::Frame
@@ -268,6 +255,20 @@ impl Lower<'_> {
             | FieldKey::EventColumn(..)
             | FieldKey::SessionField(..) => unreachable!("no field of a layer's header"),
         }
+    }
+
+    /// Whether a derived value is there, and whether the predicate holds for it. Alone, a truth is asked for being true.
+    fn let_predicate(&mut self, id: LayerId, index: usize, predicate: &Predicate) -> (Value, Value) {
+        let protocol = &self.layer(id).protocol;
+        let expr = &protocol.lets[index].value;
+        let exists = self.is_known(id, expr);
+        let asks_for_presence = predicate.op == FilterOp::Exists && predicate.mask.is_none();
+        if asks_for_presence && !is_truth(protocol, expr) {
+            return (exists, exists);
+        }
+        let (zero, value) = (self.b.int(0), self.let_value(id, index));
+        let holds = self.compare_words(predicate, zero, value);
+        (exists, self.b.binary(BinaryOp::And, exists, holds))
     }
 
     /// Whether any of an alias's fields is there, and whether the predicate holds for any.

@@ -209,7 +209,8 @@ impl Checker<'_> {
             let help = "the instance that begins then has the time-out of its state";
             self.error(codes::BAD_CLAUSE, "`restart` ends the instance", span, help);
         }
-        let to = to.unwrap_or(Target::Restart);
+        let unknown = if self.protocol.states.is_empty() { Target::Restart } else { Target::State(0) };
+        let to = to.unwrap_or(unknown);
         let timeout = tree.timeout.map(|(after, _)| after);
         let name = name.text.clone();
         self.protocol.transitions.push(Transition { name, from, to, condition, ordered, timeout });
@@ -431,7 +432,8 @@ impl Checker<'_> {
         let transition = self.transitions.get(&name.text).map(|(index, _)| *index);
         let Some((_, trigger)) = TRIGGERS.iter().find(|(word, _)| *word == name.text) else {
             if let Some(index) = transition {
-                if self.protocol.transitions[index].to == Target::Restart {
+                let restarts = self.protocol.transitions[index].to == Target::Restart;
+                if restarts && !self.protocol.states.is_empty() {
                     let help = "let it happen `on packet`, with the transition's condition";
                     self.error(
                         codes::BAD_CLAUSE,

@@ -73,11 +73,8 @@ impl Author<'_, '_> {
         let first = common.map_or(String::new(), |wide| self.common(wide));
         let mut clauses = vec![self.header(&first)];
         self.values(&mut clauses);
-        let has_instance = self.choices.chance(80);
-        if has_instance {
+        if self.choices.chance(80) {
             self.remembered(&mut clauses);
-        } else if self.choices.chance(20) {
-            clauses.append(&mut self.events(&[], false, true));
         }
         if self.choices.chance(50) {
             clauses.push(self.show());
