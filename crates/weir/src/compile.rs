@@ -2,14 +2,13 @@
 
 use crate::connection::{self, Connection, Places};
 use crate::engine::MakeSink;
+use crate::residual::{bit_plan, residuals};
 use crate::words;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use weir_compile::residual::{PREDICATES_MAX, lower_residuals};
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
-use weir_engine::plan::{BitPlan, ConnectionValue, Limits, Mask, Plan, QuestionPlan, VERDICTS_MAX, Want};
-use weir_engine::residual::{Asks, Residual, ResidualField};
+use weir_engine::plan::{ConnectionValue, Limits, Mask, Plan, QuestionPlan, VERDICTS_MAX, Want};
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
@@ -17,7 +16,7 @@ use weir_ir::graph::{Graph, Table};
 use weir_ir::interpret::Interpreter;
 use weir_lang::Library;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
-use weir_lang::filter::{self, Catalog, Filter, Op, Predicate};
+use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_sessions::PROTOCOLS;
 
@@ -483,97 +482,6 @@ fn mask_of(residues: &[usize]) -> Mask {
     residues.iter().fold(0, |mask, residue| mask | 1 << residue)
 }
 
-/// What a residue asks, whatever other questions there are: where its predicates stand in which text, and in what order
-/// they are asked, is left out.
-fn name_of(bit: &weir_compile::TermBit) -> String {
-    let of = |list: &[Predicate]| {
-        let parts = list.iter().map(|p| (p.field, p.slice, p.mask, p.op, &p.literals, p.negated));
-        let mut parts: Vec<String> = parts.map(|part| format!("{part:?}")).collect();
-        parts.sort_unstable();
-        parts.join(" and ")
-    };
-    format!("{} / {}", of(&bit.connection), of(&bit.session))
-}
-
-fn bit_plan(bit: &weir_compile::TermBit) -> BitPlan {
-    let asks = |list: &[Predicate]| match list {
-        [] => Asks::Nothing,
-        list if list.iter().all(|p| p.negated) => Asks::Absence,
-        _ => Asks::Presence,
-    };
-    BitPlan {
-        question: bit.question,
-        name: name_of(bit),
-        connection: asks(&bit.connection),
-        session: asks(&bit.session),
-    }
-}
-
-/// What residues ask of connections, or of sessions (`part` of each), field by field.
-fn residuals<'a>(
-    bits: &'a [weir_compile::TermBit],
-    part: impl Fn(&'a weir_compile::TermBit) -> &'a [Predicate],
-    by: (&StackCatalog, Executor),
-) -> Vec<Residual> {
-    /// A field, and which residues need which predicate on it.
-    type Asked<'a> = (usize, Vec<(&'a Predicate, Mask)>);
-    let same = |a: &Predicate, b: &Predicate| {
-        (a.slice, a.mask, a.op, a.negated) == (b.slice, b.mask, b.op, b.negated) && a.literals == b.literals
-    };
-    let mut fields: Vec<Asked<'a>> = Vec::new();
-    for (index, bit) in bits.iter().enumerate() {
-        for predicate in part(bit) {
-            let known = fields.iter().position(|(field, _)| *field == predicate.field);
-            let at = known.unwrap_or_else(|| {
-                fields.push((predicate.field, Vec::new()));
-                fields.len() - 1
-            });
-            match fields[at].1.iter_mut().find(|(other, _)| same(other, predicate)) {
-                Some((_, residues)) => *residues |= 1 << index,
-                None => fields[at].1.push((predicate, 1 << index)),
-            }
-        }
-    }
-    let of_field = |(field, asked): &Asked<'a>| {
-        asked.chunks(PREDICATES_MAX).map(|asked| residual(*field, asked, by)).collect::<Vec<_>>()
-    };
-    fields.iter().flat_map(of_field).collect()
-}
-
-/// From so many predicates on a field on native code is worth its making: half a millisecond.
-const NATIVE_PREDICATES: usize = 16;
-
-fn residual(
-    field: usize,
-    asked: &[(&Predicate, Mask)],
-    (catalog, engine): (&StackCatalog, Executor),
-) -> Residual {
-    let key = match catalog.key(field) {
-        FieldKey::Connection(column) => ResidualField::Connection(usize::from(column)),
-        FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
-        FieldKey::SessionField(p, f) => ResidualField::Session(usize::from(p), usize::from(f)),
-        _ => unreachable!("predicates on packets are in the program"),
-    };
-    let is_protocol = matches!(key, ResidualField::Protocol(_));
-    let program = (!is_protocol).then(|| {
-        let predicates: Vec<&Predicate> = asked.iter().map(|(predicate, _)| *predicate).collect();
-        let graph = lower_residuals(&predicates, catalog.fields()[field].value_type);
-        let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
-        match make_program(graph.clone(), None, engine) {
-            Ok((program, ..)) => program,
-            // Where there is no memory for code, it is said of the program.
-            Err(_) => {
-                Arc::new(Interpreter::new(graph).expect("the filter's regular expressions were checked"))
-            }
-        }
-    });
-    let mut residual = Residual::new(key, program);
-    for (predicate, residues) in asked {
-        residual.add(predicate.op == Op::Ne, predicate.negated, *residues);
-    }
-    residual
-}
-
 fn pass_options(options: &Options) -> weir_ir::passes::Options {
     let without = &options.without_passes;
     let all = without.iter().any(|p| p == "all");
@@ -583,7 +491,7 @@ fn pass_options(options: &Options) -> weir_ir::passes::Options {
 
 type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
 
-fn make_program(graph: Graph, straight: Option<Graph>, engine: Executor) -> Result<Made, String> {
+pub(crate) fn make_program(graph: Graph, straight: Option<Graph>, engine: Executor) -> Result<Made, String> {
     let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
     if engine == Executor::Interpreter {
         return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));

@@ -20,6 +20,7 @@ mod flow_id;
 mod fuzz;
 mod line;
 mod merge;
+mod residual;
 mod session_rows;
 mod spread;
 mod stats;

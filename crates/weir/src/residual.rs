@@ -1,0 +1,101 @@
+//! What remains to be asked of connections and sessions, for the engine: predicates by field, and code for many.
+
+use crate::compile::{Executor, make_program};
+use std::sync::Arc;
+use weir_compile::residual::{PREDICATES_MAX, lower_residuals};
+use weir_compile::{FieldKey, StackCatalog, TermBit};
+use weir_engine::plan::{BitPlan, Mask};
+use weir_engine::residual::{Asks, Residual, ResidualField};
+use weir_ir::interpret::Interpreter;
+use weir_lang::filter::{Catalog, Op, Predicate};
+
+/// From so many predicates on a field on native code is worth its making: half a millisecond.
+const NATIVE_PREDICATES: usize = 16;
+
+/// What a residue asks, whatever other questions there are: where its predicates stand in which text, and in what order
+/// they are asked, is left out.
+fn name_of(bit: &TermBit) -> String {
+    let of = |list: &[Predicate]| {
+        let parts = list.iter().map(|p| (p.field, p.slice, p.mask, p.op, &p.literals, p.negated));
+        let mut parts: Vec<String> = parts.map(|part| format!("{part:?}")).collect();
+        parts.sort_unstable();
+        parts.join(" and ")
+    };
+    format!("{} / {}", of(&bit.connection), of(&bit.session))
+}
+
+pub(crate) fn bit_plan(bit: &TermBit) -> BitPlan {
+    let asks = |list: &[Predicate]| match list {
+        [] => Asks::Nothing,
+        list if list.iter().all(|p| p.negated) => Asks::Absence,
+        _ => Asks::Presence,
+    };
+    BitPlan {
+        question: bit.question,
+        name: name_of(bit),
+        connection: asks(&bit.connection),
+        session: asks(&bit.session),
+    }
+}
+
+/// What residues ask of connections, or of sessions (`part` of each), field by field.
+pub(crate) fn residuals<'a>(
+    bits: &'a [TermBit],
+    part: impl Fn(&'a TermBit) -> &'a [Predicate],
+    by: (&StackCatalog, Executor),
+) -> Vec<Residual> {
+    /// A field, and which residues need which predicate on it.
+    type Asked<'a> = (usize, Vec<(&'a Predicate, Mask)>);
+    let same = |a: &Predicate, b: &Predicate| {
+        (a.slice, a.mask, a.op, a.negated) == (b.slice, b.mask, b.op, b.negated) && a.literals == b.literals
+    };
+    let mut fields: Vec<Asked<'a>> = Vec::new();
+    for (index, bit) in bits.iter().enumerate() {
+        for predicate in part(bit) {
+            let known = fields.iter().position(|(field, _)| *field == predicate.field);
+            let at = known.unwrap_or_else(|| {
+                fields.push((predicate.field, Vec::new()));
+                fields.len() - 1
+            });
+            match fields[at].1.iter_mut().find(|(other, _)| same(other, predicate)) {
+                Some((_, residues)) => *residues |= 1 << index,
+                None => fields[at].1.push((predicate, 1 << index)),
+            }
+        }
+    }
+    let of_field = |(field, asked): &Asked<'a>| {
+        asked.chunks(PREDICATES_MAX).map(|asked| residual(*field, asked, by)).collect::<Vec<_>>()
+    };
+    fields.iter().flat_map(of_field).collect()
+}
+
+fn residual(
+    field: usize,
+    asked: &[(&Predicate, Mask)],
+    (catalog, engine): (&StackCatalog, Executor),
+) -> Residual {
+    let key = match catalog.key(field) {
+        FieldKey::Connection(column) => ResidualField::Connection(usize::from(column)),
+        FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
+        FieldKey::SessionField(p, f) => ResidualField::Session(usize::from(p), usize::from(f)),
+        _ => unreachable!("predicates on packets are in the program"),
+    };
+    let is_protocol = matches!(key, ResidualField::Protocol(_));
+    let program = (!is_protocol).then(|| {
+        let predicates: Vec<&Predicate> = asked.iter().map(|(predicate, _)| *predicate).collect();
+        let graph = lower_residuals(&predicates, catalog.fields()[field].value_type);
+        let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
+        match make_program(graph.clone(), None, engine) {
+            Ok((program, ..)) => program,
+            // Where there is no memory for code, it is said of the program.
+            Err(_) => {
+                Arc::new(Interpreter::new(graph).expect("the filter's regular expressions were checked"))
+            }
+        }
+    });
+    let mut residual = Residual::new(key, program);
+    for (predicate, residues) in asked {
+        residual.add(predicate.op == Op::Ne, predicate.negated, *residues);
+    }
+    residual
+}
