@@ -93,7 +93,8 @@ impl StreamHandler for Rows {
 
     fn terminated(&mut self, state: State, stream: &mut Stream<'_, '_>, _: EndReason) {
         let (packets, payload_bytes) = stream.volume();
-        if packets == 0 {
+        // Nobody sent anything. Not every protocol counts packets.
+        if packets == 0 && payload_bytes == 0 {
             return;
         }
         if self.count {

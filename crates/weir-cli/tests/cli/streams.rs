@@ -128,3 +128,15 @@ fn what_is_wrong_with_options_is_said() {
         assert!(said.contains(wanted), "{args:?}: {said}");
     }
 }
+
+/// What an association carries is a part of it, and has no record of its own; its streams are there all the same.
+#[test]
+fn user_data_of_an_association_is_a_stream() {
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../protocols/sctp.pcap");
+    let text = answer(&["streams", "--stack", "sctp", "-r", capture, "--format", "json"], 0);
+    let streams: Vec<Json> = text.lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect();
+    add_up(&streams);
+    let bytes: Vec<[u64; 2]> =
+        streams.iter().map(|row| [number(row, "packets"), number(row, "payload_bytes")]).collect();
+    assert_eq!(bytes, [[5, 27], [1, 3]]);
+}
