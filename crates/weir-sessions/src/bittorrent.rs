@@ -61,15 +61,7 @@ fn measure(bytes: &[u8]) -> Head {
 
 /// The name, from either side.
 fn probe(opening: &Opening<'_>) -> Probe {
-    let side = |bytes: &[u8]| {
-        let known = bytes.len().min(NAME.len());
-        match bytes[..known] == NAME[..known] {
-            true if known == NAME.len() => Probe::Certain,
-            true => Probe::Unsure,
-            false => Probe::NotForUs,
-        }
-    };
-    match (side(opening.originator), side(opening.responder)) {
+    match (Probe::of_word(opening.originator, NAME), Probe::of_word(opening.responder, NAME)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
         (Probe::Unsure, Probe::Unsure) => Probe::Unsure,
         _ => Probe::NotForUs,

@@ -194,12 +194,8 @@ fn measure(bytes: &[u8]) -> Head {
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| {
         let begins = |rest: &[u8], name: &[u8]| {
-            let known = rest.len().min(name.len());
-            (rest[..known] == name[..known]).then_some(if known == name.len() {
-                Probe::Certain
-            } else {
-                Probe::Unsure
-            })
+            let found = Probe::of_word(rest, name);
+            (found != Probe::NotForUs).then_some(found)
         };
         match bytes {
             [] | [0x10] => Probe::Unsure,

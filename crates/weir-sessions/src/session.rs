@@ -64,6 +64,19 @@ pub enum Probe {
     NotForUs,
 }
 
+impl Probe {
+    /// Certain where `bytes` begin with a word, unsure where they are but the beginning of it.
+    pub fn of_word(bytes: &[u8], word: &[u8]) -> Probe {
+        // Byte by byte, and not by `memcmp`, whose masked loads of AVX-512 cost hundreds of cycles where they come upon a
+        // page that is not there: every new flow is asked by every protocol.
+        match bytes.iter().zip(word).all(|(byte, of)| byte == of) {
+            true if bytes.len() >= word.len() => Probe::Certain,
+            true => Probe::Unsure,
+            false => Probe::NotForUs,
+        }
+    }
+}
+
 /// Whether a parser wants to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {

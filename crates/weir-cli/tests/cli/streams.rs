@@ -134,7 +134,8 @@ fn what_is_wrong_with_options_is_said() {
 fn user_data_of_an_association_is_a_stream() {
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../protocols/sctp.pcap");
     let text = answer(&["streams", "--stack", "sctp", "-r", capture, "--format", "json"], 0);
-    let streams: Vec<Json> = text.lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect();
+    let streams: Vec<Json> =
+        text.lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect();
     add_up(&streams);
     let bytes: Vec<[u64; 2]> =
         streams.iter().map(|row| [number(row, "packets"), number(row, "payload_bytes")]).collect();

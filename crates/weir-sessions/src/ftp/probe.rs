@@ -32,8 +32,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 }
 
 fn greeting(bytes: &[u8]) -> Probe {
-    let known = bytes.len().min(3);
-    let fits = [&b"220"[..], b"120", b"421"].iter().any(|code| bytes[..known] == code[..known]);
+    let fits = [b"220", b"120", b"421"].iter().any(|code| Probe::of_word(bytes, *code) != Probe::NotForUs);
     if !fits || !matches!(bytes.get(3), None | Some(b' ' | b'-' | b'\r')) {
         return Probe::NotForUs;
     }
@@ -47,15 +46,14 @@ fn greeting(bytes: &[u8]) -> Probe {
 
 fn command(bytes: &[u8]) -> Probe {
     let word = &bytes[..bytes.len().min(5)];
-    let known = word.len().min(4);
-    let upper = word[..known].to_ascii_uppercase();
-    if !COMMANDS.iter().any(|command| command[..known] == upper) {
+    let is_of = |command: &[u8]| command.iter().zip(word).all(|(of, byte)| *of == byte.to_ascii_uppercase());
+    if !COMMANDS.iter().any(|command| is_of(&command[..4])) {
         return Probe::NotForUs;
     }
     if !matches!(word.get(4), None | Some(b' ' | b'\r' | b'\n')) {
         return Probe::NotForUs;
     }
-    if upper != b"AUTH" || memchr(b'\n', bytes).is_none() {
+    if !is_of(b"AUTH") || memchr(b'\n', bytes).is_none() {
         return Probe::Unsure;
     }
     // SMTP and POP3 have AUTH with other mechanisms.

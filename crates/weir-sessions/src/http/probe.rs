@@ -61,8 +61,7 @@ fn status_line(bytes: &[u8]) -> Probe {
 }
 
 fn request_line(bytes: &[u8]) -> Probe {
-    let known = bytes.len().min(PREFACE.len());
-    if known > 4 && bytes[..known] == PREFACE[..known] {
+    if bytes.len() > 4 && Probe::of_word(bytes, PREFACE) != Probe::NotForUs {
         return Probe::Certain;
     }
     let method = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];

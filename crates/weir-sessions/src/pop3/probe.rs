@@ -27,8 +27,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 
 fn greeting(bytes: &[u8]) -> Probe {
     for (word, meaning) in [(&b"+OK"[..], Probe::Certain), (b"-ERR", Probe::Unsure)] {
-        let known = bytes.len().min(word.len());
-        if bytes[..known] == word[..known] {
+        if Probe::of_word(bytes, word) != Probe::NotForUs {
             return match bytes.get(word.len()) {
                 None => Probe::Unsure,
                 Some(b' ' | b'\r' | b'\n') => meaning,
@@ -41,10 +40,9 @@ fn greeting(bytes: &[u8]) -> Probe {
 
 /// Certain where it is a command of POP3 with its end, though it may be another protocol's, too.
 fn command(bytes: &[u8]) -> Probe {
-    let known = bytes.len().min(4);
-    let upper = bytes[..known].to_ascii_uppercase();
+    let is_of = |command: &[u8]| command.iter().zip(bytes).all(|(of, byte)| *of == byte.to_ascii_uppercase());
     match bytes.get(4) {
-        _ if !COMMANDS.iter().any(|command| command[..known] == upper) => Probe::NotForUs,
+        _ if !COMMANDS.iter().any(|command| is_of(&command[..4])) => Probe::NotForUs,
         None => Probe::Unsure,
         Some(b' ' | b'\r' | b'\n') => Probe::Certain,
         Some(_) => Probe::NotForUs,

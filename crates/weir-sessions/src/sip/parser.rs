@@ -220,14 +220,9 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 fn side(bytes: &[u8]) -> Probe {
     let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let bytes = &bytes[blank..];
-    let begins = |bytes: &[u8], word: &[u8]| {
-        let known = bytes.len().min(word.len());
-        match bytes[..known] == word[..known] {
-            true if known == word.len() => Probe::Certain,
-            true => Probe::Unsure,
-            false => Probe::NotForUs,
-        }
-    };
+    if bytes.first().is_some_and(|first| !first.is_ascii_uppercase()) {
+        return Probe::NotForUs;
+    }
     let best = |probes: &mut dyn Iterator<Item = Probe>| {
         probes.fold(Probe::NotForUs, |best, probe| match (best, probe) {
             (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
@@ -235,9 +230,9 @@ fn side(bytes: &[u8]) -> Probe {
             _ => Probe::NotForUs,
         })
     };
-    let request = |method: &&[u8]| match begins(bytes, method) {
+    let request = |method: &&[u8]| match Probe::of_word(bytes, method) {
         Probe::Certain => match bytes[method.len()..].split_first() {
-            Some((b' ', uri)) => best(&mut SCHEMES.iter().map(|scheme| begins(uri, scheme))),
+            Some((b' ', uri)) => best(&mut SCHEMES.iter().map(|scheme| Probe::of_word(uri, scheme))),
             Some(_) => Probe::NotForUs,
             None => Probe::Unsure,
         },
@@ -245,7 +240,7 @@ fn side(bytes: &[u8]) -> Probe {
     };
     match blank {
         // What keeps a flow alive (RFC 5626 §3.5.1).
-        0..=8 => best(&mut METHODS.iter().map(request).chain([begins(bytes, b"SIP/2.0 ")])),
+        0..=8 => best(&mut METHODS.iter().map(request).chain([Probe::of_word(bytes, b"SIP/2.0 ")])),
         _ => Probe::NotForUs,
     }
 }

@@ -26,8 +26,7 @@ fn side(bytes: &[u8]) -> Probe {
 }
 
 fn is_begin(bytes: &[u8], of: &[u8]) -> Probe {
-    let known = bytes.len().min(of.len());
-    if bytes[..known] == of[..known] { Probe::Unsure } else { Probe::NotForUs }
+    if Probe::of_word(bytes, of) == Probe::NotForUs { Probe::NotForUs } else { Probe::Unsure }
 }
 
 /// A mark, and the length of a header of SMB 2, or a NEGOTIATE of SMB 1.
