@@ -1,6 +1,5 @@
 //! Whether a stack's `dispatch` keeps the packets of every instance on one worker.
 
-use crate::lower::walk_through_lets;
 use crate::types::{field_named, givers};
 use weir_lang::model::{Expr, FieldId, LayerId, Stack};
 
@@ -42,21 +41,20 @@ fn is_dispatched(
 ) -> bool {
     let pair_of = |layer: LayerId| stack.dispatch.iter().find(|pair| pair.0 == layer);
     let protocol = &stack.layers[usize::from(id.0)].protocol;
-    let (mut names, mut is_own) = (vec![], false);
-    walk_through_lets(protocol, part, &mut |expr| match expr {
-        Expr::Field(own) => is_own |= pair_of(id).is_some_and(|pair| field(pair) == *own),
-        Expr::Below(name) => names.push(name.clone()),
-        _ => {}
-    });
-    let from_below = names.iter().any(|name| {
-        let given = givers(stack, id, name);
-        let is_right = |&layer: &LayerId| {
-            let named = field_named(&stack.layers[usize::from(layer.0)].protocol, name);
-            pair_of(layer).is_some_and(|pair| Some(field(pair)) == named)
-        };
-        !given.is_empty() && given.iter().all(is_right)
-    });
-    is_own || from_below
+    match part {
+        // What is computed from an address is another number.
+        Expr::Let(value) => is_dispatched(stack, id, &protocol.lets[usize::from(value.0)].value, field),
+        Expr::Field(own) => pair_of(id).is_some_and(|pair| field(pair) == *own),
+        Expr::Below(name) => {
+            let given = givers(stack, id, name);
+            let is_right = |&layer: &LayerId| {
+                let named = field_named(&stack.layers[usize::from(layer.0)].protocol, name);
+                pair_of(layer).is_some_and(|pair| Some(field(pair)) == named)
+            };
+            !given.is_empty() && given.iter().all(is_right)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a packet with layer `from` may have `to` above it.
@@ -95,6 +93,7 @@ mod tests {
             ("instance (device)", true),
             ("instance (device, below.src)", true),
             ("instance (device, below.src, below.dst)", false),
+            ("instance (device, below.src & 0xff, below.dst)", true),
             ("instance (device) <-> (other)", true),
             ("instance (below.src, device) <-> (below.dst, device)", false),
             ("instance (below.src, device) <-> (below.src, device)", true),
@@ -102,7 +101,7 @@ mod tests {
         for (instance, is_scattered) in cases {
             let text = format!(
                 "//! It roams\nprotocol mine {{ header {{ device: u8  other: u8 }} {instance} timeout 1m }}\n\
-                 //! Over UDP\nstack roaming extends internet {{ udp -> mine when dst_port == 9 }}"
+                 //! Over IPv4\nstack roaming extends internet {{ ip -> mine when protocol == 200 }}"
             );
             let mut library = Library::builtin();
             library.extend_with("mine.weir", &text).unwrap_or_else(|wrong| panic!("{wrong}"));

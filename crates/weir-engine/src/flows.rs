@@ -80,6 +80,10 @@ impl Flows {
         {
             return;
         }
+        // One that was over with this packet, and whose key a later layer has, is gone; the new one may have its place.
+        if !self.tables[outer.table.index()].flows.is_live(outer.id) || inner.key() == outer.key() {
+            return;
+        }
         let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
         all.push((outer.table, *self.tables[outer.table.index()].flows.entry(outer.id).0));
         self.outer.insert(inner.key(), all);

@@ -499,7 +499,12 @@ impl PgParser {
             }
             return;
         };
-        if !asked.take_answer(frame.bytes[0], body) {
+        let is_over = asked.take_answer(frame.bytes[0], body);
+        if frame.bytes[0] == b'E' && std::mem::take(&mut asked.is_copying) {
+            // The Syncs so far it passed over while it waited for rows; who sees the error may send another alone.
+            self.waiting.retain_behind(|_| true, |asked| asked.request != SYNC);
+        }
+        if !is_over {
             return;
         }
         // After an error the server passes over what was sent together, up to the Sync.

@@ -228,8 +228,12 @@ impl Compiler {
                 continue;
             }
             let filter = self.filter(&ask.filter, options.bpf)?;
-            warnings.sources = sources_of(&ask.filter);
-            warnings.list.extend(filter.warnings.iter().cloned());
+            if !filter.warnings.is_empty() {
+                let source = warnings.sources.add("filter", ask.filter.as_str());
+                let mut own = filter.warnings.clone();
+                own.iter_mut().flat_map(|one| &mut one.spans).for_each(|(span, _)| span.source = source);
+                warnings.list.append(&mut own);
+            }
             let mut need = complete_need(ask.need, ask.want, &filter, catalog);
             need.strict = options.limits.strict;
             refuse_late_streams(ask, &filter, catalog)?;

@@ -115,7 +115,8 @@ impl Stream<'_, '_> {
 
     /// What became of its bytes so far, as this subscription sees it.
     pub fn counts(&self) -> StreamCounts {
-        self.handle.counts()
+        let counts = self.handle.counts();
+        StreamCounts { dropped_bytes: counts.dropped_bytes + self.never_passed(), ..counts }
     }
 
     /// What its sequence met so far.
@@ -138,7 +139,14 @@ impl Stream<'_, '_> {
     pub fn volume(&self) -> (u64, u64) {
         let (packets, bytes) = self.places.volume(self.handle.flow, !self.is_orig());
         // The sequence's numbers count a FIN, too, that may have come and not have been taken.
-        (packets, bytes.max(self.offset()))
+        (packets, bytes.max(self.offset()) + self.never_passed())
+    }
+
+    /// Bytes that came early and found no memory, behind all that passed or waited.
+    fn never_passed(&self) -> u64 {
+        let (_, bytes) = self.places.volume(self.handle.flow, !self.is_orig());
+        let sequence = self.sequence();
+        sequence.refused_end.saturating_sub(bytes.max(self.offset())).min(sequence.refused_bytes)
     }
 
     /// Bytes that strict reassembly left out, as their receiver would; where the handler

@@ -87,6 +87,11 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
 /// The questions of Zeek's logs, a file each.
 pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
     let dir = &args.dir;
+    // All logs have one filter: what is wrong with it is said once.
+    if let Some(filter) = &args.filter {
+        let program = &args.input.program;
+        input::compiler(&program.stack)?.check_filter(filter, program.bpf)?;
+    }
     std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
     let format: Format = args.format.parse().map_err(Failure::new)?;
     let ending = if format.is_columnar() { format.label() } else { "log" };

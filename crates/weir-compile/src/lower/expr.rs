@@ -155,7 +155,7 @@ impl Lower<'_> {
     }
 
     /// Whether all that `expr` reads of the header is there: what is not counts as 0, and what comes of that is nobody's
-    /// value.
+    /// value. Of a derived value that was asked before.
     pub(super) fn is_known(&mut self, id: LayerId, expr: &Expr) -> Value {
         match expr {
             Expr::Field(field) | Expr::Ordered(field) => {
@@ -165,8 +165,8 @@ impl Lower<'_> {
                 }
             }
             Expr::Let(value) => {
-                let value = &self.layer(id).protocol.lets[usize::from(value.0)].value;
-                self.is_known(id, value)
+                let known = self.vars(id).lets_known[usize::from(value.0)];
+                self.b.read(known)
             }
             Expr::Not(inner) | Expr::In(inner, _) => self.is_known(id, inner),
             Expr::Sum16(parts) => {
@@ -275,15 +275,24 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     }
 }
 
-/// Calls `f` on an expression, what is inside it, and the derived values that it names.
-pub(crate) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
-    walk(expr, &mut |e: &Expr| {
-        f(e);
-        // Derived values use only those before them, so this ends.
-        if let Expr::Let(value) = e {
-            walk_through_lets(protocol, &protocol.lets[usize::from(value.0)].value, f);
+/// Calls `f` on an expression, what is inside it, and the derived values that it names, each once.
+pub(super) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
+    let mut seen = vec![false; protocol.lets.len()];
+    let mut open = vec![expr];
+    while let Some(next) = open.pop() {
+        let mut named = vec![];
+        walk(next, &mut |e: &Expr| {
+            f(e);
+            if let Expr::Let(value) = e {
+                named.push(usize::from(value.0));
+            }
+        });
+        for index in named {
+            if !std::mem::replace(&mut seen[index], true) {
+                open.push(&protocol.lets[index].value);
+            }
         }
-    });
+    }
 }
 
 fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {

@@ -2,6 +2,7 @@
 //! conditional parts, runs; then payload and derived values.
 
 use super::{LayerVars, Lower, Pair};
+use crate::catalog::FieldKey;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, Width};
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
@@ -44,6 +45,7 @@ impl Lower<'_> {
             vars.field_present[id.0 as usize] = Some(self.b.variable(Type::Bool));
         }
         vars.lets = protocol.lets.iter().map(|_| Some(self.b.variable(Type::Int))).collect();
+        vars.lets_known = protocol.lets.iter().map(|_| self.b.variable(Type::Bool)).collect();
         vars.presences = protocol.presences.iter().map(|_| self.b.variable(Type::Bool)).collect();
         for slot in [
             &mut vars.start,
@@ -497,6 +499,19 @@ impl Lower<'_> {
             let variable = self.vars(id).lets[index].expect("declared");
             self.b.write(variable, value);
         }
+        if self.asks_for_lets(id) {
+            for (index, value) in self.layer(id).protocol.lets.iter().enumerate() {
+                let known = self.is_known(id, &value.value);
+                let variable = self.vars(id).lets_known[index];
+                self.b.write(variable, known);
+            }
+        }
+    }
+
+    /// Some filter asks for a derived value of the layer.
+    fn asks_for_lets(&self, id: LayerId) -> bool {
+        let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
+        keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 
     /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).

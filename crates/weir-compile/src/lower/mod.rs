@@ -29,7 +29,6 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
-pub(crate) use expr::walk_through_lets;
 pub(crate) use predicate::{compare_part, compare_words};
 pub use show::{OutValue, PATH_BITS};
 
@@ -89,6 +88,8 @@ struct LayerVars {
     /// Where a field's bytes start, and how many there are.
     field_at: Vec<(Variable, Variable)>,
     lets: Vec<Option<Variable>>,
+    /// By derived value: whether all that it comes from is there. Written where a filter asks for any.
+    lets_known: Vec<Variable>,
     presences: Vec<Variable>,
     start: Option<Variable>,
     header_bytes: Option<Variable>,

@@ -261,7 +261,7 @@ impl Lower<'_> {
     fn let_predicate(&mut self, id: LayerId, index: usize, predicate: &Predicate) -> (Value, Value) {
         let protocol = &self.layer(id).protocol;
         let expr = &protocol.lets[index].value;
-        let exists = self.is_known(id, expr);
+        let exists = self.b.read(self.vars(id).lets_known[index]);
         let asks_for_presence = predicate.op == FilterOp::Exists && predicate.mask.is_none();
         if asks_for_presence && !is_truth(protocol, expr) {
             return (exists, exists);

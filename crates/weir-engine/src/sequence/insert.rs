@@ -54,9 +54,10 @@ pub struct Inserted {
     pub inconsistent_bytes: u64,
     /// It came before its turn, with something in it.
     pub is_early: bool,
-    /// Claimed bytes that came early and were refused, for want of memory or behind a hole that strict reassembly does
-    /// not pass over.
+    /// Claimed bytes that came early and were refused, for want of memory.
     pub refused_bytes: u64,
+    /// Of the direction's numbers the one behind these, counted as the sequence counts what it has seen.
+    pub refused_end: u64,
 }
 
 /// Where a segment lies.
@@ -204,12 +205,14 @@ impl Reassembler {
         let refuses = place.ahead > 0 && !state.retain;
         if refuses && !segment.may_wait {
             let refused_bytes = segment.claimed_bytes;
-            return Inserted { is_early: true, refused_bytes, ..Inserted::of(SEQ_QUEUED) };
+            // Where nothing is kept, all that was seen has passed.
+            let kept = state.kept.get(&direction(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
+            let refused_end = kept.map_or(hot.high, |kept| kept.next) + place.ahead + refused_bytes;
+            return Inserted { is_early: true, refused_bytes, refused_end, ..Inserted::of(SEQ_QUEUED) };
         }
         if refuses && self.is_refused(sequence, direction(flow.id, side)) {
             self.counters.refused_behind_hole += 1;
-            let refused_bytes = segment.claimed_bytes;
-            return Inserted { is_early: true, refused_bytes, ..Inserted::of(SEQ_QUEUED) };
+            return Inserted { is_early: true, ..Inserted::of(SEQ_QUEUED) };
         }
         let mut inserted = self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
         if inserted.status == SEQ_ORDERED {
@@ -276,6 +279,7 @@ impl Reassembler {
             inconsistent_bytes: met.meeting.inconsistent_bytes,
             is_early: place.ahead > 0,
             refused_bytes: 0,
+            refused_end: 0,
         }
     }
 

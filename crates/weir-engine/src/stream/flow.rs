@@ -217,6 +217,7 @@ impl FlowStreams {
             counts.overlap_bytes += overlap_bytes;
             counts.inconsistent_bytes += inconsistent_bytes;
             counts.refused_bytes += inserted.refused_bytes;
+            counts.refused_end = counts.refused_end.max(inserted.refused_end);
         }
     }
 

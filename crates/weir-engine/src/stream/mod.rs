@@ -101,4 +101,6 @@ pub struct DirectionCounts {
     pub inconsistent_bytes: u64,
     /// Bytes that came early and were refused. They may have come again.
     pub refused_bytes: u64,
+    /// Where the last of these ends, in bytes from the stream's beginning.
+    pub refused_end: u64,
 }

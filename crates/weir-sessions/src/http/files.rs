@@ -12,9 +12,11 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     files.map(|file| Box::new(file) as Box<dyn Session>).collect()
 }
 
-/// The number of a message's body among the files of its connection.
+/// The number of a message's body among the files of its connection: when, in which exchange, whose. Behind a CONNECT
+/// exchanges are counted anew.
 pub(super) fn number(exchange: &HttpExchange, message: &HttpMessage) -> u64 {
-    u64::from(exchange.depth) << 1 | u64::from(!message.head.is_request())
+    let time = exchange.time().map_or(0, |time| time.0 as u64);
+    time << 12 ^ u64::from(exchange.depth) << 1 ^ u64::from(!message.head.is_request())
 }
 
 /// The name that a message gives its content (RFC 6266; the older parameter of Content-Type behind it); of several

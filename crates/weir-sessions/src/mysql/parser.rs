@@ -32,6 +32,9 @@ struct Side {
     is_long: bool,
 }
 
+/// Commands and answers that one piece of the compressed protocol's bytes yields at most: clients wait for answers.
+const UNPACKED_SESSIONS_MAX: usize = 256;
+
 /// Parses one connection.
 #[derive(Debug, Default)]
 pub struct MysqlParser {
@@ -169,6 +172,11 @@ impl MysqlParser {
     ) -> Progress {
         loop {
             let mut piece = match unpacker.next(&mut rest) {
+                // A few bytes may unpack to millions of answers that nobody asked for.
+                Unpacked::Bytes(_) if sessions.len() > UNPACKED_SESSIONS_MAX => {
+                    self.cut_off.sessions += 1;
+                    return Progress::Done;
+                }
                 Unpacked::Bytes(piece) => piece,
                 Unpacked::More => return Progress::Wanted,
                 Unpacked::Wrong => {

@@ -232,18 +232,12 @@ fn a_stream_s_own_cutoff_chunks_and_discard() {
     assert!(!calls.contains_key(&(40_002, 443)));
 }
 
-/// Gives streams to one port a high priority.
-struct Important(Keeper);
+/// Keeps what it is told, and asks for the record.
+struct Recorded(Keeper);
 
-impl StreamHandler for Important {
+impl StreamHandler for Recorded {
     type State = Told;
     const RECORD: bool = true;
-
-    fn created(&mut self, _: &mut Told, stream: &mut Stream<'_, '_>) {
-        if stream.endpoints().iter().any(|(_, port)| *port == 53) {
-            stream.set_priority(2);
-        }
-    }
 
     fn data(&mut self, told: &mut Told, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
         self.0.data(told, stream, chunk);
@@ -300,14 +294,19 @@ fn where_memory_is_short_low_priorities_and_long_streams_lose() {
         let packets = mix(&mut random, &conversations);
         let mut streams = Streams::new();
         let chunk = Some(ChunkParams { bytes: 16 << 10, overlap: 0, flush_ns: 0 });
-        let params = StreamParams { chunk, ..StreamParams::default() };
-        let all = streams.subscribe("tcp", params, || Important(Keeper::default()));
+        // Known before their first bytes pass: what comes early may be refused.
+        let of = |priority| StreamParams { chunk, priority, ..StreamParams::default() };
+        let keeper = || Recorded(Keeper::default());
+        let important = streams.subscribe("tcp.port == 53", of(2), keeper);
+        let others = streams.subscribe("tcp and not tcp.port == 53", of(0), keeper);
         let overload = OverloadParams { memory_max: MEMORY, base_permille: 300, cutoff: 512, priorities: 3 };
         let outcome = run_streams(&compiler, &streams, &packets, &Options { overload, ..Options::default() });
         let counters = outcome.counters.stream;
         assert!(counters.stream_bytes_peak <= MEMORY as u64, "seed {seed}: {counters:?}");
         let mut dropped = 0;
-        for (key, told) in &outcome.handlers.of::<Important>(all)[0].0.streams {
+        let [of_important, of_others] =
+            [important, others].map(|one| &outcome.handlers.of::<Recorded>(one)[0].0.streams);
+        for (key, told) in of_important.iter().chain(of_others) {
             let counts = told.counts;
             let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
             assert_eq!((known, counts.cut_bytes), (told.payload_bytes, 0), "seed {seed}, {key:?}");
