@@ -661,6 +661,18 @@ mod tests {
     }
 
     #[test]
+    fn who_sees_a_copy_fail_sends_a_sync_alone() {
+        let (copy_in, rows_in) = ("\"G\" 00000007 000000", "\"d\" 00000008 \"1\\t2\\x0a\"");
+        let failed = "\"E\" 0000000d \"C22P02\\x00\\x00\\x00\"";
+        let talk = format!(
+            "{STARTUP}{IN}> {PARSE_GET} {RUN_A} {SYNC}\n< \"1\" 00000004 \"2\" 00000004 {copy_in}\n\
+             > {rows_in}\n< {failed}\n> {SYNC}\n< {READY}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n"
+        );
+        let expected = ["extended_query | get | false | -", "extended_query | get | true | GET 0"];
+        assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[1..], expected);
+    }
+
+    #[test]
     fn what_fails_before_it_is_run_has_a_row() {
         let bind = "\"B\" 0000000d \"\\x00a\\x00\" 000000000000";
         let describe = "\"D\" 00000007 \"Sa\\x00\"";

@@ -23,6 +23,8 @@ pub(super) struct Unpacker {
     unpacked_bytes: Option<u32>,
     zlib: Option<Box<Decompress>>,
     piece: Vec<u8>,
+    /// Nothing of the packet has come out yet.
+    is_new: bool,
     is_wrong: bool,
 }
 
@@ -35,8 +37,8 @@ impl std::fmt::Debug for Unpacker {
 /// What comes out of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unpacked<'a> {
-    /// Bytes of the usual protocol.
-    Bytes(&'a [u8]),
+    /// Bytes of the usual protocol; whether they are the first of their packet.
+    Bytes(&'a [u8], bool),
     /// More bytes are needed.
     More,
     /// It is not what it should be.
@@ -56,6 +58,7 @@ impl Unpacker {
             *bytes = rest;
             let [a, b, c, _, d, e, f] = self.header[..] else { return Unpacked::More };
             self.header.clear();
+            self.is_new = true;
             self.packed_bytes = u32::from_le_bytes([a, b, c, 0]);
             self.unpacked_bytes = Some(u32::from_le_bytes([d, e, f, 0])).filter(|length| *length > 0);
             if self.unpacked_bytes.is_some() {
@@ -65,12 +68,13 @@ impl Unpacker {
         if bytes.is_empty() {
             return Unpacked::More;
         }
+        let is_new = std::mem::take(&mut self.is_new);
         let at_hand = bytes.len().min(self.packed_bytes as usize);
         let (packed, rest) = bytes.split_at(at_hand);
         let (Some(wanted), Some(zlib)) = (&mut self.unpacked_bytes, &mut self.zlib) else {
             self.packed_bytes -= at_hand as u32;
             *bytes = rest;
-            return Unpacked::Bytes(packed);
+            return Unpacked::Bytes(packed, is_new);
         };
         // No more comes out than was told: one byte beyond would show that it lied.
         self.piece.resize(PIECE_BYTES.min(*wanted as usize + 1), 0);
@@ -92,7 +96,7 @@ impl Unpacker {
             return Unpacked::Wrong;
         }
         *wanted -= made;
-        Unpacked::Bytes(&self.piece[..made as usize])
+        Unpacked::Bytes(&self.piece[..made as usize], is_new)
     }
 
     /// Bytes held.
@@ -123,7 +127,7 @@ mod tests {
         for mut piece in bytes.chunks(size) {
             loop {
                 match unpacker.next(&mut piece) {
-                    Unpacked::Bytes(bytes) => out.extend_from_slice(bytes),
+                    Unpacked::Bytes(bytes, _) => out.extend_from_slice(bytes),
                     Unpacked::More => break,
                     Unpacked::Wrong => return (out, false),
                 }

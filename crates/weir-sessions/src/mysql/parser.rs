@@ -32,7 +32,7 @@ struct Side {
     is_long: bool,
 }
 
-/// Commands and answers that one piece of the compressed protocol's bytes yields at most: clients wait for answers.
+/// Commands and answers that a packet of the compressed protocol yields at most: clients wait for answers.
 const UNPACKED_SESSIONS_MAX: usize = 256;
 
 /// Parses one connection.
@@ -55,6 +55,8 @@ pub struct MysqlParser {
     statements: VecDeque<(u32, Arc<str>)>,
     /// What unpacks either direction, where all behind the login is packed.
     unpackers: Option<[Unpacker; 2]>,
+    /// Sessions that came of the packet that either unpacks.
+    unpacked_sessions: [usize; 2],
     cut_off: CutOff,
 }
 
@@ -148,6 +150,7 @@ impl MysqlParser {
                 return Progress::Wanted;
             }
             let measure = if side.is_doubtful { measure_command } else { measure };
+            let before = sessions.len();
             let progress = match side.frames.next(rest, data.time, PACKET_BYTES_MAX, measure) {
                 Next::Frame(frame) => self.take_packet(data.from, &frame, rest.len(), sessions),
                 Next::More => return Progress::Wanted,
@@ -158,6 +161,13 @@ impl MysqlParser {
             };
             if progress != Progress::Wanted || self.unpackers.is_some() != was_packed {
                 return progress;
+            }
+            // A few bytes may unpack to millions of answers that nobody asked for.
+            let unpacked = &mut self.unpacked_sessions[data.from as usize];
+            *unpacked += sessions.len() - before;
+            if was_packed && *unpacked > UNPACKED_SESSIONS_MAX {
+                self.cut_off.sessions += 1;
+                return Progress::Done;
             }
         }
     }
@@ -172,12 +182,12 @@ impl MysqlParser {
     ) -> Progress {
         loop {
             let mut piece = match unpacker.next(&mut rest) {
-                // A few bytes may unpack to millions of answers that nobody asked for.
-                Unpacked::Bytes(_) if sessions.len() > UNPACKED_SESSIONS_MAX => {
-                    self.cut_off.sessions += 1;
-                    return Progress::Done;
+                Unpacked::Bytes(piece, is_first) => {
+                    if is_first {
+                        self.unpacked_sessions[data.from as usize] = 0;
+                    }
+                    piece
                 }
-                Unpacked::Bytes(piece) => piece,
                 Unpacked::More => return Progress::Wanted,
                 Unpacked::Wrong => {
                     self.cut_off.sessions += 1;

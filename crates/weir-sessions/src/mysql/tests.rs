@@ -244,6 +244,14 @@ fn what_is_compressed_is_unpacked_or_said_to_be_unread() {
     assert_eq!(rows(&PROTOCOL, &plain, &names).len(), 1);
 }
 
+/// Kilobytes that unpack to millions of packets which nobody asked for.
+#[test]
+fn few_bytes_unpack_to_few_answers() {
+    let zeros = vec![0; 1 << 20];
+    let talk = logged_in(0x20) + &format!("< {}\n", hex(&packed(&zeros))) + &command(b"\x03one");
+    assert!(rows(&PROTOCOL, &talk, LOG).len() < 600, "a piece yields a few hundred at most");
+}
+
 #[test]
 fn one_side_alone() {
     let client = login(0) + &command(b"\x03one") + &command(b"\x03two");

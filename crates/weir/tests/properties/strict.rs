@@ -299,3 +299,38 @@ fn who_is_not_taken_is_told_why() {
         }
     }
 }
+
+/// Where numbers begin says nothing: what is made of a conversation, and of what is slipped in, is the same near 0.
+#[test]
+fn numbers_mean_the_same_wherever_they_begin() {
+    use Sum::Good;
+    let slipped = [
+        Segment(CLIENT, 3_000, 0, SYN, Some(1020), b"", Good),
+        Segment(CLIENT, 106, 501, ACK, Some(900), b"evil!", Good),
+        Segment(SERVER, 9_999, 106, RST, None, b"", Good),
+        Segment(CLIENT, 104, 501, ACK | FIN, Some(1020), b"", Good),
+        Segment(CLIENT, 106, 9_000, ACK, Some(1020), b"evil!", Good),
+    ];
+    for one in slipped {
+        // Whole, and met midway.
+        for begin in [0, 3] {
+            let all = [HANDSHAKE.as_slice(), &TALK[..2], &[one], &TALK[2..]].concat();
+            let at = |offset: [u32; 2]| {
+                let moved = |segment: &Segment| {
+                    let &Segment(side, seq, ack, flags, clock, payload, how) = segment;
+                    let ack = if flags & ACK == 0 { ack } else { ack.wrapping_add(offset[1 - side]) };
+                    packet(&Segment(side, seq.wrapping_add(offset[side]), ack, flags, clock, payload, how))
+                };
+                let packets: Vec<Packet> = all[begin..].iter().map(moved).collect();
+                [true, false].map(|strict| streams(&packets, strict))
+            };
+            let usual = at([10_000, 20_000]);
+            for first in [0_u32, 100, 101, 106, 3_000] {
+                for second in [0_u32, 500, 501, 504, 9_000, 9_999] {
+                    let offset = [0_u32.wrapping_sub(first), 0_u32.wrapping_sub(second)];
+                    assert_eq!(at(offset), usual, "{first} and {second} are 0");
+                }
+            }
+        }
+    }
+}

@@ -337,3 +337,26 @@ fn a_packet_that_ends_its_connection_is_its_own() {
         assert_eq!(rows.len(), 2, "{rows:#?}");
     }
 }
+
+/// Each names the one before it twice: whatever follows them goes once through each.
+#[test]
+fn many_derived_values_are_asked_for_at_once() {
+    let lets: String =
+        (1..200).map(|n| format!("let l{n} = (l{} + l{}) & 255 \"one of many\"\n", n - 1, n - 1)).collect();
+    let text = format!(
+        "
+        //! Many
+        protocol many {{
+            header {{ a: u8  b: u8 }}
+            let l0 = a
+            {lets}
+            payload = rest
+            instance (l199)
+            timeout 1m
+        }}
+        //! Alone
+        stack alone {{ start 147: many }}"
+    );
+    assert_eq!(matching(&text, "many.l3 == 8", &[&[1, 0], &[2, 0], &[]]), 1);
+    assert_eq!(matching(&text, "many.l199 == 0", &[&[1, 0], &[2, 0], &[]]), 2);
+}
