@@ -8,6 +8,7 @@ use crate::diag::{Diagnostic, Diagnostics, Sources};
 use crate::format;
 use crate::model::{Protocol, Stack};
 use crate::syntax::{self, ast};
+use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
@@ -75,9 +76,12 @@ impl Library {
         &self.sources
     }
 
-    /// Names of the protocols that the last addition declares, as written.
+    /// Names of the protocols that the last addition declares or extends, as written, each once.
     pub fn latest_protocols(&self) -> impl Iterator<Item = &str> {
-        self.latest().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str())
+        let declared = self.latest().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
+        let extended = self.latest().flat_map(|file| &file.extensions).map(|tree| tree.of.text.as_str());
+        let mut seen = HashSet::new();
+        declared.chain(extended).filter(move |name| seen.insert(*name))
     }
 
     /// Names of the stacks that the last addition declares, as written.

@@ -245,3 +245,18 @@ fn what_is_refused_leaves_the_library_as_it_was() {
     assert_eq!(library.sources().slice(span), "tcp");
     assert_eq!(library.sources().name(span.source), "protocols/tcp.weir");
 }
+
+#[test]
+fn what_is_extended_is_of_the_latest_text_too() {
+    let mut library = Library::builtin();
+    let text = "extend tcp with windows { let is_shut = window == 0 \"a window of nothing\" }";
+    library.extend_with("windows.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(library.latest_protocols().eq(["tcp"]));
+    let has =
+        |library: &Library| library.protocol("tcp").unwrap().lets.iter().any(|one| one.name == "is_shut");
+    assert!(has(&library), "filters know it");
+    // Another of its name takes its place.
+    let text = "extend tcp with windows { let is_open = window > 0 \"a window of something\" }";
+    library.extend_with("windows.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(!has(&library));
+}
