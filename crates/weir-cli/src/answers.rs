@@ -4,6 +4,7 @@ use crate::args::Input;
 use crate::command::packets;
 use crate::failure::Failure;
 use crate::known::Known;
+use crate::named::Named;
 use crate::output;
 use crate::union::Union;
 use serde::{Deserialize, Serialize};
@@ -251,6 +252,9 @@ impl Spec {
             let target = part.as_ref().map(|part| part.path.as_path()).or(self.output.as_deref());
             let options = Options { path, flush_rows: board.is_live, ..Options::default() };
             let mut sink = output::create(self.format()?, target, &options)?;
+            if target.is_none() && self.is_json() {
+                sink = Box::new(Named::new(&self.name, sink));
+            }
             sink.begin(&columns)?;
             Writer::Rows(sink)
         };

@@ -20,6 +20,7 @@ mod failure;
 mod grep;
 mod input;
 mod known;
+mod named;
 mod output;
 mod policies;
 mod quantity;

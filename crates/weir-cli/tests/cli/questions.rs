@@ -262,3 +262,18 @@ fn an_interrupted_run_leaves_whole_files() {
     let counted = weir(&["packets", "-r", packets.to_str().unwrap(), "--count"]);
     assert_eq!((counted.1.as_str(), counted.2), ("", 0), "the capture is whole");
 }
+
+#[test]
+fn rows_of_several_questions_say_whose_they_are() {
+    let file = directory("named").join("questions.toml");
+    let text = "[[question]]\nname = \"names\"\nask = \"tls\"\n\
+                [[question]]\nname = \"all\"\nask = \"flows\"\nfilter = \"tcp.port == 443\"\n";
+    std::fs::write(&file, text).unwrap();
+    let (out, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    let (of_names, of_all): (Vec<&str>, Vec<&str>) =
+        out.lines().partition(|row| row.starts_with("{\"question\":\"names\","));
+    assert!(of_all.iter().all(|row| row.starts_with("{\"question\":\"all\",")), "{out}");
+    assert_eq!(of_names.len(), weir(&["tls", "-r", FIRST_LIGHT]).0.lines().count());
+    assert_eq!(of_all.len(), weir(&["flows", "-r", FIRST_LIGHT, "tcp.port == 443"]).0.lines().count());
+}

@@ -1,0 +1,37 @@
+//! Rows on the output that all questions share: each begins with the name of its question.
+
+use std::io;
+use weir::packet::{Column, Sink, Value, ValueType};
+
+/// Puts a question's name before each of its rows.
+pub struct Named {
+    /// The question.
+    name: String,
+    /// What the rows go to.
+    sink: Box<dyn Sink + Send>,
+}
+
+impl Named {
+    /// Rows of the question `name`, to `sink`.
+    pub fn new(name: &str, sink: Box<dyn Sink + Send>) -> Self {
+        Self { name: name.to_string(), sink }
+    }
+}
+
+impl Sink for Named {
+    fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
+        let question = Column::new("question", ValueType::Text, "the question that the row answers");
+        let all: Vec<Column> = [question].into_iter().chain(columns.iter().cloned()).collect();
+        self.sink.begin(&all)
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let name = Value::Text(self.name.as_str().into());
+        let all: Vec<Value<'_>> = [name].into_iter().chain(values.iter().map(Value::borrowed)).collect();
+        self.sink.row(&all)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.sink.end()
+    }
+}
