@@ -93,7 +93,7 @@ impl Board {
             }
         }
         let output = spec.output.as_ref().map_or(Ok(()), |path| output::refuse_input(path, &self.input));
-        let filter = self.compiler.check_filter(&spec.filter, false).map_err(Failure::from);
+        let filter = self.compiler.check_filter(&spec.filter, self.input.program.bpf).map_err(Failure::from);
         let rows = spec.resolve(self).and_then(|(_, target)| spec.check_format(&target));
         let own = [output, filter, rows].into_iter().filter_map(Result::err);
         wrong.extend(own.map(|wrong| wrong.of_question(&spec.name)));

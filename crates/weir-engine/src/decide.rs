@@ -485,6 +485,9 @@ impl<S: Subscriber> Decider<S> {
         let mut held = self.masks.all_bits;
         for residual in &plan.connection {
             let ResidualField::Connection(column) = residual.field else { continue };
+            if residual.asked_by & held == 0 {
+                continue;
+            }
             let value = (plan.connection_value)(flow, column);
             held &= !residual.ruled_out(&value, &mut self.ask);
         }

@@ -69,7 +69,16 @@ impl Probe {
     pub fn of_word(bytes: &[u8], word: &[u8]) -> Probe {
         // Byte by byte, and not by `memcmp`, whose masked loads of AVX-512 cost hundreds of cycles where they come upon a
         // page that is not there: every new flow is asked by every protocol.
-        match bytes.iter().zip(word).all(|(byte, of)| byte == of) {
+        Self::of_word_by(bytes, word, u8::eq)
+    }
+
+    /// As [`of_word`](Self::of_word), of a word in upper or lower case.
+    pub fn of_word_in_any_case(bytes: &[u8], word: &[u8]) -> Probe {
+        Self::of_word_by(bytes, word, u8::eq_ignore_ascii_case)
+    }
+
+    fn of_word_by(bytes: &[u8], word: &[u8], same: impl Fn(&u8, &u8) -> bool) -> Probe {
+        match bytes.iter().zip(word).all(|(byte, of)| same(byte, of)) {
             true if bytes.len() >= word.len() => Probe::Certain,
             true => Probe::Unsure,
             false => Probe::NotForUs,

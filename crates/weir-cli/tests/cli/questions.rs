@@ -277,3 +277,21 @@ fn rows_of_several_questions_say_whose_they_are() {
     assert_eq!(of_names.len(), weir(&["tls", "-r", FIRST_LIGHT]).0.lines().count());
     assert_eq!(of_all.len(), weir(&["flows", "-r", FIRST_LIGHT, "tcp.port == 443"]).0.lines().count());
 }
+
+#[test]
+fn a_filter_in_the_syntax_of_pcap_filter_is_every_log_s() {
+    let dir = directory("bpf");
+    let logs = |args: &[&str]| {
+        let all = [&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap()], args].concat();
+        let (_, err, status) = weir(&all);
+        assert_eq!((err.as_str(), status), ("", 0), "{args:?}");
+        let read = |log| std::fs::read_to_string(dir.join(log)).expect("there is one");
+        ["conn.log", "ssl.log"].map(|log| read(log).lines().filter(|line| !line.starts_with('#')).count())
+    };
+    let of_bpf = logs(&["--bpf", "tcp port 443"]);
+    assert_eq!(of_bpf, logs(&["tcp.port == 443"]));
+    assert!(of_bpf[1] > 0 && of_bpf[0] < logs(&[])[0], "{of_bpf:?}");
+    // What is wrong with it is said once.
+    let (_, err, status) = weir(&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap(), "nonsense"]);
+    assert_eq!((err.matches("there is no field").count(), status), (1, 2), "{err}");
+}

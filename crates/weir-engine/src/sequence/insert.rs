@@ -54,7 +54,8 @@ pub struct Inserted {
     pub inconsistent_bytes: u64,
     /// It came before its turn, with something in it.
     pub is_early: bool,
-    /// Claimed bytes that came early and were refused, for want of memory.
+    /// Claimed bytes that came early and were refused, for want of memory or behind a hole that strict reassembly does
+    /// not pass over.
     pub refused_bytes: u64,
     /// Of the direction's numbers the one behind these, counted as the sequence counts what it has seen.
     pub refused_end: u64,
@@ -203,16 +204,14 @@ impl Reassembler {
             };
         }
         let refuses = place.ahead > 0 && !state.retain;
-        if refuses && !segment.may_wait {
+        let is_behind_hole = refuses && self.is_refused(sequence, direction(flow.id, side));
+        if refuses && (is_behind_hole || !segment.may_wait) {
+            self.counters.refused_behind_hole += u64::from(is_behind_hole);
             let refused_bytes = segment.claimed_bytes;
             // Where nothing is kept, all that was seen has passed.
             let kept = state.kept.get(&direction(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
             let refused_end = kept.map_or(hot.high, |kept| kept.next) + place.ahead + refused_bytes;
             return Inserted { is_early: true, refused_bytes, refused_end, ..Inserted::of(SEQ_QUEUED) };
-        }
-        if refuses && self.is_refused(sequence, direction(flow.id, side)) {
-            self.counters.refused_behind_hole += 1;
-            return Inserted { is_early: true, ..Inserted::of(SEQ_QUEUED) };
         }
         let mut inserted = self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
         if inserted.status == SEQ_ORDERED {

@@ -46,8 +46,8 @@ fn greeting(bytes: &[u8]) -> Probe {
 
 fn command(bytes: &[u8]) -> Probe {
     let word = &bytes[..bytes.len().min(5)];
-    let is_of = |command: &[u8]| command.iter().zip(word).all(|(of, byte)| *of == byte.to_ascii_uppercase());
-    if !COMMANDS.iter().any(|command| is_of(&command[..4])) {
+    let is_of = |command: &[u8]| Probe::of_word_in_any_case(word, command) != Probe::NotForUs;
+    if !COMMANDS.iter().any(|command| is_of(command)) {
         return Probe::NotForUs;
     }
     if !matches!(word.get(4), None | Some(b' ' | b'\r' | b'\n')) {

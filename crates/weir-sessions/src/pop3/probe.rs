@@ -40,9 +40,9 @@ fn greeting(bytes: &[u8]) -> Probe {
 
 /// Certain where it is a command of POP3 with its end, though it may be another protocol's, too.
 fn command(bytes: &[u8]) -> Probe {
-    let is_of = |command: &[u8]| command.iter().zip(bytes).all(|(of, byte)| *of == byte.to_ascii_uppercase());
+    let is_of = |command: &&[u8]| Probe::of_word_in_any_case(bytes, command) != Probe::NotForUs;
     match bytes.get(4) {
-        _ if !COMMANDS.iter().any(|command| is_of(&command[..4])) => Probe::NotForUs,
+        _ if !COMMANDS.iter().any(is_of) => Probe::NotForUs,
         None => Probe::Unsure,
         Some(b' ' | b'\r' | b'\n') => Probe::Certain,
         Some(_) => Probe::NotForUs,

@@ -48,16 +48,30 @@ fn packets(frames: &[&[u8]]) -> Vec<Packet> {
     frames.iter().map(packet).collect()
 }
 
-/// Rows of connections that packets of one stack belong to, without the passes and with them.
-fn connections(text: &str, filter: &str, frames: &[&[u8]]) -> [Vec<String>; 2] {
+/// What a question about packets of one stack is given, under each of these options.
+fn answers<const N: usize>(
+    text: &str,
+    asked: weir::Ask,
+    frames: &[&[u8]],
+    ways: [Options; N],
+) -> [Vec<String>; N] {
     let mut compiler = Compiler::default();
     compiler.add("mine.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
     let packets = packets(frames);
-    [vec!["all".to_string()], vec![]].map(|without_passes| {
-        let options = Options { engine: Executor::Interpreter, without_passes, ..Options::default() };
-        let compiled = compile(&compiler, &[ask(filter, Want::Connections)], &options);
+    ways.map(|options| {
+        let compiled = compile(&compiler, std::slice::from_ref(&asked), &options);
         rows(&compiler, &compiled, &packets, 1).0
     })
+}
+
+/// Rows of connections that packets of one stack belong to, without the passes and with them.
+fn connections(text: &str, filter: &str, frames: &[&[u8]]) -> [Vec<String>; 2] {
+    let ways = [vec!["all".to_string()], vec![]].map(|without_passes| Options {
+        engine: Executor::Interpreter,
+        without_passes,
+        ..Options::default()
+    });
+    answers(text, ask(filter, Want::Connections), frames, ways)
 }
 
 #[test]
@@ -256,17 +270,10 @@ fn what_is_not_admitted_is_counted_and_no_more() {
 
 /// How many of these packets match, native and interpreted.
 fn matching(text: &str, filter: &str, frames: &[&[u8]]) -> usize {
-    let mut compiler = Compiler::default();
-    compiler.add("mine.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
-    let packets = packets(frames);
-    let count = |engine| {
-        let options = Options { engine, ..Options::default() };
-        let compiled = compile(&compiler, &[ask(filter, Want::Packets)], &options);
-        rows(&compiler, &compiled, &packets, 1).0.len()
-    };
-    let (interpreted, native) = (count(Executor::Interpreter), count(Executor::Auto));
+    let ways = [Executor::Interpreter, Executor::Auto].map(|engine| Options { engine, ..Options::default() });
+    let [interpreted, native] = answers(text, ask(filter, Want::Packets), frames, ways);
     assert_eq!(interpreted, native, "{filter}");
-    native
+    native.len()
 }
 
 #[test]
