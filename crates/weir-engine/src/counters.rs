@@ -69,6 +69,7 @@ counters! {
         overlap_bytes, "Bytes that came again while those before them were still kept.";
         inconsistent_bytes, "Of these, captured bytes that differed.";
         out_of_window, "Segments too far from the next number expected.";
+        acknowledged, "Gaps passed over because the receiver had acknowledged what lies in them.";
         forced_by_segments, "Gaps passed over because one direction held too many segments.";
         forced_by_bytes, "Gaps passed over because one direction held too many bytes.";
         forced_by_total, "Gaps passed over because the worker held too many bytes.";

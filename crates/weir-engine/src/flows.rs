@@ -125,7 +125,7 @@ impl Flows {
     ) -> Option<Found> {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
-        let swap = k.swap != 0;
+        let (swap, _) = k.sender();
         if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
             let (header, data) = state.flows.entry_mut(id);
             let timeout_ns = state.facts.timeouts.ns(data);
@@ -166,7 +166,8 @@ impl Flows {
         counters: &mut Counters,
     ) -> Option<Found> {
         let state = &mut self.tables[table.index()];
-        let birth = Birth { time: packet.time.0, packet: packet.number, swap: k.swap != 0 };
+        let (swap, responder) = k.sender();
+        let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
         let Ok(id) = state.flows.insert(&k.key, k.hash, birth) else {
             counters.flow.flows_refused += 1;
             return None;
@@ -188,7 +189,7 @@ impl Flows {
             decider.sessions_over(order, (table.0, id.0), &mut verdict);
             write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
         }
-        Some(Found { table, id, responder: false, new: true })
+        Some(Found { table, id, responder, new: true })
     }
 
     /// A packet is decided: the connections that were over with it end.

@@ -88,6 +88,10 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         (inserted.status | if differs { SEQ_INCONSISTENT } else { 0 }, inserted.skip)
     }
 
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+        self.flow.sequences.acknowledge(sequence, flow, side, at);
+    }
+
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
         let Passed { ordered, frame, is_repeated } = self.flow.sequences.next(sequence, flow, side)?;
         self.origin = Origin::Kept(frame, is_repeated);

@@ -12,6 +12,8 @@ use weir_packet::{Block, DropReason, PacketMeta};
 pub const KEY_WORDS: usize = 5;
 /// The most values that live across a lookup.
 pub const LIVE_VALUES_MAX: usize = 96;
+/// Added to [`Continuation::swap`]: if the flow is made for this packet, the sender is its responder.
+pub const REVERSED: u32 = 2;
 /// The most loops of a program.
 pub const FUELS_MAX: usize = 64;
 /// The most slots of a packet's record.
@@ -70,6 +72,8 @@ pub struct Ordered {
     pub bytes: Slice,
     /// Their number as the headers claim it.
     pub claimed_bytes: u64,
+    /// They are the other direction's than was asked for.
+    pub of_other: bool,
     /// What was remembered with them.
     pub metas: [u64; 4],
 }
@@ -100,7 +104,11 @@ pub trait Host {
         metas: &[u64],
     ) -> (u64, u64);
 
-    /// The next queued bytes that are in order.
+    /// All numbers of a direction before `at` arrived, whoever saw them.
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64);
+
+    /// The next queued bytes that are in order: of this direction, or of the other where this one's packet
+    /// acknowledged them.
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered>;
 
     /// The retained bytes as one.
@@ -146,7 +154,7 @@ pub struct Continuation {
     pub table: u32,
     /// Where the program goes on.
     pub(crate) resume: u32,
-    /// 1 where the sender stands second in the key.
+    /// 1 where the sender stands second in the key, and [`REVERSED`].
     pub swap: u32,
     /// Packets in a row that left the straight way, and packets that do not try it.
     detours: u16,
@@ -229,6 +237,12 @@ impl Continuation {
     #[inline]
     pub fn bind(&mut self, secret: u64, frame: &[u8]) {
         self.bound = [secret, frame.as_ptr() as u64, frame.len() as u64];
+    }
+
+    /// Whether the sender stands second in the key; and whether it is the responder of a flow that is made now.
+    #[inline]
+    pub fn sender(&self) -> (bool, bool) {
+        (self.swap & 1 != 0, self.swap & REVERSED != 0)
     }
 
     /// Whether it is bound so.

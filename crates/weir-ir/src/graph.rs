@@ -361,8 +361,21 @@ pub enum Op {
         /// Values to remember for when they are in order.
         metas: Vec<Value>,
     },
-    /// The next queued bytes that are in order now. → bool there are some, int bytes missing before
-    /// them, buf, int offset, int length as claimed, then the metas
+    /// The other side acknowledged all numbers before `at`: what is missing before it will not come. What waits behind
+    /// holes there passes at the next `seq_next` of the other side.
+    SeqAcknowledge {
+        /// The sequence.
+        sequence: Sequence,
+        /// The flow.
+        flow: Value,
+        /// Whose numbers these are (false: the originator's).
+        side: Value,
+        /// The number behind the last one acknowledged.
+        at: Value,
+    },
+    /// The next queued bytes that are in order now: first those of the other direction that this packet acknowledged.
+    /// → bool there are some, int bytes missing before them, buf, int offset, int length as claimed, bool they are the
+    /// other direction's, then the metas
     SeqNext {
         /// The sequence.
         sequence: Sequence,
@@ -487,6 +500,8 @@ pub enum Terminator {
         key: Vec<Value>,
         /// A bool: the sender stands second in the key.
         swap: Value,
+        /// A bool: if the flow is made for this packet, the sender is its responder.
+        reversed: Option<Value>,
         /// Takes no arguments but the three.
         then: Block,
     },
@@ -696,13 +711,16 @@ impl Graph {
             Op::SeqInsert { .. } => vec![Type::Int, Type::Int],
             Op::SeqNext { sequence, .. } => {
                 let metas = self.sequences[sequence.index()].metas as usize;
-                let mut types = vec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int];
+                let mut types = vec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int, Type::Bool];
                 types.extend(std::iter::repeat_n(Type::Int, metas));
                 types
             }
-            Op::Set { .. } | Op::Append { .. } | Op::Deliver { .. } | Op::Emit { .. } | Op::Store { .. } => {
-                vec![]
-            }
+            Op::Set { .. }
+            | Op::Append { .. }
+            | Op::SeqAcknowledge { .. }
+            | Op::Deliver { .. }
+            | Op::Emit { .. }
+            | Op::Store { .. } => vec![],
         }
     }
 }

@@ -221,6 +221,8 @@ pub struct Instance {
     pub destination: Vec<Expr>,
     /// Only packets for which this holds have an instance.
     pub condition: Option<Expr>,
+    /// Where it holds of an instance's first packet, that is the responder's.
+    pub reversed: Option<Expr>,
 }
 
 /// A permanent variable.
@@ -309,6 +311,9 @@ pub struct Sequence {
     pub headers_only: bool,
     /// Packets for which it does not hold are not offered to the sequence.
     pub condition: Option<Expr>,
+    /// The number of the other side's up to which the sender of the packet has all, where the condition holds: what
+    /// is missing before it is not waited for.
+    pub acknowledge: Option<(Expr, Option<Expr>)>,
 }
 
 /// A state.

@@ -41,6 +41,10 @@ impl Lowering<'_> {
                 self.host(host::seq_insert, sequence.0, &words);
                 self.results(&inst.results);
             }
+            Op::SeqAcknowledge { sequence, side, at, .. } => {
+                let words = [self.word(*side), self.one(*at)];
+                self.host(host::seq_acknowledge, sequence.0, &words);
+            }
             Op::SeqNext { sequence, side, .. } => {
                 let side = self.word(*side);
                 self.host(host::seq_next, sequence.0, &[side]);

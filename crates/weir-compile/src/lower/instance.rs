@@ -40,6 +40,13 @@ pub(super) struct FlowContext {
     pub late: Vec<super::event::LateEvent>,
 }
 
+impl FlowContext {
+    /// The same, for bytes of this side.
+    pub(super) fn of_side(&self, responder: Value) -> Self {
+        Self { responder, ..self.clone() }
+    }
+}
+
 impl Lower<'_> {
     /// Lowers the instance of layer `id`. Returns whether the layer's edges follow.
     pub(super) fn lower_instance(&mut self, id: LayerId) -> bool {
@@ -61,7 +68,8 @@ impl Lower<'_> {
         let flow = self.b.param(found, Type::Flow(table));
         let responder = self.b.param(found, Type::Bool);
         let new = self.b.param(found, Type::Bool);
-        self.b.end(Terminator::Lookup { table, key, swap, then: found });
+        let reversed = instance.reversed.as_ref().map(|reversed| self.truth(id, reversed));
+        self.b.end(Terminator::Lookup { table, key, swap, reversed, then: found });
         self.b.seal(found);
         self.b.switch_to(found);
         let context = self.flow_context(id, table, [flow, responder, new]);
@@ -262,7 +270,7 @@ impl Lower<'_> {
     }
 
     /// What `work` does, where the condition holds; always without one.
-    fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
+    pub(super) fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
         match condition {
             Some(condition) => self.lower_either(condition, work, |_| {}),
             None => work(self),

@@ -26,6 +26,11 @@ impl<'t> Run<'_, 't> {
             Op::Set { var, side, value, .. } => self.set_var(*var, *side, self.int(*value)),
             Op::Append { var, letter, .. } => self.append(*var, self.int(*letter) as u8),
             Op::SeqInsert { .. } => self.seq_insert(inst),
+            Op::SeqAcknowledge { sequence, side, at, .. } => {
+                let (side, at) = (self.bool(*side), self.int(*at));
+                let (host, flow) = self.tail().parts();
+                host.seq_acknowledge(*sequence, flow, side, at);
+            }
             Op::SeqNext { .. } => self.seq_next(inst),
             Op::SeqAssemble { sequence, side, .. } => {
                 let side = self.bool(*side);
@@ -114,8 +119,9 @@ impl<'t> Run<'_, 't> {
         let (host, flow) = self.tail().parts();
         let next = host.seq_next(sequence, flow, side);
         let found = next.is_some();
-        let Ordered { gap_bytes, bytes, claimed_bytes, metas } = next.unwrap_or_default();
-        let words = [u64::from(found), gap_bytes, 0, 0, claimed_bytes].into_iter().chain(metas);
+        let Ordered { gap_bytes, bytes, claimed_bytes, of_other, metas } = next.unwrap_or_default();
+        let words = [u64::from(found), gap_bytes, 0, 0, claimed_bytes, u64::from(of_other)];
+        let words = words.into_iter().chain(metas);
         for (&result, word) in inst.results.iter().zip(words) {
             self.set(result, word);
         }

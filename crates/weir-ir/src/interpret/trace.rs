@@ -130,6 +130,8 @@ impl Host for FirstPacket<'_> {
         (if is_first { SEQ_ORDERED } else { SEQ_QUEUED }, 0)
     }
 
+    fn seq_acknowledge(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool, _: u64) {}
+
     fn seq_next(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Option<Ordered> {
         None
     }

@@ -135,6 +135,7 @@ impl<'a> Needs<'a> {
                 match inst.op {
                     Op::Set { var, .. } | Op::Append { var, .. } => writes.push((var, block, at as u32)),
                     Op::SeqInsert { sequence, .. }
+                    | Op::SeqAcknowledge { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => steps.push((sequence, block, at as u32)),
                     _ => {}
@@ -220,6 +221,7 @@ impl<'a> Needs<'a> {
                     match *op {
                         Op::Get { var, .. } => self.need_var(var),
                         Op::SeqInsert { sequence, .. }
+                        | Op::SeqAcknowledge { sequence, .. }
                         | Op::SeqNext { sequence, .. }
                         | Op::SeqAssemble { sequence, .. } => self.need_sequence(sequence),
                         _ => {}

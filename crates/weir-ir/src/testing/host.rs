@@ -41,9 +41,19 @@ impl Host for RecordingHost {
         }
         let mut kept = [0; 4];
         kept.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
-        let piece = Ordered { gap_bytes: at % 7, bytes: slice(bytes), claimed_bytes, metas: kept };
+        let piece = Ordered {
+            gap_bytes: at % 7,
+            bytes: slice(bytes),
+            claimed_bytes,
+            of_other: at.is_multiple_of(2),
+            metas: kept,
+        };
         self.queued.entry((sequence, flow.id, side)).or_default().push(piece);
         (if at % 3 == 1 { SEQ_QUEUED } else { SEQ_FORCED }, 0)
+    }
+
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+        self.note(format!("acknowledge {sequence} {side} {at}"), &flow);
     }
 
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {

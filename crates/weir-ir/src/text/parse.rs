@@ -357,8 +357,9 @@ impl Parser {
                 let table = Table(line.id("table")?);
                 let key = self.list(line)?;
                 let swap = self.named(line, "swap")?;
+                let reversed = line.take("reversed").then(|| self.value(line)).transpose()?;
                 line.expect(",")?;
-                Terminator::Lookup { table, key, swap, then: Block(line.id("block")?) }
+                Terminator::Lookup { table, key, swap, reversed, then: Block(line.id("block")?) }
             }
             "done" => {
                 let terms = self.value(line)?;
@@ -478,6 +479,11 @@ impl Parser {
                 line.expect("metas")?;
                 let metas = self.list(line)?;
                 Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas }
+            }
+            "seq_acknowledge" => {
+                let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
+                let (side, at) = (self.named(line, "side")?, self.named(line, "at")?);
+                Op::SeqAcknowledge { sequence, flow, side, at }
             }
             "seq_next" => {
                 let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);

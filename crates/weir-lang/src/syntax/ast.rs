@@ -137,6 +137,8 @@ pub enum ClauseKind {
         destination: Option<Vec<Expr>>,
         /// Which packets have one.
         condition: Option<Expr>,
+        /// `reversed when EXPR`
+        reversed: Option<Expr>,
     },
     /// `each side { … }`, `vars { … }`, `packet { … }`
     Vars {
@@ -149,6 +151,8 @@ pub enum ClauseKind {
     Count(Vec<Stmt>),
     /// `admit when EXPR`
     Admit(Expr),
+    /// `acknowledge EXPR when EXPR`
+    Acknowledge(Expr, Option<Expr>),
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
     /// `sequence at EXPR of payload …`

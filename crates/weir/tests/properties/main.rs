@@ -20,6 +20,7 @@
 
 mod accounts;
 mod anomalies;
+mod answers;
 mod clock;
 mod corpus;
 mod drive;
