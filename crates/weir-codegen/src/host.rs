@@ -215,6 +215,44 @@ pub(crate) unsafe extern "C" fn deliver(env: *mut Env<'_>, words: *mut u64, id: 
     });
 }
 
+/// Of `side, gap, address, bytes, offset, length` makes nothing.
+pub(crate) unsafe extern "C" fn collect(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    env.guard(|env| {
+        let [side, gap, address, bytes, offset, length] = *words.first_chunk().expect("six words");
+        // SAFETY: as in `search`.
+        let bytes = unsafe { cut(address, bytes, offset, length) };
+        let (host, flow) = env.split();
+        host.collect(Table(id as u32), flow, side != 0, gap, bytes, length);
+    });
+}
+
+/// Of `side` makes `address, bytes`.
+pub(crate) unsafe extern "C" fn messages(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    let bytes = env.guard(|env| {
+        let (host, flow) = env.split();
+        let slice = host.messages(Table(id as u32), flow, words[0] != 0);
+        let bytes = env.keep(slice);
+        [bytes.address as u64, bytes.length as u64]
+    });
+    words[..2].copy_from_slice(&bytes);
+}
+
+/// Of `done, wanted` makes `address, bytes`.
+pub(crate) unsafe extern "C" fn next_messages(env: *mut Env<'_>, words: *mut u64, _: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    let bytes = env.guard(|env| {
+        let slice = env.split().0.next_messages(words[0], words[1]);
+        let bytes = env.keep(slice);
+        [bytes.address as u64, bytes.length as u64]
+    });
+    words[..2].copy_from_slice(&bytes);
+}
+
 /// An event of a flow. Of its columns makes nothing.
 pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.

@@ -49,6 +49,28 @@ impl Host for Notes {
         slice(b"assembled")
     }
 
+    fn collect(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap: u64,
+        bytes: &[u8],
+        claimed: u64,
+    ) {
+        self.notes.push(format!("collect {table} flow {} {side} {gap} {bytes:?} {claimed}", flow.id));
+    }
+
+    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.notes.push(format!("messages {table} flow {} {side}", flow.id));
+        slice(b"message")
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        self.notes.push(format!("next messages {done} {wanted}"));
+        slice(b"more")
+    }
+
     fn deliver(
         &mut self,
         table: Table,
@@ -636,11 +658,16 @@ fn asks_the_host() -> (Graph, Table) {
     let next = b.push(Op::SeqNext { sequence, flow, side });
     let next_length = b.one(Op::Length(next[2]));
     b.push(Op::Deliver { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });
+    b.push(Op::Collect { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });
+    let messages = b.one(Op::Messages { flow, side });
+    let message_bytes = b.one(Op::Length(messages));
+    let more = b.one(Op::NextMessages { done: one, wanted: message_bytes });
+    let more_bytes = b.one(Op::Length(more));
     let whole = b.one(Op::SeqAssemble { sequence, flow, side });
     let none = b.push(Op::SeqNext { sequence, flow, side });
     let none_there = from_bool(&mut b, none[0]);
     let [there, other] = [next[0], next[5]].map(|bit| from_bool(&mut b, bit));
-    let values = vec![there, none_there, other, next[6], next[7]];
+    let values = vec![there, none_there, other, next[6], next[7], more_bytes];
     b.push(Op::Emit { event: Event(0), flow: Some(flow), values });
     b.push(Op::Emit { event: Event(0), flow: None, values: vec![] });
     let many: Vec<Value> = (0..20).map(|n| b.int(n)).collect();
@@ -674,9 +701,12 @@ fn the_host_is_asked_with_what_the_graph_says() {
                 "acknowledge sequence0 flow 6 true 1".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "deliver table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
+                "collect table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
+                "messages table0 flow 6 true".to_owned(),
+                "next messages 1 7".to_owned(),
                 "assemble sequence0 flow 6 true".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
-                "event0 Some(6) [1, 0, 1, 8, 9]".to_owned(),
+                "event0 Some(6) [1, 0, 1, 8, 9, 4]".to_owned(),
                 "event0 None []".to_owned(),
                 format!("event0 None {many:?}"),
             ]

@@ -102,6 +102,27 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         self.flow.sequences.assemble(sequence, flow, side)
     }
 
+    fn collect(
+        &mut self,
+        _table: Table,
+        _flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    ) {
+        let direction = (self.flow.key(), side);
+        self.flow.messages.collect(direction, gap_bytes, bytes, claimed_bytes, self.block);
+    }
+
+    fn messages(&mut self, _table: Table, _flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.flow.messages.first(self.flow.key(), side)
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        self.flow.messages.next(done, wanted)
+    }
+
     fn deliver(
         &mut self,
         _table: Table,

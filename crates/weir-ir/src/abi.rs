@@ -41,6 +41,9 @@ pub const SEQ_FORCED: u64 = 4;
 /// Added to the status where the sequence tells it: some of the bytes differ from those that are kept for their places.
 pub const SEQ_INCONSISTENT: u64 = 8;
 
+/// Of `next_messages`: what is at hand is no message, and where one begins nobody knows.
+pub const MESSAGES_LOST: u64 = u64::MAX;
+
 /// Packets in a row after which the straight way is not tried for [`PAUSE_PACKETS`]; then one decides.
 const DETOURS_MAX: u16 = 4;
 const PAUSE_PACKETS: u16 = 60;
@@ -113,6 +116,23 @@ pub trait Host {
 
     /// The retained bytes as one.
     fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice;
+
+    /// Bytes in order, for the messages of a direction. `bytes` is what was captured of `claimed_bytes`.
+    fn collect(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    );
+
+    /// The first run of a direction's collected bytes that may hold a message, or none; what is asked next is asked of it.
+    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice;
+
+    /// Of the run at hand `done` bytes are over, and `wanted` make the next message, or [`MESSAGES_LOST`]; the next run.
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice;
 
     /// Bytes in order, for the flow's sessions. `bytes` is what was captured of `claimed_bytes`.
     fn deliver(

@@ -393,6 +393,38 @@ pub enum Op {
         /// Whose direction.
         side: Value,
     },
+    /// Adds bytes in order to those of which a direction's messages are made.
+    Collect {
+        /// The flow.
+        flow: Value,
+        /// Whose direction.
+        side: Value,
+        /// Bytes missing before them.
+        gap: Value,
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Bytes as claimed; those beyond the buffer's end are missing.
+        length: Value,
+    },
+    /// The first run of a direction's collected bytes, without a gap in it, that may hold a message; empty where there
+    /// is none. From now on this direction is the one at hand. → buf
+    Messages {
+        /// The flow.
+        flow: Value,
+        /// Whose direction.
+        side: Value,
+    },
+    /// Of the run at hand the first `done` bytes are messages that are over; the next one is whole once `wanted` bytes
+    /// are there behind them (0: nobody knows yet; [`crate::abi::MESSAGES_LOST`]: no message begins there). The next run, as of
+    /// [`Op::Messages`]. → buf
+    NextMessages {
+        /// Bytes of the run at hand, or more where a message ends beyond it.
+        done: Value,
+        /// Bytes.
+        wanted: Value,
+    },
     /// Hands bytes in order to the sessions of a flow.
     Deliver {
         /// The flow.
@@ -707,7 +739,12 @@ impl Graph {
                 vec![Type::Bool]
             }
             Op::Binary(_, a, _) | Op::Select(_, a, _) => vec![self.type_of(*a)],
-            Op::Frame | Op::Narrow(..) | Op::InputBytes(_) | Op::SeqAssemble { .. } => vec![Type::Buf],
+            Op::Frame
+            | Op::Narrow(..)
+            | Op::InputBytes(_)
+            | Op::SeqAssemble { .. }
+            | Op::Messages { .. }
+            | Op::NextMessages { .. } => vec![Type::Buf],
             Op::SeqInsert { .. } => vec![Type::Int, Type::Int],
             Op::SeqNext { sequence, .. } => {
                 let metas = self.sequences[sequence.index()].metas as usize;
@@ -718,6 +755,7 @@ impl Graph {
             Op::Set { .. }
             | Op::Append { .. }
             | Op::SeqAcknowledge { .. }
+            | Op::Collect { .. }
             | Op::Deliver { .. }
             | Op::Emit { .. }
             | Op::Store { .. } => vec![],

@@ -528,6 +528,18 @@ pub struct Layer {
     pub repeat_max: u32,
 }
 
+/// How a layer follows another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum EdgeKind {
+    /// In the packet's payload.
+    #[default]
+    Payload,
+    /// Quoted there (an ICMP error's): its fields count, its instances don't.
+    Quoted,
+    /// In the bytes that a direction has in order, one message after the other.
+    Messages,
+}
+
 /// Which layer follows.
 #[derive(Debug, Clone)]
 pub struct Edge {
@@ -537,8 +549,8 @@ pub struct Edge {
     pub to: LayerId,
     /// In terms of `from`.
     pub condition: Expr,
-    /// What follows is quoted (an ICMP error's): its fields count, its instances don't.
-    pub quoted: bool,
+    /// How it follows.
+    pub kind: EdgeKind,
     /// Where it stands.
     pub span: Span,
 }

@@ -87,7 +87,7 @@ impl Lower<'_> {
             self.lower_terms(&context);
         }
         // What happens is part of what filters ask: it happens whether somebody waits for the flow or not.
-        let is_asked = self.is_asked_for_events(id);
+        let is_asked = self.asked[usize::from(id.0)];
         if context.two_sided && !is_asked {
             self.lower_wants(&context, work_done);
         }
@@ -98,6 +98,7 @@ impl Lower<'_> {
         self.b.jump(work_done);
         self.b.seal(work_done);
         self.b.switch_to(work_done);
+        self.lower_first_run(id, &context);
         let hands_up = self.hands_up(id);
         if hands_up {
             self.lower_hand_up(id, &context);
@@ -162,7 +163,7 @@ impl Lower<'_> {
             name: protocol.declared.clone(),
             two_sided,
             part: self.whole_of(id).filter(|_| two_sided),
-            asked: two_sided && self.is_asked_for_events(id),
+            asked: two_sided && self.asked[usize::from(id.0)],
             observed: two_sided && (self.need.connections || delivers),
             delivers,
             timeout_ms: self.same_timeout(id),
@@ -203,8 +204,10 @@ impl Lower<'_> {
             // Of the engine's own counting: nobody else reads it.
             declare(sequence::FLAGS, VarKind::Bits(32), true, false);
         }
+        self.declare_chosen(id, table);
         if protocol.sequence.is_some() {
-            self.declare_sequence(id, table, hands_up, delivers);
+            let has_bytes = delivers || self.are_messages_wanted(id);
+            self.declare_sequence(id, table, hands_up, has_bytes);
         }
         for event in &protocol.events {
             let name = format!("{}.{}", protocol.name, event.name);
@@ -255,6 +258,7 @@ impl Lower<'_> {
             }
         });
         self.lower_events(id, context, Trigger::Packet);
+        self.lower_chosen(id, context);
         if protocol.sequence.is_some() {
             self.lower_sequence(id, context, admitted);
         } else {

@@ -350,6 +350,7 @@ impl Lower<'_> {
             let buf = self.b.read(piece.buf);
             let before = self.lower_cutoff(context, length);
             self.lower_deliver(context, before, [gap, buf, offset, length]);
+            self.lower_collect(id, context, [gap, buf, offset, length]);
         }
         self.flow = packet;
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_ir::abi::{
-    Continuation, FlowRecord, Host, KEY_WORDS, Layout, OUTS_MAX, Ordered, Program, SEQ_FORCED, SEQ_ORDERED,
+    Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, OUTS_MAX, Ordered, Program, SEQ_FORCED, SEQ_ORDERED,
     SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
 };
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
@@ -57,8 +57,9 @@ struct Flow {
 /// Runs packets in order through a program.
 pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome {
     let (graph, layout) = (program.graph(), program.layout());
-    let mut host =
-        PlainHost { graph, layout, calls: vec![], kept: HashMap::new(), acknowledged: HashMap::new() };
+    let (kept, acknowledged, collected) = Default::default();
+    let at_hand = (Table(0), 0, false);
+    let mut host = PlainHost { graph, layout, calls: vec![], kept, acknowledged, collected, at_hand };
     let mut flows: BTreeMap<Key, Flow> = BTreeMap::new();
     let mut k = Continuation::default();
     let mut ids = vec![0; graph.tables.len()];
@@ -131,6 +132,8 @@ struct PlainHost<'a> {
     calls: Vec<String>,
     kept: HashMap<(Table, u32, bool), Vec<Piece>>,
     acknowledged: HashMap<(Table, u32, bool), u64>,
+    collected: HashMap<(Table, u32, bool), Vec<u8>>,
+    at_hand: (Table, u32, bool),
 }
 
 struct Piece {
@@ -325,6 +328,37 @@ impl Host for PlainHost<'_> {
         let mut hot = Hot { host: self, table, data: flow.data, side };
         hot.set_flags(hot.flags() & !RETAINED);
         slice(&bytes)
+    }
+
+    fn collect(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap: u64,
+        bytes: &[u8],
+        _claimed: u64,
+    ) {
+        let collected = self.collected.entry((table, flow.id, side)).or_default();
+        if gap > 0 {
+            collected.clear();
+        }
+        collected.extend_from_slice(bytes);
+    }
+
+    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.at_hand = (table, flow.id, side);
+        self.next_messages(0, 0)
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        let collected = self.collected.entry(self.at_hand).or_default();
+        let over = if wanted == MESSAGES_LOST { collected.len() } else { collected.len().min(done as usize) };
+        collected.drain(..over);
+        match wanted > collected.len() as u64 {
+            true => slice(&[]),
+            false => slice(collected),
+        }
     }
 
     fn deliver(

@@ -28,6 +28,7 @@ mod queue;
 mod tests;
 pub mod vars;
 
+pub(crate) use budget::within;
 pub use frame::{FrameRef, KeptFrame};
 pub use insert::{Inserted, Segment};
 pub use policy::{Policies, Policy};

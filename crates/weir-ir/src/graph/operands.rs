@@ -29,7 +29,10 @@ macro_rules! each_operand {
                 [flow, side].into_iter().for_each(each);
             }
             Op::SeqAcknowledge { flow, side, at, .. } => [flow, side, at].into_iter().for_each(each),
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
+            Op::Messages { flow, side } => [flow, side].into_iter().for_each(each),
+            Op::NextMessages { done, wanted } => [done, wanted].into_iter().for_each(each),
+            Op::Collect { flow, side, gap, buf, offset, length }
+            | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 [flow, side, gap, buf, offset, length].into_iter().for_each(each);
             }
             Op::Emit { flow, values, .. } => flow.into_iter().chain(values).for_each(each),
@@ -61,6 +64,9 @@ impl Op {
                 | Op::SeqAcknowledge { .. }
                 | Op::SeqNext { .. }
                 | Op::SeqAssemble { .. }
+                | Op::Collect { .. }
+                | Op::Messages { .. }
+                | Op::NextMessages { .. }
                 | Op::Deliver { .. }
                 | Op::Emit { .. }
                 | Op::Store { .. }

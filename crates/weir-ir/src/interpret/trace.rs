@@ -140,6 +140,16 @@ impl Host for FirstPacket<'_> {
         Slice::default()
     }
 
+    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
+
+    fn messages(&mut self, _: Table, _: FlowRecord<'_>, _: bool) -> Slice {
+        Slice::default()
+    }
+
+    fn next_messages(&mut self, _: u64, _: u64) -> Slice {
+        Slice::default()
+    }
+
     fn deliver(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
 
     fn emit(&mut self, _: Event, _: Option<FlowRecord<'_>>, _: &[u64]) {}

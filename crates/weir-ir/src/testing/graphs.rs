@@ -398,6 +398,11 @@ impl Maker<'_> {
         let metas = (0..metas).map(|_| self.int()).collect();
         self.all(Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas });
         if self.random.once_in(2) {
+            self.all(Op::Collect { flow, side, gap: length, buf, offset, length: span });
+            self.all(Op::Messages { flow, side });
+            self.all(Op::NextMessages { done: span, wanted: length });
+        }
+        if self.random.once_in(2) {
             self.all(Op::SeqAcknowledge { sequence, flow, side, at });
             self.all(Op::SeqNext { sequence, flow, side });
         } else {

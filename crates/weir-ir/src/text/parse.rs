@@ -493,10 +493,18 @@ impl Parser {
                 let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
                 Op::SeqAssemble { sequence, flow, side: self.named(line, "side")? }
             }
-            "deliver" => {
+            "messages" => Op::Messages { flow: self.value(line)?, side: self.named(line, "side")? },
+            "next_messages" => {
+                Op::NextMessages { done: self.value(line)?, wanted: self.named(line, "wanted")? }
+            }
+            "collect" | "deliver" => {
                 let (flow, side) = (self.value(line)?, self.named(line, "side")?);
                 let (gap, buf) = (self.named(line, "gap")?, self.named(line, "bytes")?);
-                Op::Deliver { flow, side, gap, buf, offset: self.value(line)?, length: self.value(line)? }
+                let (offset, length) = (self.value(line)?, self.value(line)?);
+                match word {
+                    "collect" => Op::Collect { flow, side, gap, buf, offset, length },
+                    _ => Op::Deliver { flow, side, gap, buf, offset, length },
+                }
             }
             "emit" => {
                 let event = Event(line.id("event")?);

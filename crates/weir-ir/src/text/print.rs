@@ -82,6 +82,11 @@ impl Display for Op {
             Op::SeqAssemble { sequence, flow, side } => {
                 write!(f, "seq_assemble {sequence} {flow} side {side}")
             }
+            Op::Collect { flow, side, gap, buf, offset, length } => {
+                write!(f, "collect {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
+            }
+            Op::Messages { flow, side } => write!(f, "messages {flow} side {side}"),
+            Op::NextMessages { done, wanted } => write!(f, "next_messages {done} wanted {wanted}"),
             Op::Deliver { flow, side, gap, buf, offset, length } => {
                 write!(f, "deliver {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
             }

@@ -199,7 +199,13 @@ impl Scope<'_, '_> {
             Op::SeqNext { sequence, flow, side } | Op::SeqAssemble { sequence, flow, side } => {
                 self.check_sequence(*sequence, *flow, *side, None);
             }
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
+            Op::Messages { flow, side } => {
+                self.check_flow(*flow);
+                self.expect(*side, Type::Bool);
+            }
+            Op::NextMessages { done, wanted } => self.ints(&[*done, *wanted]),
+            Op::Collect { flow, side, gap, buf, offset, length }
+            | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 self.check_flow(*flow);
                 self.expect(*side, Type::Bool);
                 self.expect(*buf, Type::Buf);

@@ -13,6 +13,7 @@ mod extend;
 mod layout;
 mod lets;
 mod machine;
+mod messages;
 mod order;
 mod protocol;
 mod range;

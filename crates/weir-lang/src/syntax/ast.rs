@@ -1,7 +1,7 @@
 //! The tree that the parser makes of a text: names as written, everything with its span.
 
 use crate::diag::Span;
-use crate::model::{BinaryOp, Held};
+use crate::model::{BinaryOp, EdgeKind, Held};
 use std::time::Duration;
 
 /// A name and where it stands.
@@ -520,8 +520,8 @@ pub struct Edge {
     pub from: Vec<Name>,
     /// The layer above.
     pub to: Name,
-    /// What follows is quoted.
-    pub quoted: bool,
+    /// `quoted`, `messages`, or neither.
+    pub kind: EdgeKind,
     /// When; always without.
     pub condition: Option<Expr>,
 }

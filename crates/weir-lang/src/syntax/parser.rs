@@ -38,7 +38,7 @@
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
 //! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
-//!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted"] NAME ["when" expr]
+//!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted" | "messages"] NAME ["when" expr]
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
 //! ```
 //!

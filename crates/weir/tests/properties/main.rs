@@ -30,6 +30,7 @@ mod frames;
 mod hostile;
 mod layers;
 mod libpcap;
+mod messages;
 mod packets;
 mod probing;
 mod shipped;
