@@ -52,7 +52,12 @@ pub(crate) fn field_named(protocol: &Protocol, name: &str) -> Option<FieldId> {
 pub(crate) fn givers(stack: &Stack, id: LayerId, name: &str) -> Vec<LayerId> {
     let (mut open, mut seen, mut found) = (vec![id], vec![], vec![]);
     while let Some(at) = open.pop() {
-        for below in stack.edges.iter().filter(|edge| edge.to == at && edge.kind != EdgeKind::Quoted).map(|edge| edge.from) {
+        for below in stack
+            .edges
+            .iter()
+            .filter(|edge| edge.to == at && edge.kind != EdgeKind::Quoted)
+            .map(|edge| edge.from)
+        {
             if seen.contains(&below) {
                 continue;
             }

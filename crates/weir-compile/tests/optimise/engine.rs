@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_ir::abi::{
-    Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, OUTS_MAX, Ordered, Program, SEQ_FORCED, SEQ_ORDERED,
-    SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
+    Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, OUTS_MAX, Ordered, Program, SEQ_FORCED,
+    SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
 };
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
 use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};

@@ -19,7 +19,8 @@ pub(super) fn check(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diag
         for other in stack.edges.iter().filter(|other| other.to == edge.to && other.kind != edge.kind) {
             if own.contains(&other.span) || own.contains(&edge.span) {
                 let message = format!("`{}` is a message here, and a packet's layer there", one.name);
-                let help = format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
+                let help =
+                    format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
                 let diagnostic = Diagnostic::error(codes::MESSAGES, message).at(edge.span);
                 diagnostics.push(diagnostic.label(other.span, "follows in the packet").help(help));
                 break;
@@ -56,7 +57,8 @@ fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
         for next in stack.edges.iter().filter(|next| next.from == layer) {
             if next.kind == EdgeKind::Messages {
                 let name = &protocol(stack, layer).name;
-                let message = format!("messages of `{}` hold `{name}`, which is made of messages itself", to.name);
+                let message =
+                    format!("messages of `{}` hold `{name}`, which is made of messages itself", to.name);
                 return Some((message, "streams inside messages are not put together".into()));
             }
             if seen.insert(next.to) {
