@@ -180,6 +180,7 @@ impl Library {
         files.append(&mut added);
         let (mut protocols, mut stacks) = (Vec::new(), Vec::new());
         check::check(&files, &mut protocols, &mut stacks, &mut list);
+        check::drop_followers(&mut list, &files, &sources);
         let list = worth_saying(list, first.unwrap_or(0));
         let has_errors = list.iter().any(Diagnostic::is_error);
         let diagnostics = Diagnostics { sources: sources.clone(), list };

@@ -10,6 +10,7 @@ pub mod codes;
 mod constants;
 mod expr;
 mod extend;
+mod followers;
 mod layout;
 mod lets;
 mod machine;
@@ -21,6 +22,7 @@ mod scope;
 mod stack;
 mod unread;
 
+pub(crate) use followers::drop_followers;
 pub(crate) use scope::BelowUse;
 
 use crate::diag::{Diagnostic, Span};
@@ -57,6 +59,7 @@ pub(crate) fn check(
         .collect();
     let of_file = |file: &ast::File| &constants[&file.addition];
     extend::name_known(files, diagnostics);
+    extend::check_lost(files, &constants, diagnostics);
     for (file, tree) in files.iter().flat_map(|file| file.protocols.iter().map(move |tree| (file, tree))) {
         let (tree, constants) = extend::whole(tree, file, files, &constants, diagnostics);
         let (protocol, below) = protocol::check(&tree, &constants, diagnostics);

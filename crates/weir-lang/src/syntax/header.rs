@@ -4,25 +4,18 @@ use super::ast::{Field, HeaderItem, RunItem, Type};
 use super::expr::comparison;
 use super::lexer::TokenKind;
 use super::parser::Parser;
+use super::recover::Block;
 use crate::model::BinaryOp;
 
 impl Parser<'_> {
     /// `{ item … }`
     pub(super) fn header_items(&mut self) -> Option<Vec<HeaderItem>> {
         let mut items = Vec::new();
-        self.block(
-            |parser| {
-                items.push(parser.header_item()?);
-                Some(())
-            },
-            |parser| parser.is_header_item_start(),
-        )?;
+        self.block(Block::Header, |parser| {
+            items.push(parser.header_item()?);
+            Some(())
+        })?;
         Some(items)
-    }
-
-    /// Good enough a place to go on from: any name or `if` at the start of a line.
-    fn is_header_item_start(&self) -> bool {
-        matches!(self.peek(), TokenKind::Name | TokenKind::If)
     }
 
     fn header_item(&mut self) -> Option<HeaderItem> {
@@ -122,13 +115,10 @@ impl Parser<'_> {
     fn run(&mut self, name: super::ast::Name) -> Option<HeaderItem> {
         let tag = if self.peek() == TokenKind::BraceOpen { None } else { Some(self.type_name()?) };
         let mut items = Vec::new();
-        self.block(
-            |parser| {
-                items.push(parser.run_item()?);
-                Some(())
-            },
-            |parser| parser.is_header_item_start(),
-        )?;
+        self.block(Block::Run, |parser| {
+            items.push(parser.run_item()?);
+            Some(())
+        })?;
         self.expect_word("until")?;
         let until = self.expr()?;
         Some(HeaderItem::Run { name, tag, items, until })

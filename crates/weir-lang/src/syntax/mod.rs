@@ -11,6 +11,7 @@ mod clauses;
 mod constants;
 mod expr;
 mod header;
+mod recover;
 mod stack;
 
 pub use parser::{Outline, outline, parse};

@@ -3,12 +3,14 @@
 use super::ast::{Edge, Link, Name, Place, Stack};
 use super::lexer::TokenKind;
 use super::parser::Parser;
+use super::recover::{Block, PARTS};
 
 impl Parser<'_> {
     /// Standing before `stack`.
     pub(super) fn stack(&mut self, doc: String) -> Option<Stack> {
         self.bump();
         let name = self.name()?;
+        self.mend_part(&["extends"]);
         let extends = if self.eat_word("extends") { Some(self.name()?) } else { None };
         let mut stack = Stack {
             name,
@@ -21,13 +23,16 @@ impl Parser<'_> {
             edges: Vec::new(),
             dispatch: Vec::new(),
         };
-        self.block(|parser| parser.stack_part(&mut stack), |parser| parser.peek() == TokenKind::Name)?;
+        self.block(Block::Stack, |parser| parser.stack_part(&mut stack))?;
         Some(stack)
     }
 
     fn stack_part(&mut self, stack: &mut Stack) -> Option<()> {
         // These words are also fine names for a layer: then a comma, an arrow or a brace follows.
         let operand = matches!(self.peek_at(1), TokenKind::Name | TokenKind::Number(_));
+        if operand && self.peek() == TokenKind::Name {
+            self.mend(PARTS);
+        }
         match self.word() {
             "start" if operand => {
                 self.bump();
@@ -92,14 +97,11 @@ impl Parser<'_> {
             stack.edges.push(edge);
             return Some(());
         }
-        self.block(
-            |parser| {
-                let edge = parser.edge(&from)?;
-                stack.edges.push(edge);
-                Some(())
-            },
-            |parser| parser.peek() == TokenKind::Arrow,
-        )
+        self.block(Block::Edges, |parser| {
+            let edge = parser.edge(&from)?;
+            stack.edges.push(edge);
+            Some(())
+        })
     }
 
     fn edge(&mut self, from: &[Name]) -> Option<Edge> {
