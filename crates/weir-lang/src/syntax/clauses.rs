@@ -122,6 +122,7 @@ impl Parser<'_> {
 
     /// `when EXPR`, if it is there; the outer `None` after a mistake.
     pub(super) fn when(&mut self) -> Option<Option<Expr>> {
+        self.mend_part(&["when"]);
         if !self.eat_word("when") {
             return Some(None);
         }
@@ -260,10 +261,7 @@ impl Parser<'_> {
         let from = self.names()?;
         self.expect(TokenKind::Arrow)?;
         let to = self.name()?;
-        let mut condition = self.when()?;
-        if condition.is_none() && self.mend_part(&["when", "idle"]) {
-            condition = self.when()?;
-        }
+        let condition = self.when()?;
         self.mend_part(&["idle"]);
         let mut timeout = None;
         if self.eat_word("idle") {

@@ -202,7 +202,7 @@ impl Parser<'_> {
         let follows = match kind {
             T::Colon => is_type || here == T::Name && matches!(next, T::Arrow | T::Comma),
             T::Assign => matches!(here, T::Name | T::Number(_) | T::ParenOpen | T::If | T::Not),
-            T::Arrow => here == T::Name,
+            T::Arrow => here == T::Name && matches!(next, T::Name | T::BraceClose | T::End),
             _ => false,
         };
         follows && !self.token().first_of_line
@@ -227,7 +227,9 @@ impl Parser<'_> {
     pub(super) fn mend_part(&mut self, words: &[&'static str]) -> bool {
         let word = self.word();
         let wrong = !CLAUSES.contains(&word) && !words.contains(&word);
-        wrong && !self.token().first_of_line && self.mend(words)
+        use TokenKind as T;
+        let begins = matches!(self.peek_at(1), T::Arrow | T::Comma | T::Colon | T::Assign | T::BraceOpen);
+        wrong && !begins && !self.token().first_of_line && self.mend(words)
     }
 
     /// Says of a text's end of a block what it says of a file's: words beside their blocks.
