@@ -71,6 +71,19 @@ impl Library {
         self.stacks.iter().find(|stack| stack.name == name)
     }
 
+    /// The stack of that name, and those that it extends, nearest first.
+    pub fn stack_and_bases(&self, name: &str) -> Vec<&str> {
+        let trees = || self.files.iter().flat_map(|file| &file.stacks);
+        let mut names = vec![];
+        let mut next = trees().find(|tree| tree.name.text == name);
+        // The checker has seen to it that no stack extends itself.
+        while let Some(tree) = next {
+            names.push(tree.name.text.as_str());
+            next = tree.extends.as_ref().and_then(|base| trees().find(|tree| tree.name.text == base.text));
+        }
+        names
+    }
+
     /// The texts that the spans of protocols and stacks refer to.
     pub fn sources(&self) -> &Sources {
         &self.sources

@@ -12,7 +12,7 @@ use weir_packet::{Column, Value, ValueType};
 /// Columns that every event has.
 const COMMON: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the packet on which it happened"),
-    Column::new("event", ValueType::Text, "layer and event"),
+    Column::new("event", ValueType::Text, "layer and event, as filters name it"),
     Column::new("packet", ValueType::Unsigned, "number of the packet in the run, from 1"),
     Column::new("uid", ValueType::Text, "identifier of the connection, as in its record"),
     Column::new("id.orig_h", ValueType::Address, "originator's address"),
@@ -43,7 +43,7 @@ impl EventRows {
         let events = events(stack);
         let mut mask = 0;
         for name in names {
-            match events.iter().position(|event| event.name == *name || event.filter_name == *name) {
+            match events.iter().position(|event| event.is_called(name)) {
                 Some(index) => mask |= 1 << index,
                 None => return Err(name.clone()),
             }
@@ -92,12 +92,13 @@ impl EventRows {
         values[1] = Value::Text(self.events[index].name.clone().into());
         values[2] = Value::Unsigned(view.packet.number);
         let (table, header) = view.flow;
-        if graph.tables[table.index()].two_sided {
+        let declared = &graph.tables[table.index()];
+        if declared.two_sided {
             let (originator, responder) = endpoints(header);
             values[3] = Value::Text(flow_id::uid(graph, table, header).into());
-            values[4] = Value::Address(originator.address);
+            values[4] = flow_id::host(declared.hosts, originator.address);
             values[5] = Value::Unsigned(u64::from(originator.port));
-            values[6] = Value::Address(responder.address);
+            values[6] = flow_id::host(declared.hosts, responder.address);
             values[7] = Value::Unsigned(u64::from(responder.port));
         }
         let columns = self.events[index].columns.iter().zip(&self.places[index]);

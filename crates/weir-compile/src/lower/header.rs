@@ -207,7 +207,11 @@ impl Lower<'_> {
             FieldType::Bytes(bytes) => {
                 self.note_cursor(id, here);
                 let bytes = self.int(id, bytes);
-                self.b.write(length, bytes);
+                // What the layer below does not have, nobody has; what the capture lacks of that is claimed.
+                let end = self.b.read(self.end);
+                let there = self.b.binary(BinaryOp::SubSat, end, here);
+                let held = self.b.binary(BinaryOp::Min, bytes, there);
+                self.b.write(length, held);
                 let base = self.b.binary(BinaryOp::Add, here, bytes);
                 *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
                 return;
@@ -508,10 +512,11 @@ impl Lower<'_> {
         }
     }
 
-    /// Some filter asks for a derived value of the layer.
+    /// Some filter asks for a derived value of the layer, or the packet's line may.
     fn asks_for_lets(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
-        keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
+        let shows = self.outs.iter().any(|out| out.layer == id && out.known.is_some());
+        shows || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 
     /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
@@ -543,7 +548,7 @@ pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
 }
 
 /// Fields that a packet of the protocol may lack: those of conditional parts and runs, and what is peeked at.
-fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
+pub(super) fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
     let may_lack =
         |item: &&HeaderItem| matches!(item, HeaderItem::If { .. } | HeaderItem::Run(_) | HeaderItem::Peek(_));
     items.iter().filter(may_lack).flat_map(|item| fields_of(std::slice::from_ref(item))).collect()

@@ -154,6 +154,7 @@ impl Lower<'_> {
             name: protocol.declared.clone(),
             two_sided,
             part: self.whole_of(id).filter(|_| two_sided),
+            hosts: self.hosts_of(id, instance),
             asked: two_sided && self.is_asked_for_events(id),
             observed: two_sided && (self.need.connections || delivers),
             delivers,
