@@ -14,9 +14,9 @@ use std::path::{Component, Path, PathBuf};
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 /// Bytes of one text at most.
-const TEXT_BYTES_MAX: usize = 16 << 20;
+pub(crate) const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Files that one text imports, by way of others too, at most.
-const FILES_MAX: usize = 256;
+pub(crate) const FILES_MAX: usize = 256;
 /// Mistakes that are kept: who made more will not read them.
 const DIAGNOSTICS_MAX: usize = 200;
 

@@ -9,7 +9,8 @@ use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run
 use weir_packet::DropReason;
 
 /// The most items of a run that are looked at.
-const RUN_ITEMS_MAX: u32 = 64;
+/// Items of a run that are looked at.
+pub const RUN_ITEMS_MAX: u32 = 64;
 
 /// Where the header is read: a base value, bytes after it, bits after those; and what was checked.
 #[derive(Clone, Copy)]

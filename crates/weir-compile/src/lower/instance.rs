@@ -14,7 +14,7 @@ use weir_lang::model::{self, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
 /// Letters of a history.
-const HISTORY_LETTERS_MAX: u8 = 52;
+pub const HISTORY_LETTERS_MAX: u8 = 52;
 
 /// What lowering knows of the flow at hand.
 #[derive(Clone)]

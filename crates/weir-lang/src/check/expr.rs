@@ -495,7 +495,7 @@ impl Resolver<'_> {
 }
 
 /// Operators of a table's rows, each of which asks with the same value.
-const LOOKUP_NODES_MAX: usize = 4_096;
+pub(crate) const LOOKUP_NODES_MAX: usize = 4_096;
 
 /// Operators and names of an expression.
 fn size_of(expr: &Expr) -> usize {

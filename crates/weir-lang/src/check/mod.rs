@@ -25,6 +25,18 @@ mod unread;
 pub(crate) use followers::drop_followers;
 pub(crate) use scope::BelowUse;
 
+/// The bounds of what is checked.
+pub(crate) mod limits {
+    pub(crate) use super::constants::{FUNCTIONS_MAX, NODES_MAX, ROWS_MAX};
+    pub(crate) use super::expr::LOOKUP_NODES_MAX;
+    pub(crate) use super::layout::FIELDS_MAX;
+    pub(crate) use super::lets::LETS_MAX;
+    pub(crate) use super::machine::{ORDERED_FIELDS_MAX, STATES_MAX};
+    pub(crate) use super::order::WITH_MAX;
+    pub(crate) use super::protocol::{KEY_WORDS_MAX, VARS_MAX};
+    pub(crate) use super::stack::{EDGES_MAX, REPEAT_MAX};
+}
+
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Protocol, Stack};
 use crate::syntax::ast;

@@ -14,4 +14,10 @@ mod header;
 mod recover;
 mod stack;
 
+/// The bounds of what is read.
+pub(crate) mod limits {
+    pub(crate) use super::expr::OPERATORS_MAX;
+    pub(crate) use super::parser::DEPTH_MAX;
+}
+
 pub use parser::{Outline, outline, parse};

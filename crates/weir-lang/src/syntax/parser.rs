@@ -51,7 +51,7 @@ use crate::check::codes;
 use crate::diag::{Diagnostic, Span};
 
 /// Braces, parentheses and `else if`s inside one another at most.
-pub(super) const DEPTH_MAX: usize = 48;
+pub(crate) const DEPTH_MAX: usize = 48;
 
 /// Beyond this one column is as good as another.
 const COLUMN_MAX: usize = 1024;
