@@ -17,7 +17,8 @@ pub struct StackEvent {
     pub aliases: Vec<String>,
     /// One line of meaning.
     pub doc: String,
-    /// Its columns: name and type. Of each the program yields two words, the high one first.
+    /// Its columns: name and type. Of each the program yields two words, the high one first; where packets may lack some,
+    /// another word behind all, in which bit `n` says that column `n` is there (of the first 64).
     pub columns: Vec<(String, ValueType)>,
 }
 

@@ -199,6 +199,7 @@ impl Connection {
             17 => Value::Unsigned(self.ip_bytes[1]),
             18 if self.tunnel_parents.is_empty() => Value::Absent,
             18 => Value::Text(Cow::Owned(self.tunnel_parents.join(","))),
+            19 if self.hosts != Hosts::Addresses => Value::Absent,
             19 => Value::Text(Cow::Owned(self.community_id())),
             20 => number(self.vlan),
             21 => number(self.inner_vlan),

@@ -102,8 +102,12 @@ impl EventRows {
             values[7] = Value::Unsigned(u64::from(responder.port));
         }
         let columns = self.events[index].columns.iter().zip(&self.places[index]);
-        for ((column, &place), words) in columns.zip(view.values.chunks_exact(2)) {
-            values[place] = value(column.1, words[0], words[1]);
+        // Where packets may lack some, a word behind all says which are there.
+        let known = view.values.get(2 * self.events[index].columns.len()).copied().unwrap_or(u64::MAX);
+        for (at, ((column, &place), words)) in columns.zip(view.values.chunks_exact(2)).enumerate() {
+            if at >= 64 || known >> at & 1 == 1 {
+                values[place] = value(column.1, words[0], words[1]);
+            }
         }
         values
     }

@@ -513,11 +513,12 @@ impl Lower<'_> {
         }
     }
 
-    /// Some filter asks for a derived value of the layer, or the packet's line may.
+    /// Some filter asks for a derived value of the layer, or the packet's line or its events may.
     fn asks_for_lets(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
         let shows = self.outs.iter().any(|out| out.layer == id && out.known.is_some());
-        shows || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
+        let told = self.need.events != 0 || self.is_asked_for_events(id);
+        shows || told || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 
     /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).

@@ -39,7 +39,7 @@ impl Lower<'_> {
             return;
         }
         for (index, layer) in self.stack.layers.iter().enumerate() {
-            let lacking = if self.need.places { vec![] } else { self.may_lack(&layer.protocol) };
+            let lacking = if self.need.places { vec![] } else { self.lacking_parts(&layer.protocol) };
             let known = lacking.first().map(|_| {
                 self.b.graph.outs.push(format!("{}.known", layer.protocol.name));
                 (self.b.graph.outs.len() - 1) as u16
@@ -75,16 +75,8 @@ impl Lower<'_> {
     }
 
     /// The parts of a protocol's `show` whose value some packets lack.
-    fn may_lack(&self, protocol: &Protocol) -> Vec<u16> {
-        let conditional = conditional_fields(&protocol.header);
-        let lacks = |shown: &ShowPart| {
-            let ShowPart::Value(value) = shown else { return false };
-            let mut found = false;
-            walk_through_lets(protocol, value, &mut |e| {
-                found |= matches!(e, Expr::Field(field) if conditional.contains(field));
-            });
-            found
-        };
+    fn lacking_parts(&self, protocol: &Protocol) -> Vec<u16> {
+        let lacks = |shown: &ShowPart| matches!(shown, ShowPart::Value(value) if may_lack(protocol, value));
         // Bits of one word: what stands behind them is shown as 0.
         let parts = protocol.show.iter().take(64).enumerate().filter(|(_, shown)| lacks(shown));
         parts.map(|(part, _)| part as u16).collect()
@@ -146,4 +138,16 @@ impl Lower<'_> {
         let at = self.b.binary(BinaryOp::Shl, at, half);
         self.b.binary(BinaryOp::Or, at, bytes)
     }
+}
+
+/// Whether packets may lack what `expr` reads of their header.
+pub(super) fn may_lack(protocol: &Protocol, expr: &Expr) -> bool {
+    let conditional = conditional_fields(&protocol.header);
+    let (mut lacks, mut is_later) = (false, false);
+    walk_through_lets(protocol, expr, &mut |e| match e {
+        Expr::Field(field) => lacks |= conditional.contains(field),
+        Expr::Ordered(_) => is_later = true,
+        _ => {}
+    });
+    lacks && !is_later
 }
