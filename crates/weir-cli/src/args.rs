@@ -396,7 +396,7 @@ pub struct Docs {
 /// What `weir events` is asked.
 #[derive(ClapArgs)]
 pub struct Events {
-    /// Only these events, named as in filters: `layer.event`, or `event` where one layer alone has it; without, all that have columns
+    /// Only these events, named as in filters: `layer.event`, `event` where one layer alone has it, or `layer` for all of that one; without, all that have columns
     #[arg(short = 'e', long = "event", value_name = "NAME", value_delimiter = ',')]
     pub names: Vec<String>,
     #[command(flatten)]

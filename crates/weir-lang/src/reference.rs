@@ -72,11 +72,13 @@ fn collect_runs<'a>(items: &'a [HeaderItem], runs: &mut Vec<(&'a str, Vec<usize>
 }
 
 fn values(page: &mut String, protocol: &Protocol) {
-    if protocol.lets.is_empty() && protocol.aliases.is_empty() {
+    // Without a text a value is the protocol's own.
+    let told: Vec<_> = protocol.lets.iter().filter(|value| !value.doc.is_empty()).collect();
+    if told.is_empty() && protocol.aliases.is_empty() {
         return;
     }
     page.push_str("\n## Values\n\n| name | meaning |\n|---|---|\n");
-    for value in &protocol.lets {
+    for value in told {
         page.push_str(&row([&named(protocol, &value.name), &value.doc]));
     }
     for alias in &protocol.aliases {

@@ -35,7 +35,7 @@ pub struct EventRows {
 }
 
 impl EventRows {
-    /// The events of `stack` called `names`; where none are named, those with columns of their own.
+    /// The events of `stack` called `names`, of layers all; where none are named, those with columns of their own.
     ///
     /// # Errors
     /// The name that no event has.
@@ -43,10 +43,19 @@ impl EventRows {
         let events = events(stack);
         let mut mask = 0;
         for name in names {
-            match events.iter().position(|event| event.is_called(name)) {
-                Some(index) => mask |= 1 << index,
-                None => return Err(name.clone()),
+            // A layer's name is the layer's in filters, too.
+            let of_layer = |event: &StackEvent| {
+                let protocol = &stack.layers[usize::from(event.layer.0)].protocol;
+                protocol.filter_name == *name || protocol.name == *name
+            };
+            let is_layer = events.iter().any(of_layer);
+            let meant = |event: &StackEvent| if is_layer { of_layer(event) } else { event.is_called(name) };
+            let found = events.iter().enumerate().filter(|(_, event)| meant(event));
+            let bits = found.fold(0, |bits: u64, (index, _)| bits | 1 << index);
+            if bits == 0 {
+                return Err(name.clone());
             }
+            mask |= bits;
         }
         if names.is_empty() {
             let with_columns = events.iter().enumerate().filter(|(_, event)| !event.columns.is_empty());

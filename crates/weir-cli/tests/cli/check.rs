@@ -188,6 +188,26 @@ fn events_go_by_the_same_words_everywhere() {
     let file = file.to_str().unwrap();
     let expected = count("udp.dstport == 53");
     assert!(expected > 0);
+    // Of a layer's name all of its events.
+    assert_eq!(
+        answer(&["events", "-r", file, "--stack", stack, "-e", "made"], 0),
+        answer(&["events", "-r", file, "--stack", stack, "-e", "asked"], 0)
+    );
+    // Of a name that two have, neither.
+    let both = source.replace("event asked", "event retransmission");
+    let other = scratch("same-events.weir");
+    std::fs::write(&other, both).expect("a temporary file");
+    let refused = weir(&[
+        "packets",
+        "-r",
+        file,
+        "--stack",
+        other.to_str().unwrap(),
+        "--count",
+        "retransmission.a == 1",
+    ]);
+    let said = text(&refused.stderr);
+    assert!(said.contains("write `tcp.retransmission.a` or `up.made.retransmission.a`"), "{said}");
     for name in ["up.made.asked", "made.asked", "asked"] {
         let rows = answer(&["events", "-r", file, "--stack", stack, "--format", "csv", "-e", name], 0);
         assert_eq!(rows.lines().count() as u64, expected + 1, "{name}");
