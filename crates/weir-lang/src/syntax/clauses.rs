@@ -59,6 +59,10 @@ impl Parser<'_> {
     /// Says that no clause begins so. Where it begins as one does but for a letter or two, it is read as that one.
     fn unknown_clause(&mut self) -> Option<()> {
         let word = self.word();
+        if self.is_stray_item() {
+            self.skip_stray_items();
+            return None;
+        }
         if word.is_empty() {
             self.expected("a clause such as `header` or `payload`");
             return None;
@@ -232,27 +236,37 @@ impl Parser<'_> {
     fn states(&mut self) -> Option<ClauseKind> {
         let mut states = Vec::new();
         self.block(Block::States, |parser| {
-            let mut state = State { name: parser.name()?, start: false, accept: false };
-            if parser.eat(TokenKind::Colon) {
-                loop {
-                    if parser.eat_word("start") {
-                        state.start = true;
-                    } else if parser.eat_word("accept") {
-                        state.accept = true;
-                    } else if state.start || state.accept || !parser.mend(&["start", "accept"]) {
-                        break;
-                    }
-                }
-                if !state.start && !state.accept {
-                    parser.expected("`start` or `accept`");
-                    parser.eat(TokenKind::Name);
-                }
-            }
+            let state = parser.state()?;
             states.push(state);
             parser.eat(TokenKind::Comma);
             Some(())
         })?;
         Some(ClauseKind::States(states))
+    }
+
+    /// `NAME` or `NAME: start accept`
+    fn state(&mut self) -> Option<State> {
+        let mut state = State { name: self.name()?, start: false, accept: false };
+        if !self.eat(TokenKind::Colon) {
+            return Some(state);
+        }
+        let mut tried = false;
+        loop {
+            if self.eat_word("start") {
+                state.start = true;
+            } else if self.eat_word("accept") {
+                state.accept = true;
+            } else if state.start || state.accept || tried {
+                return Some(state);
+            } else if !self.mend(&["start", "accept"]) {
+                self.expected("`start` or `accept`");
+                // The word may stand behind what should not stand here.
+                while !matches!(self.peek(), TokenKind::Name | TokenKind::BraceClose | TokenKind::End) {
+                    self.bump();
+                }
+                tried = true;
+            }
+        }
     }
 
     fn transition(&mut self) -> Option<ClauseKind> {

@@ -88,6 +88,8 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     /// The first token of the line that is read.
     line: usize,
+    /// That of the line before it with tokens.
+    line_before: usize,
     /// The token last mended, and the word that it is read as.
     meant: Option<(usize, &'static str)>,
     /// What the blocks hold that are open, the innermost last.
@@ -99,6 +101,8 @@ pub(super) struct Parser<'a> {
     pub(super) depth: usize,
     /// The token before which a brace was missing last.
     unclosed_at: Option<usize>,
+    /// What was wrong last.
+    said_at: Option<Span>,
     /// The tokens before which an item was read, for [`outline`].
     item_starts: Vec<usize>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
@@ -111,12 +115,14 @@ impl<'a> Parser<'a> {
             tokens,
             at: 0,
             line: 0,
+            line_before: 0,
             meant: None,
             open: Vec::new(),
             closed: None,
             unread: Vec::new(),
             depth: 0,
             unclosed_at: None,
+            said_at: None,
             item_starts: Vec::new(),
             diagnostics,
         }
@@ -189,14 +195,21 @@ impl<'a> Parser<'a> {
         mut item: impl FnMut(&mut Self) -> Option<()>,
     ) -> Option<()> {
         let column = self.line_column();
-        let open = self.expect(TokenKind::BraceOpen)?;
+        let is_open = self.peek() != TokenKind::BraceOpen && self.is_missing_before(block);
+        let open = if is_open {
+            self.expected("`{`");
+            self.span()
+        } else {
+            self.expect(TokenKind::BraceOpen)?
+        };
         if self.depth >= DEPTH_MAX {
             self.too_deep(open);
-            self.at -= 1;
+            self.at -= usize::from(!is_open);
             self.skip_braces();
             return Some(());
         }
         self.depth += 1;
+        let column = if is_open && self.token().first_of_line { self.column_before() } else { column };
         self.open.push(block);
         while self.peek() != TokenKind::BraceClose {
             if self.peek() == TokenKind::End || self.is_item_start() || self.is_beyond(block, column) {
@@ -225,6 +238,8 @@ impl<'a> Parser<'a> {
         if self.unclosed_at != Some(self.at) {
             self.unclosed_at = Some(self.at);
             self.report(diagnostic);
+            // What stands behind the brace belongs to nobody knows what.
+            self.unread.push(ast::Unread { item: Span::default(), part: open.to(self.last_span()) });
         }
     }
 
@@ -288,6 +303,11 @@ impl<'a> Parser<'a> {
         self.column_of(self.line)
     }
 
+    /// The same of the line before.
+    pub(super) fn column_before(&self) -> u32 {
+        self.column_of(self.line_before)
+    }
+
     fn column_of(&self, token: usize) -> u32 {
         // Only blanks stand before it: this costs no more than they.
         let before = &self.text.as_bytes()[..self.tokens.list[token].span.start as usize];
@@ -312,6 +332,7 @@ impl<'a> Parser<'a> {
         if self.peek() != TokenKind::End {
             self.at += 1;
             if self.token().first_of_line {
+                self.line_before = self.line;
                 self.line = self.at;
             }
         }
@@ -391,7 +412,13 @@ impl<'a> Parser<'a> {
 
     // Reporting.
 
+    /// Says a mistake; of one place only the first, for more would come of that.
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        let place = diagnostic.spans.last().map(|(span, _)| *span);
+        if place.is_some() && place == self.said_at {
+            return;
+        }
+        self.said_at = place;
         self.diagnostics.push(diagnostic);
     }
 

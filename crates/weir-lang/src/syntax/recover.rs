@@ -34,6 +34,9 @@ pub(super) enum Block {
     Table,
 }
 
+/// Tokens of a line that are looked through for a brace.
+const LINE_TOKENS_MAX: usize = 256;
+
 /// The words that begin an item of a file.
 pub(super) const ITEMS: &[&str] = &["protocol", "extend", "stack", "import", "fn", "table"];
 
@@ -92,7 +95,7 @@ impl Parser<'_> {
     }
 
     /// Whether an item of such a block begins here, beyond doubt.
-    fn starts(&self, block: Block) -> bool {
+    pub(super) fn starts(&self, block: Block) -> bool {
         use TokenKind as T;
         let (name, next) = (self.peek() == T::Name, self.peek_at(1));
         let first_of_line = self.token().first_of_line;
@@ -110,14 +113,17 @@ impl Parser<'_> {
                 let assigns = name && matches!(next, T::Assign | T::AddAssign);
                 assigns || self.is_if_item() || first_of_line && self.word() == "history"
             }
-            Block::States => name && !self.has_clause_form(self.word()),
+            Block::States => {
+                let flag = matches!(self.word(), "start" | "accept");
+                name && !flag && !self.has_clause_form(self.word())
+            }
             Block::Columns => {
                 let separate = matches!(self.before(), Some(T::Comma | T::BraceOpen));
                 separate || name && next == T::Assign
             }
             Block::Stack => {
                 let part = PARTS.contains(&self.word()) && matches!(next, T::Name | T::Number(_));
-                first_of_line && (part || name && matches!(next, T::Arrow | T::Comma | T::BraceOpen))
+                part || first_of_line && (name && matches!(next, T::Arrow | T::Comma | T::BraceOpen))
             }
             Block::Edges => self.peek() == T::Arrow,
             Block::Table => {
@@ -126,6 +132,43 @@ impl Parser<'_> {
                 first_of_line && row || self.word() == "otherwise" && next == T::Colon
             }
         }
+    }
+
+    /// Whether all that is missing before such a block's first item is its brace: the other one stands in this
+    /// line, or the item begins a line that is deeper.
+    pub(super) fn is_missing_before(&self, block: Block) -> bool {
+        if block == Block::States || !self.starts(block) {
+            return false;
+        }
+        if self.token().first_of_line {
+            return self.column() > self.column_before();
+        }
+        let mut open = 0;
+        for token in self.tokens.list[self.at..].iter().take(LINE_TOKENS_MAX) {
+            match token.kind {
+                _ if token.first_of_line => return false,
+                TokenKind::BraceOpen => open += 1,
+                TokenKind::BraceClose if open == 0 => return true,
+                TokenKind::BraceClose => open -= 1,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Whether the brace here is followed by an item of a file.
+    pub(super) fn ends_item(&self) -> bool {
+        ITEMS.contains(&self.word_at(1))
+    }
+
+    /// Whether what stands at the place of a clause can only be an item of a header or a statement.
+    pub(super) fn is_stray_item(&self) -> bool {
+        use TokenKind as T;
+        let next = self.peek_at(1);
+        let of_header = self.peek() == T::Name && (next == T::Colon || self.word_at(1) == "as");
+        let assigns =
+            matches!(next, T::Assign | T::AddAssign) && self.word().contains('.') || next == T::AddAssign;
+        of_header || assigns || matches!(self.peek(), T::If | T::Else | T::Text)
     }
 
     /// Whether an `if` stands here that begins an item: before one that is a value stands what asks for a value.
@@ -143,6 +186,12 @@ impl Parser<'_> {
     pub(super) fn is_beyond(&self, block: Block, column: u32) -> bool {
         // `until` stands behind a run's closing brace.
         if block == Block::Run && self.word() == "until" && !self.starts(block) {
+            return true;
+        }
+        // A text behind a text is that of a group whose brace is missing.
+        let is_nested = matches!(self.open[..], [.., Block::Header | Block::Run, Block::Header]);
+        let is_last = self.tokens.list.get(self.at + 1).is_some_and(|token| token.first_of_line);
+        if is_nested && is_last && self.peek() == TokenKind::Text && self.before() == Some(TokenKind::Text) {
             return true;
         }
         let around = &self.open[..self.open.len().saturating_sub(1)];
@@ -201,8 +250,10 @@ impl Parser<'_> {
             || word.strip_prefix('u').is_some_and(|bits| bits.starts_with(|c: char| c.is_ascii_digit()));
         let follows = match kind {
             T::Colon => is_type || here == T::Name && matches!(next, T::Arrow | T::Comma),
-            T::Assign => matches!(here, T::Name | T::Number(_) | T::ParenOpen | T::If | T::Not),
-            T::Arrow => here == T::Name && matches!(next, T::Name | T::BraceClose | T::End),
+            T::Assign => {
+                next != T::Assign && matches!(here, T::Name | T::Number(_) | T::ParenOpen | T::If | T::Not)
+            }
+            T::Arrow => here == T::Name && word != "when" && matches!(next, T::Name | T::BraceClose | T::End),
             _ => false,
         };
         follows && !self.token().first_of_line
@@ -230,6 +281,34 @@ impl Parser<'_> {
         use TokenKind as T;
         let begins = matches!(self.peek_at(1), T::Arrow | T::Comma | T::Colon | T::Assign | T::BraceOpen);
         wrong && !begins && !self.token().first_of_line && self.mend(words)
+    }
+
+    /// Behind a block that ended too early: says so of the first of its items here, and goes to behind the last.
+    pub(super) fn skip_stray_items(&mut self) {
+        let message = format!("`{}` stands outside of a block", self.written(self.span()));
+        let mut diagnostic = Diagnostic::error(codes::UNKNOWN_CLAUSE, message).at(self.span());
+        if let Some(closed) = self.closed {
+            diagnostic = diagnostic
+                .label(closed, "this brace closes it: is it one too many, or is one missing before it?");
+        }
+        self.report(diagnostic);
+        loop {
+            let first_of_line = self.token().first_of_line;
+            match self.peek() {
+                TokenKind::End => return,
+                _ if self.is_item_start() || first_of_line && self.starts(Block::Clauses) => return,
+                // The block's own, where a clause follows; the protocol's, where none does.
+                TokenKind::BraceClose => {
+                    self.bump();
+                    if !self.starts(Block::Clauses) {
+                        self.at -= 1;
+                        return;
+                    }
+                }
+                TokenKind::BraceOpen => self.skip_braces(),
+                _ => self.bump(),
+            }
+        }
     }
 
     /// Says of a text's end of a block what it says of a file's: words beside their blocks.

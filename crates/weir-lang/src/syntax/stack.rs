@@ -75,6 +75,7 @@ impl Parser<'_> {
                     }
                 }
             }
+            "" if self.peek() == TokenKind::Arrow => return self.stray_edges(stack),
             _ => return self.edges(stack),
         }
         Some(())
@@ -102,6 +103,21 @@ impl Parser<'_> {
             stack.edges.push(edge);
             Some(())
         })
+    }
+
+    /// More edges than one without braces around them: they are those of the edge before.
+    fn stray_edges(&mut self, stack: &mut Stack) -> Option<()> {
+        self.expected("a layer's name");
+        let from = stack.edges.last()?.from.clone();
+        while self.peek() == TokenKind::Arrow {
+            let edge = self.edge(&from)?;
+            stack.edges.push(edge);
+        }
+        // The brace that has no other half.
+        if self.peek() == TokenKind::BraceClose && self.peek_at(1) == TokenKind::Name && !self.ends_item() {
+            self.bump();
+        }
+        Some(())
     }
 
     fn edge(&mut self, from: &[Name]) -> Option<Edge> {
