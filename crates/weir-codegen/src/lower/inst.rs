@@ -41,6 +41,10 @@ impl Lowering<'_> {
                 self.host(host::seq_insert, sequence.0, &words);
                 self.results(&inst.results);
             }
+            Op::SeqAcknowledge { sequence, side, at, .. } => {
+                let words = [self.word(*side), self.one(*at)];
+                self.host(host::seq_acknowledge, sequence.0, &words);
+            }
             Op::SeqNext { sequence, side, .. } => {
                 let side = self.word(*side);
                 self.host(host::seq_next, sequence.0, &[side]);
@@ -51,12 +55,26 @@ impl Lowering<'_> {
                 self.host(host::seq_assemble, sequence.0, &[side]);
                 self.results(&inst.results);
             }
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
-                let Type::Flow(table) = self.graph.type_of(*flow) else { unreachable!("{flow} is a flow") };
+            Op::Collect { flow, side, gap, buf, offset, length }
+            | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 let (address, bytes) = self.buf(*buf);
                 let words = [self.word(*side), self.one(*gap), address, bytes];
                 let words = [&words[..], &[self.one(*offset), self.one(*length)]].concat();
-                self.host(host::deliver, table.0, &words);
+                let function: HostFunction = match &inst.op {
+                    Op::Collect { .. } => host::collect,
+                    _ => host::deliver,
+                };
+                self.host(function, self.table_of(*flow), &words);
+            }
+            Op::Messages { flow, side } => {
+                let side = self.word(*side);
+                self.host(host::messages, self.table_of(*flow), &[side]);
+                self.results(&inst.results);
+            }
+            Op::NextMessages { done, wanted } => {
+                let words = [done, wanted].map(|&word| self.one(word));
+                self.host(host::next_messages, 0, &words);
+                self.results(&inst.results);
             }
             Op::Emit { event, flow, values } => {
                 let words: Vec<ir::Value> = values.iter().map(|&v| self.word(v)).collect();
@@ -68,6 +86,12 @@ impl Lowering<'_> {
                 self.define(inst.results[0], parts);
             }
         }
+    }
+
+    /// The number of a flow's table.
+    fn table_of(&self, flow: Value) -> u32 {
+        let Type::Flow(table) = self.graph.type_of(flow) else { unreachable!("{flow} is a flow") };
+        table.0
     }
 
     fn pure(&mut self, op: &Op) -> Parts {

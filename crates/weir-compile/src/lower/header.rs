@@ -27,6 +27,8 @@ struct Cursor {
 enum Fail {
     /// The packet ends: truncated or malformed.
     Packet,
+    /// The message waits for its bytes, or is none.
+    Message,
     /// The run ends.
     Run(Block),
 }
@@ -67,9 +69,13 @@ impl Lower<'_> {
         let start = self.b.read(self.offset);
         self.b.write(vars.start.expect("declared"), start);
         self.reset(&vars);
-        let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail: Fail::Packet };
+        let fail = if self.is_message(id) { Fail::Message } else { Fail::Packet };
+        let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail };
         self.lower_items(id, &layer.protocol.header, &mut cursor);
         let end = self.cursor_value(&cursor);
+        if fail == Fail::Message {
+            self.lower_there(end);
+        }
         let bytes = self.b.binary(BinaryOp::SubSat, end, start);
         self.b.write(vars.header_bytes.expect("declared"), bytes);
         self.b.write(vars.payload_at.expect("declared"), end);
@@ -168,6 +174,10 @@ impl Lower<'_> {
         self.b.switch_to(short);
         match cursor.fail {
             Fail::Run(exit) => self.b.jump(exit),
+            Fail::Message => {
+                let end = self.add(cursor.base, bytes);
+                self.lower_short(end);
+            }
             Fail::Packet => {
                 // Bytes that the enclosing layer claims are missing from the capture; others never were.
                 let wanted = self.add(cursor.base, bytes);
@@ -241,13 +251,19 @@ impl Lower<'_> {
             let holds = self.apply(constraint.op, l, limit);
             let holds = self.b.truth(holds);
             let next = self.b.block();
-            let fail = match cursor.fail {
-                Fail::Packet => self.finish.of(Some(DropReason::Malformed)),
-                Fail::Run(exit) => exit,
-            };
+            let fail = self.broken(cursor.fail);
             self.b.branch(holds, next, fail);
             self.b.seal(next);
             self.b.switch_to(next);
+        }
+    }
+
+    /// Where it goes on when something can't be as it is.
+    fn broken(&self, fail: Fail) -> Block {
+        match (fail, &self.messages) {
+            (Fail::Run(exit), _) => exit,
+            (Fail::Message, Some(messages)) => messages.lost,
+            _ => self.finish.of(Some(DropReason::Malformed)),
         }
     }
 
@@ -269,10 +285,7 @@ impl Lower<'_> {
         let none = self.b.block();
         let cases = [(0, target(none))].into_iter();
         let cases = cases.chain((1..).zip(gates.iter().map(|&gate| target(gate)))).collect();
-        let wrong = match fail {
-            Fail::Packet => self.finish.of(Some(DropReason::Malformed)),
-            Fail::Run(exit) => exit,
-        };
+        let wrong = self.broken(fail);
         self.b.end(Terminator::Switch { value: bytes, cases, otherwise: target(wrong) });
         self.b.seal(none);
         self.b.switch_to(none);
@@ -393,6 +406,9 @@ impl Lower<'_> {
         let start = self.vars(id).start.expect("declared");
         let start = self.b.read(start);
         let run_end = self.b.binary(BinaryOp::Add, start, until);
+        if cursor.fail == Fail::Message {
+            self.lower_there(run_end);
+        }
         let at = self.b.variable(Type::Int);
         let first = self.cursor_value(cursor);
         self.b.write(at, first);

@@ -40,6 +40,13 @@ pub(super) struct FlowContext {
     pub late: Vec<super::event::LateEvent>,
 }
 
+impl FlowContext {
+    /// The same, for bytes of this side.
+    pub(super) fn of_side(&self, responder: Value) -> Self {
+        Self { responder, ..self.clone() }
+    }
+}
+
 impl Lower<'_> {
     /// Lowers the instance of layer `id`. Returns whether the layer's edges follow.
     pub(super) fn lower_instance(&mut self, id: LayerId) -> bool {
@@ -61,7 +68,8 @@ impl Lower<'_> {
         let flow = self.b.param(found, Type::Flow(table));
         let responder = self.b.param(found, Type::Bool);
         let new = self.b.param(found, Type::Bool);
-        self.b.end(Terminator::Lookup { table, key, swap, then: found });
+        let reversed = instance.reversed.as_ref().map(|reversed| self.truth(id, reversed));
+        self.b.end(Terminator::Lookup { table, key, swap, reversed, then: found });
         self.b.seal(found);
         self.b.switch_to(found);
         let context = self.flow_context(id, table, [flow, responder, new]);
@@ -79,7 +87,7 @@ impl Lower<'_> {
             self.lower_terms(&context);
         }
         // What happens is part of what filters ask: it happens whether somebody waits for the flow or not.
-        let is_asked = self.is_asked_for_events(id);
+        let is_asked = self.asked[usize::from(id.0)];
         if context.two_sided && !is_asked {
             self.lower_wants(&context, work_done);
         }
@@ -90,6 +98,7 @@ impl Lower<'_> {
         self.b.jump(work_done);
         self.b.seal(work_done);
         self.b.switch_to(work_done);
+        self.lower_first_run(id, &context);
         let hands_up = self.hands_up(id);
         if hands_up {
             self.lower_hand_up(id, &context);
@@ -155,7 +164,7 @@ impl Lower<'_> {
             two_sided,
             part: self.whole_of(id).filter(|_| two_sided),
             hosts: self.hosts_of(id, instance),
-            asked: two_sided && self.is_asked_for_events(id),
+            asked: two_sided && self.asked[usize::from(id.0)],
             observed: two_sided && (self.need.connections || delivers),
             delivers,
             timeout_ms: self.same_timeout(id),
@@ -196,8 +205,10 @@ impl Lower<'_> {
             // Of the engine's own counting: nobody else reads it.
             declare(sequence::FLAGS, VarKind::Bits(32), true, false);
         }
+        self.declare_chosen(id, table);
         if protocol.sequence.is_some() {
-            self.declare_sequence(id, table, hands_up, delivers);
+            let has_bytes = delivers || self.are_messages_wanted(id);
+            self.declare_sequence(id, table, hands_up, has_bytes);
         }
         for event in &protocol.events {
             let name = format!("{}.{}", protocol.name, event.name);
@@ -248,6 +259,7 @@ impl Lower<'_> {
             }
         });
         self.lower_events(id, context, Trigger::Packet);
+        self.lower_chosen(id, context);
         if protocol.sequence.is_some() {
             self.lower_sequence(id, context, admitted);
         } else {
@@ -263,7 +275,7 @@ impl Lower<'_> {
     }
 
     /// What `work` does, where the condition holds; always without one.
-    fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
+    pub(super) fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
         match condition {
             Some(condition) => self.lower_either(condition, work, |_| {}),
             None => work(self),

@@ -14,6 +14,7 @@ mod finish;
 mod header;
 mod instance;
 mod key;
+mod messages;
 mod predicate;
 mod sequence;
 mod show;
@@ -26,7 +27,7 @@ use std::rc::Rc;
 use weir_ir::build::{Builder, Variable};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Target, Terminator, Type, Value};
 use weir_lang::diag::Diagnostic;
-use weir_lang::model::{FieldId, Layer, LayerId, Stack};
+use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
 pub use header::RUN_ITEMS_MAX;
@@ -131,6 +132,10 @@ struct Lower<'a> {
     /// Bytes from the header's start to where an expression of the header stands.
     cursor: Option<Value>,
     flow: Option<instance::FlowContext>,
+    /// By layer: what its instances do must be known, though no term holds of a packet.
+    asked: Vec<bool>,
+    /// Where the stack has messages.
+    messages: Option<messages::MessageVars>,
     outs: Vec<OutValue>,
     parts_left_out: usize,
     tables: Vec<LayerId>,
@@ -189,6 +194,8 @@ impl<'a> Lower<'a> {
             seen: vec![],
             cursor: None,
             flow: None,
+            asked: vec![],
+            messages: None,
             outs: vec![],
             parts_left_out: 0,
             tables: vec![],
@@ -196,11 +203,13 @@ impl<'a> Lower<'a> {
     }
 
     fn run(&mut self) {
+        self.asked = self.find_asked();
         self.declare();
         self.lower_start();
         for index in 0..self.stack.layers.len() {
             self.lower_layer(LayerId(index as u16));
         }
+        self.lower_between_messages();
         for entry in self.entries.clone() {
             self.b.seal(entry);
         }
@@ -227,6 +236,7 @@ impl<'a> Lower<'a> {
         self.below = Rc::new(below.collect());
         self.declare_predicates();
         self.declare_finish();
+        self.declare_messages();
         self.declare_outs();
     }
 
@@ -258,15 +268,15 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Goes to a layer, unless no term can still hold there.
+    /// Goes to a layer, unless no term can still hold there, and nobody asks what the packet does to instances.
     fn enter(&mut self, layer: LayerId) {
         let entry = self.entries[layer.0 as usize];
         match self.alive_at(layer) {
-            Some(alive) => {
+            Some(alive) if !self.is_asked_above(layer) => {
                 let dead = self.finish.of(None);
                 self.b.branch(alive, entry, dead);
             }
-            None => self.b.jump(entry),
+            _ => self.b.jump(entry),
         }
     }
 
@@ -288,6 +298,9 @@ impl<'a> Lower<'a> {
         }
         self.lower_header(id);
         self.lower_payload(id);
+        if self.is_message(id) {
+            self.lower_message_end(id);
+        }
         self.lower_lets(id);
         self.lower_path(id);
         self.lower_predicates(id);
@@ -295,10 +308,12 @@ impl<'a> Lower<'a> {
         if self.need.dispatch && self.lower_dispatch(id) {
             return;
         }
+        self.reset_messages(id);
         if !self.lower_instance(id) {
             return;
         }
         self.export_below(id);
+        self.lower_messages(id);
         self.lower_edges(id);
     }
 
@@ -320,14 +335,14 @@ impl<'a> Lower<'a> {
         let payload_at = vars.payload_at.expect("declared for every layer");
         let at = self.b.read(payload_at);
         self.b.write(self.offset, at);
-        for edge in self.stack.edges.iter().filter(|e| e.from == id) {
+        for edge in self.stack.edges.iter().filter(|e| e.from == id && e.kind != EdgeKind::Messages) {
             let (take, next) = (self.b.block(), self.b.block());
             let holds = self.truth(id, &edge.condition);
             self.b.branch(holds, take, next);
             self.b.seal(take);
             self.b.seal(next);
             self.b.switch_to(take);
-            if edge.quoted {
+            if edge.kind == EdgeKind::Quoted {
                 let yes = self.b.bool(true);
                 self.b.write(self.quoted, yes);
             }

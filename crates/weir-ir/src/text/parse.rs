@@ -368,8 +368,9 @@ impl Parser {
                 let table = Table(line.id("table")?);
                 let key = self.list(line)?;
                 let swap = self.named(line, "swap")?;
+                let reversed = line.take("reversed").then(|| self.value(line)).transpose()?;
                 line.expect(",")?;
-                Terminator::Lookup { table, key, swap, then: Block(line.id("block")?) }
+                Terminator::Lookup { table, key, swap, reversed, then: Block(line.id("block")?) }
             }
             "done" => {
                 let terms = self.value(line)?;
@@ -490,6 +491,11 @@ impl Parser {
                 let metas = self.list(line)?;
                 Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas }
             }
+            "seq_acknowledge" => {
+                let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
+                let (side, at) = (self.named(line, "side")?, self.named(line, "at")?);
+                Op::SeqAcknowledge { sequence, flow, side, at }
+            }
             "seq_next" => {
                 let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
                 Op::SeqNext { sequence, flow, side: self.named(line, "side")? }
@@ -498,10 +504,18 @@ impl Parser {
                 let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
                 Op::SeqAssemble { sequence, flow, side: self.named(line, "side")? }
             }
-            "deliver" => {
+            "messages" => Op::Messages { flow: self.value(line)?, side: self.named(line, "side")? },
+            "next_messages" => {
+                Op::NextMessages { done: self.value(line)?, wanted: self.named(line, "wanted")? }
+            }
+            "collect" | "deliver" => {
                 let (flow, side) = (self.value(line)?, self.named(line, "side")?);
                 let (gap, buf) = (self.named(line, "gap")?, self.named(line, "bytes")?);
-                Op::Deliver { flow, side, gap, buf, offset: self.value(line)?, length: self.value(line)? }
+                let (offset, length) = (self.value(line)?, self.value(line)?);
+                match word {
+                    "collect" => Op::Collect { flow, side, gap, buf, offset, length },
+                    _ => Op::Deliver { flow, side, gap, buf, offset, length },
+                }
             }
             "emit" => {
                 let event = Event(line.id("event")?);

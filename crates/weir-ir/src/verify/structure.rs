@@ -192,10 +192,20 @@ impl Scope<'_, '_> {
                 self.ints(&[*at, *offset, *length, *span]);
                 self.ints(metas);
             }
+            Op::SeqAcknowledge { sequence, flow, side, at } => {
+                self.check_sequence(*sequence, *flow, *side, None);
+                self.expect(*at, Type::Int);
+            }
             Op::SeqNext { sequence, flow, side } | Op::SeqAssemble { sequence, flow, side } => {
                 self.check_sequence(*sequence, *flow, *side, None);
             }
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
+            Op::Messages { flow, side } => {
+                self.check_flow(*flow);
+                self.expect(*side, Type::Bool);
+            }
+            Op::NextMessages { done, wanted } => self.ints(&[*done, *wanted]),
+            Op::Collect { flow, side, gap, buf, offset, length }
+            | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 self.check_flow(*flow);
                 self.expect(*side, Type::Bool);
                 self.expect(*buf, Type::Buf);
@@ -291,10 +301,11 @@ impl Scope<'_, '_> {
             Terminator::Again { fuel, .. } => {
                 self.exists(fuel, fuel.0, (self.graph.fuels as usize).min(FUELS_MAX));
             }
-            Terminator::Lookup { table, key, swap, then } => {
+            Terminator::Lookup { table, key, swap, reversed, then } => {
                 self.exists(table, table.0, self.graph.tables.len());
                 self.ints(key);
                 self.expect(*swap, Type::Bool);
+                reversed.iter().for_each(|&reversed| self.expect(reversed, Type::Bool));
                 if key.len() > KEY_WORDS {
                     self.wrong(format!("{} words of key, {KEY_WORDS} may be", key.len()));
                 }

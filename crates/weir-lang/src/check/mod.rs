@@ -14,6 +14,7 @@ mod followers;
 mod layout;
 mod lets;
 mod machine;
+mod messages;
 mod order;
 mod protocol;
 mod range;

@@ -1,7 +1,7 @@
 //! The tree that the parser makes of a text: names as written, everything with its span.
 
 use crate::diag::Span;
-use crate::model::{BinaryOp, Held};
+use crate::model::{BinaryOp, EdgeKind, Held};
 use std::time::Duration;
 
 /// A name and where it stands.
@@ -148,6 +148,8 @@ pub enum ClauseKind {
         destination: Option<Vec<Expr>>,
         /// Which packets have one.
         condition: Option<Expr>,
+        /// `reversed when EXPR`
+        reversed: Option<Expr>,
     },
     /// `each side { … }`, `vars { … }`, `packet { … }`
     Vars {
@@ -160,6 +162,8 @@ pub enum ClauseKind {
     Count(Vec<Stmt>),
     /// `admit when EXPR`
     Admit(Expr),
+    /// `acknowledge EXPR when EXPR`
+    Acknowledge(Expr, Option<Expr>),
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
     /// `sequence at EXPR of payload …`
@@ -527,8 +531,8 @@ pub struct Edge {
     pub from: Vec<Name>,
     /// The layer above.
     pub to: Name,
-    /// What follows is quoted.
-    pub quoted: bool,
+    /// `quoted`, `messages`, or neither.
+    pub kind: EdgeKind,
     /// When; always without.
     pub condition: Option<Expr>,
 }

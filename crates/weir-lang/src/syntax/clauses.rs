@@ -13,8 +13,24 @@ use crate::model::Held;
 
 /// The words that start a clause.
 pub(super) const CLAUSES: &[&str] = &[
-    "header", "alias", "let", "payload", "instance", "each", "vars", "packet", "count", "admit", "prepare",
-    "sequence", "states", "on", "timeout", "event", "show",
+    "header",
+    "alias",
+    "let",
+    "payload",
+    "instance",
+    "each",
+    "vars",
+    "packet",
+    "count",
+    "admit",
+    "prepare",
+    "sequence",
+    "acknowledge",
+    "states",
+    "on",
+    "timeout",
+    "event",
+    "show",
 ];
 
 /// The words of a sequence's parts.
@@ -47,6 +63,10 @@ impl Parser<'_> {
             }
             "prepare" => ClauseKind::Prepare(self.stmts()?),
             "sequence" => self.sequence()?,
+            "acknowledge" => {
+                let at = self.expr()?;
+                ClauseKind::Acknowledge(at, self.when()?)
+            }
             "states" => self.states()?,
             "on" => self.transition()?,
             "timeout" => self.timeout()?,
@@ -111,7 +131,13 @@ impl Parser<'_> {
         let source = self.key()?;
         let destination = if self.eat(TokenKind::Both) { Some(self.key()?) } else { None };
         let condition = self.when()?;
-        Some(ClauseKind::Instance { source, destination, condition })
+        let reversed = if self.eat_word("reversed") {
+            self.expect_word("when")?;
+            Some(self.condition()?)
+        } else {
+            None
+        };
+        Some(ClauseKind::Instance { source, destination, condition, reversed })
     }
 
     fn key(&mut self) -> Option<Vec<Expr>> {

@@ -10,12 +10,14 @@
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
-//!           | "instance" key ["<->" key] ["when" expr]        key = "(" expr { "," expr } ")"
+//!           | "instance" key ["<->" key] ["when" expr] ["reversed" "when" expr]
+//!                                                             key = "(" expr { "," expr } ")"
 //!           | ("each" "side" | "vars" | "packet") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
 //!           | ("count" | "prepare") block                     block = "{" { stmt } "}"
 //!           | "admit" "when" expr
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "headers" "only" }
+//!           | "acknowledge" expr ["when" expr]
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
 //!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]
 //!                                                             from `any`, to `restart`
@@ -36,7 +38,7 @@
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
 //! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
-//!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted"] NAME ["when" expr]
+//!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted" | "messages"] NAME ["when" expr]
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
 //! ```
 //!

@@ -90,6 +90,7 @@ impl Parser<'_> {
                 next == T::Name && (resembles(order, "on") || resembles(order, "with"))
             }
             "show" => next == T::Text,
+            "acknowledge" => matches!(next, T::Name | T::Number(_) | T::ParenOpen | T::If),
             _ => false,
         }
     }

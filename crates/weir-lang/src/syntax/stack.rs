@@ -4,6 +4,7 @@ use super::ast::{Edge, Link, Name, Place, Stack};
 use super::lexer::TokenKind;
 use super::parser::Parser;
 use super::recover::{Block, PARTS};
+use crate::model::EdgeKind;
 
 impl Parser<'_> {
     /// Standing before `stack`.
@@ -122,13 +123,18 @@ impl Parser<'_> {
 
     fn edge(&mut self, from: &[Name]) -> Option<Edge> {
         self.expect(TokenKind::Arrow)?;
-        let quoted =
-            self.word() == "quoted" && self.peek_at(1) == TokenKind::Name && self.word_at(1) != "when";
-        if quoted {
+        // These words are also fine names for a layer.
+        let is_word = self.peek_at(1) == TokenKind::Name && self.word_at(1) != "when";
+        let kind = match self.word() {
+            "quoted" if is_word => EdgeKind::Quoted,
+            "messages" if is_word => EdgeKind::Messages,
+            _ => EdgeKind::Payload,
+        };
+        if kind != EdgeKind::Payload {
             self.bump();
         }
         let to = self.name()?;
         let condition = self.when()?;
-        Some(Edge { from: from.to_vec(), to, quoted, condition })
+        Some(Edge { from: from.to_vec(), to, kind, condition })
     }
 }
