@@ -428,6 +428,7 @@ fn table(b: &mut Builder) -> Table {
         observed: true,
         asked: false,
         part: None,
+        hosts: Default::default(),
         delivers: true,
         timeout_ms: None,
     });

@@ -585,9 +585,35 @@ pub struct TableDecl {
     /// A flow is part of a connection of that name, with the same key: it has no record of its own, and packets are
     /// those of the connection, where that is looked up before it.
     pub part: Option<String>,
+    /// What stands in the wide part of its keys, where there are two sides.
+    pub hosts: Hosts,
     /// Instances end when idle for so long, milliseconds; where that hangs on their state it stands in their
     /// variable `$timeout_ms` instead.
     pub timeout_ms: Option<u32>,
+}
+
+/// What the ends of a table's flows are, beside their ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hosts {
+    /// Addresses of IPv6, those of IPv4 mapped into it.
+    #[default]
+    Addresses,
+    /// MAC addresses, in the low 48 bits.
+    Macs,
+    /// Numbers.
+    Numbers,
+    /// Nothing: a port alone.
+    Nothing,
+}
+
+impl Hosts {
+    /// All, by the word that the text of a graph has for them.
+    pub const ALL: [(Hosts, &str); 4] = [
+        (Hosts::Addresses, "addresses"),
+        (Hosts::Macs, "macs"),
+        (Hosts::Numbers, "numbers"),
+        (Hosts::Nothing, "nothing"),
+    ];
 }
 
 /// The kind of a flow variable.

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
+pub use weir_ir::graph::Hosts;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Timestamp, Value};
 use weir_sessions::PROTOCOLS;
@@ -18,6 +19,8 @@ pub struct Connection {
     pub ts: Timestamp,
     /// Identifier, unique in the run and the same in every run.
     pub uid: String,
+    /// What `orig_h` and `resp_h` are: of some layers no addresses of IP.
+    pub hosts: Hosts,
     /// Originator.
     pub orig_h: IpAddr,
     /// Originator's port; an ICMP message's type.
@@ -131,6 +134,7 @@ impl Connection {
         Self {
             ts: flow.first_time(),
             uid: flow_id::uid(flow.graph, flow.table, flow.header),
+            hosts: flow.graph.tables[flow.table.index()].hosts,
             orig_h: orig.address,
             orig_p,
             resp_h: resp.address,
@@ -176,9 +180,9 @@ impl Connection {
         match index {
             0 => Value::Time(self.ts),
             1 => Value::Text(Cow::Borrowed(&self.uid)),
-            2 => Value::Address(self.orig_h),
+            2 => flow_id::host(self.hosts, self.orig_h),
             3 => Value::Unsigned(u64::from(self.orig_p)),
-            4 => Value::Address(self.resp_h),
+            4 => flow_id::host(self.hosts, self.resp_h),
             5 => Value::Unsigned(u64::from(self.resp_p)),
             6 => Value::Text(Cow::Borrowed(&self.proto)),
             7 => self.service.as_deref().map_or(Value::Absent, text),
@@ -195,6 +199,7 @@ impl Connection {
             17 => Value::Unsigned(self.ip_bytes[1]),
             18 if self.tunnel_parents.is_empty() => Value::Absent,
             18 => Value::Text(Cow::Owned(self.tunnel_parents.join(","))),
+            19 if self.hosts != Hosts::Addresses => Value::Absent,
             19 => Value::Text(Cow::Owned(self.community_id())),
             20 => number(self.vlan),
             21 => number(self.inner_vlan),

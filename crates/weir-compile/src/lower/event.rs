@@ -1,10 +1,11 @@
 //! A layer's events: what makes them happen, which happen with others, and which are told after others.
 
 use super::Lower;
+use super::show::may_lack;
 use crate::catalog::FieldKey;
 use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
-use weir_ir::graph::{Event, EventDecl, Op, Type, Value};
+use weir_ir::graph::{BinaryOp, Event, EventDecl, Op, Type, Value};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{self, LayerId, Trigger};
 
@@ -103,8 +104,9 @@ impl Lower<'_> {
             self.b.write(telling.assembled, yes);
         }
         let events = &self.layer(id).protocol.events;
-        let columns: Vec<super::Pair> =
+        let mut columns: Vec<super::Pair> =
             events[index].columns.iter().map(|(_, column)| self.pair(id, column)).collect();
+        columns.extend(self.known_columns(id, index));
         self.lower_event_predicates(id, index, &columns);
         match telling.late.iter().find(|late| late.event == index) {
             Some(late) => {
@@ -121,6 +123,33 @@ impl Lower<'_> {
         for (other, _) in events.iter().enumerate().filter(|(_, other)| other.with.contains(&index)) {
             self.lower_event(id, telling, other, false);
         }
+    }
+
+    /// Behind an event's columns, where packets may lack some: bits that say which are there.
+    fn known_columns(&mut self, id: LayerId, index: usize) -> Option<super::Pair> {
+        let lacking = self.lacking_columns(id, index);
+        if lacking.is_empty() {
+            return None;
+        }
+        let columns = &self.layer(id).protocol.events[index].columns;
+        let mut known = self.b.int(0);
+        for (place, (_, column)) in columns.iter().enumerate().take(64) {
+            let here = match lacking.contains(&place) {
+                true => self.is_known(id, column),
+                false => self.b.bool(true),
+            };
+            let (here, place) = (self.b.one(Op::FromBool(here)), self.b.int(place as u64));
+            let here = self.b.binary(BinaryOp::Shl, here, place);
+            known = self.b.binary(BinaryOp::Or, known, here);
+        }
+        Some((known, self.b.int(0)))
+    }
+
+    /// The columns that packets may lack. What `ordered.` names is another packet's: nobody knows what that one lacked.
+    fn lacking_columns(&self, id: LayerId, index: usize) -> Vec<usize> {
+        let protocol = &self.layer(id).protocol;
+        let columns = protocol.events[index].columns.iter().take(64).enumerate();
+        columns.filter(|(_, (_, column))| may_lack(protocol, column)).map(|(place, _)| place).collect()
     }
 
     fn tell(&mut self, id: LayerId, telling: &Telling, index: usize, columns: Vec<super::Pair>) {
@@ -150,7 +179,8 @@ impl Lower<'_> {
             .map(|event| {
                 let happened = self.b.variable(Type::Bool);
                 self.b.write(happened, no);
-                let columns = events[event].columns.iter().map(|_| {
+                let known = !self.lacking_columns(id, event).is_empty();
+                let columns = (0..events[event].columns.len() + usize::from(known)).map(|_| {
                     let words = (self.b.variable(Type::Int), self.b.variable(Type::Int));
                     self.b.write(words.0, zero);
                     self.b.write(words.1, zero);
@@ -181,12 +211,17 @@ impl Lower<'_> {
     fn lower_event_predicates(&mut self, id: LayerId, index: usize, columns: &[super::Pair]) {
         for p in 0..self.trie.predicates.len() {
             let predicate = &self.trie.predicates[p];
+            let mut exists = self.b.bool(true);
             let holds = match self.catalog.key(predicate.field) {
                 FieldKey::Event(layer, event) if layer == id && usize::from(event) == index => {
                     self.b.bool(true)
                 }
                 FieldKey::EventColumn(layer, event, column) if layer == id && usize::from(event) == index => {
                     let (high, low) = columns[usize::from(column)];
+                    let of_column = &self.layer(id).protocol.events[index].columns[usize::from(column)].1;
+                    if may_lack(&self.layer(id).protocol, of_column) {
+                        exists = self.is_known(id, of_column);
+                    }
                     match predicate.op {
                         FilterOp::Exists => self.b.bool(true),
                         _ if self.catalog.is_address(predicate.field) => {
@@ -197,8 +232,8 @@ impl Lower<'_> {
                 }
                 _ => continue,
             };
-            let yes = self.b.bool(true);
-            self.record(p, yes, holds, holds);
+            let holds = self.b.binary(BinaryOp::And, exists, holds);
+            self.record(p, exists, holds, holds);
         }
     }
 }

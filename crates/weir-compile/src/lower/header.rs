@@ -9,7 +9,8 @@ use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run
 use weir_packet::DropReason;
 
 /// The most items of a run that are looked at.
-const RUN_ITEMS_MAX: u32 = 64;
+/// Items of a run that are looked at.
+pub const RUN_ITEMS_MAX: u32 = 64;
 
 /// Where the header is read: a base value, bytes after it, bits after those; and what was checked.
 #[derive(Clone, Copy)]
@@ -217,7 +218,11 @@ impl Lower<'_> {
             FieldType::Bytes(bytes) => {
                 self.note_cursor(id, here);
                 let bytes = self.int(id, bytes);
-                self.b.write(length, bytes);
+                // What the layer below does not have, nobody has; what the capture lacks of that is claimed.
+                let end = self.b.read(self.end);
+                let there = self.b.binary(BinaryOp::SubSat, end, here);
+                let held = self.b.binary(BinaryOp::Min, bytes, there);
+                self.b.write(length, held);
                 let base = self.b.binary(BinaryOp::Add, here, bytes);
                 *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
                 return;
@@ -524,10 +529,12 @@ impl Lower<'_> {
         }
     }
 
-    /// Some filter asks for a derived value of the layer.
+    /// Some filter asks for a derived value of the layer, or the packet's line or its events may.
     fn asks_for_lets(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
-        keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
+        let shows = self.outs.iter().any(|out| out.layer == id && out.known.is_some());
+        let told = self.need.events != 0 || self.is_asked_for_events(id);
+        shows || told || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 
     /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
@@ -559,7 +566,7 @@ pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
 }
 
 /// Fields that a packet of the protocol may lack: those of conditional parts and runs, and what is peeked at.
-fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
+pub(super) fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
     let may_lack =
         |item: &&HeaderItem| matches!(item, HeaderItem::If { .. } | HeaderItem::Run(_) | HeaderItem::Peek(_));
     items.iter().filter(may_lack).flat_map(|item| fields_of(std::slice::from_ref(item))).collect()

@@ -14,7 +14,7 @@ use weir_lang::model::{self, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
 /// Letters of a history.
-const HISTORY_LETTERS_MAX: u8 = 52;
+pub const HISTORY_LETTERS_MAX: u8 = 52;
 
 /// What lowering knows of the flow at hand.
 #[derive(Clone)]
@@ -162,6 +162,7 @@ impl Lower<'_> {
             name: protocol.declared.clone(),
             two_sided,
             part: self.whole_of(id).filter(|_| two_sided),
+            hosts: self.hosts_of(id, instance),
             asked: two_sided && self.asked[usize::from(id.0)],
             observed: two_sided && (self.need.connections || delivers),
             delivers,

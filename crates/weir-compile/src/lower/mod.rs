@@ -30,8 +30,14 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
+pub use header::RUN_ITEMS_MAX;
+pub use instance::HISTORY_LETTERS_MAX;
 pub(crate) use predicate::{compare_part, compare_words};
+pub use sequence::ORDERED_MAX;
 pub use show::{OutValue, PATH_BITS};
+
+/// Layers of a stack: a packet's path has so many bits for each.
+pub const LAYERS_MAX: usize = (1 << PATH_BITS) - 2;
 
 /// What lowering yields.
 #[derive(Debug, Clone)]
@@ -55,7 +61,7 @@ pub struct Lowered {
 /// # Errors
 /// Where the questions are more than one program can tell apart.
 pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> Result<Lowered, Diagnostic> {
-    if stack.layers.len() >= (1 << PATH_BITS) - 1 {
+    if stack.layers.len() > LAYERS_MAX {
         return Err(too_many_layers(stack));
     }
     let trie = Trie::of(questions, catalog)?;

@@ -15,7 +15,7 @@ use weir_ir::sequence::{ACKNOWLEDGES, FLAGS, HIGH, QUEUED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
-const ORDERED_MAX: u32 = 4096;
+pub const ORDERED_MAX: u32 = 4096;
 
 /// Numbers that one packet may use up: far more than there are bytes in one, and few enough to count for ever.
 const SPAN_MAX: u64 = 1 << 34;

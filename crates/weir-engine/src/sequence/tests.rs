@@ -27,6 +27,7 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             delivers: true,
             asked: false,
             part: None,
+            hosts: Default::default(),
             timeout_ms: None,
         }],
         vars: vec![

@@ -459,6 +459,7 @@ fn declarations(random: &mut Random) -> Graph {
         delivers: two_sided,
         asked: false,
         part: None,
+        hosts: Default::default(),
         timeout_ms: (!two_sided).then_some(60_000),
     };
     let var = |table, name: &str, kind, each_side| VarDecl {

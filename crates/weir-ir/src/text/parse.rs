@@ -4,7 +4,7 @@
 use super::lexer::{Line, Token};
 use super::words::{BINARY, COMPARE, LOAD, META, thing};
 use crate::graph::{
-    Block, BlockData, Event, EventDecl, Fuel, Graph, Inst, Op, Out, Pattern, PatternDecl, Sequence,
+    Block, BlockData, Event, EventDecl, Fuel, Graph, Hosts, Inst, Op, Out, Pattern, PatternDecl, Sequence,
     SequenceDecl, Set, Table, TableDecl, Target, Terminator, Type, Value, Var, VarDecl, VarKind,
 };
 use std::fmt;
@@ -143,6 +143,7 @@ impl Parser {
             delivers: false,
             asked: false,
             part: None,
+            hosts: Hosts::default(),
             timeout_ms: None,
         };
         while !line.is_at_end() {
@@ -156,15 +157,25 @@ impl Parser {
                     table.part = Some(line.name()?);
                     continue;
                 }
+                Some("hosts") => {
+                    line.advance();
+                    let known = Hosts::ALL.iter().find(|(_, word)| line.peek_word() == Some(*word));
+                    let Some((hosts, _)) = known else {
+                        return Err(line.expected("`addresses`, `macs`, `numbers` or `nothing`"));
+                    };
+                    line.advance();
+                    table.hosts = *hosts;
+                    continue;
+                }
                 Some("timeout_ms") => {
                     line.advance();
                     table.timeout_ms = Some(line.number()?);
                     continue;
                 }
                 _ => {
-                    return Err(
-                        line.expected("`two_sided`, `observed`, `delivers`, `asked`, `part` or `timeout_ms`")
-                    );
+                    return Err(line.expected(
+                        "`two_sided`, `observed`, `delivers`, `asked`, `part`, `hosts` or `timeout_ms`",
+                    ));
                 }
             };
             *flag = true;

@@ -2,7 +2,7 @@
 
 use super::words::{BINARY, COMPARE, LOAD, META, word};
 use crate::graph::{
-    BlockData, Graph, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
+    BlockData, Graph, Hosts, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
     VarDecl, VarKind,
 };
 use std::fmt::{self, Display, Formatter};
@@ -194,6 +194,11 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     write!(f, "table{at} {}{two_sided}{observed}{delivers}{asked}", Name(&table.name))?;
     if let Some(whole) = &table.part {
         write!(f, " part {}", Name(whole))?;
+    }
+    if let Some((_, word)) =
+        Hosts::ALL.iter().find(|(one, _)| *one == table.hosts && *one != Hosts::default())
+    {
+        write!(f, " hosts {word}")?;
     }
     match table.timeout_ms {
         Some(millis) => writeln!(f, " timeout_ms {millis}"),

@@ -20,10 +20,10 @@ const TRIGGERS: [(&str, Trigger); 5] = [
 ];
 
 /// Fields that are kept with what waits in a sequence.
-const ORDERED_FIELDS_MAX: usize = 4;
+pub(crate) const ORDERED_FIELDS_MAX: usize = 4;
 
 /// States of one protocol at most.
-const STATES_MAX: usize = 256;
+pub(crate) const STATES_MAX: usize = 256;
 
 /// Checks what follows the header's clauses, and adds it to `protocol`.
 pub(super) fn check(

@@ -15,10 +15,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Words of 64 bits that a key holds.
-const KEY_WORDS_MAX: usize = 5;
+pub(crate) const KEY_WORDS_MAX: usize = 5;
 
 /// Variables of one protocol at most.
-const VARS_MAX: usize = 256;
+pub(crate) const VARS_MAX: usize = 256;
 
 /// Checks a protocol; what is wrong is in `diagnostics`, and the protocol is then of no use but to
 /// find more mistakes.
@@ -376,11 +376,18 @@ impl Checker<'_> {
         }
         let bits = |parts: &[Value]| parts.iter().map(|part| self.key_bits(&part.expr)).collect::<Vec<u32>>();
         let wide = |bits: &[u32], limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
-        let is_side = |bits: &[u32]| wide(bits, 32) <= 1 && bits.len() - wide(bits, 32) <= 1;
-        let (bits, other_bits) = (bits(&source_kinds), bits(&others));
+        let is_side = |parts: &[Value]| {
+            // Bytes were refused already.
+            let wide = parts.iter().filter(|part| {
+                part.kind == Kind::Ipv4 || part.kind != Kind::Bytes && self.key_bits(&part.expr) > 32
+            });
+            let wide = wide.count();
+            wide <= 1 && parts.len() - wide <= 1
+        };
+        let bits = bits(&source_kinds);
         let (too_long, help) = match destination {
             Some(_) => (
-                !is_side(&bits) || !is_side(&other_bits),
+                !is_side(&source_kinds) || !is_side(&others),
                 "a side's key is one address or number of up to 128 bits, and one number of up to 32; \
                  what is `below` counts 128: `let port = below.src_port` makes a number of it",
             ),

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use weir_packet::LinkType;
 
 /// Edges of one stack at most.
-const EDGES_MAX: usize = 4_096;
+pub(crate) const EDGES_MAX: usize = 4_096;
 /// Occurrences of one layer in a packet at most.
-const REPEAT_MAX: u64 = 64;
+pub(crate) const REPEAT_MAX: u64 = 64;
 /// Link types that have names are below; capture files count higher, to 65 535.
 const NAMED_LINKS: u16 = 512;
 

@@ -30,6 +30,17 @@ pub struct File {
     pub extensions: Vec<Extension>,
     /// In the order of the text.
     pub stacks: Vec<Stack>,
+    /// What is missing, as it could not be read.
+    pub unread: Vec<Unread>,
+}
+
+/// A part of a text that could not be read; what is wrong with it was said.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread {
+    /// The protocol, stack … that it stands in.
+    pub item: Span,
+    /// Itself.
+    pub part: Span,
 }
 
 /// `fn NAME(NAME, NAME) = EXPR`

@@ -3,6 +3,7 @@
 use super::ast::{Edge, Link, Name, Place, Stack};
 use super::lexer::TokenKind;
 use super::parser::Parser;
+use super::recover::{Block, PARTS};
 use crate::model::EdgeKind;
 
 impl Parser<'_> {
@@ -10,6 +11,7 @@ impl Parser<'_> {
     pub(super) fn stack(&mut self, doc: String) -> Option<Stack> {
         self.bump();
         let name = self.name()?;
+        self.mend_part(&["extends"]);
         let extends = if self.eat_word("extends") { Some(self.name()?) } else { None };
         let mut stack = Stack {
             name,
@@ -22,13 +24,16 @@ impl Parser<'_> {
             edges: Vec::new(),
             dispatch: Vec::new(),
         };
-        self.block(|parser| parser.stack_part(&mut stack), |parser| parser.peek() == TokenKind::Name)?;
+        self.block(Block::Stack, |parser| parser.stack_part(&mut stack))?;
         Some(stack)
     }
 
     fn stack_part(&mut self, stack: &mut Stack) -> Option<()> {
         // These words are also fine names for a layer: then a comma, an arrow or a brace follows.
         let operand = matches!(self.peek_at(1), TokenKind::Name | TokenKind::Number(_));
+        if operand && self.peek() == TokenKind::Name {
+            self.mend(PARTS);
+        }
         match self.word() {
             "start" if operand => {
                 self.bump();
@@ -71,6 +76,7 @@ impl Parser<'_> {
                     }
                 }
             }
+            "" if self.peek() == TokenKind::Arrow => return self.stray_edges(stack),
             _ => return self.edges(stack),
         }
         Some(())
@@ -93,14 +99,26 @@ impl Parser<'_> {
             stack.edges.push(edge);
             return Some(());
         }
-        self.block(
-            |parser| {
-                let edge = parser.edge(&from)?;
-                stack.edges.push(edge);
-                Some(())
-            },
-            |parser| parser.peek() == TokenKind::Arrow,
-        )
+        self.block(Block::Edges, |parser| {
+            let edge = parser.edge(&from)?;
+            stack.edges.push(edge);
+            Some(())
+        })
+    }
+
+    /// More edges than one without braces around them: they are those of the edge before.
+    fn stray_edges(&mut self, stack: &mut Stack) -> Option<()> {
+        self.expected("a layer's name");
+        let from = stack.edges.last()?.from.clone();
+        while self.peek() == TokenKind::Arrow {
+            let edge = self.edge(&from)?;
+            stack.edges.push(edge);
+        }
+        // The brace that has no other half.
+        if self.peek() == TokenKind::BraceClose && self.peek_at(1) == TokenKind::Name && !self.ends_item() {
+            self.bump();
+        }
+        Some(())
     }
 
     fn edge(&mut self, from: &[Name]) -> Option<Edge> {
