@@ -406,7 +406,7 @@ pub struct Events {
 /// Where packets come from, and how the program is made.
 #[derive(ClapArgs, Clone)]
 pub struct Input {
-    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), `-` for standard input; several are read one after the other, so merge first what overlaps in time (mergecap)
+    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), `-` for standard input; of several, the earliest packet is read next, as mergecap does
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., required = true)]
     pub read: Vec<OsString>,
     #[command(flatten)]

@@ -398,7 +398,7 @@ impl<'c> Engine<'c> {
         Ok(outcome)
     }
 
-    /// Runs it over capture files, one after the other, on one worker.
+    /// Runs it over capture files, in the order of time, on one worker.
     ///
     /// # Errors
     /// As [`run`](Self::run); and the first fault of the files, once all that could be read was.
