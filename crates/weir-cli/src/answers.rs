@@ -221,7 +221,7 @@ impl Spec {
             name => {
                 let log = Log::of(name).ok_or_else(|| Failure::new(unknown(name)))?;
                 shape = log.shape();
-                (Kind::Log(Known::of(&log)), Want::Sessions(log.protocols), log.path, log.columns())
+                (Kind::Log(Known::of(&log)), Want::Sessions(log.asked()), log.path, log.columns())
             }
         };
         let ask = Ask { filter: self.filter.clone(), need, want };

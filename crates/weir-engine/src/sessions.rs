@@ -366,7 +366,9 @@ fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Found 
 fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
     let recognised = before.with(protocol);
     if plan.parsed >> protocol & 1 == 1 {
-        FlowSessions::Parsing(recognised, (plan.protocols[protocol].parser)())
+        let known = plan.protocols[protocol];
+        let carrier = known.carrier.filter(|_| plan.wanted >> protocol & 1 == 0);
+        FlowSessions::Parsing(recognised, carrier.unwrap_or(known.parser)())
     } else {
         FlowSessions::Over(recognised)
     }

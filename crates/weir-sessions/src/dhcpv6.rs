@@ -22,6 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DHCP for IPv6: who is given which addresses and prefixes (RFC 8415)",
     probe,
     parser: || Box::new(Dhcpv6Parser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

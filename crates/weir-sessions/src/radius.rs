@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "RADIUS: who asks to be let in, and is (RFC 2865), and accounting (RFC 2866)",
     probe,
     parser: || Box::new(RadiusParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

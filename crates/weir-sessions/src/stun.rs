@@ -23,6 +23,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,
     parser: || Box::new(StunParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -9,7 +9,7 @@ use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Timestamp, Value};
-use weir_sessions::PROTOCOLS;
+use weir_sessions::{PROTOCOLS, WITHIN};
 
 /// A connection that is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,10 +211,14 @@ impl Connection {
 /// Zeek's names of the protocols that were recognised.
 fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
     let mut seen = vec![];
-    for name in recognised.indices().map(|index| PROTOCOLS[index].service) {
-        // HTTP that is upgraded to HTTP is one service.
-        if !seen.contains(&name) {
-            seen.push(name);
+    let within = |name: &'static str| WITHIN.iter().filter(move |within| within.carrier == name);
+    for protocol in recognised.indices().map(|index| PROTOCOLS[index]) {
+        let others = within(protocol.name).filter_map(|w| PROTOCOLS.iter().find(|p| p.name == w.protocol));
+        for name in [protocol.service].into_iter().chain(others.map(|other| other.service)) {
+            // HTTP that is upgraded to HTTP is one service.
+            if !seen.contains(&name) {
+                seen.push(name);
+            }
         }
     }
     let mut names = seen.into_iter();

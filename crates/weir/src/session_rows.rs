@@ -5,7 +5,7 @@ use crate::{Shape, flow_id};
 use std::borrow::Cow;
 use weir_engine::flow::FlowView;
 use weir_packet::{Column, Timestamp, Value, ValueType};
-use weir_sessions::{Field, PART_LOGS, PROTOCOLS, PartLog, Session, SessionProtocol};
+use weir_sessions::{Field, PART_LOGS, PROTOCOLS, PartLog, Session, SessionProtocol, WITHIN};
 
 /// What every row of a session begins with.
 const CONNECTION: &[Column] = &[
@@ -82,13 +82,18 @@ impl Log {
         })
     }
 
+    /// Protocols whose sessions are asked for, so that it has all its rows: its own, and those that theirs stand in.
+    pub fn asked(&self) -> u64 {
+        let carriers = WITHIN.iter().filter(|within| self.protocols >> index_of(within.protocol) & 1 == 1);
+        carriers.fold(self.protocols, |mask, within| mask | 1 << index_of(within.carrier))
+    }
+
     /// What its rows are made of, for a question that asks for the sessions of its protocols.
     pub fn shape(&self) -> Shape {
-        let parts = match self.rows {
-            Rows::Sessions(_) => None,
-            Rows::Parts(log) => Some(log),
-        };
-        Shape { parts, ..Shape::default() }
+        match self.rows {
+            Rows::Sessions(_) => Shape { rows: Some(self.protocols), ..Shape::default() },
+            Rows::Parts(log) => Shape { parts: Some(log), ..Shape::default() },
+        }
     }
 
     /// The column by which rows of it are about the same: a log shows such a row once.
@@ -126,6 +131,23 @@ impl Log {
         };
         logged(fields, head).map(|(_, field)| column(field))
     }
+}
+
+/// The index of a protocol that the registries name.
+fn index_of(name: &str) -> usize {
+    PROTOCOLS.iter().position(|protocol| protocol.name == name).unwrap_or_default()
+}
+
+/// The sessions of other protocols, a bit each in `rows`, that stand in one; each with its protocol.
+pub(crate) fn within(
+    carrier: usize,
+    rows: u64,
+    session: &dyn Session,
+) -> impl Iterator<Item = (usize, Box<dyn Session>)> {
+    let here = WITHIN.iter().filter(move |within| within.carrier == PROTOCOLS[carrier].name);
+    let wanted =
+        here.map(|within| (index_of(within.protocol), within)).filter(move |(of, _)| rows >> of & 1 == 1);
+    wanted.flat_map(move |(of, within)| (within.sessions)(session).into_iter().map(move |one| (of, one)))
 }
 
 /// The fields that have a column behind the head of a row.

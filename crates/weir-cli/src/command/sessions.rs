@@ -14,7 +14,7 @@ use weir::{Item, Log, Need, Want};
 /// The rows of one log.
 pub fn run_log(name: &str, args: &Ask) -> Result<ExitCode, Failure> {
     let log = Log::of(name).expect("commands are made of the registries");
-    let asked = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(log.protocols)));
+    let asked = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(log.asked())));
     let mut question = asked.map_err(|wrong| name_carriers(name, wrong))?;
     question.shape = log.shape();
     let mut known = Known::of(&log);

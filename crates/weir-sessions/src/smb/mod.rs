@@ -45,5 +45,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SMB 2 and 3: who logs in, which shares and files are opened, and what is done to them (MS-SMB2)",
     probe: probe::probe,
     parser: || Box::new(SmbParser::default()),
+    carrier: None,
     fields: action::FIELDS,
 };

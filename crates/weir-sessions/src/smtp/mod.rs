@@ -28,5 +28,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
     probe: probe::probe,
     parser: || Box::new(SmtpParser::default()),
+    carrier: None,
     fields: transaction::FIELDS,
 };
