@@ -4,7 +4,7 @@
 //! Certificates are no files here, as they are none in Zeek's log: [`x509`](crate::x509).
 
 use crate::session::session_fields;
-use crate::values::{text, unsigned};
+use crate::values::{readable, text, unsigned};
 use crate::{PartLog, Session, http};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
@@ -87,59 +87,64 @@ impl Session for File {
 /// The name of a file in a Content-Disposition header (RFC 6266 §4.1), or one like it with another parameter: the
 /// extended form before the plain one, without the directories that some write before it.
 pub(crate) fn name_in_header(value: &[u8], parameter: &str) -> Option<String> {
-    let value = String::from_utf8_lossy(value);
     let extended = format!("{parameter}*");
-    let found = |name: &str| parameters(&value).into_iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+    let found =
+        |name: &str| parameters(value).into_iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()));
     let name = match found(&extended) {
         // charset'language'text (RFC 8187 §3.2.1).
-        Some((_, text)) => unescape(text.splitn(3, '\'').nth(2).unwrap_or(&text)),
+        Some((_, text)) => unescape(text.splitn(3, |byte| *byte == b'\'').nth(2).unwrap_or(&text)),
         None => found(parameter)?.1,
     };
-    let name = name.rsplit(['/', '\\']).next().unwrap_or_default().trim();
-    (!name.is_empty()).then(|| name.chars().take(NAME_LETTERS_MAX).collect())
+    let name = name.rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or_default().trim_ascii();
+    (!name.is_empty()).then(|| readable(name).chars().take(NAME_LETTERS_MAX).collect())
 }
 
 /// Longest name of a file that is kept, letters.
 const NAME_LETTERS_MAX: usize = 255;
 
 /// The parameters behind the first `;` of a header's value, quotes undone (RFC 9110 §5.6.6).
-fn parameters(value: &str) -> Vec<(String, String)> {
+fn parameters(value: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = vec![];
-    let (mut part, mut is_quoted, mut is_escaped) = (String::new(), false, false);
-    let mut end = |part: &mut String| {
-        if let Some((name, value)) = part.split_once('=') {
-            found.push((name.trim().to_owned(), value.trim().to_owned()));
+    let (mut part, mut is_quoted, mut is_escaped) = (vec![], false, false);
+    let mut end = |part: &mut Vec<u8>| {
+        if let Some(at) = part.iter().position(|byte| *byte == b'=') {
+            found.push((part[..at].trim_ascii().to_owned(), part[at + 1..].trim_ascii().to_owned()));
         }
         part.clear();
     };
-    for letter in value.chars() {
-        match letter {
+    for byte in value {
+        match byte {
             _ if is_escaped => {
-                part.push(letter);
+                part.push(*byte);
                 is_escaped = false;
             }
-            '\\' if is_quoted => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            ';' if !is_quoted => end(&mut part),
-            _ => part.push(letter),
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b';' if !is_quoted => end(&mut part),
+            _ => part.push(*byte),
         }
     }
     end(&mut part);
     found
 }
 
-/// `%41` as `A`; what is no UTF-8 then is replaced.
-fn unescape(text: &str) -> String {
+/// `%41` as `A`.
+fn unescape(text: &[u8]) -> Vec<u8> {
     let mut bytes = vec![];
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     while let Some((first, behind)) = rest.split_first() {
-        let digits =
-            behind.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
-        let escaped = digits.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let escaped = if *first == b'%' { hex_byte(behind) } else { None };
         bytes.push(escaped.unwrap_or(*first));
         rest = if escaped.is_some() { &behind[2..] } else { behind };
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
+}
+
+/// The byte that two hexadecimal digits at the front stand for.
+pub(crate) fn hex_byte(text: &[u8]) -> Option<u8> {
+    let [high, low] = *text.first_chunk()?;
+    let digit = |letter: u8| char::from(letter).to_digit(16);
+    Some((digit(high)? << 4 | digit(low)?) as u8)
 }
 
 #[cfg(test)]
@@ -155,6 +160,7 @@ mod tests {
             ("attachment; filename=\"C:\\\\dir\\\\x.exe\"", Some("x.exe")),
             ("attachment; filename=../../etc/passwd", Some("passwd")),
             ("attachment; filename*=100%", Some("100%")),
+            ("attachment; filename*=ISO-8859-1''caf%E9", Some("caf\\xe9")),
             ("attachment; filename=\"\"", None),
             ("attachment", None),
         ] {

@@ -30,6 +30,7 @@ mod parser;
 mod probe;
 mod stream;
 mod tunnel;
+mod uri;
 
 pub(crate) use files::files;
 
