@@ -53,7 +53,7 @@ session_fields! { File;
     "files.mime_type" [] mime_type: Text, "Media type by its first bytes" => |f| text(f.media_type);
     "files.filename" [] filename: Text, "Name that its sender gives it" => |f| text(f.name.as_deref());
     "files.duration" [] duration: Interval, "From its first bytes to its last" => |f| f.duration_ns.map_or(Value::Absent, Value::Interval);
-    "files.local_orig" [] local_orig: Bool, "Whether it came from this network; which that is nobody says" => |_| Value::Absent;
+    "files.local_orig" [] local_orig: Bool, "Whether it came from a private network; rows alone tell" => |_| Value::Absent;
     "files.is_orig" [] is_orig: Bool, "Whether the originator of the connection sent it" => |f| Value::Bool(f.is_from_originator);
     "files.seen_bytes" [] seen_bytes: Unsigned, "Bytes of it that came, as they were sent: compressed where they were" => |f| Value::Unsigned(f.seen_bytes);
     "files.total_bytes" [] total_bytes: Unsigned, "Bytes that it has as its sender says" => |f| unsigned(f.total_bytes);

@@ -22,6 +22,7 @@ mod line;
 mod merge;
 mod residual;
 mod session_rows;
+mod site;
 mod spread;
 mod stats;
 pub mod stream;

@@ -1,6 +1,7 @@
 //! Rows of sessions, and of parts of them (files, certificates): which connection, then what the log has, with Zeek's
 //! names (<https://docs.zeek.org/en/master/logs/>). They follow from the registries of protocols and of parts.
 
+use crate::site::is_local;
 use crate::{Shape, flow_id};
 use std::borrow::Cow;
 use weir_engine::flow::FlowView;
@@ -174,6 +175,34 @@ fn names_files(field: &Field) -> bool {
     field.column.ends_with("fuid") || field.column.ends_with("fuids")
 }
 
+/// Fields whose value hangs on the connection, too: how it is told from that, the field's own value, and those of others.
+const OF_CONNECTION: &[(&str, OfConnection)] = &[
+    ("files.local_orig", |origin, _, read| {
+        let sender = if read("files.is_orig") == Value::Bool(true) { 0 } else { 2 };
+        origin.is_local(sender).map_or(Value::Absent, Value::Bool)
+    }),
+    ("ssh.direction", |origin, _, _| match (origin.is_local(0), origin.is_local(2)) {
+        (Some(true), Some(false)) => Value::Text("OUTBOUND".into()),
+        (Some(false), Some(true)) => Value::Text("INBOUND".into()),
+        _ => Value::Absent,
+    }),
+    // Zeek's begins with the station that was sent to, and who sent.
+    ("smtp.path", |origin, own, _| {
+        let stations = [&origin.ends[2], &origin.ends[0]].into_iter().filter_map(|end| match end {
+            Value::Address(address) => Some(address.to_string()),
+            _ => None,
+        });
+        let received = match &own {
+            Value::Texts(received) => received.to_vec(),
+            _ => vec![],
+        };
+        Value::Texts(stations.chain(received).collect())
+    }),
+];
+
+/// See [`OF_CONNECTION`].
+type OfConnection = fn(&Origin, Value<'_>, &dyn Fn(&str) -> Value<'static>) -> Value<'static>;
+
 /// What the rows of a session have in common.
 struct Origin {
     uid: String,
@@ -207,8 +236,22 @@ impl Origin {
         }
     }
 
-    /// What a row shows of a field: identifiers in place of the numbers of files.
-    fn shown(&self, field: &Field, value: Value<'_>) -> Value<'static> {
+    /// Whether an end's address is of this site.
+    fn is_local(&self, end: usize) -> Option<bool> {
+        match self.ends[end] {
+            Value::Address(address) => Some(is_local(address)),
+            _ => None,
+        }
+    }
+
+    /// What a row shows of field `index`: identifiers in place of the numbers of files.
+    fn shown(&self, fields: &[Field], index: usize, session: &dyn Session) -> Value<'static> {
+        let (field, value) = (&fields[index], session.value(index));
+        if let Some((_, tell)) = OF_CONNECTION.iter().find(|(name, _)| *name == field.name) {
+            let at = |name: &str| fields.iter().position(|field| field.name == name);
+            let read = |name: &str| at(name).map_or(Value::Absent, |at| session.value(at).into_owned());
+            return tell(self, value, &read);
+        }
         let fuid = |number| flow_id::fuid(&self.uid, self.protocol as u64, number);
         match value {
             Value::Unsigned(number) if names_files(field) => Value::Text(fuid(number).into()),
@@ -224,8 +267,8 @@ impl Origin {
 pub(crate) fn values(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Vec<Value<'static>> {
     let origin = Origin::of(flow, protocol, session);
     let mut row: Vec<_> = (0..CONNECTION.len()).map(|index| origin.value(index)).collect();
-    let fields = logged(PROTOCOLS[protocol].fields, &[]);
-    row.extend(fields.map(|(index, field)| origin.shown(field, session.value(index))));
+    let fields = PROTOCOLS[protocol].fields;
+    row.extend(logged(fields, &[]).map(|(index, _)| origin.shown(fields, index, session)));
     row
 }
 
@@ -249,12 +292,11 @@ pub(crate) fn values_of_parts(
             let of_part = || log.fields.iter().position(|field| field.column == *name);
             match of_connection {
                 Some(column) => origin.value(column),
-                None => of_part()
-                    .map_or(Value::Absent, |index| origin.shown(&log.fields[index], part.value(index))),
+                None => of_part().map_or(Value::Absent, |index| origin.shown(log.fields, index, &*part)),
             }
         });
         let own = logged(log.fields, log.head);
-        at_head.chain(own.map(|(index, field)| origin.shown(field, part.value(index)))).collect()
+        at_head.chain(own.map(|(index, _)| origin.shown(log.fields, index, &*part))).collect()
     };
     parts.into_iter().map(&mut row).collect()
 }

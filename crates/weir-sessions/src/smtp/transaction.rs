@@ -104,7 +104,7 @@ session_fields! { SmtpTransaction;
     "smtp.first_received" [] first_received: Text, "The last Received field: the mail's first station" => |s| text(s.header.first_received.as_deref());
     "smtp.second_received" [] second_received: Text, "The last Received field but one" => |s| text(s.header.second_received.as_deref());
     "smtp.last_reply" [] last_reply: Text, "The last reply of the server: code and text" => last_reply;
-    "smtp.path" [] path: Texts, "Addresses in Received fields, the latest station first" => |s| texts(&s.header.path);
+    "smtp.path" [] path: Texts, "Addresses in Received fields, the latest station first; in rows behind those of responder and originator" => |s| texts(&s.header.path);
     "imf.user_agent" ["smtp.user_agent"] user_agent: Text, "Program that wrote the mail" => |s| text(s.header.user_agent.as_deref());
     "smtp.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |s| Value::Bool(s.is_tls);
     // Not in it.

@@ -233,18 +233,21 @@ pub fn zeek(tally: &mut Tally, file: &str, seen: &Seen, tests: &[Json]) {
     }
 }
 
-const CONN_FIELDS: [&str; 11] = [
+const CONN_FIELDS: [&str; 14] = [
     "service",
     "duration",
     "orig_bytes",
     "resp_bytes",
     "conn_state",
+    "local_orig",
+    "local_resp",
     "missed_bytes",
     "history",
     "orig_pkts",
     "orig_ip_bytes",
     "resp_pkts",
     "resp_ip_bytes",
+    "ip_proto",
 ];
 
 fn conn_log(tally: &mut Tally, file: &str, seen: &Seen, rows: &[Json]) {
@@ -269,6 +272,7 @@ fn conn_log(tally: &mut Tally, file: &str, seen: &Seen, rows: &[Json]) {
             let ours = match connection.value(index) {
                 weir::packet::Value::Absent => "-".to_string(),
                 weir::packet::Value::Unsigned(n) => n.to_string(),
+                weir::packet::Value::Bool(truth) => if truth { "T" } else { "F" }.to_string(),
                 weir::packet::Value::Interval(ns) => format!("{:.5}", ns as f64 / 1e9),
                 weir::packet::Value::Text(t) => t.into_owned(),
                 other => format!("{other:?}"),
