@@ -4,6 +4,7 @@
 use crate::site::is_local;
 use crate::{Shape, flow_id};
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use weir_engine::flow::FlowView;
 use weir_packet::{Column, Timestamp, Value, ValueType};
 use weir_sessions::{Field, PART_LOGS, PROTOCOLS, PartLog, Session, SessionProtocol, WITHIN};
@@ -119,6 +120,22 @@ impl Log {
         }
     }
 
+    /// Its parts as sessions of a protocol, for the names that filters on its rows know: its columns by its fields' names
+    /// and by their own behind the log's. `None`: it is of sessions, whose names all filters know.
+    pub(crate) fn as_protocol(&self) -> Option<SessionProtocol> {
+        static FIELDS: OnceLock<Vec<&'static [Field]>> = OnceLock::new();
+        let Rows::Parts(log) = self.rows else { return None };
+        let all = FIELDS.get_or_init(|| PART_LOGS.iter().map(|log| columns_as_fields(log)).collect());
+        let index = PART_LOGS.iter().position(|other| other.name == log.name)?;
+        Some(SessionProtocol { name: log.name, doc: log.doc, fields: all[index], ..*PROTOCOLS[0] })
+    }
+
+    /// Where a row has the column that field `index` of [`as_protocol`](Self::as_protocol) is.
+    pub(crate) fn column_of_field(&self, index: usize) -> Option<usize> {
+        let name = self.as_protocol()?.fields.get(index)?.column;
+        self.columns().iter().position(|column| column.name == name)
+    }
+
     /// The columns that say which connection: the same in every log of sessions.
     pub fn connection_columns(&self) -> impl Iterator<Item = Column> + use<> {
         CONNECTION.iter().cloned()
@@ -149,6 +166,21 @@ pub(crate) fn within(
     let wanted =
         here.map(|within| (index_of(within.protocol), within)).filter(move |(of, _)| rows >> of & 1 == 1);
     wanted.flat_map(move |(of, within)| (within.sessions)(session).into_iter().map(move |one| (of, one)))
+}
+
+/// The columns of a log of parts as fields, of the types that rows have. Made once in the life of a program.
+fn columns_as_fields(log: &PartLog) -> &'static [Field] {
+    let shown = |field: &Field| {
+        let by_column = format!("{}.{}", log.name, field.column);
+        let is_another = by_column != field.name;
+        let aliases: &'static [&'static str] = match is_another {
+            true => Box::leak(Box::new([&*Box::leak(by_column.into_boxed_str())])),
+            false => &[],
+        };
+        Field { value_type: column(field).value_type, aliases, ..*field }
+    };
+    let fields: Vec<Field> = log.fields.iter().filter(|field| !field.column.is_empty()).map(shown).collect();
+    Box::leak(fields.into_boxed_slice())
 }
 
 /// The fields that have a column behind the head of a row.
