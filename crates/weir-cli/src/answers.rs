@@ -179,7 +179,7 @@ enum Kind {
     Packets(Arc<weir::lang::model::Stack>),
     Events,
     /// Rows of a log that were not shown before, and that are asked for.
-    Log(Known, Option<RowFilter>),
+    Log(Known, Option<Box<RowFilter>>),
     Sessions(&'static Union),
     /// What handlers of streams emit.
     Streams,
@@ -257,7 +257,12 @@ impl Spec {
                 let is_bpf = board.input.program.bpf;
                 let (of_sessions, of_rows) = log.split_filter(compiler, &self.filter, is_bpf)?;
                 filter = of_sessions;
-                (Kind::Log(Known::of(&log), of_rows), Want::Sessions(log.asked()), log.path, log.columns())
+                (
+                    Kind::Log(Known::of(&log), of_rows.map(Box::new)),
+                    Want::Sessions(log.asked()),
+                    log.path,
+                    log.columns(),
+                )
             }
         };
         let ask = Ask { filter, need, want };

@@ -33,6 +33,7 @@ mod tunnel;
 mod uri;
 
 pub(crate) use files::files;
+pub(crate) use media::sniff;
 
 pub use exchange::{BODY_START_BYTES_MAX, HttpExchange, HttpMessage};
 pub use head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, Head, Version};

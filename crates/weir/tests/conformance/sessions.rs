@@ -133,7 +133,8 @@ fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
 }
 
 /// Columns that hang on when a capture was cut into packets, or that name files and connections of the run.
-const NOT_COMPARED: [&str; 8] = ["ts", "uid", "fuid", "uids", "orig_fuids", "resp_fuids", "password", "rtt"];
+const NOT_COMPARED: [&str; 9] =
+    ["ts", "uid", "fuid", "fuids", "uids", "orig_fuids", "resp_fuids", "password", "rtt"];
 
 /// One of Zeek's logs: rows of the same connection one after the other, column by column where both have it.
 pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[Json])) {
