@@ -5,17 +5,17 @@
 
 use crate::session::session_fields;
 use crate::values::{readable, text, unsigned};
-use crate::{PartLog, Session, http, smtp};
+use crate::{PartLog, Session, http, smb, smtp};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
 /// The log, for the registry.
 pub const LOG: PartLog = PartLog {
     name: "files",
-    doc: "Files that sessions carry: bodies of HTTP, parts of mails, with type, name and size",
+    doc: "Files that sessions carry: bodies of HTTP, parts of mails, files of SMB",
     head: &["ts", "fuid", "uid", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
     known_by: "",
-    of: &[("http", http::files), ("smtp", smtp::files)],
+    of: &[("http", http::files), ("smtp", smtp::files), ("smb", smb::files)],
     fields: FIELDS,
 };
 

@@ -10,7 +10,7 @@ use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Timestamp, Value};
-use weir_sessions::{PROTOCOLS, WITHIN};
+use weir_sessions::{PROTOCOLS, SessionProtocol, WITHIN};
 
 /// A connection that is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -220,20 +220,23 @@ impl Connection {
 /// Zeek's names of the protocols that were recognised.
 fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
     let mut seen = vec![];
-    let within = |name: &'static str| WITHIN.iter().filter(move |within| within.carrier == name);
-    for protocol in recognised.indices().map(|index| PROTOCOLS[index]) {
-        let others = within(protocol.name).filter_map(|w| PROTOCOLS.iter().find(|p| p.name == w.protocol));
-        for name in [protocol.service].into_iter().chain(others.map(|other| other.service)) {
-            // HTTP that is upgraded to HTTP is one service.
-            if !seen.contains(&name) {
-                seen.push(name);
-            }
+    for name in recognised.indices().flat_map(|index| services(PROTOCOLS[index])) {
+        // HTTP that is upgraded to HTTP is one service.
+        if !seen.contains(&name) {
+            seen.push(name);
         }
     }
     let mut names = seen.into_iter();
     let first = names.next()?;
     let rest = names.fold(String::new(), |rest, name| rest + "," + name);
     Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })
+}
+
+/// Zeek's names of a protocol and of those that stand within it.
+pub(crate) fn services(protocol: &SessionProtocol) -> impl Iterator<Item = &'static str> {
+    let within = WITHIN.iter().filter(|within| within.carrier == protocol.name);
+    let others = within.filter_map(|within| PROTOCOLS.iter().find(|other| other.name == within.protocol));
+    [protocol.service].into_iter().chain(others.map(|other| other.service))
 }
 
 /// The layer's name as Zeek writes protocols: it has one for both of ICMP's.

@@ -29,6 +29,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use action::files;
 pub use action::{ShareType, SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
 pub use parser::{MESSAGE_BYTES_MAX, SEEK_BYTES_MAX, SmbParser};
 pub use tables::{FILES_MAX, LOGINS_MAX, SHARES_MAX, WAITING_MAX};
