@@ -404,7 +404,7 @@ pub struct Docs {
 /// What `weir events` is asked.
 #[derive(ClapArgs)]
 pub struct Events {
-    /// Only these events, by `layer.event`; without, all that have columns
+    /// Only these events, named as in filters: `layer.event`, `event` where one layer alone has it, or `layer` for all of that one; without, all that have columns
     #[arg(short = 'e', long = "event", value_name = "NAME", value_delimiter = ',')]
     pub names: Vec<String>,
     #[command(flatten)]
@@ -458,7 +458,7 @@ pub struct Program {
     /// The filter is in the syntax of pcap-filter(7)
     #[arg(long)]
     pub bpf: bool,
-    /// A stack by name, or a .weir file with one
+    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
     /// What runs the program: auto, native, interpreter
@@ -502,7 +502,7 @@ pub struct Packets {
 pub struct Fields {
     /// Only names that start so
     pub prefix: Option<String>,
-    /// A stack by name, or a .weir file with one
+    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
     /// How rows are written

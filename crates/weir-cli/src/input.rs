@@ -8,12 +8,17 @@ use std::path::Path;
 use weir::stream::Policies;
 use weir::{Compiler, Executor, Limits, Options};
 
-/// A compiler that knows the stacks and files named.
+/// A compiler that knows the stacks and files named; it uses the last.
+///
+/// # Errors
+/// Also where one of them would be of no use: the last stack neither extends it nor has a protocol of it.
 pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
     let mut compiler = Compiler::default();
+    let mut brought = vec![];
     for stack in stacks {
         if !stack.ends_with(".weir") {
             compiler.use_stack(stack).map_err(Failure::new)?;
+            brought.push((vec![stack.clone()], vec![]));
             continue;
         }
         let text = read_text(Path::new(stack))?;
@@ -21,8 +26,25 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
         if !warnings.list.is_empty() {
             say!("{}", warnings.render(crate::output::stderr_color()));
         }
+        let library = compiler.library();
+        let names = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_string).collect::<Vec<_>>();
+        brought.push((names(&mut library.latest_stacks()), names(&mut library.latest_protocols())));
     }
-    Ok(compiler)
+    let used = compiler.library().stack_and_bases(&compiler.stack().name);
+    let layers = &compiler.stack().layers;
+    let is_used = |(stacks, protocols): &(Vec<String>, Vec<String>)| {
+        let has_layer = |name: &String| layers.iter().any(|layer| layer.protocol.declared == *name);
+        stacks.is_empty()
+            || stacks.iter().any(|name| used.contains(&name.as_str()))
+            || protocols.iter().any(has_layer)
+    };
+    let lost = stacks.iter().zip(&brought).find(|(_, brought)| !is_used(brought));
+    let Some((lost, (names, _))) = lost else { return Ok(compiler) };
+    let (last, name) = (&compiler.stack().name, names.last().map_or("", String::as_str));
+    Err(Failure::new(format!(
+        "--stack {lost} would be of no use: one stack is run, `{last}`, the last one named, and it has nothing of \
+         `{name}`. Where you want both, let one extend the other: `stack both extends {name} {{ … }}`"
+    )))
 }
 
 /// The text of a file.

@@ -100,7 +100,7 @@ unsafe fn cut<'a>(address: u64, bytes: u64, offset: u64, length: u64) -> &'a [u8
 }
 
 /// Words that the array of a host function has at least, however few arguments are in it.
-pub(crate) const WORDS_MIN: usize = 10;
+pub(crate) const WORDS_MIN: usize = 11;
 
 /// The array of words of a host function that leaves results in it.
 ///
@@ -164,7 +164,17 @@ pub(crate) unsafe extern "C" fn seq_insert(env: *mut Env<'_>, words: *mut u64, i
     words[1] = skip;
 }
 
-/// Of `side` makes `there, gap, address, bytes, offset, length, metas …`.
+/// Of `side, at` makes nothing.
+pub(crate) unsafe extern "C" fn seq_acknowledge(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    env.guard(|env| {
+        let (host, flow) = env.split();
+        host.seq_acknowledge(Sequence(id as u32), flow, words[0] != 0, words[1]);
+    });
+}
+
+/// Of `side` makes `there, gap, address, bytes, offset, length, of the other, metas …`.
 pub(crate) unsafe extern "C" fn seq_next(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -173,8 +183,8 @@ pub(crate) unsafe extern "C" fn seq_next(env: *mut Env<'_>, words: *mut u64, id:
         let ordered = host.seq_next(Sequence(id as u32), flow, words[0] != 0)?;
         let bytes = env.keep(ordered.bytes);
         let [a, b, c, d] = ordered.metas;
-        let length = ordered.claimed_bytes;
-        Some([1, ordered.gap_bytes, bytes.address as u64, bytes.length as u64, 0, length, a, b, c, d])
+        let (length, other) = (ordered.claimed_bytes, u64::from(ordered.of_other));
+        Some([1, ordered.gap_bytes, bytes.address as u64, bytes.length as u64, 0, length, other, a, b, c, d])
     });
     words[..WORDS_MIN].copy_from_slice(&results.unwrap_or([0; WORDS_MIN]));
 }
@@ -205,6 +215,45 @@ pub(crate) unsafe extern "C" fn deliver(env: *mut Env<'_>, words: *mut u64, id: 
     });
 }
 
+/// Of `side, gap, address, bytes, offset, length` makes nothing.
+pub(crate) unsafe extern "C" fn collect(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    env.guard(|env| {
+        let [side, gap, address, bytes, offset, length] = *words.first_chunk().expect("six words");
+        // SAFETY: as in `search`.
+        let bytes = unsafe { cut(address, bytes, offset, length) };
+        let (host, flow) = env.split();
+        host.collect(Table(id as u32), flow, side != 0, gap, bytes, length);
+    });
+}
+
+/// Of `side` makes `address, bytes`.
+pub(crate) unsafe extern "C" fn messages(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    let bytes = env.guard(|env| {
+        let (host, flow) = env.split();
+        let slice = host.messages(Table(id as u32), flow, words[0] != 0);
+        let bytes = env.keep(slice);
+        [bytes.address as u64, bytes.length as u64]
+    });
+    words[..2].copy_from_slice(&bytes);
+}
+
+/// Of `done, wanted` makes `address, bytes`.
+pub(crate) unsafe extern "C" fn next_messages(env: *mut Env<'_>, words: *mut u64, _: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    let bytes = env.guard(|env| {
+        let host = env.host.as_mut();
+        let slice = host.map(|host| host.next_messages(words[0], words[1])).unwrap_or_default();
+        let bytes = env.keep(slice);
+        [bytes.address as u64, bytes.length as u64]
+    });
+    words[..2].copy_from_slice(&bytes);
+}
+
 /// An event of a flow. Of its columns makes nothing.
 pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.
@@ -215,9 +264,9 @@ pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64,
     });
 }
 
-/// An event without a flow. Of its columns makes nothing.
+/// An event without a flow: of the one found last, and of none before any. Of its columns makes nothing.
 pub(crate) unsafe extern "C" fn emit(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.
     let (env, words) = unsafe { (&mut *env, std::slice::from_raw_parts(words, count as usize)) };
-    env.guard(|env| env.split().0.emit(Event(id as u32), None, words));
+    env.guard(|env| env.host.iter_mut().for_each(|host| host.emit(Event(id as u32), None, words)));
 }

@@ -35,6 +35,10 @@ impl Host for Notes {
         (SEQ_ORDERED, 2)
     }
 
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+        self.notes.push(format!("acknowledge {sequence} flow {} {side} {at}", flow.id));
+    }
+
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
         self.notes.push(format!("next {sequence} flow {} {side}", flow.id));
         self.next.pop()
@@ -43,6 +47,28 @@ impl Host for Notes {
     fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
         self.notes.push(format!("assemble {sequence} flow {} {side}", flow.id));
         slice(b"assembled")
+    }
+
+    fn collect(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap: u64,
+        bytes: &[u8],
+        claimed: u64,
+    ) {
+        self.notes.push(format!("collect {table} flow {} {side} {gap} {bytes:?} {claimed}", flow.id));
+    }
+
+    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.notes.push(format!("messages {table} flow {} {side}", flow.id));
+        slice(b"message")
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        self.notes.push(format!("next messages {done} {wanted}"));
+        slice(b"more")
     }
 
     fn deliver(
@@ -402,6 +428,7 @@ fn table(b: &mut Builder) -> Table {
         observed: true,
         asked: false,
         part: None,
+        hosts: Default::default(),
         delivers: true,
         timeout_ms: None,
     });
@@ -418,7 +445,7 @@ fn var(b: &mut Builder, table: Table, kind: VarKind, each_side: bool) -> Var {
 fn lookup(b: &mut Builder, table: Table, key: Vec<Value>) -> [Value; 3] {
     let then = b.block();
     let swap = b.bool(true);
-    b.end(Terminator::Lookup { table, key, swap, then });
+    b.end(Terminator::Lookup { table, key, swap, reversed: None, then });
     b.seal(then);
     b.switch_to(then);
     [Type::Flow(table), Type::Bool, Type::Bool].map(|ty| b.param(then, ty))
@@ -628,19 +655,26 @@ fn asks_the_host() -> (Graph, Table) {
         metas: vec![one, new],
     };
     let inserted = b.push(insert);
+    b.push(Op::SeqAcknowledge { sequence, flow, side, at: one });
     let next = b.push(Op::SeqNext { sequence, flow, side });
     let next_length = b.one(Op::Length(next[2]));
     b.push(Op::Deliver { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });
+    b.push(Op::Collect { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });
+    let messages = b.one(Op::Messages { flow, side });
+    let message_bytes = b.one(Op::Length(messages));
+    let more = b.one(Op::NextMessages { done: one, wanted: message_bytes });
+    let more_bytes = b.one(Op::Length(more));
     let whole = b.one(Op::SeqAssemble { sequence, flow, side });
     let none = b.push(Op::SeqNext { sequence, flow, side });
     let none_there = from_bool(&mut b, none[0]);
-    let there = from_bool(&mut b, next[0]);
-    b.push(Op::Emit { event: Event(0), flow: Some(flow), values: vec![there, none_there, next[5], next[6]] });
+    let [there, other] = [next[0], next[5]].map(|bit| from_bool(&mut b, bit));
+    let values = vec![there, none_there, other, next[6], next[7], more_bytes];
+    b.push(Op::Emit { event: Event(0), flow: Some(flow), values });
     b.push(Op::Emit { event: Event(0), flow: None, values: vec![] });
     let many: Vec<Value> = (0..20).map(|n| b.int(n)).collect();
     b.push(Op::Emit { event: Event(0), flow: None, values: many });
     let whole_length = b.one(Op::Length(whole));
-    for (out, value) in [inserted[0], inserted[1], next_length, whole_length, next[6]].into_iter().enumerate()
+    for (out, value) in [inserted[0], inserted[1], next_length, whole_length, next[7]].into_iter().enumerate()
     {
         b.push(Op::Store { out: Out(out as u32), value });
     }
@@ -655,7 +689,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
         let (packet, frame, mut k) = (PacketMeta::default(), [10, 11, 12], Continuation::default());
         assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup);
         let bytes = slice(b"next");
-        let ordered = Ordered { gap_bytes: 3, bytes, claimed_bytes: 44, metas: [8, 9, 0, 0] };
+        let ordered = Ordered { gap_bytes: 3, bytes, claimed_bytes: 44, of_other: true, metas: [8, 9, 0, 0] };
         let mut host = Notes { next: vec![ordered], ..Notes::default() };
         let flow = FlowRecord { id: 6, data: &mut [] };
         let step = program.resume(&mut host, &packet, &frame, flow, true, false, &mut k);
@@ -665,11 +699,15 @@ fn the_host_is_asked_with_what_the_graph_says() {
             host.notes,
             [
                 "sequence0 flow 6 true 100 [11, 12] 100 1 [1, 0]".to_owned(),
+                "acknowledge sequence0 flow 6 true 1".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "deliver table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
+                "collect table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
+                "messages table0 flow 6 true".to_owned(),
+                "next messages 1 7".to_owned(),
                 "assemble sequence0 flow 6 true".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
-                "event0 Some(6) [1, 0, 8, 9]".to_owned(),
+                "event0 Some(6) [1, 0, 1, 8, 9, 4]".to_owned(),
                 "event0 None []".to_owned(),
                 format!("event0 None {many:?}"),
             ]

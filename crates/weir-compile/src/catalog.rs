@@ -112,7 +112,27 @@ impl StackCatalog {
             catalog.add_session(index as u16, protocol);
         }
         catalog.index();
+        catalog.name_events(stack);
         catalog
+    }
+
+    /// The other names of events and of their columns, where nothing else has them.
+    fn name_events(&mut self, stack: &Stack) {
+        for event in events(stack) {
+            for alias in &event.aliases {
+                let columns = event.columns.iter().map(|(column, _)| format!(".{column}"));
+                for rest in std::iter::once(String::new()).chain(columns) {
+                    let Some(index) = self.find(&format!("{}{rest}", event.name)) else { continue };
+                    let is_event =
+                        matches!(self.keys[index], FieldKey::Event(..) | FieldKey::EventColumn(..));
+                    let name = format!("{alias}{rest}");
+                    if is_event && !self.by_name.contains_key(&name) {
+                        self.fields[index].aliases.push(name.clone());
+                        self.by_name.insert(name, index);
+                    }
+                }
+            }
+        }
     }
 
     fn index(&mut self) {
@@ -243,15 +263,15 @@ impl StackCatalog {
 
     /// An event, and its columns. What a header has of that name comes first.
     fn add_event(&mut self, event: &StackEvent) {
-        if self.is_taken(&event.filter_name) {
+        if self.is_taken(&event.name) {
             return;
         }
         let key = FieldKey::Event(event.layer, event.index);
-        let name = event.filter_name.clone();
+        let name = event.name.clone();
         self.names.insert(name.clone());
         self.add(key, name, ValueType::Bool, 1, &event.doc, Stage::Packet);
         for (index, (column, value_type)) in event.columns.iter().enumerate() {
-            let name = format!("{}.{column}", event.filter_name);
+            let name = format!("{}.{column}", event.name);
             let key = FieldKey::EventColumn(event.layer, event.index, index as u16);
             let doc = "as it was when this happened";
             if self.names.insert(name.clone()) {

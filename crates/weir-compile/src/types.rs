@@ -1,6 +1,6 @@
 //! Which type the value of an expression has, as people are shown it.
 
-use weir_lang::model::{Expr, Field, FieldId, FieldType, LayerId, Protocol, Stack};
+use weir_lang::model::{EdgeKind, Expr, Field, FieldId, FieldType, LayerId, Protocol, Stack};
 use weir_packet::ValueType;
 
 /// The type of `expr` in a layer: an address's, where it is one on every way down, else a number's. Of two words of
@@ -52,7 +52,12 @@ pub(crate) fn field_named(protocol: &Protocol, name: &str) -> Option<FieldId> {
 pub(crate) fn givers(stack: &Stack, id: LayerId, name: &str) -> Vec<LayerId> {
     let (mut open, mut seen, mut found) = (vec![id], vec![], vec![]);
     while let Some(at) = open.pop() {
-        for below in stack.edges.iter().filter(|edge| edge.to == at && !edge.quoted).map(|edge| edge.from) {
+        for below in stack
+            .edges
+            .iter()
+            .filter(|edge| edge.to == at && edge.kind != EdgeKind::Quoted)
+            .map(|edge| edge.from)
+        {
             if seen.contains(&below) {
                 continue;
             }

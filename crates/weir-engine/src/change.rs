@@ -157,6 +157,7 @@ impl Flows {
         std::mem::swap(&mut self.sequences, &mut new.sequences);
         new.sequences = Reassembler::taking_over(new.sequences, old_graph, graph, layout);
         new.outer = std::mem::take(&mut self.outer);
+        new.messages = std::mem::take(&mut self.messages);
         *self = new;
     }
 }

@@ -69,6 +69,7 @@ counters! {
         overlap_bytes, "Bytes that came again while those before them were still kept.";
         inconsistent_bytes, "Of these, captured bytes that differed.";
         out_of_window, "Segments too far from the next number expected.";
+        acknowledged, "Gaps passed over because the receiver had acknowledged what lies in them.";
         forced_by_segments, "Gaps passed over because one direction held too many segments.";
         forced_by_bytes, "Gaps passed over because one direction held too many bytes.";
         forced_by_total, "Gaps passed over because the worker held too many bytes.";
@@ -102,6 +103,16 @@ counters! {
     }
 }
 
+counters! {
+    /// Of the messages that streams are taken apart into.
+    MessageCounters {
+        messages_cut, "Messages of which not all came: bytes were missing, or the flow ended.";
+        messages_lost, "Places in streams where no message began: the next one was looked for at the next segment.";
+        messages_too_long, "Messages that would have been too long: as what is none.";
+        message_bytes_lost, "Bytes of all these, and those that there was no room for.";
+    }
+}
+
 /// What becomes of a packet in the accounts: each one is counted once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
@@ -128,6 +139,8 @@ pub struct Counters {
     pub sequence: SequenceCounters,
     /// Of sessions.
     pub session: SessionCounters,
+    /// Of messages.
+    pub message: MessageCounters,
     /// Of streams.
     pub stream: StreamCounters,
     /// Of the clock.
@@ -181,6 +194,7 @@ impl Counters {
         self.flow.merge(&other.flow);
         self.sequence.merge(&other.sequence);
         self.session.merge(&other.session);
+        self.message.merge(&other.message);
         self.stream.merge(&other.stream);
         self.clock.merge(&other.clock);
         self.dispatch.merge(&other.dispatch);
@@ -191,6 +205,7 @@ impl Counters {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
         let flows =
             self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter()).chain(self.stream.iter());
+        let flows = flows.chain(self.message.iter());
         self.packet.iter().chain(drops).chain(flows).chain(self.clock.iter()).chain(self.dispatch.iter())
     }
 

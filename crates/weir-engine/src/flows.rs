@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::host::InOrder;
+use crate::messages::Messages;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::{FlowSessions, Recognised};
@@ -41,6 +42,8 @@ impl Found {
 pub(crate) struct Flows {
     pub(crate) tables: Vec<TableState>,
     pub sequences: Reassembler,
+    /// What is unfinished of streams' messages.
+    pub messages: Messages,
     program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
@@ -56,8 +59,8 @@ impl Flows {
         let graph = program.graph();
         let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
-        let (plan, outer) = (Arc::clone(plan), HashMap::new());
-        Self { tables, sequences, program, plan, expired: vec![], ending: vec![], outer }
+        let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
+        Self { tables, sequences, messages, program, plan, expired: vec![], ending: vec![], outer }
     }
 
     /// Whether the flows of a table are parts of connections found before them.
@@ -125,7 +128,7 @@ impl Flows {
     ) -> Option<Found> {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
-        let swap = k.swap != 0;
+        let (swap, _) = k.sender();
         if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
             let (header, data) = state.flows.entry_mut(id);
             let timeout_ns = state.facts.timeouts.ns(data);
@@ -166,7 +169,8 @@ impl Flows {
         counters: &mut Counters,
     ) -> Option<Found> {
         let state = &mut self.tables[table.index()];
-        let birth = Birth { time: packet.time.0, packet: packet.number, swap: k.swap != 0 };
+        let (swap, responder) = k.sender();
+        let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
         let Ok(id) = state.flows.insert(&k.key, k.hash, birth) else {
             counters.flow.flows_refused += 1;
             return None;
@@ -188,7 +192,7 @@ impl Flows {
             decider.sessions_over(order, (table.0, id.0), &mut verdict);
             write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
         }
-        Some(Found { table, id, responder: false, new: true })
+        Some(Found { table, id, responder, new: true })
     }
 
     /// A packet is decided: the connections that were over with it end.
@@ -208,7 +212,8 @@ impl Flows {
     #[inline]
     pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[found.table.index()];
-        state.tail((found.table, found.id), &mut self.sequences, self.program.layout(), &self.plan)
+        let kept = (&mut self.sequences, &mut self.messages);
+        state.tail((found.table, found.id), kept, self.program.layout(), &self.plan)
     }
 
     /// The flow has another time-out now, milliseconds; at 0 it is over.
@@ -378,6 +383,9 @@ impl Flows {
                 decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
             }
         }
+        if !self.messages.is_empty() {
+            self.messages.release((table.0, id.0));
+        }
         if !self.outer.is_empty() {
             self.outer.remove(&(table.0, id.0));
         }
@@ -403,8 +411,8 @@ impl Flows {
             while let Some(sequence) = state.facts.sequence {
                 let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
                 let Some(next) = self.sequences.flush(sequence, record, side) else { break };
-                let (mut tail, data) =
-                    state.tail((table, id), &mut self.sequences, self.program.layout(), &self.plan);
+                let kept = (&mut self.sequences, &mut self.messages);
+                let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
                 let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
                 if tail.sessions.is_none() || !wanted {
                     continue;
@@ -420,8 +428,8 @@ impl Flows {
         if !state.facts.delivers {
             return;
         }
-        let (mut tail, data) =
-            state.tail((table, id), &mut self.sequences, self.program.layout(), &self.plan);
+        let kept = (&mut self.sequences, &mut self.messages);
+        let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
         crate::host::finish_sessions(&mut tail, data, decider, &*self.program, order);
     }
 
@@ -460,6 +468,7 @@ impl Flows {
             counters.flow.flows_peak += state.flows.live_peak() as u64;
         }
         counters.sequence.merge(self.sequences.counters());
+        counters.message.merge(&self.messages.counters);
     }
 
     /// Flows that are there, and bytes that the tables take.

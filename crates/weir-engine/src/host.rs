@@ -88,6 +88,10 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         (inserted.status | if differs { SEQ_INCONSISTENT } else { 0 }, inserted.skip)
     }
 
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+        self.flow.sequences.acknowledge(sequence, flow, side, at);
+    }
+
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
         let Passed { ordered, frame, is_repeated } = self.flow.sequences.next(sequence, flow, side)?;
         self.origin = Origin::Kept(frame, is_repeated);
@@ -96,6 +100,27 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
 
     fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
         self.flow.sequences.assemble(sequence, flow, side)
+    }
+
+    fn collect(
+        &mut self,
+        _table: Table,
+        _flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    ) {
+        let direction = (self.flow.key(), side);
+        self.flow.messages.collect(direction, gap_bytes, bytes, claimed_bytes, self.block);
+    }
+
+    fn messages(&mut self, _table: Table, _flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.flow.messages.first(self.flow.key(), side)
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        self.flow.messages.next(done, wanted)
     }
 
     fn deliver(

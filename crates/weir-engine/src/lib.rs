@@ -22,6 +22,7 @@ pub mod flow;
 mod flows;
 pub mod hold;
 mod host;
+mod messages;
 pub mod plan;
 pub mod residual;
 pub mod run;

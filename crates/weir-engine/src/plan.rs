@@ -141,7 +141,7 @@ impl Default for Limits {
             held_packets_max: 1 << 20,
             held_bytes_max: 256 << 20,
             probe_bytes_max: 4096,
-            lookups_max: 16,
+            lookups_max: 4_096,
             idle_timeout_ms: None,
             strict: false,
             seed: 0,

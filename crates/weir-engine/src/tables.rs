@@ -3,6 +3,7 @@
 
 use crate::decide::FlowKey;
 use crate::flow::find_var;
+use crate::messages::Messages;
 use crate::plan::Plan;
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
@@ -102,7 +103,7 @@ impl TableState {
     pub fn tail<'a>(
         &'a mut self,
         (table, id): (Table, FlowId),
-        sequences: &'a mut Reassembler,
+        (sequences, messages): (&'a mut Reassembler, &'a mut Messages),
         layout: &'a Layout,
         plan: &'a Plan,
     ) -> (TailFlow<'a>, &'a mut [u8]) {
@@ -113,7 +114,7 @@ impl TableState {
             streams = self.streams.get_mut(id);
         }
         let facts = &self.facts;
-        (TailFlow { table, id, header, sessions, streams, sequences, facts, layout, plan }, data)
+        (TailFlow { table, id, header, sessions, streams, sequences, messages, facts, layout, plan }, data)
     }
 }
 
@@ -125,6 +126,7 @@ pub(crate) struct TailFlow<'a> {
     pub sessions: Option<&'a mut FlowSessions>,
     pub streams: Option<&'a mut FlowStreams>,
     pub sequences: &'a mut Reassembler,
+    pub messages: &'a mut Messages,
     pub facts: &'a Facts,
     pub layout: &'a Layout,
     pub plan: &'a Plan,

@@ -12,6 +12,8 @@ use weir_packet::{Block, DropReason, PacketMeta};
 pub const KEY_WORDS: usize = 5;
 /// The most values that live across a lookup.
 pub const LIVE_VALUES_MAX: usize = 96;
+/// Added to [`Continuation::swap`]: if the flow is made for this packet, the sender is its responder.
+pub const REVERSED: u32 = 2;
 /// The most loops of a program.
 pub const FUELS_MAX: usize = 64;
 /// The most slots of a packet's record.
@@ -38,6 +40,9 @@ pub const SEQ_OUT_OF_WINDOW: u64 = 3;
 pub const SEQ_FORCED: u64 = 4;
 /// Added to the status where the sequence tells it: some of the bytes differ from those that are kept for their places.
 pub const SEQ_INCONSISTENT: u64 = 8;
+
+/// Of `next_messages`: what is at hand is no message, and where one begins nobody knows.
+pub const MESSAGES_LOST: u64 = u64::MAX;
 
 /// Packets in a row after which the straight way is not tried for [`PAUSE_PACKETS`]; then one decides.
 const DETOURS_MAX: u16 = 4;
@@ -70,6 +75,8 @@ pub struct Ordered {
     pub bytes: Slice,
     /// Their number as the headers claim it.
     pub claimed_bytes: u64,
+    /// They are the other direction's than was asked for.
+    pub of_other: bool,
     /// What was remembered with them.
     pub metas: [u64; 4],
 }
@@ -100,11 +107,33 @@ pub trait Host {
         metas: &[u64],
     ) -> (u64, u64);
 
-    /// The next queued bytes that are in order.
+    /// All numbers of a direction before `at` arrived, whoever saw them.
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64);
+
+    /// The next queued bytes that are in order: of this direction, or of the other where this one's packet
+    /// acknowledged them.
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered>;
 
     /// The retained bytes as one.
     fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice;
+
+    /// Bytes in order, for the messages of a direction. `bytes` is what was captured of `claimed_bytes`.
+    fn collect(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    );
+
+    /// The first run of a direction's collected bytes that may hold a message, or none; what is asked next is asked of it.
+    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice;
+
+    /// Of the run at hand `done` bytes are over, and `wanted` make the next message, or [`MESSAGES_LOST`]; the next run.
+    /// None where none is at hand.
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice;
 
     /// Bytes in order, for the flow's sessions. `bytes` is what was captured of `claimed_bytes`.
     fn deliver(
@@ -117,7 +146,7 @@ pub trait Host {
         claimed_bytes: u64,
     );
 
-    /// An event.
+    /// An event; without a flow it is of the one found last.
     fn emit(&mut self, event: crate::graph::Event, flow: Option<FlowRecord<'_>>, values: &[u64]);
 }
 
@@ -146,7 +175,7 @@ pub struct Continuation {
     pub table: u32,
     /// Where the program goes on.
     pub(crate) resume: u32,
-    /// 1 where the sender stands second in the key.
+    /// 1 where the sender stands second in the key, and [`REVERSED`].
     pub swap: u32,
     /// Packets in a row that left the straight way, and packets that do not try it.
     detours: u16,
@@ -229,6 +258,12 @@ impl Continuation {
     #[inline]
     pub fn bind(&mut self, secret: u64, frame: &[u8]) {
         self.bound = [secret, frame.as_ptr() as u64, frame.len() as u64];
+    }
+
+    /// Whether the sender stands second in the key; and whether it is the responder of a flow that is made now.
+    #[inline]
+    pub fn sender(&self) -> (bool, bool) {
+        (self.swap & 1 != 0, self.swap & REVERSED != 0)
     }
 
     /// Whether it is bound so.

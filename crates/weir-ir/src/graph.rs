@@ -361,8 +361,21 @@ pub enum Op {
         /// Values to remember for when they are in order.
         metas: Vec<Value>,
     },
-    /// The next queued bytes that are in order now. → bool there are some, int bytes missing before
-    /// them, buf, int offset, int length as claimed, then the metas
+    /// The other side acknowledged all numbers before `at`: what is missing before it will not come. What waits behind
+    /// holes there passes at the next `seq_next` of the other side.
+    SeqAcknowledge {
+        /// The sequence.
+        sequence: Sequence,
+        /// The flow.
+        flow: Value,
+        /// Whose numbers these are (false: the originator's).
+        side: Value,
+        /// The number behind the last one acknowledged.
+        at: Value,
+    },
+    /// The next queued bytes that are in order now: first those of the other direction that this packet acknowledged.
+    /// → bool there are some, int bytes missing before them, buf, int offset, int length as claimed, bool they are the
+    /// other direction's, then the metas
     SeqNext {
         /// The sequence.
         sequence: Sequence,
@@ -379,6 +392,38 @@ pub enum Op {
         flow: Value,
         /// Whose direction.
         side: Value,
+    },
+    /// Adds bytes in order to those of which a direction's messages are made.
+    Collect {
+        /// The flow.
+        flow: Value,
+        /// Whose direction.
+        side: Value,
+        /// Bytes missing before them.
+        gap: Value,
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Bytes as claimed; those beyond the buffer's end are missing.
+        length: Value,
+    },
+    /// The first run of a direction's collected bytes, without a gap in it, that may hold a message; empty where there
+    /// is none. From now on this direction is the one at hand. → buf
+    Messages {
+        /// The flow.
+        flow: Value,
+        /// Whose direction.
+        side: Value,
+    },
+    /// Of the run at hand the first `done` bytes are messages that are over; the next one is whole once `wanted` bytes
+    /// are there behind them (0: nobody knows yet; [`crate::abi::MESSAGES_LOST`]: no message begins there). The next run, as of
+    /// [`Op::Messages`]. → buf
+    NextMessages {
+        /// Bytes of the run at hand, or more where a message ends beyond it.
+        done: Value,
+        /// Bytes.
+        wanted: Value,
     },
     /// Hands bytes in order to the sessions of a flow.
     Deliver {
@@ -487,6 +532,8 @@ pub enum Terminator {
         key: Vec<Value>,
         /// A bool: the sender stands second in the key.
         swap: Value,
+        /// A bool: if the flow is made for this packet, the sender is its responder.
+        reversed: Option<Value>,
         /// Takes no arguments but the three.
         then: Block,
     },
@@ -538,9 +585,35 @@ pub struct TableDecl {
     /// A flow is part of a connection of that name, with the same key: it has no record of its own, and packets are
     /// those of the connection, where that is looked up before it.
     pub part: Option<String>,
+    /// What stands in the wide part of its keys, where there are two sides.
+    pub hosts: Hosts,
     /// Instances end when idle for so long, milliseconds; where that hangs on their state it stands in their
     /// variable `$timeout_ms` instead.
     pub timeout_ms: Option<u32>,
+}
+
+/// What the ends of a table's flows are, beside their ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hosts {
+    /// Addresses of IPv6, those of IPv4 mapped into it.
+    #[default]
+    Addresses,
+    /// MAC addresses, in the low 48 bits.
+    Macs,
+    /// Numbers.
+    Numbers,
+    /// Nothing: a port alone.
+    Nothing,
+}
+
+impl Hosts {
+    /// All, by the word that the text of a graph has for them.
+    pub const ALL: [(Hosts, &str); 4] = [
+        (Hosts::Addresses, "addresses"),
+        (Hosts::Macs, "macs"),
+        (Hosts::Numbers, "numbers"),
+        (Hosts::Nothing, "nothing"),
+    ];
 }
 
 /// The kind of a flow variable.
@@ -692,17 +765,26 @@ impl Graph {
                 vec![Type::Bool]
             }
             Op::Binary(_, a, _) | Op::Select(_, a, _) => vec![self.type_of(*a)],
-            Op::Frame | Op::Narrow(..) | Op::InputBytes(_) | Op::SeqAssemble { .. } => vec![Type::Buf],
+            Op::Frame
+            | Op::Narrow(..)
+            | Op::InputBytes(_)
+            | Op::SeqAssemble { .. }
+            | Op::Messages { .. }
+            | Op::NextMessages { .. } => vec![Type::Buf],
             Op::SeqInsert { .. } => vec![Type::Int, Type::Int],
             Op::SeqNext { sequence, .. } => {
                 let metas = self.sequences[sequence.index()].metas as usize;
-                let mut types = vec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int];
+                let mut types = vec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int, Type::Bool];
                 types.extend(std::iter::repeat_n(Type::Int, metas));
                 types
             }
-            Op::Set { .. } | Op::Append { .. } | Op::Deliver { .. } | Op::Emit { .. } | Op::Store { .. } => {
-                vec![]
-            }
+            Op::Set { .. }
+            | Op::Append { .. }
+            | Op::SeqAcknowledge { .. }
+            | Op::Collect { .. }
+            | Op::Deliver { .. }
+            | Op::Emit { .. }
+            | Op::Store { .. } => vec![],
         }
     }
 }

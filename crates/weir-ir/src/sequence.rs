@@ -23,6 +23,8 @@ pub const STARTED: u32 = 1;
 pub const QUEUED: u32 = 2;
 /// Bytes in order are retained for `seq_assemble`.
 pub const RETAINED: u32 = 4;
+/// The direction acknowledged holes of the other's: `seq_next` has what waits behind them.
+pub const ACKNOWLEDGES: u32 = 8;
 /// The first bit of the count of segments passed.
 pub const PASSED_SHIFT: u32 = 8;
 /// The last bit of that count: where it is set, the program asks the engine, so the count never overflows.

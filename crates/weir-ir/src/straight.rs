@@ -158,14 +158,13 @@ impl Straighten<'_> {
         let graph = self.graph;
         Some(match &graph.block(block).terminator {
             Terminator::Again { fuel, then, .. } => Terminator::Jump(self.enter(place, *fuel, then)?),
-            Terminator::Lookup { table, key, swap, .. } => {
-                let (mut key, mut swap) = (key.clone(), *swap);
+            Terminator::Lookup { table, key, swap, reversed, .. } => {
+                let (mut key, mut swap, mut reversed) = (key.clone(), *swap, *reversed);
                 self.map(place, |f| {
-                    key.iter_mut().for_each(|v| *v = f(*v));
-                    swap = f(swap);
+                    key.iter_mut().chain([&mut swap]).chain(&mut reversed).for_each(|v| *v = f(*v));
                 })?;
                 let then = self.after_lookup(place, block)?;
-                Terminator::Lookup { table: *table, key, swap, then }
+                Terminator::Lookup { table: *table, key, swap, reversed, then }
             }
             Terminator::Switch { value, cases, .. } if self.link.is_some_and(|(link, _)| link == *value) => {
                 let first = self.link.map(|(_, first)| first);

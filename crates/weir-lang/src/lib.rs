@@ -8,6 +8,7 @@
 pub mod check;
 pub mod diag;
 pub mod filter;
+pub mod limits;
 pub mod model;
 pub mod syntax;
 

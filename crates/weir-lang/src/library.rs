@@ -14,9 +14,9 @@ use std::path::{Component, Path, PathBuf};
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 /// Bytes of one text at most.
-const TEXT_BYTES_MAX: usize = 16 << 20;
+pub(crate) const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Files that one text imports, by way of others too, at most.
-const FILES_MAX: usize = 256;
+pub(crate) const FILES_MAX: usize = 256;
 /// Mistakes that are kept: who made more will not read them.
 const DIAGNOSTICS_MAX: usize = 200;
 
@@ -69,6 +69,19 @@ impl Library {
     /// The stack of that name.
     pub fn stack(&self, name: &str) -> Option<&Stack> {
         self.stacks.iter().find(|stack| stack.name == name)
+    }
+
+    /// The stack of that name, and those that it extends, nearest first.
+    pub fn stack_and_bases(&self, name: &str) -> Vec<&str> {
+        let trees = || self.files.iter().flat_map(|file| &file.stacks);
+        let mut names = vec![];
+        let mut next = trees().find(|tree| tree.name.text == name);
+        // The checker has seen to it that no stack extends itself.
+        while let Some(tree) = next {
+            names.push(tree.name.text.as_str());
+            next = tree.extends.as_ref().and_then(|base| trees().find(|tree| tree.name.text == base.text));
+        }
+        names
     }
 
     /// The texts that the spans of protocols and stacks refer to.
@@ -180,6 +193,7 @@ impl Library {
         files.append(&mut added);
         let (mut protocols, mut stacks) = (Vec::new(), Vec::new());
         check::check(&files, &mut protocols, &mut stacks, &mut list);
+        check::drop_followers(&mut list, &files, &sources);
         let list = worth_saying(list, first.unwrap_or(0));
         let has_errors = list.iter().any(Diagnostic::is_error);
         let diagnostics = Diagnostics { sources: sources.clone(), list };

@@ -221,6 +221,8 @@ pub struct Instance {
     pub destination: Vec<Expr>,
     /// Only packets for which this holds have an instance.
     pub condition: Option<Expr>,
+    /// Where it holds of an instance's first packet, that is the responder's.
+    pub reversed: Option<Expr>,
 }
 
 /// A permanent variable.
@@ -309,6 +311,9 @@ pub struct Sequence {
     pub headers_only: bool,
     /// Packets for which it does not hold are not offered to the sequence.
     pub condition: Option<Expr>,
+    /// The number of the other side's up to which the sender of the packet has all, where the condition holds: what
+    /// is missing before it is not waited for.
+    pub acknowledge: Option<(Expr, Option<Expr>)>,
 }
 
 /// A state.
@@ -523,6 +528,18 @@ pub struct Layer {
     pub repeat_max: u32,
 }
 
+/// How a layer follows another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum EdgeKind {
+    /// In the packet's payload.
+    #[default]
+    Payload,
+    /// Quoted there (an ICMP error's): its fields count, its instances don't.
+    Quoted,
+    /// In the bytes that a direction has in order, one message after the other.
+    Messages,
+}
+
 /// Which layer follows.
 #[derive(Debug, Clone)]
 pub struct Edge {
@@ -532,8 +549,8 @@ pub struct Edge {
     pub to: LayerId,
     /// In terms of `from`.
     pub condition: Expr,
-    /// What follows is quoted (an ICMP error's): its fields count, its instances don't.
-    pub quoted: bool,
+    /// How it follows.
+    pub kind: EdgeKind,
     /// Where it stands.
     pub span: Span,
 }

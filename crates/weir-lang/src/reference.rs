@@ -20,7 +20,7 @@ pub fn stack(stack: &Stack) -> String {
     let name = |id: crate::model::LayerId| stack.layers[usize::from(id.0)].protocol.name.as_str();
     page.push_str("\n## Starts\n\n| link type | layer |\n|---|---|\n");
     for &(link, layer) in &stack.starts {
-        let _ = writeln!(page, "| {} | {} |", weir_packet::LinkType(link), name(layer));
+        page.push_str(&row([&weir_packet::LinkType(link).to_string(), name(layer)]));
     }
     page.push_str("\n## Layers\n\n| layer | meaning | at most | carries |\n|---|---|---|---|\n");
     for (index, layer) in stack.layers.iter().enumerate() {
@@ -31,7 +31,7 @@ pub fn stack(stack: &Stack) -> String {
             }
         }
         let (protocol, most) = (&layer.protocol, layer.repeat_max);
-        let _ = writeln!(page, "| {} | {} | {most} | {} |", protocol.name, protocol.doc, carries.join(" "));
+        page.push_str(&row([&protocol.name, &protocol.doc, &most.to_string(), &carries.join(" ")]));
     }
     page
 }
@@ -45,7 +45,7 @@ fn header(page: &mut String, protocol: &Protocol) {
         let also = field.alias.as_ref().map_or(String::new(), |alias| named(protocol, alias));
         let constraint = field.constraint.map_or(String::new(), |c| format!(", {} {}", sign(c.op), c.value));
         let path = named(protocol, &field.path);
-        let _ = writeln!(page, "| {path} | {also} | {}{constraint} | {} |", type_name(field), field.doc);
+        page.push_str(&row([&path, &also, &(type_name(field) + &constraint), &field.doc]));
     }
     let mut runs = vec![];
     collect_runs(&protocol.header, &mut runs);
@@ -72,17 +72,19 @@ fn collect_runs<'a>(items: &'a [HeaderItem], runs: &mut Vec<(&'a str, Vec<usize>
 }
 
 fn values(page: &mut String, protocol: &Protocol) {
-    if protocol.lets.is_empty() && protocol.aliases.is_empty() {
+    // Without a text a value is the protocol's own.
+    let told: Vec<_> = protocol.lets.iter().filter(|value| !value.doc.is_empty()).collect();
+    if told.is_empty() && protocol.aliases.is_empty() {
         return;
     }
     page.push_str("\n## Values\n\n| name | meaning |\n|---|---|\n");
-    for value in &protocol.lets {
-        let _ = writeln!(page, "| {} | {} |", named(protocol, &value.name), value.doc);
+    for value in told {
+        page.push_str(&row([&named(protocol, &value.name), &value.doc]));
     }
     for alias in &protocol.aliases {
         let fields = alias.fields.iter().map(|f| protocol.fields[usize::from(f.0)].path.as_str());
         let fields = fields.collect::<Vec<_>>().join(" or ");
-        let _ = writeln!(page, "| {} | {} ({fields}) |", named(protocol, &alias.name), alias.doc);
+        page.push_str(&row([&named(protocol, &alias.name), &format!("{} ({fields})", alias.doc)]));
     }
 }
 
@@ -163,16 +165,20 @@ fn events(page: &mut String, protocol: &Protocol) {
             Trigger::OutOfWindow => "bytes out of the window".into(),
             Trigger::Inconsistent => "bytes that contradict others".into(),
         });
-        let named = |before: &str, list: &[usize]| {
+        let with_name = |before: &str, list: &[usize]| {
             let names = list.iter().map(|&at| format!("{before} {}", protocol.events[at].name));
             names.collect::<Vec<String>>()
         };
-        let when = triggers.chain(named("with", &event.with)).chain(named("after", &event.after));
+        let when = triggers.chain(with_name("with", &event.with)).chain(with_name("after", &event.after));
         let when = when.collect::<Vec<_>>().join(", ");
         let columns = event.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
-        let name = format!("{}.{}", protocol.name, event.name);
-        let _ = writeln!(page, "| {name} | {when} | {columns} | {} |", event.doc);
+        page.push_str(&row([&named(protocol, &event.name), &when, &columns, &event.doc]));
     }
+}
+
+/// A row of a table. A bar would end its cell.
+pub fn row<const N: usize>(cells: [&str; N]) -> String {
+    cells.iter().fold("|".to_string(), |row, cell| format!("{row} {} |", cell.replace('|', "\\|"))) + "\n"
 }
 
 /// As filters name it.
@@ -226,6 +232,15 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
+    }
+
+    #[test]
+    fn a_bar_does_not_end_a_cell() {
+        let mut library = Library::builtin();
+        let text = "//! One\nprotocol one { header { a: u8 \"1|2\"  b: u8 \"b\" } payload = rest }";
+        assert!(library.extend_with("one.weir", text).is_ok());
+        let page = protocol(library.protocol("one").expect("it was added"));
+        assert!(page.contains("| one.a |  | 8 bits | 1\\|2 |\n"), "{page}");
     }
 
     #[test]

@@ -195,3 +195,36 @@ fn long_and_deep_texts_are_refused_without_overflow() {
         fuzz_lang(text.as_bytes());
     }
 }
+
+/// One mistake is one diagnostic, or few: a token that is missing, that stands twice, that is followed by a stray one, a word
+/// with two letters swapped.
+#[test]
+fn one_mistake_is_said_once() {
+    const BESIDE: usize = 3;
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bfd.weir");
+    let text = std::fs::read_to_string(path).expect("an example");
+    let span = weir_lang::diag::Span { source: 0, start: 0, end: text.len() as u32 };
+    let tokens = weir_lang::syntax::lexer::lex(&text, span, &mut Vec::new()).list;
+    let (base, mut counts) = (weir_lang::Library::builtin(), [0; BESIDE + 1]);
+    // Every third token, each time with another mistake.
+    for (number, token) in tokens[..tokens.len() - 1].iter().enumerate().filter(|(number, _)| number % 3 == 0)
+    {
+        let (start, end) = (token.span.start as usize, token.span.end as usize);
+        let word = &text[start..end];
+        let is_word = word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let new = match number / 3 % 4 {
+            0 => String::new(),
+            1 => format!("{word} {word}"),
+            2 => format!("{word} ]"),
+            _ if is_word => format!("{}{}{}{}", &word[..1], &word[2..3], &word[1..2], &word[3..]),
+            _ => continue,
+        };
+        let wrong = format!("{}{new}{}", &text[..start], &text[end..]);
+        let Err(said) = base.clone().extend_with("wrong.weir", &wrong) else { continue };
+        let errors = said.list.iter().filter(|one| one.is_error()).count();
+        assert!(errors <= BESIDE, "`{word}` at byte {start} became `{new}`:\n{said}");
+        counts[errors] += 1;
+    }
+    let all: usize = counts.iter().sum();
+    assert!(all > 50 && counts[1] * 5 >= all * 4, "diagnostics of one mistake, by their number: {counts:?}");
+}

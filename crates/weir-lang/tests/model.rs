@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 use weir_lang::model::{
-    BinaryOp, Expr, Field, FieldId, FieldType, HeaderItem, Protocol, ShowPart, Side, Stmt, Target, Trigger,
+    BinaryOp, EdgeKind, Expr, Field, FieldId, FieldType, HeaderItem, Protocol, ShowPart, Side, Stmt, Target,
+    Trigger,
 };
 use weir_lang::{Library, load};
 
@@ -183,7 +184,10 @@ fn the_internet_stack_has_its_layers_edges_and_keys() {
     let start = |link| stack.starts.iter().find(|(number, _)| *number == link).map(|(_, layer)| name(*layer));
     assert_eq!((start(1), start(276), start(228)), (Some("eth"), Some("sll2"), Some("raw")));
     assert!(
-        stack.edges.iter().any(|edge| (name(edge.from), name(edge.to), edge.quoted) == ("icmp", "ip", true))
+        stack
+            .edges
+            .iter()
+            .any(|edge| (name(edge.from), name(edge.to), edge.kind) == ("icmp", "ip", EdgeKind::Quoted))
     );
     // A group of layers is an edge from each.
     assert_eq!(stack.edges.iter().filter(|edge| name(edge.to) == "tcp").count(), 8);

@@ -406,6 +406,10 @@ fn name_stacks(wrong: &mut Diagnostics, library: &Library, own: &str) {
     let mut catalogs: Vec<(&str, StackCatalog)> = Vec::new();
     for one in list.iter_mut().filter(|one| one.code == filter::UNKNOWN_FIELD) {
         let Some((span, _)) = one.spans.first() else { continue };
+        if let Some(several) = several_events(sources.slice(*span), library, own) {
+            one.help = Some(several);
+            continue;
+        }
         if catalogs.is_empty() {
             let others = library.stacks().iter().filter(|stack| stack.name != own);
             catalogs = others.map(|stack| (stack.name.as_str(), StackCatalog::of(stack))).collect();
@@ -415,6 +419,15 @@ fn name_stacks(wrong: &mut Diagnostics, library: &Library, own: &str) {
             one.help = Some(format!("`--stack {stack}` knows it; `weir stacks` lists them"));
         }
     }
+}
+
+/// The events of a stack that `name` may mean, where it stands alone and several layers have one of that name.
+fn several_events(name: &str, library: &Library, own: &str) -> Option<String> {
+    let alone = name.split('.').next().unwrap_or(name);
+    let layers = library.stack(own)?.layers.iter();
+    let having = layers.filter(|layer| layer.protocol.events.iter().any(|event| event.name == alone));
+    let names: Vec<String> = having.map(|layer| format!("`{}.{name}`", layer.protocol.filter_name)).collect();
+    (names.len() > 1).then(|| format!("several layers have such an event: write {}", names.join(" or ")))
 }
 
 /// What predicates on connections and sessions need beyond what is wanted.

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
+pub use weir_ir::graph::Hosts;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Timestamp, Value};
 use weir_sessions::{PROTOCOLS, SessionProtocol, WITHIN};
@@ -19,6 +20,8 @@ pub struct Connection {
     pub ts: Timestamp,
     /// Identifier, unique in the run and the same in every run.
     pub uid: String,
+    /// What `orig_h` and `resp_h` are: of some layers no addresses of IP.
+    pub hosts: Hosts,
     /// Originator.
     pub orig_h: IpAddr,
     /// Originator's port; an ICMP message's type.
@@ -132,6 +135,7 @@ impl Connection {
         Self {
             ts: flow.first_time(),
             uid: flow_id::uid(flow.graph, flow.table, flow.header),
+            hosts: flow.graph.tables[flow.table.index()].hosts,
             orig_h: orig.address,
             orig_p,
             resp_h: resp.address,
@@ -182,9 +186,9 @@ impl Connection {
         match index {
             0 => Value::Time(self.ts),
             1 => Value::Text(Cow::Borrowed(&self.uid)),
-            2 => Value::Address(self.orig_h),
+            2 => flow_id::host(self.hosts, self.orig_h),
             3 => Value::Unsigned(u64::from(self.orig_p)),
-            4 => Value::Address(self.resp_h),
+            4 => flow_id::host(self.hosts, self.resp_h),
             5 => Value::Unsigned(u64::from(self.resp_p)),
             6 => Value::Text(Cow::Borrowed(&self.proto)),
             7 => self.service.as_deref().map_or(Value::Absent, text),
@@ -192,6 +196,7 @@ impl Connection {
             9 => number(self.bytes.map(|b| b[0])),
             10 => number(self.bytes.map(|b| b[1])),
             11 => text(self.conn_state),
+            12 | 13 if self.hosts != Hosts::Addresses => Value::Absent,
             12 => Value::Bool(is_local(self.orig_h)),
             13 => Value::Bool(is_local(self.resp_h)),
             14 => Value::Unsigned(self.missed_bytes),
@@ -204,6 +209,7 @@ impl Connection {
             20 if self.tunnel_parents.is_empty() => Value::Absent,
             20 => Value::Texts(Cow::Borrowed(&self.tunnel_parents)),
             21 => number(self.ip_proto().map(u64::from)),
+            22 if self.hosts != Hosts::Addresses => Value::Absent,
             22 => Value::Text(Cow::Owned(self.community_id())),
             23 => number(self.vlan),
             24 => number(self.inner_vlan),

@@ -12,7 +12,7 @@ use weir_packet::{Column, Value, ValueType};
 /// Columns that every event has.
 const COMMON: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the packet on which it happened"),
-    Column::new("event", ValueType::Text, "layer and event"),
+    Column::new("event", ValueType::Text, "layer and event, as filters name it"),
     Column::new("packet", ValueType::Unsigned, "number of the packet in the run, from 1"),
     Column::new("uid", ValueType::Text, "identifier of the connection, as in its record"),
     Column::new("id.orig_h", ValueType::Address, "originator's address"),
@@ -35,7 +35,7 @@ pub struct EventRows {
 }
 
 impl EventRows {
-    /// The events of `stack` called `names`; where none are named, those with columns of their own.
+    /// The events of `stack` called `names`, of layers all; where none are named, those with columns of their own.
     ///
     /// # Errors
     /// The name that no event has.
@@ -43,10 +43,19 @@ impl EventRows {
         let events = events(stack);
         let mut mask = 0;
         for name in names {
-            match events.iter().position(|event| event.name == *name || event.filter_name == *name) {
-                Some(index) => mask |= 1 << index,
-                None => return Err(name.clone()),
+            // A layer's name is the layer's in filters, too.
+            let of_layer = |event: &StackEvent| {
+                let protocol = &stack.layers[usize::from(event.layer.0)].protocol;
+                protocol.filter_name == *name || protocol.name == *name
+            };
+            let is_layer = events.iter().any(of_layer);
+            let meant = |event: &StackEvent| if is_layer { of_layer(event) } else { event.is_called(name) };
+            let found = events.iter().enumerate().filter(|(_, event)| meant(event));
+            let bits = found.fold(0, |bits: u64, (index, _)| bits | 1 << index);
+            if bits == 0 {
+                return Err(name.clone());
             }
+            mask |= bits;
         }
         if names.is_empty() {
             let with_columns = events.iter().enumerate().filter(|(_, event)| !event.columns.is_empty());
@@ -92,17 +101,22 @@ impl EventRows {
         values[1] = Value::Text(self.events[index].name.clone().into());
         values[2] = Value::Unsigned(view.packet.number);
         let (table, header) = view.flow;
-        if graph.tables[table.index()].two_sided {
+        let declared = &graph.tables[table.index()];
+        if declared.two_sided {
             let (originator, responder) = endpoints(header);
             values[3] = Value::Text(flow_id::uid(graph, table, header).into());
-            values[4] = Value::Address(originator.address);
+            values[4] = flow_id::host(declared.hosts, originator.address);
             values[5] = Value::Unsigned(u64::from(originator.port));
-            values[6] = Value::Address(responder.address);
+            values[6] = flow_id::host(declared.hosts, responder.address);
             values[7] = Value::Unsigned(u64::from(responder.port));
         }
         let columns = self.events[index].columns.iter().zip(&self.places[index]);
-        for ((column, &place), words) in columns.zip(view.values.chunks_exact(2)) {
-            values[place] = value(column.1, words[0], words[1]);
+        // Where packets may lack some, a word behind all says which are there.
+        let known = view.values.get(2 * self.events[index].columns.len()).copied().unwrap_or(u64::MAX);
+        for (at, ((column, &place), words)) in columns.zip(view.values.chunks_exact(2)).enumerate() {
+            if at >= 64 || known >> at & 1 == 1 {
+                values[place] = value(column.1, words[0], words[1]);
+            }
         }
         values
     }

@@ -4,7 +4,8 @@ use base64::Engine as _;
 use sha1::{Digest, Sha1};
 use std::net::IpAddr;
 use weir_engine::table::Header;
-use weir_ir::graph::{Graph, Table};
+use weir_ir::graph::{Graph, Hosts, Table};
+use weir_packet::Value;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -29,6 +30,22 @@ pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
     }
     mix(header.first_time as u64);
     spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)))
+}
+
+/// An end of a flow, as rows have it: an address, or what the key of its layer has in place of one.
+pub fn host(hosts: Hosts, address: IpAddr) -> Value<'static> {
+    // What begins as a mapped address of IPv4 does was read as one.
+    let number = match address {
+        IpAddr::V4(mapped) => 0xffff << 32 | u64::from(u32::from(mapped)),
+        IpAddr::V6(key) => u128::from(key) as u64,
+    };
+    let [_, _, mac @ ..] = number.to_be_bytes();
+    match hosts {
+        Hosts::Addresses => Value::Address(address),
+        Hosts::Macs => Value::Mac(mac),
+        Hosts::Numbers => Value::Unsigned(number),
+        Hosts::Nothing => Value::Absent,
+    }
 }
 
 /// An identifier in the form of Zeek's: `F` and 17 digits to base 62. Made from the connection's, and of what tells the

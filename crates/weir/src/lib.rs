@@ -38,7 +38,7 @@ pub use session_rows::Log;
 
 pub use collect::{Item, Shape};
 pub use compile::{Ask, Compiled, Compiler, Executor, Options, Timing};
-pub use connection::Connection;
+pub use connection::{Connection, Hosts};
 pub use drive::{Outcome, run};
 pub use engine::{
     Bytes, Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs,

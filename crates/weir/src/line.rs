@@ -46,6 +46,10 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
                 _ => {
                     let of = |o: &&OutValue| o.layer == *layer && usize::from(o.part) == part;
                     let Some(out) = outs_of.iter().find(of) else { continue };
+                    if out.known.is_some_and(|known| outs[usize::from(known)] >> part & 1 == 0) {
+                        line.push('-');
+                        continue;
+                    }
                     let low = outs[usize::from(out.slot)];
                     let high = if out.wide { outs[usize::from(out.slot) + 1] } else { 0 };
                     show_value(&mut line, stack, *layer, shown, [high, low]);

@@ -246,14 +246,15 @@ struct Origin {
 impl Origin {
     fn of(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Self {
         let (orig, resp) = flow.endpoints();
+        let hosts = flow.graph.tables[flow.table.index()].hosts;
         Self {
             uid: flow_id::uid(flow.graph, flow.table, flow.header),
             protocol,
             time: session.time().unwrap_or(flow.first_time()),
             ends: [
-                Value::Address(orig.address),
+                flow_id::host(hosts, orig.address),
                 Value::Unsigned(u64::from(orig.port)),
-                Value::Address(resp.address),
+                flow_id::host(hosts, resp.address),
                 Value::Unsigned(u64::from(resp.port)),
             ],
         }

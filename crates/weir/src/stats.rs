@@ -1,5 +1,6 @@
 //! What a capture consists of: packets and bytes per layer, sizes, timing, top talkers.
 
+use crate::connection::Hosts;
 use crate::{Ask, Connection, Item, line};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -128,8 +129,11 @@ impl Stats {
         self.paths.entry(if known { path } else { 0 }).or_default().add(1, bytes);
     }
 
-    /// Counts a connection's packets and bytes for its hosts.
+    /// Counts a connection's packets and bytes for its hosts, where these have addresses of IP.
     pub fn connection(&mut self, connection: &Connection) {
+        if connection.hosts != Hosts::Addresses {
+            return;
+        }
         let (packets, bytes) = (connection.packets, connection.ip_bytes);
         let direction = |side: usize| Volume { packets: packets[side], bytes: bytes[side] };
         if connection.orig_h == connection.resp_h {

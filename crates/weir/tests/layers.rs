@@ -13,6 +13,9 @@
 //!
 //! All paths and all connections of the capture are named.
 
+#[path = "support/limits.rs"]
+mod limits;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -260,7 +263,7 @@ fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
             let event = rows.events.iter().find(|event| event.name == name).unwrap();
             // An event of this name may be hidden by a field.
             let mut found = std::collections::BTreeSet::new();
-            let filter = event.filter_name.clone();
+            let filter = event.name.clone();
             let asked = Ask { filter: filter.clone(), need: Need::default(), want: Want::Packets };
             ask(&compiler, &pcap, asked, |item| {
                 let Item::Packet { meta, .. } = item else { panic!("{item:?} instead of a packet") };

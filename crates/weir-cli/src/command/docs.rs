@@ -66,7 +66,7 @@ fn page_of_log(name: &str) -> Option<String> {
         page.push_str("\n## Fields\n\n| field | also | column | type | meaning |\n|---|---|---|---|---|\n");
         for field in protocol.fields {
             let (also, kind) = (field.aliases.join(" "), type_name(field.value_type));
-            let _ = writeln!(page, "| {} | {also} | {} | {kind} | {} |", field.name, field.column, field.doc);
+            page.push_str(&reference::row([field.name, &also, field.column, &kind, field.doc]));
         }
         words(&mut page, protocol.fields);
         return Some(page);
@@ -82,7 +82,7 @@ fn page_of_log(name: &str) -> Option<String> {
     page.push_str("\n## Columns\n\n| column | type | meaning |\n|---|---|---|\n");
     for column in Log::of(name)?.columns() {
         let kind = type_name(column.value_type);
-        let _ = writeln!(page, "| {} | {kind} | {} |", column.name, column.doc);
+        page.push_str(&reference::row([&column.name, &kind, &column.doc]));
     }
     Some(page)
 }

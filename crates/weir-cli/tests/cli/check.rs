@@ -146,3 +146,101 @@ fn without_keys_one_worker_runs_and_says_so() {
     assert_eq!(text(&output.stdout).trim().parse(), Ok(count("")));
     assert!(text(&output.stderr).contains("one worker runs, and not 3: the stack `bare`"), "{output:?}");
 }
+
+#[test]
+fn a_stack_that_would_be_lost_is_an_error() {
+    let (one, two) = (scratch("lost-one.weir"), scratch("lost-two.weir"));
+    let protocol =
+        |name: &str| format!("//! {name}\nprotocol {name} {{ header {{ a: u8 \"a\" }} payload = rest }}\n");
+    let stack = |name: &str, base: &str, layer: &str| {
+        format!("//! {name}\nstack {name} extends {base} {{ udp -> {layer} when dst_port == 53 }}\n")
+    };
+    std::fs::write(&one, protocol("first") + &stack("one", "internet", "first")).expect("a file");
+    let file = example();
+    let [file, first, second] = [&file, &one, &two].map(|path| path.to_str().unwrap());
+    let asked = |stacks: &[&str]| {
+        let named = stacks.iter().flat_map(|stack| ["--stack", *stack]);
+        weir(&["packets", "-r", file, "--count", "udp"].into_iter().chain(named).collect::<Vec<_>>())
+    };
+    std::fs::write(&two, protocol("second") + &stack("two", "internet", "second")).expect("a file");
+    let lost = asked(&[first, second]);
+    assert_eq!(lost.status.code(), Some(2));
+    let said = text(&lost.stderr);
+    assert!(said.contains("one stack is run, `two`") && said.contains("stack both extends one"), "{said}");
+    assert_eq!(asked(&["gtp", first]).status.code(), Some(2));
+    // What the last one extends or uses is not lost, and neither is a stack that is chosen by its name.
+    std::fs::write(&two, protocol("second") + &stack("two", "one", "second")).expect("a file");
+    for stacks in [&[first, second][..], &[first, "one"], &[first, second, "one"]] {
+        let output = asked(stacks);
+        let kept = output.status.code() == Some(0);
+        assert_eq!(kept, stacks.len() == 2, "{stacks:?}: {output:?}");
+    }
+}
+
+#[test]
+fn events_go_by_the_same_words_everywhere() {
+    let path = scratch("named-events.weir");
+    let source = "//! Named\nprotocol made as up.made { header { a: u8 \"a\" } payload = rest\n\
+        instance (below.src, below.dst) timeout 1m\n event asked on packet { a } }\n\
+        stack mine extends internet { udp -> made when dst_port == 53 }\n";
+    std::fs::write(&path, source).expect("a temporary file");
+    let (file, stack) = (example(), path.to_str().unwrap());
+    let file = file.to_str().unwrap();
+    let expected = count("udp.dstport == 53");
+    assert!(expected > 0);
+    // Of a layer's name all of its events.
+    assert_eq!(
+        answer(&["events", "-r", file, "--stack", stack, "-e", "made"], 0),
+        answer(&["events", "-r", file, "--stack", stack, "-e", "asked"], 0)
+    );
+    // Of a name that two have, neither.
+    let both = source.replace("event asked", "event retransmission");
+    let other = scratch("same-events.weir");
+    std::fs::write(&other, both).expect("a temporary file");
+    let refused = weir(&[
+        "packets",
+        "-r",
+        file,
+        "--stack",
+        other.to_str().unwrap(),
+        "--count",
+        "retransmission.a == 1",
+    ]);
+    let said = text(&refused.stderr);
+    assert!(said.contains("write `tcp.retransmission.a` or `up.made.retransmission.a`"), "{said}");
+    for name in ["up.made.asked", "made.asked", "asked"] {
+        let rows = answer(&["events", "-r", file, "--stack", stack, "--format", "csv", "-e", name], 0);
+        assert_eq!(rows.lines().count() as u64, expected + 1, "{name}");
+        assert!(rows.lines().skip(1).all(|row| row.contains(",up.made.asked,")), "{name}");
+        let filter = format!("{name} and {name}.a >= 0");
+        let found = answer(&["packets", "-r", file, "--stack", stack, "--count", &filter], 0);
+        assert_eq!(found.trim().parse(), Ok(expected), "{name}");
+    }
+}
+
+#[test]
+fn a_key_of_mac_addresses_is_shown_as_such() {
+    let path = scratch("macs.weir");
+    let source = "//! Ends\nprotocol ends { header { kind: u4 \"kind\"  _: u4 } payload = rest\n\
+        instance (below.src) <-> (below.dst) timeout 1m\n event seen on packet { kind } }\n\
+        stack mine { start ETHERNET: eth  eth -> ends }\n";
+    std::fs::write(&path, source).expect("a temporary file");
+    let (file, stack) = (example(), path.to_str().unwrap());
+    let file = file.to_str().unwrap();
+    let is_mac = |text: &str| {
+        let parts: Vec<&str> = text.split(':').collect();
+        parts.len() == 6 && parts.iter().all(|part| part.len() == 2)
+    };
+    for command in ["flows", "events"] {
+        let rows = answer(&[command, "-r", file, "--stack", stack, "--format", "csv"], 0);
+        let mut lines = rows.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let head = lines.next().expect("a head");
+        let at = head.iter().position(|name| *name == "id.orig_h").expect("a column");
+        let mut count = 0;
+        for row in lines {
+            assert!(is_mac(row[at]) && is_mac(row[at + 2]), "{row:?}");
+            count += 1;
+        }
+        assert!(count > 0, "{command}");
+    }
+}

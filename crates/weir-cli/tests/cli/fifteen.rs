@@ -1,4 +1,4 @@
-//! `docs/fifteen-minutes.md`, read and followed: its blocks make the file, its commands print what it says.
+//! Pages that are read and followed: their blocks make files, their commands print what they say.
 
 use crate::{scratch, text};
 use std::iter;
@@ -102,4 +102,41 @@ fn the_page_can_be_followed() {
         }
     }
     assert!(commands > 10, "{commands} commands");
+}
+
+/// `docs/language-examples.md`: a block with a name is a file. `WEIR_BLESS=1` writes what the commands print.
+#[test]
+fn the_examples_of_the_language_run() {
+    let path = root().join("docs/language-examples.md");
+    let page = read(&path);
+    let folder = scratch("language");
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    std::fs::copy(root().join("examples/constructs.pcap"), folder.join("constructs.pcap"))
+        .expect("the capture");
+    let (mut right, mut files, mut commands) = (String::new(), 0, 0);
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        right += &format!("{line}\n");
+        let Some(kind) = line.strip_prefix("```") else { continue };
+        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        if let Some(name) = kind.strip_prefix("weir ") {
+            let text = block.join("\n") + "\n";
+            std::fs::write(folder.join(name), &text).expect("a temporary file");
+            right += &text;
+            files += 1;
+        }
+        for command in block.iter().filter(|line| kind.is_empty() && line.starts_with("$ ")) {
+            let said = run(&command[2..], &folder);
+            let said: String = said.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+            right += &format!("{command}\n{said}");
+            commands += 1;
+        }
+        right += "```\n";
+    }
+    assert!(files > 4 && commands > 10, "{files} files, {commands} commands");
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&path, &right).expect("a writable page");
+    } else {
+        assert!(page == right, "docs/language-examples.md is stale: WEIR_BLESS=1 writes it\n{right}");
+    }
 }

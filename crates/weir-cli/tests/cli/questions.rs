@@ -138,7 +138,7 @@ fn column(path: &Path, name: &str) -> Vec<String> {
     let place = fields.split('\t').skip(1).position(|field| field == name).expect("the column is there");
     let rows = log.lines().filter(|line| !line.starts_with('#'));
     let values = rows.flat_map(|row| row.split('\t').nth(place).expect("rows are whole").split(','));
-    values.filter(|value| *value != "-").map(str::to_string).collect()
+    values.filter(|value| !matches!(*value, "-" | "(empty)")).map(str::to_string).collect()
 }
 
 #[test]
@@ -152,13 +152,19 @@ fn files_and_certificates_are_named_where_they_were_sent() {
         list
     };
     let (http, files) = (dir.join("http.log"), dir.join("files.log"));
-    let named = sorted([column(&http, "orig_fuids"), column(&http, "resp_fuids")].concat());
+    let mails = column(&dir.join("smtp.log"), "fuids");
+    assert!(!mails.is_empty());
+    let of_http = [column(&http, "orig_fuids"), column(&http, "resp_fuids")].concat();
+    let named = sorted([of_http, mails.clone()].concat());
     assert!(
         named.len() > 3 && named.iter().all(|fuid| fuid.len() == 18 && fuid.starts_with('F')),
         "{named:?}"
     );
     assert_eq!(named, sorted(column(&files, "fuid")));
-    let types = sorted([column(&http, "orig_mime_types"), column(&http, "resp_mime_types")].concat());
+    // The mails are text.
+    let of_mails = vec!["text/plain".to_string(); mails.len()];
+    let types = [column(&http, "orig_mime_types"), column(&http, "resp_mime_types"), of_mails].concat();
+    let types = sorted(types);
     assert_eq!(types, sorted(column(&files, "mime_type")));
     // Each certificate once, however often it is shown.
     let ssl = dir.join("ssl.log");

@@ -32,6 +32,25 @@ impl Lowering<'_> {
                 let offset = offset_of!(Continuation, outs) + 8 * out.index();
                 self.b.ins().store(of_run(), value, self.arguments.k, offset as i32);
             }
+            Op::SeqInsert { .. }
+            | Op::SeqAcknowledge { .. }
+            | Op::SeqNext { .. }
+            | Op::SeqAssemble { .. }
+            | Op::Collect { .. }
+            | Op::Messages { .. }
+            | Op::NextMessages { .. }
+            | Op::Deliver { .. }
+            | Op::Emit { .. } => self.asks_host(inst),
+            pure => {
+                let parts = self.pure(pure);
+                self.define(inst.results[0], parts);
+            }
+        }
+    }
+
+    /// What the engine does.
+    fn asks_host(&mut self, inst: &Inst) {
+        match &inst.op {
             Op::SeqInsert { sequence, side, at, buf, offset, length, span, metas, .. } => {
                 let mut words = vec![self.word(*side), self.one(*at)];
                 let (address, bytes) = self.buf(*buf);
@@ -40,6 +59,10 @@ impl Lowering<'_> {
                 words.extend(metas.iter().map(|&v| self.word(v)));
                 self.host(host::seq_insert, sequence.0, &words);
                 self.results(&inst.results);
+            }
+            Op::SeqAcknowledge { sequence, side, at, .. } => {
+                let words = [self.word(*side), self.one(*at)];
+                self.host(host::seq_acknowledge, sequence.0, &words);
             }
             Op::SeqNext { sequence, side, .. } => {
                 let side = self.word(*side);
@@ -51,23 +74,40 @@ impl Lowering<'_> {
                 self.host(host::seq_assemble, sequence.0, &[side]);
                 self.results(&inst.results);
             }
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
-                let Type::Flow(table) = self.graph.type_of(*flow) else { unreachable!("{flow} is a flow") };
+            Op::Collect { flow, side, gap, buf, offset, length }
+            | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 let (address, bytes) = self.buf(*buf);
                 let words = [self.word(*side), self.one(*gap), address, bytes];
                 let words = [&words[..], &[self.one(*offset), self.one(*length)]].concat();
-                self.host(host::deliver, table.0, &words);
+                let function: HostFunction = match &inst.op {
+                    Op::Collect { .. } => host::collect,
+                    _ => host::deliver,
+                };
+                self.host(function, self.table_of(*flow), &words);
+            }
+            Op::Messages { flow, side } => {
+                let side = self.word(*side);
+                self.host(host::messages, self.table_of(*flow), &[side]);
+                self.results(&inst.results);
+            }
+            Op::NextMessages { done, wanted } => {
+                let words = [done, wanted].map(|&word| self.one(word));
+                self.host(host::next_messages, 0, &words);
+                self.results(&inst.results);
             }
             Op::Emit { event, flow, values } => {
                 let words: Vec<ir::Value> = values.iter().map(|&v| self.word(v)).collect();
                 let function: HostFunction = if flow.is_some() { host::emit_of_flow } else { host::emit };
                 self.host(function, event.0, &words);
             }
-            pure => {
-                let parts = self.pure(pure);
-                self.define(inst.results[0], parts);
-            }
+            other => unreachable!("{other} asks nobody"),
         }
+    }
+
+    /// The number of a flow's table.
+    fn table_of(&self, flow: Value) -> u32 {
+        let Type::Flow(table) = self.graph.type_of(flow) else { unreachable!("{flow} is a flow") };
+        table.0
     }
 
     fn pure(&mut self, op: &Op) -> Parts {

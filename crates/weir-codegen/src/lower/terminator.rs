@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 use cranelift_frontend::Switch;
 use std::collections::HashSet;
 use std::mem::offset_of;
-use weir_ir::abi::{Continuation, KEY_WORDS};
+use weir_ir::abi::{Continuation, KEY_WORDS, REVERSED};
 use weir_ir::graph::{Block, Target, Terminator, Value};
 
 /// From this many cases on, a search tree with tables instead of one comparison after the other.
@@ -38,7 +38,7 @@ impl Lowering<'_> {
                 self.b.ins().store(of_run(), spent, k, at);
                 self.branch(more, then, otherwise);
             }
-            Terminator::Lookup { table, key, swap, then } => {
+            Terminator::Lookup { table, key, swap, reversed, then } => {
                 let k = self.arguments.k;
                 for word in 0..KEY_WORDS {
                     let value = match key.get(word) {
@@ -49,7 +49,13 @@ impl Lowering<'_> {
                     self.b.ins().store(of_run(), value, k, offset as i32);
                 }
                 let swap = self.one(*swap);
-                let swap = self.b.ins().uextend(types::I32, swap);
+                let mut swap = self.b.ins().uextend(types::I32, swap);
+                if let Some(reversed) = reversed {
+                    let reversed = self.one(*reversed);
+                    let reversed = self.b.ins().uextend(types::I32, reversed);
+                    let reversed = self.b.ins().imul_imm_u(reversed, i64::from(REVERSED));
+                    swap = self.b.ins().bor(swap, reversed);
+                }
                 self.b.ins().store(of_run(), swap, k, offset_of!(Continuation, swap) as i32);
                 let resume = self.save_live(block, *then);
                 self.store_number(table.0, offset_of!(Continuation, table));

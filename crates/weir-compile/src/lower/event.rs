@@ -1,13 +1,24 @@
 //! A layer's events: what makes them happen, which happen with others, and which are told after others.
 
 use super::Lower;
-use super::instance::FlowContext;
+use super::show::may_lack;
 use crate::catalog::FieldKey;
 use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
-use weir_ir::graph::{Event, Op, Type, Value};
+use weir_ir::graph::{BinaryOp, Event, EventDecl, Op, Type, Value};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{self, LayerId, Trigger};
+
+/// What events of a packet are told of.
+#[derive(Debug, Clone)]
+pub(super) struct Telling {
+    /// The layer's own; `None`: the flow that was found last.
+    pub flow: Option<Value>,
+    /// Set where a transition's event hands the instance's bytes to the next layer.
+    pub assembled: Variable,
+    /// Events that are told late, for others are told before them.
+    late: Vec<LateEvent>,
+}
 
 /// An event that is told late: whether it happened, and its columns as they were then.
 #[derive(Debug, Clone)]
@@ -28,40 +39,76 @@ impl Lower<'_> {
         })
     }
 
+    /// Nothing is told yet.
+    pub(super) fn telling(&mut self, id: LayerId, flow: Option<Value>) -> Telling {
+        let (assembled, no) = (self.b.variable(Type::Bool), self.b.bool(false));
+        self.b.write(assembled, no);
+        Telling { flow, assembled, late: self.late_events(id) }
+    }
+
+    pub(super) fn declare_events(&mut self, id: LayerId) {
+        let protocol = &self.layer(id).protocol;
+        for event in &protocol.events {
+            let name = format!("{}.{}", protocol.name, event.name);
+            let index = self.b.graph.events.len();
+            let wanted = self.need.events >> index & 1 == 1;
+            self.b.graph.events.push(EventDecl { name, wanted });
+        }
+    }
+
+    /// Events of a layer without an instance are told of the one that was found last. What is quoted tells of nothing.
+    pub(super) fn lower_events_alone(&mut self, id: LayerId) {
+        self.declare_events(id);
+        if self.layer(id).protocol.events.is_empty() {
+            return;
+        }
+        let quoted = self.b.read(self.quoted);
+        self.lower_either(
+            quoted,
+            |_| {},
+            |l| {
+                let telling = l.telling(id, None);
+                l.lower_events(id, &telling, Trigger::Packet);
+                l.lower_late_events(id, &telling);
+            },
+        );
+    }
+
     /// The events that `trigger` makes happen, in the order of the text. Where nobody heeds any, those that assemble.
-    pub(super) fn lower_events(&mut self, id: LayerId, context: &FlowContext, trigger: Trigger) {
+    pub(super) fn lower_events(&mut self, id: LayerId, telling: &Telling, trigger: Trigger) {
         let events = &self.layer(id).protocol.events;
         let are_heeded = self.need.events != 0 || self.is_asked_for_events(id);
         let happens =
             |event: &model::Event| event.triggers.contains(&trigger) && (are_heeded || event.assemble);
         for (index, event) in events.iter().enumerate().filter(|(_, event)| happens(event)) {
             let assembles = event.assemble && matches!(trigger, Trigger::Transition(_));
-            self.lower_event(id, context, index, assembles);
+            self.lower_event(id, telling, index, assembles);
         }
     }
 
     /// An event happens, if its condition holds, and with it others do.
-    fn lower_event(&mut self, id: LayerId, context: &FlowContext, index: usize, assembles: bool) {
+    fn lower_event(&mut self, id: LayerId, telling: &Telling, index: usize, assembles: bool) {
         let event = &self.layer(id).protocol.events[index];
         match &event.condition {
             Some(condition) => {
                 let holds = self.truth(id, condition);
-                self.lower_either(holds, |l| l.lower_happening(id, context, index, assembles), |_| {});
+                self.lower_either(holds, |l| l.lower_happening(id, telling, index, assembles), |_| {});
             }
-            None => self.lower_happening(id, context, index, assembles),
+            None => self.lower_happening(id, telling, index, assembles),
         }
     }
 
-    fn lower_happening(&mut self, id: LayerId, context: &FlowContext, index: usize, assembles: bool) {
+    fn lower_happening(&mut self, id: LayerId, telling: &Telling, index: usize, assembles: bool) {
         if assembles {
             let yes = self.b.bool(true);
-            self.b.write(context.assembled, yes);
+            self.b.write(telling.assembled, yes);
         }
         let events = &self.layer(id).protocol.events;
-        let columns: Vec<super::Pair> =
+        let mut columns: Vec<super::Pair> =
             events[index].columns.iter().map(|(_, column)| self.pair(id, column)).collect();
+        columns.extend(self.known_columns(id, index));
         self.lower_event_predicates(id, index, &columns);
-        match context.late.iter().find(|late| late.event == index) {
+        match telling.late.iter().find(|late| late.event == index) {
             Some(late) => {
                 let yes = self.b.bool(true);
                 self.b.write(late.happened, yes);
@@ -70,24 +117,51 @@ impl Lower<'_> {
                     self.b.write(low, l);
                 }
             }
-            None => self.tell(id, context, index, columns),
+            None => self.tell(id, telling, index, columns),
         }
         // The checker has seen to it that this ends, and soon.
         for (other, _) in events.iter().enumerate().filter(|(_, other)| other.with.contains(&index)) {
-            self.lower_event(id, context, other, false);
+            self.lower_event(id, telling, other, false);
         }
     }
 
-    fn tell(&mut self, id: LayerId, context: &FlowContext, index: usize, columns: Vec<super::Pair>) {
+    /// Behind an event's columns, where packets may lack some: bits that say which are there.
+    fn known_columns(&mut self, id: LayerId, index: usize) -> Option<super::Pair> {
+        let lacking = self.lacking_columns(id, index);
+        if lacking.is_empty() {
+            return None;
+        }
+        let columns = &self.layer(id).protocol.events[index].columns;
+        let mut known = self.b.int(0);
+        for (place, (_, column)) in columns.iter().enumerate().take(64) {
+            let here = match lacking.contains(&place) {
+                true => self.is_known(id, column),
+                false => self.b.bool(true),
+            };
+            let (here, place) = (self.b.one(Op::FromBool(here)), self.b.int(place as u64));
+            let here = self.b.binary(BinaryOp::Shl, here, place);
+            known = self.b.binary(BinaryOp::Or, known, here);
+        }
+        Some((known, self.b.int(0)))
+    }
+
+    /// The columns that packets may lack. What `ordered.` names is another packet's: nobody knows what that one lacked.
+    fn lacking_columns(&self, id: LayerId, index: usize) -> Vec<usize> {
+        let protocol = &self.layer(id).protocol;
+        let columns = protocol.events[index].columns.iter().take(64).enumerate();
+        columns.filter(|(_, (_, column))| may_lack(protocol, column)).map(|(place, _)| place).collect()
+    }
+
+    fn tell(&mut self, id: LayerId, telling: &Telling, index: usize, columns: Vec<super::Pair>) {
         let protocol = &self.layer(id).protocol;
         let name = format!("{}.{}", protocol.name, protocol.events[index].name);
         let index = self.b.graph.events.iter().position(|e| e.name == name).expect("declared");
         let values: Vec<Value> = columns.into_iter().flat_map(|(high, low)| [high, low]).collect();
-        self.b.push(Op::Emit { event: Event(index as u32), flow: Some(context.flow), values });
+        self.b.push(Op::Emit { event: Event(index as u32), flow: telling.flow, values });
     }
 
     /// The events that wait for others, each behind those that it waits for. None of them happened yet.
-    pub(super) fn late_events(&mut self, id: LayerId) -> Vec<LateEvent> {
+    fn late_events(&mut self, id: LayerId) -> Vec<LateEvent> {
         let events = &self.layer(id).protocol.events;
         let mut order: Vec<usize> = vec![];
         // The checker has seen to it that they do not wait for each other.
@@ -105,7 +179,8 @@ impl Lower<'_> {
             .map(|event| {
                 let happened = self.b.variable(Type::Bool);
                 self.b.write(happened, no);
-                let columns = events[event].columns.iter().map(|_| {
+                let known = !self.lacking_columns(id, event).is_empty();
+                let columns = (0..events[event].columns.len() + usize::from(known)).map(|_| {
                     let words = (self.b.variable(Type::Int), self.b.variable(Type::Int));
                     self.b.write(words.0, zero);
                     self.b.write(words.1, zero);
@@ -117,15 +192,15 @@ impl Lower<'_> {
     }
 
     /// Tells the events that waited.
-    pub(super) fn lower_late_events(&mut self, id: LayerId, context: &FlowContext) {
-        for late in &context.late {
+    pub(super) fn lower_late_events(&mut self, id: LayerId, telling: &Telling) {
+        for late in &telling.late {
             let happened = self.b.read(late.happened);
             self.lower_either(
                 happened,
                 |l| {
                     let columns = late.columns.iter().map(|&(high, low)| (l.b.read(high), l.b.read(low)));
                     let columns = columns.collect();
-                    l.tell(id, context, late.event, columns);
+                    l.tell(id, telling, late.event, columns);
                 },
                 |_| {},
             );
@@ -136,12 +211,17 @@ impl Lower<'_> {
     fn lower_event_predicates(&mut self, id: LayerId, index: usize, columns: &[super::Pair]) {
         for p in 0..self.trie.predicates.len() {
             let predicate = &self.trie.predicates[p];
+            let mut exists = self.b.bool(true);
             let holds = match self.catalog.key(predicate.field) {
                 FieldKey::Event(layer, event) if layer == id && usize::from(event) == index => {
                     self.b.bool(true)
                 }
                 FieldKey::EventColumn(layer, event, column) if layer == id && usize::from(event) == index => {
                     let (high, low) = columns[usize::from(column)];
+                    let of_column = &self.layer(id).protocol.events[index].columns[usize::from(column)].1;
+                    if may_lack(&self.layer(id).protocol, of_column) {
+                        exists = self.is_known(id, of_column);
+                    }
                     match predicate.op {
                         FilterOp::Exists => self.b.bool(true),
                         _ if self.catalog.is_address(predicate.field) => {
@@ -152,8 +232,8 @@ impl Lower<'_> {
                 }
                 _ => continue,
             };
-            let yes = self.b.bool(true);
-            self.record(p, yes, holds, holds);
+            let holds = self.b.binary(BinaryOp::And, exists, holds);
+            self.record(p, exists, holds, holds);
         }
     }
 }

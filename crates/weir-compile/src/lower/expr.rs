@@ -253,6 +253,7 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
             .iter()
             .chain(&instance.destination)
             .chain(&instance.condition)
+            .chain(&instance.reversed)
             .for_each(|e| walk(e, f));
     }
     protocol.vars.iter().filter_map(|v| v.first.as_ref()).for_each(|e| walk(e, f));
@@ -264,6 +265,10 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
         sequence.span.iter().for_each(|e| walk(e, f));
         sequence.window.iter().for_each(|(a, b)| [a, b].into_iter().for_each(|e| walk(e, f)));
         sequence.condition.iter().for_each(|e| walk(e, f));
+        sequence
+            .acknowledge
+            .iter()
+            .for_each(|(at, when)| [at].into_iter().chain(when).for_each(|e| walk(e, f)));
     }
     protocol.transitions.iter().for_each(|t| walk(&t.condition, f));
     protocol.events.iter().for_each(|e| e.columns.iter().for_each(|(_, e)| walk(e, f)));

@@ -1,9 +1,11 @@
 //! Where packets end: one block per reason; there the predicates' values become terms.
 
 use super::Lower;
+use super::messages::MessageVars;
 use crate::trie::{Node, NodeId, Trie};
 use std::collections::HashMap;
-use weir_ir::graph::{BinaryOp, Block, Op, Out, Value};
+use weir_ir::build::Variable;
+use weir_ir::graph::{BinaryOp, Block, Op, Out, Target, Terminator, Value};
 use weir_lang::filter::Stage;
 use weir_packet::DropReason;
 
@@ -11,12 +13,31 @@ use weir_packet::DropReason;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FinishBlocks {
     blocks: HashMap<Option<DropReason>, Block>,
+    /// All messages of the packet were taken apart.
+    through: Option<Block>,
+    /// Where packets really end, where messages may go on in the final blocks.
+    ends: HashMap<Option<DropReason>, Block>,
 }
 
 impl FinishBlocks {
     /// The final block for `reason`.
     pub fn of(&self, reason: Option<DropReason>) -> Block {
         self.blocks[&reason]
+    }
+
+    /// Messages may go on where packets end.
+    pub fn set_through(&mut self, block: Block) {
+        self.through = Some(block);
+    }
+
+    /// Where a packet goes whose messages are through.
+    pub fn through(&self) -> Block {
+        self.through.expect("declared with the others")
+    }
+
+    /// The place of a reason in the list of them.
+    pub fn number_of(&self, reason: DropReason) -> u64 {
+        REASONS.iter().position(|one| *one == Some(reason)).expect("programs find it") as u64
     }
 }
 
@@ -40,7 +61,7 @@ impl Lower<'_> {
 
     pub(super) fn lower_finish(&mut self) {
         for reason in REASONS {
-            let block = self.finish.of(reason);
+            let block = self.finish.ends.get(&reason).copied().unwrap_or(self.finish.of(reason));
             self.b.seal(block);
             self.b.switch_to(block);
             if self.need.path || self.need.lines {
@@ -52,6 +73,38 @@ impl Lower<'_> {
             let terms = self.terms_value();
             self.b.done(terms, reason);
         }
+    }
+
+    /// In the final blocks: while a packet's messages are taken apart, the next one begins.
+    pub(super) fn lower_ends(&mut self, messages: &MessageVars) {
+        for (number, reason) in (0..).zip(REASONS) {
+            let (block, next, end) = (self.finish.of(reason), self.b.block(), self.b.block());
+            self.finish.ends.insert(reason, end);
+            self.b.seal(block);
+            self.b.switch_to(block);
+            let active = self.b.read(messages.active);
+            self.b.branch(active, next, end);
+            self.b.seal(next);
+            self.b.switch_to(next);
+            if number > 0 {
+                let number = self.b.int(number);
+                self.b.write(messages.reason, number);
+            }
+            self.b.jump(messages.over);
+        }
+    }
+
+    /// Messages are through: the packet ends for the last reason for which one of them could not be followed.
+    pub(super) fn lower_through(&mut self, reason: Variable) {
+        let through = self.finish.through();
+        self.b.seal(through);
+        self.b.switch_to(through);
+        let value = self.b.read(reason);
+        let target = |block| Target { block, args: vec![] };
+        let end = |reason| target(self.finish.ends[&reason]);
+        let cases = (0..).zip(REASONS).skip(1).map(|(number, reason)| (number, end(reason))).collect();
+        let otherwise = end(None);
+        self.b.end(Terminator::Switch { value, cases, otherwise });
     }
 
     /// A bit for every class of residues one of whose terms has all its packet predicates fulfilled here.

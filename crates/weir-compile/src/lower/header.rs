@@ -9,7 +9,8 @@ use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run
 use weir_packet::DropReason;
 
 /// The most items of a run that are looked at.
-const RUN_ITEMS_MAX: u32 = 64;
+/// Items of a run that are looked at.
+pub const RUN_ITEMS_MAX: u32 = 64;
 
 /// Where the header is read: a base value, bytes after it, bits after those; and what was checked.
 #[derive(Clone, Copy)]
@@ -26,6 +27,8 @@ struct Cursor {
 enum Fail {
     /// The packet ends: truncated or malformed.
     Packet,
+    /// The message waits for its bytes, or is none.
+    Message,
     /// The run ends.
     Run(Block),
 }
@@ -66,9 +69,13 @@ impl Lower<'_> {
         let start = self.b.read(self.offset);
         self.b.write(vars.start.expect("declared"), start);
         self.reset(&vars);
-        let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail: Fail::Packet };
+        let fail = if self.is_message(id) { Fail::Message } else { Fail::Packet };
+        let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail };
         self.lower_items(id, &layer.protocol.header, &mut cursor);
         let end = self.cursor_value(&cursor);
+        if fail == Fail::Message {
+            self.lower_there(end);
+        }
         let bytes = self.b.binary(BinaryOp::SubSat, end, start);
         self.b.write(vars.header_bytes.expect("declared"), bytes);
         self.b.write(vars.payload_at.expect("declared"), end);
@@ -167,6 +174,10 @@ impl Lower<'_> {
         self.b.switch_to(short);
         match cursor.fail {
             Fail::Run(exit) => self.b.jump(exit),
+            Fail::Message => {
+                let end = self.add(cursor.base, bytes);
+                self.lower_short(end);
+            }
             Fail::Packet => {
                 // Bytes that the enclosing layer claims are missing from the capture; others never were.
                 let wanted = self.add(cursor.base, bytes);
@@ -207,7 +218,11 @@ impl Lower<'_> {
             FieldType::Bytes(bytes) => {
                 self.note_cursor(id, here);
                 let bytes = self.int(id, bytes);
-                self.b.write(length, bytes);
+                // What the layer below does not have, nobody has; what the capture lacks of that is claimed.
+                let end = self.b.read(self.end);
+                let there = self.b.binary(BinaryOp::SubSat, end, here);
+                let held = self.b.binary(BinaryOp::Min, bytes, there);
+                self.b.write(length, held);
                 let base = self.b.binary(BinaryOp::Add, here, bytes);
                 *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
                 return;
@@ -236,13 +251,19 @@ impl Lower<'_> {
             let holds = self.apply(constraint.op, l, limit);
             let holds = self.b.truth(holds);
             let next = self.b.block();
-            let fail = match cursor.fail {
-                Fail::Packet => self.finish.of(Some(DropReason::Malformed)),
-                Fail::Run(exit) => exit,
-            };
+            let fail = self.broken(cursor.fail);
             self.b.branch(holds, next, fail);
             self.b.seal(next);
             self.b.switch_to(next);
+        }
+    }
+
+    /// Where it goes on when something can't be as it is.
+    fn broken(&self, fail: Fail) -> Block {
+        match (fail, &self.messages) {
+            (Fail::Run(exit), _) => exit,
+            (Fail::Message, Some(messages)) => messages.lost,
+            _ => self.finish.of(Some(DropReason::Malformed)),
         }
     }
 
@@ -264,10 +285,7 @@ impl Lower<'_> {
         let none = self.b.block();
         let cases = [(0, target(none))].into_iter();
         let cases = cases.chain((1..).zip(gates.iter().map(|&gate| target(gate)))).collect();
-        let wrong = match fail {
-            Fail::Packet => self.finish.of(Some(DropReason::Malformed)),
-            Fail::Run(exit) => exit,
-        };
+        let wrong = self.broken(fail);
         self.b.end(Terminator::Switch { value: bytes, cases, otherwise: target(wrong) });
         self.b.seal(none);
         self.b.switch_to(none);
@@ -388,6 +406,9 @@ impl Lower<'_> {
         let start = self.vars(id).start.expect("declared");
         let start = self.b.read(start);
         let run_end = self.b.binary(BinaryOp::Add, start, until);
+        if cursor.fail == Fail::Message {
+            self.lower_there(run_end);
+        }
         let at = self.b.variable(Type::Int);
         let first = self.cursor_value(cursor);
         self.b.write(at, first);
@@ -508,10 +529,12 @@ impl Lower<'_> {
         }
     }
 
-    /// Some filter asks for a derived value of the layer.
+    /// Some filter asks for a derived value of the layer, or the packet's line or its events may.
     fn asks_for_lets(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
-        keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
+        let shows = self.outs.iter().any(|out| out.layer == id && out.known.is_some());
+        let told = self.need.events != 0 || self.is_asked_for_events(id);
+        shows || told || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 
     /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
@@ -543,7 +566,7 @@ pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
 }
 
 /// Fields that a packet of the protocol may lack: those of conditional parts and runs, and what is peeked at.
-fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
+pub(super) fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
     let may_lack =
         |item: &&HeaderItem| matches!(item, HeaderItem::If { .. } | HeaderItem::Run(_) | HeaderItem::Peek(_));
     items.iter().filter(may_lack).flat_map(|item| fields_of(std::slice::from_ref(item))).collect()

@@ -1,20 +1,20 @@
 //! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
 
 use super::Lower;
+use super::event::Telling;
 use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
 use weir_ir::graph::{
-    BinaryOp, Block, CompareOp, EventDecl, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl,
-    VarKind,
+    BinaryOp, Block, CompareOp, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind,
 };
 use weir_ir::sequence;
 use weir_lang::model::{self, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
 /// Letters of a history.
-const HISTORY_LETTERS_MAX: u8 = 52;
+pub const HISTORY_LETTERS_MAX: u8 = 52;
 
 /// What lowering knows of the flow at hand.
 #[derive(Clone)]
@@ -27,8 +27,8 @@ pub(super) struct FlowContext {
     pub two_sided: bool,
     /// The state machine's state.
     pub state: Variable,
-    /// Set where a transition's event hands the instance's bytes to the next layer.
-    pub assembled: Variable,
+    /// How its events are told.
+    pub telling: Telling,
     /// Fields of the packet that became in order: those that `ordered.` reads, and their variables.
     pub ordered: Vec<(model::FieldId, Variable)>,
     /// Variables of the packet, by [`VarId`]; `None` for those that flows hold.
@@ -36,15 +36,23 @@ pub(super) struct FlowContext {
     /// A transition was taken; milliseconds of its own time-out and one more, 0 where it has none.
     taken: Variable,
     own_timeout: Variable,
-    /// Events that are told late, for others are told before them.
-    pub late: Vec<super::event::LateEvent>,
+}
+
+impl FlowContext {
+    /// The same, for bytes of this side.
+    pub(super) fn of_side(&self, responder: Value) -> Self {
+        Self { responder, ..self.clone() }
+    }
 }
 
 impl Lower<'_> {
     /// Lowers the instance of layer `id`. Returns whether the layer's edges follow.
     pub(super) fn lower_instance(&mut self, id: LayerId) -> bool {
         let protocol = &self.layer(id).protocol;
-        let Some(instance) = &protocol.instance else { return true };
+        let Some(instance) = &protocol.instance else {
+            self.lower_events_alone(id);
+            return true;
+        };
         let table = self.declare_table(id);
         let (with, after) = (self.b.block(), self.b.block());
         let quoted = self.b.read(self.quoted);
@@ -61,7 +69,8 @@ impl Lower<'_> {
         let flow = self.b.param(found, Type::Flow(table));
         let responder = self.b.param(found, Type::Bool);
         let new = self.b.param(found, Type::Bool);
-        self.b.end(Terminator::Lookup { table, key, swap, then: found });
+        let reversed = instance.reversed.as_ref().map(|reversed| self.truth(id, reversed));
+        self.b.end(Terminator::Lookup { table, key, swap, reversed, then: found });
         self.b.seal(found);
         self.b.switch_to(found);
         let context = self.flow_context(id, table, [flow, responder, new]);
@@ -79,7 +88,7 @@ impl Lower<'_> {
             self.lower_terms(&context);
         }
         // What happens is part of what filters ask: it happens whether somebody waits for the flow or not.
-        let is_asked = self.is_asked_for_events(id);
+        let is_asked = self.asked[usize::from(id.0)];
         if context.two_sided && !is_asked {
             self.lower_wants(&context, work_done);
         }
@@ -90,6 +99,7 @@ impl Lower<'_> {
         self.b.jump(work_done);
         self.b.seal(work_done);
         self.b.switch_to(work_done);
+        self.lower_messages(id, &context);
         let hands_up = self.hands_up(id);
         if hands_up {
             self.lower_hand_up(id, &context);
@@ -111,15 +121,13 @@ impl Lower<'_> {
             new,
             two_sided: instance.is_some_and(|instance| !instance.destination.is_empty()),
             state: self.b.variable(Type::Int),
-            assembled: self.b.variable(Type::Bool),
+            telling: self.telling(id, Some(flow)),
             ordered: self.ordered_fields(id),
             packet_vars: self.packet_vars(id),
             taken: self.b.variable(Type::Bool),
             own_timeout: self.b.variable(Type::Int),
-            late: self.late_events(id),
         };
         let (no, zero) = (self.b.bool(false), self.b.int(0));
-        self.b.write(context.assembled, no);
         self.b.write(context.taken, no);
         self.b.write(context.own_timeout, zero);
         context
@@ -154,7 +162,8 @@ impl Lower<'_> {
             name: protocol.declared.clone(),
             two_sided,
             part: self.whole_of(id).filter(|_| two_sided),
-            asked: two_sided && self.is_asked_for_events(id),
+            hosts: self.hosts_of(id, instance),
+            asked: two_sided && self.asked[usize::from(id.0)],
             observed: two_sided && (self.need.connections || delivers),
             delivers,
             timeout_ms: self.same_timeout(id),
@@ -195,15 +204,12 @@ impl Lower<'_> {
             // Of the engine's own counting: nobody else reads it.
             declare(sequence::FLAGS, VarKind::Bits(32), true, false);
         }
+        self.declare_chosen(id, table);
         if protocol.sequence.is_some() {
-            self.declare_sequence(id, table, hands_up, delivers);
+            let has_bytes = delivers || self.are_messages_wanted(id);
+            self.declare_sequence(id, table, hands_up, has_bytes);
         }
-        for event in &protocol.events {
-            let name = format!("{}.{}", protocol.name, event.name);
-            let index = self.b.graph.events.len();
-            let wanted = self.need.events >> index & 1 == 1;
-            self.b.graph.events.push(EventDecl { name, wanted });
-        }
+        self.declare_events(id);
         table
     }
 
@@ -246,7 +252,8 @@ impl Lower<'_> {
                 l.lower_transitions(id, context, false);
             }
         });
-        self.lower_events(id, context, Trigger::Packet);
+        self.lower_events(id, &context.telling, Trigger::Packet);
+        self.lower_chosen(id, context);
         if protocol.sequence.is_some() {
             self.lower_sequence(id, context, admitted);
         } else {
@@ -257,12 +264,12 @@ impl Lower<'_> {
             let value = self.b.read(context.state);
             self.b.push(Op::Set { flow: context.flow, var, side: None, value });
         }
-        self.lower_late_events(id, context);
+        self.lower_late_events(id, &context.telling);
         self.lower_timeout(id, context);
     }
 
     /// What `work` does, where the condition holds; always without one.
-    fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
+    pub(super) fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
         match condition {
             Some(condition) => self.lower_either(condition, work, |_| {}),
             None => work(self),
@@ -380,7 +387,7 @@ impl Lower<'_> {
                 self.b.write(context.taken, yes);
                 self.b.write(context.own_timeout, own);
             }
-            self.lower_events(id, context, Trigger::Transition(index));
+            self.lower_events(id, &context.telling, Trigger::Transition(index));
             self.b.jump(join);
             self.b.switch_to(next);
         }
@@ -493,7 +500,7 @@ impl Lower<'_> {
     /// Whole: the layers above parse the bytes put together. Not yet: the packet ends here.
     fn lower_hand_up(&mut self, id: LayerId, context: &FlowContext) {
         let (whole, waiting) = (self.b.block(), self.finish.of(Some(DropReason::FragmentWaiting)));
-        let assembled = self.b.read(context.assembled);
+        let assembled = self.b.read(context.telling.assembled);
         self.b.branch(assembled, whole, waiting);
         self.b.seal(whole);
         self.b.switch_to(whole);

@@ -1,8 +1,10 @@
 //! Keys of instances: their words, and whose part an instance is by its key.
 
 use super::Lower;
-use weir_ir::graph::{BinaryOp, CompareOp, Op, Value};
-use weir_lang::model::{self, Expr, FieldType, LayerId};
+use crate::types::value_type;
+use weir_ir::graph::{BinaryOp, CompareOp, Hosts, Op, Value};
+use weir_lang::model::{self, Expr, FieldId, FieldType, LayerId};
+use weir_packet::ValueType;
 
 impl Lower<'_> {
     /// The protocol whose connections the instances are part of: those are kept for the same ends, which are those
@@ -50,6 +52,25 @@ impl Lower<'_> {
         found
     }
 
+    /// What the wide part of a side's key is: an address where it may be one on some way down.
+    pub(super) fn hosts_of(&self, id: LayerId, instance: &model::Instance) -> Hosts {
+        let wide = |part: &&Expr| self.is_wide(id, part);
+        let Some(part) = instance.source.iter().find(wide) else { return Hosts::Nothing };
+        match value_type(self.stack, id, part) {
+            ValueType::Mac => Hosts::Macs,
+            ValueType::Unsigned => Hosts::Numbers,
+            _ => Hosts::Addresses,
+        }
+    }
+
+    /// Whether a part of a two-sided key stands where addresses do.
+    fn is_wide(&self, id: LayerId, part: &Expr) -> bool {
+        let is_ipv4 = |field: &FieldId| {
+            matches!(self.layer(id).protocol.fields[usize::from(field.0)].ty, FieldType::Ipv4)
+        };
+        self.key_bits(id, part) > 32 || matches!(part, Expr::Field(field) if is_ipv4(field))
+    }
+
     /// Key words, and whether the sender stands second.
     ///
     /// Two-sided: the lesser (address, small part) first; words 0 and 1 its address, 2 and 3 the other's,
@@ -85,9 +106,9 @@ impl Lower<'_> {
             let mut end = (self.b.int(0), self.b.int(0), self.b.int(0));
             for part in parts {
                 // One wide part and one of 32 bits: the checker has seen to it.
-                match self.key_bits(id, part) {
-                    ..=32 => end.2 = self.key_part(id, part).1,
-                    _ => (end.0, end.1) = self.key_part(id, part),
+                match self.is_wide(id, part) {
+                    false => end.2 = self.key_part(id, part).1,
+                    true => (end.0, end.1) = self.key_pair(id, part),
                 }
             }
             end
@@ -119,6 +140,14 @@ impl Lower<'_> {
                 let mask = self.b.int(u64::from(u32::MAX));
                 (high, self.b.binary(BinaryOp::And, low, mask))
             }
+        }
+    }
+
+    /// A wide part of a two-sided key: addresses of IPv4 are mapped into IPv6, as rows read them.
+    fn key_pair(&mut self, id: LayerId, part: &Expr) -> super::Pair {
+        match part {
+            Expr::Field(field) => self.field_pair(id, *field),
+            _ => self.key_part(id, part),
         }
     }
 

@@ -14,6 +14,7 @@ mod finish;
 mod header;
 mod instance;
 mod key;
+mod messages;
 mod predicate;
 mod sequence;
 mod show;
@@ -26,11 +27,17 @@ use std::rc::Rc;
 use weir_ir::build::{Builder, Variable};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Target, Terminator, Type, Value};
 use weir_lang::diag::Diagnostic;
-use weir_lang::model::{FieldId, Layer, LayerId, Stack};
+use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
+pub use header::RUN_ITEMS_MAX;
+pub use instance::HISTORY_LETTERS_MAX;
 pub(crate) use predicate::{compare_part, compare_words};
+pub use sequence::ORDERED_MAX;
 pub use show::{OutValue, PATH_BITS};
+
+/// Layers of a stack: a packet's path has so many bits for each.
+pub const LAYERS_MAX: usize = (1 << PATH_BITS) - 2;
 
 /// What lowering yields.
 #[derive(Debug, Clone)]
@@ -54,7 +61,7 @@ pub struct Lowered {
 /// # Errors
 /// Where the questions are more than one program can tell apart.
 pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> Result<Lowered, Diagnostic> {
-    if stack.layers.len() >= (1 << PATH_BITS) - 1 {
+    if stack.layers.len() > LAYERS_MAX {
         return Err(too_many_layers(stack));
     }
     let trie = Trie::of(questions, catalog)?;
@@ -125,6 +132,10 @@ struct Lower<'a> {
     /// Bytes from the header's start to where an expression of the header stands.
     cursor: Option<Value>,
     flow: Option<instance::FlowContext>,
+    /// By layer: what its instances do must be known, though no term holds of a packet.
+    asked: Vec<bool>,
+    /// Where the stack has messages.
+    messages: Option<messages::MessageVars>,
     outs: Vec<OutValue>,
     parts_left_out: usize,
     tables: Vec<LayerId>,
@@ -183,6 +194,8 @@ impl<'a> Lower<'a> {
             seen: vec![],
             cursor: None,
             flow: None,
+            asked: vec![],
+            messages: None,
             outs: vec![],
             parts_left_out: 0,
             tables: vec![],
@@ -190,11 +203,13 @@ impl<'a> Lower<'a> {
     }
 
     fn run(&mut self) {
+        self.asked = self.find_asked();
         self.declare();
         self.lower_start();
         for index in 0..self.stack.layers.len() {
             self.lower_layer(LayerId(index as u16));
         }
+        self.lower_between_messages();
         for entry in self.entries.clone() {
             self.b.seal(entry);
         }
@@ -221,6 +236,7 @@ impl<'a> Lower<'a> {
         self.below = Rc::new(below.collect());
         self.declare_predicates();
         self.declare_finish();
+        self.declare_messages();
         self.declare_outs();
     }
 
@@ -252,15 +268,15 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Goes to a layer, unless no term can still hold there.
+    /// Goes to a layer, unless no term can still hold there, and nobody asks what the packet does to instances.
     fn enter(&mut self, layer: LayerId) {
         let entry = self.entries[layer.0 as usize];
         match self.alive_at(layer) {
-            Some(alive) => {
+            Some(alive) if !self.is_asked_above(layer) => {
                 let dead = self.finish.of(None);
                 self.b.branch(alive, entry, dead);
             }
-            None => self.b.jump(entry),
+            _ => self.b.jump(entry),
         }
     }
 
@@ -282,6 +298,9 @@ impl<'a> Lower<'a> {
         }
         self.lower_header(id);
         self.lower_payload(id);
+        if self.is_message(id) {
+            self.lower_message_end(id);
+        }
         self.lower_lets(id);
         self.lower_path(id);
         self.lower_predicates(id);
@@ -314,14 +333,14 @@ impl<'a> Lower<'a> {
         let payload_at = vars.payload_at.expect("declared for every layer");
         let at = self.b.read(payload_at);
         self.b.write(self.offset, at);
-        for edge in self.stack.edges.iter().filter(|e| e.from == id) {
+        for edge in self.stack.edges.iter().filter(|e| e.from == id && e.kind != EdgeKind::Messages) {
             let (take, next) = (self.b.block(), self.b.block());
             let holds = self.truth(id, &edge.condition);
             self.b.branch(holds, take, next);
             self.b.seal(take);
             self.b.seal(next);
             self.b.switch_to(take);
-            if edge.quoted {
+            if edge.kind == EdgeKind::Quoted {
                 let yes = self.b.bool(true);
                 self.b.write(self.quoted, yes);
             }

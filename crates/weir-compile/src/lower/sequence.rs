@@ -11,11 +11,11 @@ use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
 };
-use weir_ir::sequence::{FLAGS, HIGH, QUEUED};
+use weir_ir::sequence::{ACKNOWLEDGES, FLAGS, HIGH, QUEUED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
-const ORDERED_MAX: u32 = 4096;
+pub const ORDERED_MAX: u32 = 4096;
 
 /// Numbers that one packet may use up: far more than there are bytes in one, and few enough to count for ever.
 const SPAN_MAX: u64 = 1 << 34;
@@ -32,6 +32,8 @@ struct Inserted {
 
 /// The variables of the packet whose turn it is.
 struct Piece {
+    /// Whose it is.
+    side: Variable,
     gap: Variable,
     buf: Variable,
     offset: Variable,
@@ -147,8 +149,10 @@ impl Lower<'_> {
 
     pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext, admitted: Option<Value>) {
         let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
+        self.lower_where(admitted, |l| l.lower_acknowledge(id, context));
         let inserted = self.lower_insert(id, context, admitted);
         let piece = Piece {
+            side: self.b.variable(Type::Bool),
             gap: self.b.variable(Type::Int),
             buf: self.b.variable(Type::Buf),
             offset: self.b.variable(Type::Int),
@@ -166,6 +170,7 @@ impl Lower<'_> {
         let zero = self.b.int(0);
         let start = self.b.binary(BinaryOp::Add, inserted.offset, inserted.skip);
         let rest = self.b.binary(BinaryOp::SubSat, inserted.length, inserted.skip);
+        self.b.write(piece.side, side);
         self.write_piece(context, &piece, &[zero, inserted.buf, start, rest], &inserted.metas);
         self.b.jump(ordered);
 
@@ -181,8 +186,8 @@ impl Lower<'_> {
         // Rarely something waits.
         let var = self.var(context.table, FLAGS);
         let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
-        let queued_bit = self.b.int(u64::from(QUEUED));
-        let waits = self.b.binary(BinaryOp::And, flags, queued_bit);
+        let waiting = self.b.int(u64::from(QUEUED | ACKNOWLEDGES));
+        let waits = self.b.binary(BinaryOp::And, flags, waiting);
         let waits = self.b.truth(waits);
         self.b.branch(waits, next, after);
         self.b.seal(next);
@@ -198,11 +203,40 @@ impl Lower<'_> {
         self.b.branch(pulled[0], queued, after);
         self.b.seal(queued);
         self.b.switch_to(queued);
-        self.write_piece(context, &piece, &pulled[1..5], &pulled[5..]);
+        let whose = match self.layer(id).protocol.sequence.as_ref().is_some_and(|s| s.acknowledge.is_some()) {
+            true => self.b.binary(BinaryOp::Xor, side, pulled[5]),
+            false => side,
+        };
+        self.b.write(piece.side, whose);
+        self.write_piece(context, &piece, &pulled[1..5], &pulled[6..]);
         self.b.jump(ordered);
         self.b.seal(ordered);
         self.b.seal(after);
         self.b.switch_to(after);
+    }
+
+    /// Something of the other side waits behind a hole that the packet acknowledges: it passes before the packet's own.
+    fn lower_acknowledge(&mut self, id: LayerId, context: &FlowContext) {
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        let Some((at, condition)) = &declared.acknowledge else { return };
+        let sequence = self.sequence_of(context.table);
+        let (flow, var) = (context.flow, self.var(context.table, FLAGS));
+        let side = self.b.one(Op::Not(context.responder));
+        let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
+        let queued = self.b.int(u64::from(QUEUED));
+        let waits = self.b.binary(BinaryOp::And, flags, queued);
+        let waits = self.b.truth(waits);
+        self.lower_either(
+            waits,
+            |l| {
+                let condition = condition.as_ref().map(|condition| l.truth(id, condition));
+                l.lower_where(condition, |l| {
+                    let at = l.int(id, at);
+                    l.b.push(Op::SeqAcknowledge { sequence, flow, side, at });
+                });
+            },
+            |_| {},
+        );
     }
 
     /// Offers the packet's payload to the sequence, where the packet is admitted.
@@ -303,17 +337,22 @@ impl Lower<'_> {
 
     /// What happens when a packet's turn has come.
     fn lower_ordered(&mut self, id: LayerId, context: &FlowContext, piece: &Piece) {
+        // Whose bytes they are counts for all that they cause.
+        let context = &context.of_side(self.b.read(piece.side));
+        let packet = self.flow.replace(context.clone());
         let protocol = &self.layer(id).protocol;
         if !protocol.states.is_empty() {
             self.lower_transitions(id, context, true);
         }
-        self.lower_events(id, context, Trigger::Ordered);
+        self.lower_events(id, &context.telling, Trigger::Ordered);
         if delivered_on(protocol) {
             let [gap, offset, length] = [piece.gap, piece.offset, piece.length].map(|v| self.b.read(v));
             let buf = self.b.read(piece.buf);
             let before = self.lower_cutoff(context, length);
             self.lower_deliver(context, before, [gap, buf, offset, length]);
+            self.lower_collect(id, context, [gap, buf, offset, length]);
         }
+        self.flow = packet;
     }
 
     /// Whether some of the `length` bytes whose turn it is may lie before the cutoff of their stream. It is not
@@ -355,7 +394,7 @@ impl Lower<'_> {
         let [bit, others] = [SEQ_INCONSISTENT, SEQ_INCONSISTENT - 1].map(|bits| self.b.int(bits));
         let differs = self.b.binary(BinaryOp::And, inserted.status, bit);
         let differs = self.b.truth(differs);
-        self.lower_either(differs, |l| l.lower_events(id, context, Trigger::Inconsistent), |_| {});
+        self.lower_either(differs, |l| l.lower_events(id, &context.telling, Trigger::Inconsistent), |_| {});
         Inserted { status: self.b.binary(BinaryOp::And, inserted.status, others), ..inserted }
     }
 
@@ -372,7 +411,7 @@ impl Lower<'_> {
         }
         let code = self.b.int(code);
         let is = self.b.compare(CompareOp::Eq, status, code);
-        self.lower_either(is, |l| l.lower_events(id, context, trigger), |_| {});
+        self.lower_either(is, |l| l.lower_events(id, &context.telling, trigger), |_| {});
     }
 }
 

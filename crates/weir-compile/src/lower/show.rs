@@ -1,10 +1,12 @@
 //! The packet's record: the order of its layers, and what `show` prints of each.
 
 use super::Lower;
+use super::expr::walk_through_lets;
+use super::header::conditional_fields;
 use crate::types::value_type;
 use weir_ir::abi::OUTS_MAX;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
-use weir_lang::model::{Expr, LayerId, ShowPart};
+use weir_lang::model::{Expr, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;
 
 /// Bits of one layer's number in the path (slots 0 and 1: low and high word); the last layer stands lowest,
@@ -25,6 +27,8 @@ pub struct OutValue {
     /// The slot of where it stands in the packet, where asked for: offset in the upper half, bytes in the
     /// lower. A field's own bytes; of everything else, the layer's header.
     pub place: Option<u16>,
+    /// The slot in which bit `part` says that the value is there; where it always is, none.
+    pub known: Option<u16>,
 }
 
 impl Lower<'_> {
@@ -35,6 +39,11 @@ impl Lower<'_> {
             return;
         }
         for (index, layer) in self.stack.layers.iter().enumerate() {
+            let lacking = if self.need.places { vec![] } else { self.lacking_parts(&layer.protocol) };
+            let known = lacking.first().map(|_| {
+                self.b.graph.outs.push(format!("{}.known", layer.protocol.name));
+                (self.b.graph.outs.len() - 1) as u16
+            });
             for (part, shown) in layer.protocol.show.iter().enumerate() {
                 let wide = match shown {
                     ShowPart::Text(_) => continue,
@@ -59,13 +68,35 @@ impl Lower<'_> {
                     self.b.graph.outs.push(format!("{}.{part}.place", layer.protocol.name));
                 }
                 let (layer, part) = (LayerId(index as u16), part as u16);
-                self.outs.push(OutValue { layer, part, slot: slot as u16, wide, place });
+                let known = known.filter(|_| lacking.contains(&part));
+                self.outs.push(OutValue { layer, part, slot: slot as u16, wide, place, known });
             }
         }
     }
 
+    /// The parts of a protocol's `show` whose value some packets lack.
+    fn lacking_parts(&self, protocol: &Protocol) -> Vec<u16> {
+        let lacks = |shown: &ShowPart| matches!(shown, ShowPart::Value(value) if may_lack(protocol, value));
+        // Bits of one word: what stands behind them is shown as 0.
+        let parts = protocol.show.iter().take(64).enumerate().filter(|(_, shown)| lacks(shown));
+        parts.map(|(part, _)| part as u16).collect()
+    }
+
     pub(super) fn lower_show(&mut self, id: LayerId) {
+        let mut known: Option<(u16, Value)> = None;
         for out in self.outs.clone().into_iter().filter(|o| o.layer == id) {
+            if let (Some(slot), ShowPart::Value(e)) =
+                (out.known, &self.layer(id).protocol.show[out.part as usize])
+            {
+                let (here, part) = (self.is_known(id, e), self.b.int(u64::from(out.part)));
+                let here = self.b.one(Op::FromBool(here));
+                let here = self.b.binary(BinaryOp::Shl, here, part);
+                let all = match known {
+                    Some((_, others)) => self.b.binary(BinaryOp::Or, others, here),
+                    None => here,
+                };
+                known = Some((slot, all));
+            }
             let value = match &self.layer(id).protocol.show[out.part as usize] {
                 ShowPart::Text(_) => continue,
                 ShowPart::Value(e) => {
@@ -92,6 +123,9 @@ impl Lower<'_> {
                 self.b.push(Op::Store { out: Out(u32::from(slot)), value: place });
             }
         }
+        if let Some((slot, value)) = known {
+            self.b.push(Op::Store { out: Out(u32::from(slot)), value });
+        }
     }
 
     fn place_of(&mut self, id: LayerId, part: usize) -> Value {
@@ -104,4 +138,16 @@ impl Lower<'_> {
         let at = self.b.binary(BinaryOp::Shl, at, half);
         self.b.binary(BinaryOp::Or, at, bytes)
     }
+}
+
+/// Whether packets may lack what `expr` reads of their header.
+pub(super) fn may_lack(protocol: &Protocol, expr: &Expr) -> bool {
+    let conditional = conditional_fields(&protocol.header);
+    let (mut lacks, mut is_later) = (false, false);
+    walk_through_lets(protocol, expr, &mut |e| match e {
+        Expr::Field(field) => lacks |= conditional.contains(field),
+        Expr::Ordered(_) => is_later = true,
+        _ => {}
+    });
+    lacks && !is_later
 }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_ir::abi::{
-    Continuation, FlowRecord, Host, KEY_WORDS, Layout, OUTS_MAX, Ordered, Program, SEQ_FORCED, SEQ_ORDERED,
-    SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
+    Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, OUTS_MAX, Ordered, Program, SEQ_FORCED,
+    SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
 };
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
-use weir_ir::sequence::{QUEUED, RETAINED, STARTED};
+use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};
 use weir_packet::{Block, DropReason, PacketMeta};
 
 const WINDOW_MAX: u64 = 1 << 30;
@@ -50,14 +50,16 @@ impl PacketOutcome {
 
 struct Flow {
     id: u32,
-    swap: u32,
+    swap: bool,
     data: Vec<u8>,
 }
 
 /// Runs packets in order through a program.
 pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome {
     let (graph, layout) = (program.graph(), program.layout());
-    let mut host = PlainHost { graph, layout, calls: vec![], kept: HashMap::new() };
+    let (kept, acknowledged, collected) = Default::default();
+    let at_hand = (Table(0), 0, false);
+    let mut host = PlainHost { graph, layout, calls: vec![], kept, acknowledged, collected, at_hand };
     let mut flows: BTreeMap<Key, Flow> = BTreeMap::new();
     let mut k = Continuation::default();
     let mut ids = vec![0; graph.tables.len()];
@@ -83,9 +85,9 @@ pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome 
                 if let Some(var) = find(graph, Table(k.table), "$wants") {
                     data[layout.offset(var)] = 3;
                 }
-                Flow { id: ids[k.table as usize], swap: k.swap, data }
+                Flow { id: ids[k.table as usize], swap: k.sender().0 != k.sender().1, data }
             });
-            let responder = flow.swap != k.swap;
+            let responder = flow.swap != k.sender().0;
             let record = FlowRecord { id: flow.id, data: &mut flow.data };
             step = program.resume(&mut host, packet, frame, record, responder, !is_known, &mut k);
         }
@@ -129,6 +131,9 @@ struct PlainHost<'a> {
     layout: &'a Layout,
     calls: Vec<String>,
     kept: HashMap<(Table, u32, bool), Vec<Piece>>,
+    acknowledged: HashMap<(Table, u32, bool), u64>,
+    collected: HashMap<(Table, u32, bool), Vec<u8>>,
+    at_hand: (Table, u32, bool),
 }
 
 struct Piece {
@@ -182,6 +187,51 @@ fn slice(bytes: &[u8]) -> Slice {
     Slice { block: Arc::new(Block { bytes: bytes.to_vec() }), offset: 0, length: bytes.len() as u32 }
 }
 
+impl PlainHost<'_> {
+    /// The next piece of a direction; behind a hole, too, where that lies before `acknowledged`.
+    fn pull(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: bool,
+        acknowledged: Option<u64>,
+    ) -> Option<Ordered> {
+        let decl = &self.graph.sequences[sequence.index()];
+        let (mask, table, retain) = (mask(decl), decl.table, decl.retain);
+        let mut kept = self.kept.remove(&(table, flow.id, side)).unwrap_or_default();
+        let mut hot = Hot { host: self, table, data: flow.data, side };
+        let mut found = None;
+        if hot.flags() & QUEUED != 0 {
+            let next = hot.word("$seq.next");
+            let queued = kept.iter().filter(|p| p.at != u64::MAX).count();
+            let fits = kept.iter().position(|p| p.at == next);
+            let arrived = acknowledged.and_then(|at| {
+                let end = at.wrapping_sub(next) & mask;
+                kept.iter().position(|p| p.at.wrapping_sub(next) & mask <= end)
+            });
+            let forced = (queued > PIECES_MAX && !retain)
+                .then(|| kept.iter().position(|p| p.at != u64::MAX))
+                .flatten();
+            if let Some(at) = fits.or(arrived).or(forced) {
+                let piece = kept.remove(at);
+                let gap = piece.at.wrapping_sub(next) & mask;
+                hot.set_word("$seq.next", piece.at.wrapping_add(piece.span) & mask);
+                hot.set_word("$seq.missing_bytes", hot.word("$seq.missing_bytes").wrapping_add(gap));
+                if queued == 1 {
+                    hot.set_flags(hot.flags() & !QUEUED);
+                }
+                found = Some(Ordered { gap_bytes: gap, ..piece.bytes.clone() });
+                if retain {
+                    hot.set_flags(hot.flags() | RETAINED);
+                    kept.push(Piece { at: u64::MAX, ..piece });
+                }
+            }
+        }
+        self.kept.insert((table, flow.id, side), kept);
+        found
+    }
+}
+
 impl Host for PlainHost<'_> {
     fn seq_insert(
         &mut self,
@@ -219,7 +269,7 @@ impl Host for PlainHost<'_> {
         }
         let new = span - old;
         hot.set_word("$seq.high", hot.word("$seq.high") + if ahead == 0 { new } else { 0 });
-        if ahead == 0 && (retain || hot.flags() & QUEUED == 0) {
+        if ahead == 0 && (retain || hot.flags() & (QUEUED | ACKNOWLEDGES) == 0) {
             hot.set_word("$seq.next", next.wrapping_add(new) & mask);
             if retain {
                 hot.set_flags(hot.flags() | RETAINED);
@@ -238,44 +288,37 @@ impl Host for PlainHost<'_> {
         hot.set_flags(hot.flags() | QUEUED);
         let mut words = [0; 4];
         words.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
-        let piece = Ordered { gap_bytes: 0, bytes: slice(bytes), claimed_bytes, metas: words };
+        let piece = Ordered { bytes: slice(bytes), claimed_bytes, metas: words, ..Ordered::default() };
         let kept = self.kept.entry(key).or_default();
         kept.push(Piece { at: at & mask, span, bytes: piece });
         (if ahead == 0 || kept.len() > PIECES_MAX { SEQ_FORCED } else { SEQ_QUEUED }, 0)
     }
 
-    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
         let decl = &self.graph.sequences[sequence.index()];
-        let (mask, table, retain) = (mask(decl), decl.table, decl.retain);
-        let mut kept = self.kept.remove(&(table, flow.id, side)).unwrap_or_default();
-        let mut hot = Hot { host: self, table, data: flow.data, side };
-        let mut found = None;
-        if hot.flags() & QUEUED != 0 {
-            let next = hot.word("$seq.next");
-            let queued = kept.iter().filter(|p| p.at != u64::MAX).count();
-            let fits = kept.iter().position(|p| p.at == next);
-            let forced = (queued > PIECES_MAX && !retain)
-                .then(|| kept.iter().position(|p| p.at != u64::MAX))
-                .flatten();
-            if let Some(at) = fits.or(forced) {
-                let piece = kept.remove(at);
-                let gap = piece.at.wrapping_sub(next) & mask;
-                hot.set_word("$seq.next", piece.at.wrapping_add(piece.span) & mask);
-                hot.set_word("$seq.missing_bytes", hot.word("$seq.missing_bytes").wrapping_add(gap));
-                if queued == 1 {
-                    hot.set_flags(hot.flags() & !QUEUED);
-                }
-                found = Some(Ordered { gap_bytes: gap, ..piece.bytes.clone() });
-                if retain {
-                    hot.set_flags(hot.flags() | RETAINED);
-                    kept.push(Piece { at: u64::MAX, ..piece });
-                }
-            }
+        let (table, retain) = (decl.table, decl.retain);
+        let hot = Hot { host: self, table, data: flow.data, side };
+        if hot.flags() & QUEUED != 0 && !retain {
+            let mut other = Hot { side: !side, ..hot };
+            other.set_flags(other.flags() | ACKNOWLEDGES);
+            self.acknowledged.insert((table, flow.id, side), at);
         }
-        self.kept.insert((table, flow.id, side), kept);
-        found
     }
 
+    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+        let table = self.graph.sequences[sequence.index()].table;
+        let (id, data) = (flow.id, flow.data);
+        let hot = Hot { host: self, table, data, side };
+        if hot.flags() & ACKNOWLEDGES != 0 {
+            let at = self.acknowledged.get(&(table, id, !side)).copied();
+            if let Some(next) = self.pull(sequence, FlowRecord { id, data: &mut *data }, !side, at) {
+                return Some(Ordered { of_other: true, ..next });
+            }
+            let mut hot = Hot { host: self, table, data: &mut *data, side };
+            hot.set_flags(hot.flags() & !ACKNOWLEDGES);
+        }
+        self.pull(sequence, FlowRecord { id, data }, side, None)
+    }
     fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
         let table = self.graph.sequences[sequence.index()].table;
         let kept = self.kept.entry((table, flow.id, side)).or_default();
@@ -285,6 +328,37 @@ impl Host for PlainHost<'_> {
         let mut hot = Hot { host: self, table, data: flow.data, side };
         hot.set_flags(hot.flags() & !RETAINED);
         slice(&bytes)
+    }
+
+    fn collect(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap: u64,
+        bytes: &[u8],
+        _claimed: u64,
+    ) {
+        let collected = self.collected.entry((table, flow.id, side)).or_default();
+        if gap > 0 {
+            collected.clear();
+        }
+        collected.extend_from_slice(bytes);
+    }
+
+    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.at_hand = (table, flow.id, side);
+        self.next_messages(0, 0)
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        let collected = self.collected.entry(self.at_hand).or_default();
+        let over = if wanted == MESSAGES_LOST { collected.len() } else { collected.len().min(done as usize) };
+        collected.drain(..over);
+        match wanted > collected.len() as u64 {
+            true => slice(&[]),
+            false => slice(collected),
+        }
     }
 
     fn deliver(

@@ -98,7 +98,7 @@ fn place_in(all: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 /// The range of `block` that `bytes` is, if it lies in it.
-fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
+pub(crate) fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
     let offset = u32::try_from(place_in(&block.bytes, bytes)?).ok()?;
     let length = u32::try_from(bytes.len()).ok()?;
     Some(Slice { block: Arc::clone(block), offset, length })

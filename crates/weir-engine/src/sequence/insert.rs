@@ -12,7 +12,7 @@ use weir_ir::abi::{
     FlowRecord, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice,
 };
 use weir_ir::graph::Sequence;
-use weir_ir::sequence::{QUEUED, RETAINED, STARTED};
+use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};
 use weir_packet::Block;
 
 /// A segment as it is offered.
@@ -110,15 +110,17 @@ impl Inserted {
 
 impl Met<'_> {
     /// What becomes of it where it was added to what waits. `is_over`: a bound is exceeded now.
-    fn wait(&self, place: &Place, is_over: bool, counters: &mut SequenceCounters) -> u64 {
+    fn wait(&self, place: &Place, is_over: bool, acknowledges: bool, counters: &mut SequenceCounters) -> u64 {
         let (count, status) = match (place.ahead, self.meeting.is_covered) {
+            (0, _) if acknowledges && !self.overlaps_queued => (&mut counters.ordered, SEQ_FORCED),
             (0, _) => (&mut counters.overlapping, SEQ_FORCED),
             (_, true) => (&mut counters.retransmitted, SEQ_RETRANSMITTED),
             (_, false) => (&mut counters.queued, SEQ_QUEUED),
         };
         *count += 1;
-        // Also where it only displaced: what it cut in two may be too many pieces.
-        if is_over { SEQ_FORCED } else { status }
+        // Also where it only displaced: what it cut in two may be too many pieces. And where the other direction's
+        // bytes are next.
+        if is_over || acknowledges && status == SEQ_QUEUED { SEQ_FORCED } else { status }
     }
 }
 
@@ -156,7 +158,8 @@ impl Reassembler {
     /// [`SEQ_RETRANSMITTED`]: all its numbers were there before; its bytes may count in place of those kept.
     /// Where they do in what is in order and retained, up to its last one, it is [`SEQ_ORDERED`]: what goes with its
     /// end counts, too.
-    /// A segment that uses up no numbers is in order or is nothing; it is never kept.
+    /// A segment that uses up no numbers is in order or is nothing; it is never kept. One that
+    /// [acknowledges](Self::acknowledge) what the other direction lacks waits until that has passed.
     ///
     /// In order and nothing queued: constant time, no allocation, nothing but the record is touched.
     pub fn insert(
@@ -184,14 +187,15 @@ impl Reassembler {
             return Inserted::of(SEQ_OUT_OF_WINDOW);
         }
         if place.span == 0 {
-            return Inserted::of(if place.ahead | place.old == 0 { SEQ_ORDERED } else { SEQ_QUEUED });
+            let waits = if hot.flags & ACKNOWLEDGES == 0 { SEQ_QUEUED } else { SEQ_FORCED };
+            return Inserted::of(if place.ahead | place.old == 0 { SEQ_ORDERED } else { waits });
         }
         let passed_bytes = segment.skipped(place.old);
         if place.old >= place.span && hot.flags & RETAINED == 0 {
             self.counters.retransmitted += 1;
             return Inserted { retransmitted_bytes: passed_bytes, ..Inserted::of(SEQ_RETRANSMITTED) };
         }
-        if place.ahead == 0 && !state.retain && hot.flags & QUEUED == 0 {
+        if place.ahead == 0 && !state.retain && hot.flags & (QUEUED | ACKNOWLEDGES) == 0 {
             let new = place.span - place.old;
             hot.next = hot.next.wrapping_add(new) & state.mask;
             hot.high = hot.high.wrapping_add(new);
@@ -240,7 +244,8 @@ impl Reassembler {
         let (next, end) = (met.next, met.coming.end());
         self.counters.overlap_bytes += met.meeting.overlap_bytes;
         self.counters.inconsistent_bytes += met.meeting.inconsistent_bytes;
-        let is_next = place.ahead == 0 && !met.overlaps_queued;
+        let acknowledges = hot.flags & ACKNOWLEDGES != 0;
+        let is_next = place.ahead == 0 && !met.overlaps_queued && !acknowledges;
         let status = if is_next && !retain {
             let state = &mut self.sequences[sequence.index()];
             state.kept.get_mut(&direction).expect("something is queued").pass_to(end, hot, state.mask);
@@ -259,7 +264,7 @@ impl Reassembler {
             if !is_next {
                 hot.flags |= QUEUED;
                 let is_over = !retain && self.limits.exceeded(kept, &self.budget).is_some();
-                met.wait(place, is_over, &mut self.counters)
+                met.wait(place, is_over, acknowledges, &mut self.counters)
             } else if end > next {
                 kept.pass_to(end, hot, state.mask);
                 hot.flags |= RETAINED;

@@ -28,6 +28,7 @@ mod queue;
 mod tests;
 pub mod vars;
 
+pub(crate) use budget::within;
 pub use frame::{FrameRef, KeptFrame};
 pub use insert::{Inserted, Segment};
 pub use policy::{Policies, Policy};
@@ -42,7 +43,7 @@ use std::fmt;
 use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
-use weir_ir::sequence::{QUEUED, RETAINED};
+use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED};
 
 /// Bounds of what a worker keeps. Costs are bytes captured and the description of each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,8 @@ impl Default for SequenceLimits {
 struct Kept {
     /// The next number expected, counted from the first one, so that it does not wrap.
     next: u64,
+    /// Counted so, the number behind those that the receiver has acknowledged; 0 where that was of no use.
+    acknowledged: u64,
     /// What waits; before it, where the sequence retains, what is in order.
     queue: Queue,
 }
@@ -238,15 +241,51 @@ impl Reassembler {
         (self.budget.held_bytes(), self.budget.pinned_bytes())
     }
 
+    /// The receiver has all numbers of a direction before `at`: what of them is missing will not come any more (or
+    /// comes late, for the two directions were captured apart), so what waits behind it need not wait. It passes with
+    /// the other direction's [`next`](Self::next), before the packet that said so.
+    ///
+    /// Not where holes are never passed over. Nothing queued: nothing but the record is touched.
+    pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+        let state = &mut self.sequences[sequence.index()];
+        let hot = state.vars.read(flow.data, side);
+        if hot.flags & QUEUED == 0 || state.retain || self.limits.strict {
+            return;
+        }
+        let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
+        let forward = at.wrapping_sub(hot.next) & state.mask;
+        if forward > (state.mask >> 1).min(self.limits.window_max) {
+            return;
+        }
+        kept.acknowledged = kept.acknowledged.max(kept.next + forward);
+        if kept.queue.first().is_some_and(|first| first <= kept.acknowledged) {
+            let mut other = state.vars.read(flow.data, !side);
+            other.flags |= ACKNOWLEDGES;
+            state.vars.write(flow.data, !side, other);
+        }
+    }
+
     /// The next queued bytes that are in order now, or that have to pass because of a bound, with the
-    /// gap before them. Call until there are none after an insert that was ordered or forced.
+    /// gap before them; first those of the other direction that this one [acknowledges](Self::acknowledge). Call until
+    /// there are none after an insert that was ordered or forced.
     ///
     /// Nothing queued: constant time, nothing but the record is touched.
     pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
-        match self.sequences[sequence.index()].retain {
-            true => self.advance(sequence, flow, side),
-            false => self.pass(sequence, flow, side, false),
+        let FlowRecord { id, data } = flow;
+        let state = &self.sequences[sequence.index()];
+        if state.retain {
+            return self.advance(sequence, FlowRecord { id, data }, side);
         }
+        let mut hot = state.vars.read(data, side);
+        if hot.flags & ACKNOWLEDGES != 0 {
+            if let Some(mut passed) = self.pass(sequence, FlowRecord { id, data: &mut *data }, !side, false) {
+                passed.ordered.of_other = true;
+                return Some(passed);
+            }
+            hot.flags &= !ACKNOWLEDGES;
+            self.sequences[sequence.index()].vars.write(data, side, hot);
+        }
+        self.pass(sequence, FlowRecord { id, data }, side, false)
     }
 
     /// As [`next`](Self::next), but all that is queued passes, with its gaps: for the end of a flow.
@@ -266,12 +305,14 @@ impl Reassembler {
         }
         let direction = direction(flow.id, side);
         let kept = state.kept.get_mut(&direction).expect("something is queued");
-        let gap_bytes = kept.queue.first().expect("it says so") - kept.next;
+        let first = kept.queue.first().expect("it says so");
+        let gap_bytes = first - kept.next;
         if gap_bytes > 0 {
             if self.limits.strict && state.kind == Kind::Segments {
                 return None;
             }
             match self.limits.exceeded(kept, &self.budget) {
+                _ if first <= kept.acknowledged && !flush => self.counters.acknowledged += 1,
                 Some(bound) if !flush => bound.count(&mut self.counters),
                 None if !flush => return None,
                 _ => {}

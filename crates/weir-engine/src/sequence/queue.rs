@@ -64,7 +64,8 @@ impl Piece {
     pub(super) fn pass(self, gap_bytes: u64) -> Passed {
         let Piece { bytes, claimed_bytes, metas, frame, .. } = self;
         let is_repeated = frame.as_ref().is_some_and(|frame| frame.pass());
-        Passed { ordered: Ordered { gap_bytes, bytes, claimed_bytes, metas }, frame, is_repeated }
+        let ordered = Ordered { gap_bytes, bytes, claimed_bytes, of_other: false, metas };
+        Passed { ordered, frame, is_repeated }
     }
 
     /// The first number after it.

@@ -27,6 +27,7 @@ fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             delivers: true,
             asked: false,
             part: None,
+            hosts: Default::default(),
             timeout_ms: None,
         }],
         vars: vec![
@@ -361,6 +362,61 @@ fn directions_do_not_meet() {
     tcp.side = true;
     tcp.text(0, "abc");
     assert_eq!(tcp.so_far(), "xyzabcdef");
+}
+
+/// The other side says that it has everything before `at`; whether something passes for it.
+fn acknowledge(tcp: &mut Receiver, at: u64) -> String {
+    let (side, sequences) = (tcp.side, &mut tcp.reassembler);
+    sequences.acknowledge(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, side, at);
+    let mut passed = String::new();
+    while let Some(piece) = sequences.next(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, !side) {
+        assert!(piece.ordered.of_other);
+        passed += &".".repeat(piece.ordered.gap_bytes as usize);
+        passed.extend(piece.ordered.bytes.bytes().iter().copied().map(char::from));
+    }
+    passed
+}
+
+#[test]
+fn what_the_receiver_has_is_not_waited_for() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0xffff_fff0, "ab");
+    tcp.text(0xffff_fff5, "fg");
+    tcp.text(0xffff_fff9, "jk");
+    assert_eq!(acknowledge(&mut tcp, 0xffff_fff2), "", "what has passed");
+    assert_eq!(acknowledge(&mut tcp, 0xffff_fff4), "", "part of the hole");
+    assert_eq!(acknowledge(&mut tcp, 0x5000_0000), "", "far away");
+    assert_eq!(acknowledge(&mut tcp, 0xffff_fff5), "...fg", "all of it, and not the next one");
+    assert_eq!(acknowledge(&mut tcp, 3), "..jk", "numbers wrap");
+    let counters = tcp.reassembler.counters();
+    assert_eq!((counters.acknowledged, counters.gaps, counters.gap_bytes), (2, 2, 5));
+    assert_eq!(tcp.hot().missing_bytes, 5);
+    assert_eq!(tcp.text(0xffff_fffb, "lm"), SEQ_ORDERED);
+    assert_eq!(tcp.text(0xffff_fff2, "cde"), SEQ_RETRANSMITTED, "too late");
+    tcp.end();
+}
+
+#[test]
+fn what_the_receiver_has_passes_before_what_it_says_itself() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "");
+    tcp.text(3, "request");
+    tcp.side = false;
+    tcp.text(100, "");
+    tcp.reassembler.acknowledge(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, true, 10);
+    assert_eq!(tcp.text(100, " answer"), SEQ_FORCED);
+    assert_eq!(tcp.so_far(), "...request answer");
+    assert_eq!(tcp.text(107, "!"), SEQ_ORDERED, "nothing waits any longer");
+    tcp.end();
+}
+
+#[test]
+fn strict_reassembly_waits_whatever_was_acknowledged() {
+    let limits = SequenceLimits { strict: true, ..SequenceLimits::default() };
+    let mut tcp = Receiver::new(&graph(32, false, false), limits);
+    tcp.text(0, "");
+    tcp.text(3, "def");
+    assert_eq!(acknowledge(&mut tcp, 6), "");
 }
 
 #[test]

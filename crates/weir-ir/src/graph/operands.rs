@@ -28,7 +28,11 @@ macro_rules! each_operand {
             Op::SeqNext { flow, side, .. } | Op::SeqAssemble { flow, side, .. } => {
                 [flow, side].into_iter().for_each(each);
             }
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
+            Op::SeqAcknowledge { flow, side, at, .. } => [flow, side, at].into_iter().for_each(each),
+            Op::Messages { flow, side } => [flow, side].into_iter().for_each(each),
+            Op::NextMessages { done, wanted } => [done, wanted].into_iter().for_each(each),
+            Op::Collect { flow, side, gap, buf, offset, length }
+            | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 [flow, side, gap, buf, offset, length].into_iter().for_each(each);
             }
             Op::Emit { flow, values, .. } => flow.into_iter().chain(values).for_each(each),
@@ -57,8 +61,12 @@ impl Op {
                 | Op::Set { .. }
                 | Op::Append { .. }
                 | Op::SeqInsert { .. }
+                | Op::SeqAcknowledge { .. }
                 | Op::SeqNext { .. }
                 | Op::SeqAssemble { .. }
+                | Op::Collect { .. }
+                | Op::Messages { .. }
+                | Op::NextMessages { .. }
                 | Op::Deliver { .. }
                 | Op::Emit { .. }
                 | Op::Store { .. }
@@ -95,9 +103,10 @@ impl Op {
             Op::Get { var, .. } => (Touch::Var(*var), Touch::Nothing),
             Op::Set { var, .. } => (Touch::Nothing, Touch::Var(*var)),
             Op::Append { var, .. } => (Touch::Var(*var), Touch::Var(*var)),
-            Op::SeqInsert { .. } | Op::SeqNext { .. } | Op::SeqAssemble { .. } => {
-                (Touch::Sequence, Touch::Sequence)
-            }
+            Op::SeqInsert { .. }
+            | Op::SeqAcknowledge { .. }
+            | Op::SeqNext { .. }
+            | Op::SeqAssemble { .. } => (Touch::Sequence, Touch::Sequence),
             // Sessions and subscribers learn of bytes, and may want no more of them.
             Op::Deliver { .. } => (Touch::Engine, Touch::Engine),
             _ => (Touch::Nothing, Touch::Nothing),
@@ -158,9 +167,8 @@ impl Terminator {
                 *buf = f(*buf);
                 *offset = f(*offset);
             }
-            Terminator::Lookup { key, swap, .. } => {
-                key.iter_mut().for_each(|v| *v = f(*v));
-                *swap = f(*swap);
+            Terminator::Lookup { key, swap, reversed, .. } => {
+                key.iter_mut().chain([swap]).chain(reversed).for_each(|v| *v = f(*v));
             }
             Terminator::Rejoin { values, .. } => values.iter_mut().for_each(|v| *v = f(*v)),
             Terminator::Done { terms, .. } => *terms = f(*terms),
@@ -184,9 +192,8 @@ impl Terminator {
                 f(*buf);
                 f(*offset);
             }
-            Terminator::Lookup { key, swap, .. } => {
-                key.iter().for_each(|&v| f(v));
-                f(*swap);
+            Terminator::Lookup { key, swap, reversed, .. } => {
+                key.iter().chain([swap]).chain(reversed).for_each(|&v| f(v));
             }
             Terminator::Rejoin { values, .. } => values.iter().for_each(|&v| f(v)),
             Terminator::Done { terms, .. } => f(*terms),

@@ -2,7 +2,7 @@
 
 use super::run::{Run, Tail, cut};
 use crate::abi::{FlowRecord, Ordered};
-use crate::graph::{Inst, Op, Value, Var, VarKind};
+use crate::graph::{Inst, Op, Table, Type, Value, Var, VarKind};
 
 impl Tail<'_> {
     /// The flow, lent on.
@@ -26,6 +26,11 @@ impl<'t> Run<'_, 't> {
             Op::Set { var, side, value, .. } => self.set_var(*var, *side, self.int(*value)),
             Op::Append { var, letter, .. } => self.append(*var, self.int(*letter) as u8),
             Op::SeqInsert { .. } => self.seq_insert(inst),
+            Op::SeqAcknowledge { sequence, side, at, .. } => {
+                let (side, at) = (self.bool(*side), self.int(*at));
+                let (host, flow) = self.tail().parts();
+                host.seq_acknowledge(*sequence, flow, side, at);
+            }
             Op::SeqNext { .. } => self.seq_next(inst),
             Op::SeqAssemble { sequence, side, .. } => {
                 let side = self.bool(*side);
@@ -33,11 +38,25 @@ impl<'t> Run<'_, 't> {
                 let slice = host.seq_assemble(*sequence, flow, side);
                 self.keep(inst.results[0], slice);
             }
-            Op::Deliver { .. } => self.deliver(&inst.op),
+            Op::Collect { .. } | Op::Deliver { .. } => self.bytes_in_order(&inst.op),
+            Op::Messages { flow, side } => {
+                let (table, side) = (self.table_of(*flow), self.bool(*side));
+                let (host, flow) = self.tail().parts();
+                let slice = host.messages(table, flow, side);
+                self.keep(inst.results[0], slice);
+            }
+            Op::NextMessages { done, wanted } => {
+                let (done, wanted) = (self.int(*done), self.int(*wanted));
+                let host = self.tail.as_mut().map(|tail| tail.parts().0);
+                let slice = host.map(|host| host.next_messages(done, wanted)).unwrap_or_default();
+                self.keep(inst.results[0], slice);
+            }
             Op::Emit { event, flow, values } => {
                 let values: Vec<u64> = values.iter().map(|&v| self.int(v)).collect();
-                let (host, record) = self.tail().parts();
-                host.emit(*event, flow.map(|_| record), &values);
+                if let Some(tail) = &mut self.tail {
+                    let (host, record) = tail.parts();
+                    host.emit(*event, flow.map(|_| record), &values);
+                }
             }
             op => unreachable!("`{op}` needs no flow"),
         }
@@ -114,8 +133,9 @@ impl<'t> Run<'_, 't> {
         let (host, flow) = self.tail().parts();
         let next = host.seq_next(sequence, flow, side);
         let found = next.is_some();
-        let Ordered { gap_bytes, bytes, claimed_bytes, metas } = next.unwrap_or_default();
-        let words = [u64::from(found), gap_bytes, 0, 0, claimed_bytes].into_iter().chain(metas);
+        let Ordered { gap_bytes, bytes, claimed_bytes, of_other, metas } = next.unwrap_or_default();
+        let words = [u64::from(found), gap_bytes, 0, 0, claimed_bytes, u64::from(of_other)];
+        let words = words.into_iter().chain(metas);
         for (&result, word) in inst.results.iter().zip(words) {
             self.set(result, word);
         }
@@ -123,16 +143,28 @@ impl<'t> Run<'_, 't> {
         self.keep(inst.results[2], bytes);
     }
 
-    fn deliver(&mut self, op: &Op) {
-        let Op::Deliver { flow, side, gap, buf, offset, length } = op else { unreachable!("a deliver") };
-        let crate::graph::Type::Flow(table) = self.program.graph.type_of(*flow) else {
-            unreachable!("the verifier: {flow} is a flow")
+    fn bytes_in_order(&mut self, op: &Op) {
+        let (Op::Collect { flow, side, gap, buf, offset, length }
+        | Op::Deliver { flow, side, gap, buf, offset, length }) = op
+        else {
+            unreachable!("a collect or deliver")
         };
+        let table = self.table_of(*flow);
         let (side, gap) = (self.bool(*side), self.int(*gap));
         let (offset, claimed) = (self.int(*offset), self.int(*length));
         let (tail, bytes) = self.tail_and_bytes(*buf);
         let bytes = cut(bytes, offset, claimed);
         let (host, flow) = tail.parts();
-        host.deliver(table, flow, side, gap, bytes, claimed);
+        match op {
+            Op::Collect { .. } => host.collect(table, flow, side, gap, bytes, claimed),
+            _ => host.deliver(table, flow, side, gap, bytes, claimed),
+        }
+    }
+
+    fn table_of(&self, flow: Value) -> Table {
+        let Type::Flow(table) = self.program.graph.type_of(flow) else {
+            unreachable!("the verifier: {flow} is a flow")
+        };
+        table
     }
 }

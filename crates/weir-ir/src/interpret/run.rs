@@ -2,7 +2,7 @@
 
 use super::trace::TraceStep;
 use super::{Interpreter, Trace, arithmetic};
-use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, Slice, Step};
+use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, REVERSED, Slice, Step};
 use crate::checksum::sum16;
 use crate::graph::{Block, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
 use weir_packet::PacketMeta;
@@ -120,8 +120,8 @@ impl<'a, 't> Run<'a, 't> {
                     *taken += u32::from(again);
                     self.choose(again, then, otherwise)
                 }
-                Terminator::Lookup { table, key, swap, .. } => {
-                    self.suspend(at, table.0, key, *swap);
+                Terminator::Lookup { table, key, swap, reversed, .. } => {
+                    self.suspend(at, table.0, key, (*swap, *reversed));
                     return Step::Lookup;
                 }
                 Terminator::Restart => {
@@ -161,14 +161,15 @@ impl<'a, 't> Run<'a, 't> {
         passes
     }
 
-    fn suspend(&mut self, at: Block, table: u32, key: &[Value], swap: Value) {
+    fn suspend(&mut self, at: Block, table: u32, key: &[Value], (swap, reversed): (Value, Option<Value>)) {
         let number = self.program.resumes[at.index()];
         let mut words = [0; KEY_WORDS];
         words.iter_mut().zip(key).for_each(|(word, &value)| *word = self.int(value));
         self.k.key = words;
         self.k.table = table;
         self.k.resume = number;
-        self.k.swap = u32::from(self.bool(swap));
+        let reversed = reversed.is_some_and(|reversed| self.bool(reversed));
+        self.k.swap = u32::from(self.bool(swap)) | if reversed { REVERSED } else { 0 };
         let mut slot = 0;
         let mut keep = |k: &mut Continuation, word| {
             k.live[slot] = word;

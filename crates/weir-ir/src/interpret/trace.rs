@@ -130,11 +130,23 @@ impl Host for FirstPacket<'_> {
         (if is_first { SEQ_ORDERED } else { SEQ_QUEUED }, 0)
     }
 
+    fn seq_acknowledge(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool, _: u64) {}
+
     fn seq_next(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Option<Ordered> {
         None
     }
 
     fn seq_assemble(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Slice {
+        Slice::default()
+    }
+
+    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
+
+    fn messages(&mut self, _: Table, _: FlowRecord<'_>, _: bool) -> Slice {
+        Slice::default()
+    }
+
+    fn next_messages(&mut self, _: u64, _: u64) -> Slice {
         Slice::default()
     }
 

@@ -119,6 +119,8 @@ struct Needs<'a> {
     /// All writes of variables, and all instructions of sequences.
     writes: Vec<(Var, Block, u32)>,
     steps: Vec<(Sequence, Block, u32)>,
+    /// All instructions of messages, until one of them is needed: then all are.
+    messages: Vec<(Block, u32)>,
     restarts: Vec<Block>,
     work: Vec<Work>,
 }
@@ -126,7 +128,8 @@ struct Needs<'a> {
 impl<'a> Needs<'a> {
     fn of(graph: &'a Graph, order: &'a Order, shape: &'a PostDominators, last_lookup: &'a [u32]) -> Self {
         let mut first_inst = vec![0; graph.blocks.len()];
-        let (mut writes, mut steps, mut restarts, mut count) = (vec![], vec![], vec![], 0);
+        let (mut writes, mut steps, mut messages) = (vec![], vec![], vec![]);
+        let (mut restarts, mut count) = (vec![], 0);
         for &block in &order.blocks {
             let data = graph.block(block);
             first_inst[block.index()] = count;
@@ -135,8 +138,12 @@ impl<'a> Needs<'a> {
                 match inst.op {
                     Op::Set { var, .. } | Op::Append { var, .. } => writes.push((var, block, at as u32)),
                     Op::SeqInsert { sequence, .. }
+                    | Op::SeqAcknowledge { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => steps.push((sequence, block, at as u32)),
+                    Op::Collect { .. } | Op::Messages { .. } | Op::NextMessages { .. } => {
+                        messages.push((block, at as u32));
+                    }
                     _ => {}
                 }
             }
@@ -166,6 +173,7 @@ impl<'a> Needs<'a> {
             sequences: vec![false; graph.sequences.len()],
             writes,
             steps,
+            messages,
             restarts,
             work: vec![],
         }
@@ -219,9 +227,16 @@ impl<'a> Needs<'a> {
                     self.need_block(block);
                     match *op {
                         Op::Get { var, .. } => self.need_var(var),
+                        // It is told of the flow found last, whichever that is.
+                        Op::Emit { flow: None, .. } => self.need_lookups(),
                         Op::SeqInsert { sequence, .. }
+                        | Op::SeqAcknowledge { sequence, .. }
                         | Op::SeqNext { sequence, .. }
                         | Op::SeqAssemble { sequence, .. } => self.need_sequence(sequence),
+                        Op::Collect { .. } | Op::Messages { .. } | Op::NextMessages { .. } => {
+                            let all = std::mem::take(&mut self.messages);
+                            all.into_iter().for_each(|(block, at)| self.need_inst(block, at));
+                        }
                         _ => {}
                     }
                 }
@@ -272,6 +287,15 @@ impl<'a> Needs<'a> {
                         }
                     });
                 }
+            }
+        }
+    }
+
+    fn need_lookups(&mut self) {
+        for at in 0..self.order.blocks.len() {
+            let block = self.order.blocks[at];
+            if matches!(self.graph.block(block).terminator, Terminator::Lookup { .. }) {
+                self.need_terminator(block);
             }
         }
     }

@@ -33,7 +33,7 @@ pub struct PacketOutcome {
 
 struct Flow {
     id: u32,
-    swap: u32,
+    swap: bool,
     data: Vec<u8>,
 }
 
@@ -60,9 +60,9 @@ pub fn drive(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcom
                 let flow = flows.entry(place).or_insert_with(|| {
                     next_id += 1;
                     let data = vec![0; program.layout().size(Table(k.table))];
-                    Flow { id: next_id, swap: k.swap, data }
+                    Flow { id: next_id, swap: k.sender().0 != k.sender().1, data }
                 });
-                let responder = flow.swap != k.swap;
+                let responder = flow.swap != k.sender().0;
                 let record = FlowRecord { id: flow.id, data: &mut flow.data };
                 step = program.resume(&mut host, packet, frame, record, responder, !known, &mut k);
             }

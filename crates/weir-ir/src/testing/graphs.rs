@@ -316,8 +316,9 @@ impl Maker<'_> {
             key.push(self.builder.binary(BinaryOp::And, value, mask));
         }
         let swap = self.bool();
+        let reversed = self.random.once_in(2).then(|| self.bool());
         let then = self.builder.block();
-        self.builder.end(Terminator::Lookup { table, key, swap, then });
+        self.builder.end(Terminator::Lookup { table, key, swap, reversed, then });
         self.builder.seal(then);
         self.builder.switch_to(then);
         let flow = self.builder.param(then, Type::Flow(table));
@@ -397,6 +398,12 @@ impl Maker<'_> {
         let metas = (0..metas).map(|_| self.int()).collect();
         self.all(Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas });
         if self.random.once_in(2) {
+            self.all(Op::Collect { flow, side, gap: length, buf, offset, length: span });
+            self.all(Op::Messages { flow, side });
+            self.all(Op::NextMessages { done: span, wanted: length });
+        }
+        if self.random.once_in(2) {
+            self.all(Op::SeqAcknowledge { sequence, flow, side, at });
             self.all(Op::SeqNext { sequence, flow, side });
         } else {
             self.all(Op::SeqAssemble { sequence, flow, side });
@@ -452,6 +459,7 @@ fn declarations(random: &mut Random) -> Graph {
         delivers: two_sided,
         asked: false,
         part: None,
+        hosts: Default::default(),
         timeout_ms: (!two_sided).then_some(60_000),
     };
     let var = |table, name: &str, kind, each_side| VarDecl {

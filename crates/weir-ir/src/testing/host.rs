@@ -13,6 +13,7 @@ pub struct RecordingHost {
     /// The calls.
     pub calls: Vec<String>,
     queued: HashMap<(Sequence, u32, bool), Vec<Ordered>>,
+    collected: Vec<u8>,
 }
 
 impl RecordingHost {
@@ -41,9 +42,19 @@ impl Host for RecordingHost {
         }
         let mut kept = [0; 4];
         kept.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
-        let piece = Ordered { gap_bytes: at % 7, bytes: slice(bytes), claimed_bytes, metas: kept };
+        let piece = Ordered {
+            gap_bytes: at % 7,
+            bytes: slice(bytes),
+            claimed_bytes,
+            of_other: at.is_multiple_of(2),
+            metas: kept,
+        };
         self.queued.entry((sequence, flow.id, side)).or_default().push(piece);
         (if at % 3 == 1 { SEQ_QUEUED } else { SEQ_FORCED }, 0)
+    }
+
+    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+        self.note(format!("acknowledge {sequence} {side} {at}"), &flow);
     }
 
     fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
@@ -56,6 +67,31 @@ impl Host for RecordingHost {
         let pieces = self.queued.remove(&(sequence, flow.id, side)).unwrap_or_default();
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes.bytes()).copied().collect();
         slice(&bytes)
+    }
+
+    fn collect(
+        &mut self,
+        table: Table,
+        flow: FlowRecord<'_>,
+        side: bool,
+        gap_bytes: u64,
+        bytes: &[u8],
+        claimed_bytes: u64,
+    ) {
+        let call = format!("collect {table} {side} after {gap_bytes} {bytes:02x?} of {claimed_bytes}");
+        self.note(call, &flow);
+        self.collected.extend_from_slice(bytes);
+    }
+
+    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
+        self.note(format!("messages {table} {side}"), &flow);
+        slice(&self.collected)
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        self.calls.push(format!("next messages behind {done} wanted {wanted}"));
+        self.collected.drain(..self.collected.len().min(done as usize));
+        slice(&self.collected)
     }
 
     fn deliver(

@@ -4,7 +4,7 @@
 use super::lexer::{Line, Token};
 use super::words::{BINARY, COMPARE, LOAD, META, thing};
 use crate::graph::{
-    Block, BlockData, Event, EventDecl, Fuel, Graph, Inst, Op, Out, Pattern, PatternDecl, Sequence,
+    Block, BlockData, Event, EventDecl, Fuel, Graph, Hosts, Inst, Op, Out, Pattern, PatternDecl, Sequence,
     SequenceDecl, Set, Table, TableDecl, Target, Terminator, Type, Value, Var, VarDecl, VarKind,
 };
 use std::fmt;
@@ -143,6 +143,7 @@ impl Parser {
             delivers: false,
             asked: false,
             part: None,
+            hosts: Hosts::default(),
             timeout_ms: None,
         };
         while !line.is_at_end() {
@@ -156,15 +157,25 @@ impl Parser {
                     table.part = Some(line.name()?);
                     continue;
                 }
+                Some("hosts") => {
+                    line.advance();
+                    let known = Hosts::ALL.iter().find(|(_, word)| line.peek_word() == Some(*word));
+                    let Some((hosts, _)) = known else {
+                        return Err(line.expected("`addresses`, `macs`, `numbers` or `nothing`"));
+                    };
+                    line.advance();
+                    table.hosts = *hosts;
+                    continue;
+                }
                 Some("timeout_ms") => {
                     line.advance();
                     table.timeout_ms = Some(line.number()?);
                     continue;
                 }
                 _ => {
-                    return Err(
-                        line.expected("`two_sided`, `observed`, `delivers`, `asked`, `part` or `timeout_ms`")
-                    );
+                    return Err(line.expected(
+                        "`two_sided`, `observed`, `delivers`, `asked`, `part`, `hosts` or `timeout_ms`",
+                    ));
                 }
             };
             *flag = true;
@@ -357,8 +368,9 @@ impl Parser {
                 let table = Table(line.id("table")?);
                 let key = self.list(line)?;
                 let swap = self.named(line, "swap")?;
+                let reversed = line.take("reversed").then(|| self.value(line)).transpose()?;
                 line.expect(",")?;
-                Terminator::Lookup { table, key, swap, then: Block(line.id("block")?) }
+                Terminator::Lookup { table, key, swap, reversed, then: Block(line.id("block")?) }
             }
             "done" => {
                 let terms = self.value(line)?;
@@ -479,6 +491,11 @@ impl Parser {
                 let metas = self.list(line)?;
                 Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas }
             }
+            "seq_acknowledge" => {
+                let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
+                let (side, at) = (self.named(line, "side")?, self.named(line, "at")?);
+                Op::SeqAcknowledge { sequence, flow, side, at }
+            }
             "seq_next" => {
                 let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
                 Op::SeqNext { sequence, flow, side: self.named(line, "side")? }
@@ -487,10 +504,18 @@ impl Parser {
                 let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
                 Op::SeqAssemble { sequence, flow, side: self.named(line, "side")? }
             }
-            "deliver" => {
+            "messages" => Op::Messages { flow: self.value(line)?, side: self.named(line, "side")? },
+            "next_messages" => {
+                Op::NextMessages { done: self.value(line)?, wanted: self.named(line, "wanted")? }
+            }
+            "collect" | "deliver" => {
                 let (flow, side) = (self.value(line)?, self.named(line, "side")?);
                 let (gap, buf) = (self.named(line, "gap")?, self.named(line, "bytes")?);
-                Op::Deliver { flow, side, gap, buf, offset: self.value(line)?, length: self.value(line)? }
+                let (offset, length) = (self.value(line)?, self.value(line)?);
+                match word {
+                    "collect" => Op::Collect { flow, side, gap, buf, offset, length },
+                    _ => Op::Deliver { flow, side, gap, buf, offset, length },
+                }
             }
             "emit" => {
                 let event = Event(line.id("event")?);

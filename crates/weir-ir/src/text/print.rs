@@ -2,7 +2,7 @@
 
 use super::words::{BINARY, COMPARE, LOAD, META, word};
 use crate::graph::{
-    BlockData, Graph, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
+    BlockData, Graph, Hosts, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
     VarDecl, VarKind,
 };
 use std::fmt::{self, Display, Formatter};
@@ -75,10 +75,18 @@ impl Display for Op {
                 write!(f, "seq_insert {sequence} {flow} side {side} at {at} ")?;
                 write!(f, "bytes {buf} {offset} {length} span {span} metas ({})", Separated(metas))
             }
+            Op::SeqAcknowledge { sequence, flow, side, at } => {
+                write!(f, "seq_acknowledge {sequence} {flow} side {side} at {at}")
+            }
             Op::SeqNext { sequence, flow, side } => write!(f, "seq_next {sequence} {flow} side {side}"),
             Op::SeqAssemble { sequence, flow, side } => {
                 write!(f, "seq_assemble {sequence} {flow} side {side}")
             }
+            Op::Collect { flow, side, gap, buf, offset, length } => {
+                write!(f, "collect {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
+            }
+            Op::Messages { flow, side } => write!(f, "messages {flow} side {side}"),
+            Op::NextMessages { done, wanted } => write!(f, "next_messages {done} wanted {wanted}"),
             Op::Deliver { flow, side, gap, buf, offset, length } => {
                 write!(f, "deliver {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
             }
@@ -114,8 +122,12 @@ impl Display for Terminator {
             Terminator::Again { fuel, max, then, otherwise } => {
                 write!(f, "again {fuel} {max}, {then}, {otherwise}")
             }
-            Terminator::Lookup { table, key, swap, then } => {
-                write!(f, "lookup {table} ({}) swap {swap}, {then}", Separated(key))
+            Terminator::Lookup { table, key, swap, reversed, then } => {
+                write!(f, "lookup {table} ({}) swap {swap}", Separated(key))?;
+                if let Some(reversed) = reversed {
+                    write!(f, " reversed {reversed}")?;
+                }
+                write!(f, ", {then}")
             }
             Terminator::Restart => write!(f, "restart"),
             Terminator::Rejoin { lookup: None, .. } => write!(f, "rejoin"),
@@ -182,6 +194,11 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     write!(f, "table{at} {}{two_sided}{observed}{delivers}{asked}", Name(&table.name))?;
     if let Some(whole) = &table.part {
         write!(f, " part {}", Name(whole))?;
+    }
+    if let Some((_, word)) =
+        Hosts::ALL.iter().find(|(one, _)| *one == table.hosts && *one != Hosts::default())
+    {
+        write!(f, " hosts {word}")?;
     }
     match table.timeout_ms {
         Some(millis) => writeln!(f, " timeout_ms {millis}"),

@@ -177,6 +177,17 @@ impl Scope<'_, '_> {
                 self.bytes(*buf, &[*offset, *length]);
             }
             Op::Sum16 { buf, offset, length, first } => self.bytes(*buf, &[*offset, *length, *first]),
+            Op::Store { out, value } => {
+                self.exists(out, out.0, self.graph.outs.len());
+                self.expect(*value, Type::Int);
+            }
+            of_flow => self.check_op_of_flow(of_flow),
+        }
+    }
+
+    /// What touches a flow, or the engine behind it.
+    fn check_op_of_flow(&mut self, op: &Op) {
+        match op {
             Op::Get { flow, var, side } => self.check_var(*flow, *var, *side, false),
             Op::Set { flow, var, side, value } => {
                 self.check_var(*flow, *var, *side, false);
@@ -192,10 +203,20 @@ impl Scope<'_, '_> {
                 self.ints(&[*at, *offset, *length, *span]);
                 self.ints(metas);
             }
+            Op::SeqAcknowledge { sequence, flow, side, at } => {
+                self.check_sequence(*sequence, *flow, *side, None);
+                self.expect(*at, Type::Int);
+            }
             Op::SeqNext { sequence, flow, side } | Op::SeqAssemble { sequence, flow, side } => {
                 self.check_sequence(*sequence, *flow, *side, None);
             }
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
+            Op::Messages { flow, side } => {
+                self.check_flow(*flow);
+                self.expect(*side, Type::Bool);
+            }
+            Op::NextMessages { done, wanted } => self.ints(&[*done, *wanted]),
+            Op::Collect { flow, side, gap, buf, offset, length }
+            | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 self.check_flow(*flow);
                 self.expect(*side, Type::Bool);
                 self.expect(*buf, Type::Buf);
@@ -210,10 +231,7 @@ impl Scope<'_, '_> {
                     }
                 }
             }
-            Op::Store { out, value } => {
-                self.exists(out, out.0, self.graph.outs.len());
-                self.expect(*value, Type::Int);
-            }
+            other => unreachable!("{other} is checked with those that touch no flow"),
         }
     }
 
@@ -291,10 +309,11 @@ impl Scope<'_, '_> {
             Terminator::Again { fuel, .. } => {
                 self.exists(fuel, fuel.0, (self.graph.fuels as usize).min(FUELS_MAX));
             }
-            Terminator::Lookup { table, key, swap, then } => {
+            Terminator::Lookup { table, key, swap, reversed, then } => {
                 self.exists(table, table.0, self.graph.tables.len());
                 self.ints(key);
                 self.expect(*swap, Type::Bool);
+                reversed.iter().for_each(|&reversed| self.expect(reversed, Type::Bool));
                 if key.len() > KEY_WORDS {
                     self.wrong(format!("{} words of key, {KEY_WORDS} may be", key.len()));
                 }

@@ -95,4 +95,6 @@ codes! {
     DISPATCH = "W0045";
     /// Warning: two edges whose conditions both hold for some values.
     OVERLAP = "W0046";
+    /// Messages of what is no stream, or without an end.
+    MESSAGES = "W0047";
 }

@@ -12,13 +12,13 @@ use std::collections::{HashMap, HashSet};
 
 /// Operators and names of one expression once its functions are in place, at most: functions of functions
 /// that name a parameter twice double with each level.
-const NODES_MAX: usize = 512;
+pub(crate) const NODES_MAX: usize = 512;
 
 /// Functions that know each other at most: who calls whom is found by trying all.
-const FUNCTIONS_MAX: usize = 512;
+pub(crate) const FUNCTIONS_MAX: usize = 512;
 
 /// Rows of a table at most.
-const ROWS_MAX: usize = 256;
+pub(crate) const ROWS_MAX: usize = 256;
 
 /// The functions and tables of files that were added together: a text, and what it imports.
 #[derive(Debug, Default, Clone)]

@@ -180,7 +180,9 @@ impl Resolver<'_> {
             BinaryOp::LogicalOr => self.assuming(&a.expr, false, |resolver| resolver.number(right)),
             _ => self.number(right),
         };
-        let known = a.kind != Kind::Unknown && b.kind != Kind::Unknown;
+        // Behind what is as long as the packet says, no text makes sure of it.
+        let is_open = matches!(b.expr, Expr::Cursor) && self.scope.cursor.is_none();
+        let known = a.kind != Kind::Unknown && b.kind != Kind::Unknown && !is_open;
         if op == BinaryOp::Sub && self.place == Place::Length && known && a.range.low < b.range.high {
             let diagnostic =
                 Diagnostic::warning(codes::NEGATIVE_LENGTH, "this length can be negative; it is 0 then")
@@ -495,7 +497,7 @@ impl Resolver<'_> {
 }
 
 /// Operators of a table's rows, each of which asks with the same value.
-const LOOKUP_NODES_MAX: usize = 4_096;
+pub(crate) const LOOKUP_NODES_MAX: usize = 4_096;
 
 /// Operators and names of an expression.
 fn size_of(expr: &Expr) -> usize {

@@ -3,14 +3,39 @@
 //! The clauses of `extend NAME with NAME { … }` stand behind the protocol's own, in the order in which the texts were added,
 //! and know all of its names, as its own clauses know theirs.
 
-use super::codes;
 use super::constants::Constants;
 use super::scope::duplicate;
-use crate::diag::{Diagnostic, Span};
-use crate::syntax::ast::{File, Protocol};
+use super::{codes, followers, protocol};
+use crate::diag::{Diagnostic, Span, suggest};
+use crate::syntax::ast::{Extension, File, Protocol};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
+
+/// The protocol that is extended by `tree`; where none has that name, the one that was probably meant.
+fn extended<'a>(tree: &Extension, files: &'a [File]) -> Option<&'a str> {
+    let protocols = || files.iter().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
+    protocols().find(|name| *name == tree.of.text).or_else(|| suggest(&tree.of.text, protocols()))
+}
+
+/// Goes through what extends a protocol that nobody knows, for what is wrong in itself.
+pub(super) fn check_lost(
+    files: &[File],
+    constants: &HashMap<usize, Rc<Constants>>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    for (file, tree) in files.iter().flat_map(|file| file.extensions.iter().map(move |tree| (file, tree))) {
+        if extended(tree, files).is_some() {
+            continue;
+        }
+        let name = tree.of.clone();
+        let alone = Protocol { name, filter_name: None, doc: String::new(), clauses: tree.clauses.clone() };
+        let mut said = Vec::new();
+        protocol::check(&alone, &constants[&file.addition], &mut said);
+        followers::drop_unknowable(&mut said);
+        diagnostics.append(&mut said);
+    }
+}
 
 /// Says which extensions extend nothing, and which have one name.
 pub(super) fn name_known(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
@@ -44,7 +69,7 @@ pub(super) fn whole<'a>(
     let (mut tree, mut known) = (Cow::Borrowed(tree), Rc::clone(&constants[&file.addition]));
     let mut joined = vec![file.addition];
     for other in files {
-        for extension in other.extensions.iter().filter(|one| one.of.text == *name) {
+        for extension in other.extensions.iter().filter(|one| extended(one, files) == Some(name)) {
             if !joined.contains(&other.addition) {
                 joined.push(other.addition);
                 let both = known.joined(&constants[&other.addition], diagnostics);

@@ -12,7 +12,7 @@ use crate::syntax::ast;
 use std::collections::HashMap;
 
 /// Fields of one protocol at most.
-const FIELDS_MAX: usize = 4_096;
+pub(crate) const FIELDS_MAX: usize = 4_096;
 
 /// Types that have a fixed name, for suggestions.
 const TYPES: [&str; 12] = [

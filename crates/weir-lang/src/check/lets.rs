@@ -9,7 +9,7 @@ use crate::syntax::ast;
 use std::collections::HashMap;
 
 /// Derived values of one protocol at most: finding a circle is recursive.
-const LETS_MAX: usize = 256;
+pub(crate) const LETS_MAX: usize = 256;
 
 /// Checks all `let`s. `payload` is the payload's length: who uses `payload.length` depends on it.
 pub(super) fn check(

@@ -20,10 +20,10 @@ const TRIGGERS: [(&str, Trigger); 5] = [
 ];
 
 /// Fields that are kept with what waits in a sequence.
-const ORDERED_FIELDS_MAX: usize = 4;
+pub(crate) const ORDERED_FIELDS_MAX: usize = 4;
 
 /// States of one protocol at most.
-const STATES_MAX: usize = 256;
+pub(crate) const STATES_MAX: usize = 256;
 
 /// Checks what follows the header's clauses, and adds it to `protocol`.
 pub(super) fn check(
@@ -56,9 +56,9 @@ pub(super) fn check(
         if let Some(first) = events.insert(&event.name.text, event.name.span) {
             checker.diagnostics.push(duplicate(&event.name.text, first, event.name.span));
         }
-        if clauses.instance_span.is_none() {
+        if let (None, Some(span)) = (clauses.instance_span, event.assemble) {
             let help = "say how packets are grouped: `instance (src, dst)`";
-            checker.error(codes::MISSING_CLAUSE, "`event` needs an instance", event.name.span, help);
+            checker.error(codes::MISSING_CLAUSE, "`assemble` needs an instance", span, help);
         }
         checker.event(event);
     }

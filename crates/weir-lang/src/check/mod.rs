@@ -10,9 +10,11 @@ pub mod codes;
 mod constants;
 mod expr;
 mod extend;
+mod followers;
 mod layout;
 mod lets;
 mod machine;
+mod messages;
 mod order;
 mod protocol;
 mod range;
@@ -21,7 +23,20 @@ mod scope;
 mod stack;
 mod unread;
 
+pub(crate) use followers::drop_followers;
 pub(crate) use scope::BelowUse;
+
+/// The bounds of what is checked.
+pub(crate) mod limits {
+    pub(crate) use super::constants::{FUNCTIONS_MAX, NODES_MAX, ROWS_MAX};
+    pub(crate) use super::expr::LOOKUP_NODES_MAX;
+    pub(crate) use super::layout::FIELDS_MAX;
+    pub(crate) use super::lets::LETS_MAX;
+    pub(crate) use super::machine::{ORDERED_FIELDS_MAX, STATES_MAX};
+    pub(crate) use super::order::WITH_MAX;
+    pub(crate) use super::protocol::{KEY_WORDS_MAX, VARS_MAX};
+    pub(crate) use super::stack::{EDGES_MAX, REPEAT_MAX};
+}
 
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Protocol, Stack};
@@ -57,6 +72,7 @@ pub(crate) fn check(
         .collect();
     let of_file = |file: &ast::File| &constants[&file.addition];
     extend::name_known(files, diagnostics);
+    extend::check_lost(files, &constants, diagnostics);
     for (file, tree) in files.iter().flat_map(|file| file.protocols.iter().map(move |tree| (file, tree))) {
         let (tree, constants) = extend::whole(tree, file, files, &constants, diagnostics);
         let (protocol, below) = protocol::check(&tree, &constants, diagnostics);

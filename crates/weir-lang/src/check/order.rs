@@ -54,7 +54,7 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
 }
 
 /// Ways along `with` that lead to one event, from all others.
-const WITH_MAX: usize = 256;
+pub(crate) const WITH_MAX: usize = 256;
 
 /// What happens `on ordered`, or with what does, may happen several times on a packet: it can't wait for its end.
 fn find_repeated(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut Vec<Diagnostic>) {

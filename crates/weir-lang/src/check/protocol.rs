@@ -15,10 +15,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Words of 64 bits that a key holds.
-const KEY_WORDS_MAX: usize = 5;
+pub(crate) const KEY_WORDS_MAX: usize = 5;
 
 /// Variables of one protocol at most.
-const VARS_MAX: usize = 256;
+pub(crate) const VARS_MAX: usize = 256;
 
 /// Checks a protocol; what is wrong is in `diagnostics`, and the protocol is then of no use but to
 /// find more mistakes.
@@ -63,6 +63,7 @@ pub(super) fn check(
     checker.protocol.admit = checker.admit(&clauses.admits);
     checker.protocol.prepare = checker.blocks("prepare", &clauses.prepares);
     checker.sequence(clauses.sequence);
+    checker.acknowledge(clauses.acknowledge);
     checker.show(clauses.show);
     let Checker { mut scope, mut protocol, diagnostics, .. } = checker;
     machine::check(&clauses, &mut protocol, &mut scope, diagnostics);
@@ -101,8 +102,8 @@ fn empty(tree: &ast::Protocol) -> Protocol {
 type VarsTree<'a> = (Span, Held, &'a [ast::Var]);
 /// Where, and the statements.
 type BlockTree<'a> = (Span, &'a [ast::Stmt]);
-/// Where, the keys, and the condition.
-type InstanceTree<'a> = (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, Option<&'a ast::Expr>);
+/// Where, the keys, the condition, and when the first packet is the responder's.
+type InstanceTree<'a> = (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, [Option<&'a ast::Expr>; 2]);
 
 /// The clauses by kind. Those that may stand only once are the first of their kind.
 #[derive(Default)]
@@ -117,6 +118,7 @@ pub(super) struct Clauses<'a> {
     admits: Vec<(Span, &'a ast::Expr)>,
     prepares: Vec<BlockTree<'a>>,
     sequence: Option<(Span, &'a ast::Sequence)>,
+    acknowledge: Option<(Span, &'a ast::Expr, Option<&'a ast::Expr>)>,
     pub(super) states: Option<(Span, &'a [ast::State])>,
     pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
     pub(super) timeouts: Option<(Span, &'a [ast::Timeout])>,
@@ -136,6 +138,7 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Payload(_) => Some("payload"),
                 ClauseKind::Instance { .. } => Some("instance"),
                 ClauseKind::Sequence(_) => Some("sequence"),
+                ClauseKind::Acknowledge(..) => Some("acknowledge"),
                 ClauseKind::States(_) => Some("states"),
                 ClauseKind::Timeout(_) => Some("timeout"),
                 ClauseKind::Show(_) => Some("show"),
@@ -153,8 +156,9 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Alias { name, fields, doc } => sorted.aliases.push((name, fields, doc)),
                 ClauseKind::Let(derived) => sorted.lets.push(derived),
                 ClauseKind::Payload(length) => sorted.payload = Some(length),
-                ClauseKind::Instance { source, destination, condition } => {
-                    sorted.instance = Some((span, source, destination.as_deref(), condition.as_ref()));
+                ClauseKind::Instance { source, destination, condition, reversed } => {
+                    let conditions = [condition.as_ref(), reversed.as_ref()];
+                    sorted.instance = Some((span, source, destination.as_deref(), conditions));
                     sorted.instance_span = Some(span);
                 }
                 ClauseKind::Vars { held, vars } => sorted.vars.push((span, *held, vars)),
@@ -162,6 +166,9 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Admit(condition) => sorted.admits.push((span, condition)),
                 ClauseKind::Prepare(stmts) => sorted.prepares.push((span, stmts)),
                 ClauseKind::Sequence(sequence) => sorted.sequence = Some((span, sequence)),
+                ClauseKind::Acknowledge(at, condition) => {
+                    sorted.acknowledge = Some((span, at, condition.as_ref()));
+                }
                 ClauseKind::States(states) => sorted.states = Some((span, states)),
                 ClauseKind::Transition(transition) => sorted.transitions.push((span, transition)),
                 ClauseKind::Timeout(timeouts) => sorted.timeouts = Some((span, timeouts)),
@@ -345,7 +352,7 @@ impl Checker<'_> {
 
     /// The key of an instance.
     fn instance(&mut self, instance: Option<InstanceTree<'_>>) {
-        let Some((span, source, destination, condition)) = instance else { return };
+        let Some((span, source, destination, conditions)) = instance else { return };
         let source_kinds: Vec<Value> = source.iter().map(|part| self.key(part)).collect();
         let others: Vec<Value> = destination.unwrap_or_default().iter().map(|part| self.key(part)).collect();
         if destination.is_some() && source_kinds.len() != others.len() {
@@ -369,11 +376,18 @@ impl Checker<'_> {
         }
         let bits = |parts: &[Value]| parts.iter().map(|part| self.key_bits(&part.expr)).collect::<Vec<u32>>();
         let wide = |bits: &[u32], limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
-        let is_side = |bits: &[u32]| wide(bits, 32) <= 1 && bits.len() - wide(bits, 32) <= 1;
-        let (bits, other_bits) = (bits(&source_kinds), bits(&others));
+        let is_side = |parts: &[Value]| {
+            // Bytes were refused already.
+            let wide = parts.iter().filter(|part| {
+                part.kind == Kind::Ipv4 || part.kind != Kind::Bytes && self.key_bits(&part.expr) > 32
+            });
+            let wide = wide.count();
+            wide <= 1 && parts.len() - wide <= 1
+        };
+        let bits = bits(&source_kinds);
         let (too_long, help) = match destination {
             Some(_) => (
-                !is_side(&bits) || !is_side(&other_bits),
+                !is_side(&source_kinds) || !is_side(&others),
                 "a side's key is one address or number of up to 128 bits, and one number of up to 32; \
                  what is `below` counts 128: `let port = below.src_port` makes a number of it",
             ),
@@ -385,10 +399,15 @@ impl Checker<'_> {
         if too_long {
             self.error(codes::TOO_MUCH, "the key has more parts than fit", span, help);
         }
-        let condition = condition.map(|condition| self.resolver(Place::Packet).condition(condition).expr);
+        if let ([_, Some(reversed)], None) = (conditions, destination) {
+            let help = "give it `instance (…) <-> (…)`";
+            self.error(codes::BAD_CLAUSE, "an instance without sides has no responder", reversed.span, help);
+        }
+        let [condition, reversed] = conditions
+            .map(|condition| condition.map(|tree| self.resolver(Place::Packet).condition(tree).expr));
         let exprs = |values: Vec<Value>| values.into_iter().map(|value| value.expr).collect();
         self.protocol.instance =
-            Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition });
+            Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition, reversed });
     }
 
     /// Bits that a part of a key takes, as lowering has it: what is calculated is cut to 32.
@@ -515,7 +534,25 @@ impl Checker<'_> {
             overwrite: tree.overwrite,
             headers_only: tree.headers_only.is_some(),
             condition,
+            acknowledge: None,
         });
+    }
+
+    /// What the other side has of a sequence.
+    fn acknowledge(&mut self, clause: Option<(Span, &ast::Expr, Option<&ast::Expr>)>) {
+        let Some((span, at, condition)) = clause else { return };
+        let at = self.resolver(Place::Instance).number(at).expr;
+        let condition = condition.map(|condition| self.resolver(Place::Instance).condition(condition).expr);
+        match &mut self.protocol.sequence {
+            Some(sequence) if sequence.from_first && self.scope.two_sided => {
+                sequence.acknowledge = Some((at, condition));
+            }
+            _ => {
+                let help = "give it `instance (…) <-> (…)` and `sequence at … of … from first`";
+                let message = "only a sequence of two sides that starts at its first number is acknowledged";
+                self.error(codes::MISSING_CLAUSE, message, span, help);
+            }
+        }
     }
 
     /// The field of bytes that a sequence puts in order.

@@ -3,7 +3,7 @@
 use super::constants::Constants;
 use super::expr::{Place, Resolver};
 use super::scope::{Kind, Scope, Symbol, duplicate};
-use super::{CheckedProtocol, codes, reach};
+use super::{CheckedProtocol, codes, messages, reach};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{BinaryOp, EVENTS_MAX, Edge, Expr, FieldId, Layer, LayerId, LetId, Protocol, Stack};
 use crate::syntax::ast;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 use weir_packet::LinkType;
 
 /// Edges of one stack at most.
-const EDGES_MAX: usize = 4_096;
+pub(crate) const EDGES_MAX: usize = 4_096;
 /// Occurrences of one layer in a packet at most.
-const REPEAT_MAX: u64 = 64;
+pub(crate) const REPEAT_MAX: u64 = 64;
 /// Link types that have names are below; capture files count higher, to 65 535.
 const NAMED_LINKS: u16 = 512;
 
@@ -76,6 +76,7 @@ pub(super) fn check(
     let Checker { stack, repeated, unknown, diagnostics, .. } = checker;
     // Paths through unknown layers are missing: what depends on paths would be wrong.
     if unknown.is_empty() {
+        messages::check(&stack, tree, diagnostics);
         reach::check(&stack, &repeated, protocols, tree, diagnostics);
     }
     Some(stack)
@@ -358,7 +359,7 @@ impl Checker<'_> {
                         asked.push((from, what, span, range));
                     }
                 }
-                self.stack.edges.push(Edge { from, to, condition, quoted: edge.quoted, span });
+                self.stack.edges.push(Edge { from, to, condition, kind: edge.kind, span });
             }
         }
         self.stack.edges.extend(inherited);

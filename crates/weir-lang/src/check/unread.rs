@@ -88,8 +88,9 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
         ClauseKind::Header(list) => items(list, visit),
         ClauseKind::Let(one) => visit(&one.value),
         ClauseKind::Payload(length) => length.iter().for_each(visit),
-        ClauseKind::Instance { source, destination, condition } => {
-            source.iter().chain(destination.iter().flatten()).chain(condition).for_each(visit);
+        ClauseKind::Instance { source, destination, condition, reversed } => {
+            let keys = source.iter().chain(destination.iter().flatten());
+            keys.chain(condition).chain(reversed).for_each(visit);
         }
         ClauseKind::Vars { vars, .. } => vars.iter().filter_map(|var| var.first.as_ref()).for_each(visit),
         ClauseKind::Count(list) | ClauseKind::Prepare(list) => stmts(list, visit),
@@ -98,6 +99,7 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
             [&one.at].into_iter().chain(&one.span).chain(window).chain(&one.condition).for_each(visit);
         }
         ClauseKind::Admit(condition) => visit(condition),
+        ClauseKind::Acknowledge(at, condition) => [at].into_iter().chain(condition).for_each(visit),
         ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
         ClauseKind::Event(one) => {
             one.columns.iter().map(|(_, value)| value).chain(&one.condition).for_each(visit);

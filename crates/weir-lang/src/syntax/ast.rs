@@ -1,7 +1,7 @@
 //! The tree that the parser makes of a text: names as written, everything with its span.
 
 use crate::diag::Span;
-use crate::model::{BinaryOp, Held};
+use crate::model::{BinaryOp, EdgeKind, Held};
 use std::time::Duration;
 
 /// A name and where it stands.
@@ -30,6 +30,17 @@ pub struct File {
     pub extensions: Vec<Extension>,
     /// In the order of the text.
     pub stacks: Vec<Stack>,
+    /// What is missing, as it could not be read.
+    pub unread: Vec<Unread>,
+}
+
+/// A part of a text that could not be read; what is wrong with it was said.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread {
+    /// The protocol, stack … that it stands in.
+    pub item: Span,
+    /// Itself.
+    pub part: Span,
 }
 
 /// `fn NAME(NAME, NAME) = EXPR`
@@ -137,6 +148,8 @@ pub enum ClauseKind {
         destination: Option<Vec<Expr>>,
         /// Which packets have one.
         condition: Option<Expr>,
+        /// `reversed when EXPR`
+        reversed: Option<Expr>,
     },
     /// `each side { … }`, `vars { … }`, `packet { … }`
     Vars {
@@ -149,6 +162,8 @@ pub enum ClauseKind {
     Count(Vec<Stmt>),
     /// `admit when EXPR`
     Admit(Expr),
+    /// `acknowledge EXPR when EXPR`
+    Acknowledge(Expr, Option<Expr>),
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
     /// `sequence at EXPR of payload …`
@@ -516,8 +531,8 @@ pub struct Edge {
     pub from: Vec<Name>,
     /// The layer above.
     pub to: Name,
-    /// What follows is quoted.
-    pub quoted: bool,
+    /// `quoted`, `messages`, or neither.
+    pub kind: EdgeKind,
     /// When; always without.
     pub condition: Option<Expr>,
 }

@@ -6,37 +6,43 @@ use super::ast::{
 };
 use super::lexer::{TokenKind, lex};
 use super::parser::Parser;
+use super::recover::Block;
 use crate::check::codes;
-use crate::diag::{Diagnostic, Span};
+use crate::diag::{Diagnostic, Span, suggest};
 use crate::model::Held;
 
 /// The words that start a clause.
-const CLAUSES: &[&str] = &[
-    "header", "alias", "let", "payload", "instance", "each", "vars", "packet", "count", "admit", "prepare",
-    "sequence", "states", "on", "timeout", "event", "show",
+pub(super) const CLAUSES: &[&str] = &[
+    "header",
+    "alias",
+    "let",
+    "payload",
+    "instance",
+    "each",
+    "vars",
+    "packet",
+    "count",
+    "admit",
+    "prepare",
+    "sequence",
+    "acknowledge",
+    "states",
+    "on",
+    "timeout",
+    "event",
+    "show",
 ];
 
-impl Parser<'_> {
-    pub(super) fn is_clause_start(&self) -> bool {
-        CLAUSES.contains(&self.word())
-    }
+/// The words of a sequence's parts.
+const SEQUENCE: &[&str] = &["spanning", "window", "from", "overwrite", "headers", "when"];
 
+impl Parser<'_> {
     pub(super) fn clause(&mut self) -> Option<Clause> {
         let span = self.span();
-        let word = self.word();
-        if !CLAUSES.contains(&word) {
-            if word.is_empty() {
-                self.expected("a clause such as `header` or `payload`");
-            } else {
-                let diagnostic =
-                    Diagnostic::error(codes::UNKNOWN_CLAUSE, format!("a protocol has no clause `{word}`"))
-                        .at(span)
-                        .help(format!("it has {}", CLAUSES.join(", ")))
-                        .did_you_mean(word, CLAUSES.iter().copied());
-                self.report(diagnostic);
-            }
-            return None;
+        if !CLAUSES.contains(&self.word()) {
+            self.unknown_clause()?;
         }
+        let word = self.word();
         self.bump();
         let kind = match word {
             "header" => ClauseKind::Header(self.header_items()?),
@@ -57,6 +63,10 @@ impl Parser<'_> {
             }
             "prepare" => ClauseKind::Prepare(self.stmts()?),
             "sequence" => self.sequence()?,
+            "acknowledge" => {
+                let at = self.expr()?;
+                ClauseKind::Acknowledge(at, self.when()?)
+            }
             "states" => self.states()?,
             "on" => self.transition()?,
             "timeout" => self.timeout()?,
@@ -64,6 +74,28 @@ impl Parser<'_> {
             _ => self.show()?,
         };
         Some(Clause { kind, span })
+    }
+
+    /// Says that no clause begins so. Where it begins as one does but for a letter or two, it is read as that one.
+    fn unknown_clause(&mut self) -> Option<()> {
+        let word = self.word();
+        if self.is_stray_item() {
+            self.skip_stray_items();
+            return None;
+        }
+        if word.is_empty() {
+            self.expected("a clause such as `header` or `payload`");
+            return None;
+        }
+        let diagnostic =
+            Diagnostic::error(codes::UNKNOWN_CLAUSE, format!("a protocol has no clause `{word}`"))
+                .at(self.span())
+                .help(format!("it has {}", CLAUSES.join(", ")))
+                .did_you_mean(word, CLAUSES.iter().copied());
+        self.report(diagnostic);
+        let meant = suggest(word, CLAUSES.iter().copied()).filter(|meant| self.has_clause_form(meant))?;
+        self.read_as(meant);
+        Some(())
     }
 
     fn alias(&mut self) -> Option<ClauseKind> {
@@ -99,7 +131,13 @@ impl Parser<'_> {
         let source = self.key()?;
         let destination = if self.eat(TokenKind::Both) { Some(self.key()?) } else { None };
         let condition = self.when()?;
-        Some(ClauseKind::Instance { source, destination, condition })
+        let reversed = if self.eat_word("reversed") {
+            self.expect_word("when")?;
+            Some(self.condition()?)
+        } else {
+            None
+        };
+        Some(ClauseKind::Instance { source, destination, condition, reversed })
     }
 
     fn key(&mut self) -> Option<Vec<Expr>> {
@@ -114,6 +152,7 @@ impl Parser<'_> {
 
     /// `when EXPR`, if it is there; the outer `None` after a mistake.
     pub(super) fn when(&mut self) -> Option<Option<Expr>> {
+        self.mend_part(&["when"]);
         if !self.eat_word("when") {
             return Some(None);
         }
@@ -122,30 +161,24 @@ impl Parser<'_> {
 
     fn vars(&mut self, held: Held) -> Option<ClauseKind> {
         let mut vars = Vec::new();
-        self.block(
-            |parser| {
-                let name = parser.name()?;
-                parser.expect(TokenKind::Colon)?;
-                let ty = parser.type_name()?;
-                let first = if parser.eat(TokenKind::Assign) { Some(parser.expr()?) } else { None };
-                parser.text_line();
-                vars.push(Var { name, ty, first });
-                Some(())
-            },
-            |parser| parser.peek() == TokenKind::Name,
-        )?;
+        self.block(Block::Vars, |parser| {
+            let name = parser.name()?;
+            parser.expect(TokenKind::Colon)?;
+            let ty = parser.type_name()?;
+            let first = if parser.eat(TokenKind::Assign) { Some(parser.expr()?) } else { None };
+            parser.text_line();
+            vars.push(Var { name, ty, first });
+            Some(())
+        })?;
         Some(ClauseKind::Vars { held, vars })
     }
 
     fn stmts(&mut self) -> Option<Vec<Stmt>> {
         let mut stmts = Vec::new();
-        self.block(
-            |parser| {
-                stmts.push(parser.stmt()?);
-                Some(())
-            },
-            |parser| matches!(parser.peek(), TokenKind::Name | TokenKind::If),
-        )?;
+        self.block(Block::Stmts, |parser| {
+            stmts.push(parser.stmt()?);
+            Some(())
+        })?;
         Some(stmts)
     }
 
@@ -220,7 +253,7 @@ impl Parser<'_> {
                 sequence.headers_only = Some(start.to(self.last_span()));
             } else if self.eat_word("when") {
                 sequence.condition = Some(self.condition()?);
-            } else {
+            } else if !self.mend_part(SEQUENCE) {
                 return Some(ClauseKind::Sequence(Box::new(sequence)));
             }
         }
@@ -228,30 +261,38 @@ impl Parser<'_> {
 
     fn states(&mut self) -> Option<ClauseKind> {
         let mut states = Vec::new();
-        self.block(
-            |parser| {
-                let mut state = State { name: parser.name()?, start: false, accept: false };
-                if parser.eat(TokenKind::Colon) {
-                    loop {
-                        if parser.eat_word("start") {
-                            state.start = true;
-                        } else if parser.eat_word("accept") {
-                            state.accept = true;
-                        } else {
-                            break;
-                        }
-                    }
-                    if !state.start && !state.accept {
-                        parser.expected("`start` or `accept`");
-                    }
-                }
-                states.push(state);
-                parser.eat(TokenKind::Comma);
-                Some(())
-            },
-            |parser| parser.peek() == TokenKind::Name,
-        )?;
+        self.block(Block::States, |parser| {
+            let state = parser.state()?;
+            states.push(state);
+            parser.eat(TokenKind::Comma);
+            Some(())
+        })?;
         Some(ClauseKind::States(states))
+    }
+
+    /// `NAME` or `NAME: start accept`
+    fn state(&mut self) -> Option<State> {
+        let mut state = State { name: self.name()?, start: false, accept: false };
+        if !self.eat(TokenKind::Colon) {
+            return Some(state);
+        }
+        let mut tried = false;
+        loop {
+            if self.eat_word("start") {
+                state.start = true;
+            } else if self.eat_word("accept") {
+                state.accept = true;
+            } else if state.start || state.accept || tried {
+                return Some(state);
+            } else if !self.mend(&["start", "accept"]) {
+                self.expected("`start` or `accept`");
+                // The word may stand behind what should not stand here.
+                while !matches!(self.peek(), TokenKind::Name | TokenKind::BraceClose | TokenKind::End) {
+                    self.bump();
+                }
+                tried = true;
+            }
+        }
     }
 
     fn transition(&mut self) -> Option<ClauseKind> {
@@ -261,6 +302,7 @@ impl Parser<'_> {
         self.expect(TokenKind::Arrow)?;
         let to = self.name()?;
         let condition = self.when()?;
+        self.mend_part(&["idle"]);
         let mut timeout = None;
         if self.eat_word("idle") {
             let TokenKind::Duration(after) = self.peek() else {
@@ -281,6 +323,7 @@ impl Parser<'_> {
             let states = if self.eat(TokenKind::In) {
                 Some(self.names()?)
             } else {
+                self.mend_part(&["otherwise"]);
                 self.eat_word("otherwise");
                 None
             };
@@ -304,20 +347,17 @@ impl Parser<'_> {
             columns: Vec::new(),
             doc: String::new(),
         };
-        if !matches!(self.word(), "on" | "with") {
+        if !matches!(self.word(), "on" | "with") && !self.mend_part(&["on", "with"]) {
             self.expected("`on` or `with`");
             return None;
         }
         self.event_order(&mut event)?;
         if self.peek() == TokenKind::BraceOpen {
-            self.block(
-                |parser| {
-                    parser.column(&mut event)?;
-                    parser.eat(TokenKind::Comma);
-                    Some(())
-                },
-                |_| false,
-            )?;
+            self.block(Block::Columns, |parser| {
+                parser.event_column(&mut event)?;
+                parser.eat(TokenKind::Comma);
+                Some(())
+            })?;
         }
         self.event_order(&mut event)?;
         event.doc = self.text_line();
@@ -336,6 +376,7 @@ impl Parser<'_> {
                     event.condition = self.when()?;
                     continue;
                 }
+                _ if self.mend_part(&["on", "with", "after", "when"]) => continue,
                 _ => return Some(()),
             };
             self.bump();
@@ -347,7 +388,7 @@ impl Parser<'_> {
     }
 
     /// `assemble`, `NAME`, or `NAME = EXPR`.
-    fn column(&mut self, event: &mut Event) -> Option<()> {
+    fn event_column(&mut self, event: &mut Event) -> Option<()> {
         if self.word() == "assemble" && self.peek_at(1) != TokenKind::Assign {
             event.assemble = Some(self.span());
             self.bump();

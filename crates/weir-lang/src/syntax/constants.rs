@@ -3,6 +3,7 @@
 use super::ast::{Function, Table};
 use super::lexer::TokenKind;
 use super::parser::Parser;
+use super::recover::Block;
 use crate::diag::Span;
 
 impl Parser<'_> {
@@ -32,23 +33,20 @@ impl Parser<'_> {
     pub(super) fn table(&mut self) -> Option<Table> {
         self.bump();
         let mut table = Table { name: self.name()?, rows: Vec::new(), otherwise: None };
-        self.block(
-            |parser| {
-                if parser.eat_word("otherwise") {
-                    parser.expect(TokenKind::Colon)?;
-                    table.otherwise = Some(parser.number()?.0);
-                    return Some(());
-                }
-                let mut numbers = vec![parser.range()?];
-                while parser.eat(TokenKind::Comma) {
-                    numbers.push(parser.range()?);
-                }
+        self.block(Block::Table, |parser| {
+            if parser.eat_word("otherwise") {
                 parser.expect(TokenKind::Colon)?;
-                table.rows.push((numbers, parser.number()?.0));
-                Some(())
-            },
-            |parser| matches!(parser.peek(), TokenKind::Number(_)) || parser.word() == "otherwise",
-        )?;
+                table.otherwise = Some(parser.number()?.0);
+                return Some(());
+            }
+            let mut numbers = vec![parser.range()?];
+            while parser.eat(TokenKind::Comma) {
+                numbers.push(parser.range()?);
+            }
+            parser.expect(TokenKind::Colon)?;
+            table.rows.push((numbers, parser.number()?.0));
+            Some(())
+        })?;
         Some(table)
     }
 }

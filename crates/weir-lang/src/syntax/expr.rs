@@ -28,7 +28,7 @@ use crate::diag::Diagnostic;
 use crate::model::BinaryOp;
 
 /// Operators in one chain at most: the tree leans to the left, and what walks it is recursive.
-const OPERATORS_MAX: usize = 200;
+pub(crate) const OPERATORS_MAX: usize = 200;
 
 /// Binding power of `not`: more than `and`, less than comparisons.
 const POWER_NOT: u8 = 3;

@@ -4,25 +4,18 @@ use super::ast::{Field, HeaderItem, RunItem, Type};
 use super::expr::comparison;
 use super::lexer::TokenKind;
 use super::parser::Parser;
+use super::recover::Block;
 use crate::model::BinaryOp;
 
 impl Parser<'_> {
     /// `{ item … }`
     pub(super) fn header_items(&mut self) -> Option<Vec<HeaderItem>> {
         let mut items = Vec::new();
-        self.block(
-            |parser| {
-                items.push(parser.header_item()?);
-                Some(())
-            },
-            |parser| parser.is_header_item_start(),
-        )?;
+        self.block(Block::Header, |parser| {
+            items.push(parser.header_item()?);
+            Some(())
+        })?;
         Some(items)
-    }
-
-    /// Good enough a place to go on from: any name or `if` at the start of a line.
-    fn is_header_item_start(&self) -> bool {
-        matches!(self.peek(), TokenKind::Name | TokenKind::If)
     }
 
     fn header_item(&mut self) -> Option<HeaderItem> {
@@ -103,7 +96,8 @@ impl Parser<'_> {
 
     /// The word of a type, and what is in its brackets.
     pub(super) fn type_name(&mut self) -> Option<Type> {
-        if self.peek() != TokenKind::Name {
+        // What a colon follows is the next one's name.
+        if self.peek() != TokenKind::Name || self.peek_at(1) == TokenKind::Colon {
             self.expected("a type such as `u16`");
             return None;
         }
@@ -120,15 +114,16 @@ impl Parser<'_> {
 
     /// Behind `NAME: run`.
     fn run(&mut self, name: super::ast::Name) -> Option<HeaderItem> {
-        let tag = if self.peek() == TokenKind::BraceOpen { None } else { Some(self.type_name()?) };
+        let tag = if self.peek() == TokenKind::BraceOpen || self.starts(Block::Run) {
+            None
+        } else {
+            Some(self.type_name()?)
+        };
         let mut items = Vec::new();
-        self.block(
-            |parser| {
-                items.push(parser.run_item()?);
-                Some(())
-            },
-            |parser| parser.is_header_item_start(),
-        )?;
+        self.block(Block::Run, |parser| {
+            items.push(parser.run_item()?);
+            Some(())
+        })?;
         self.expect_word("until")?;
         let until = self.expr()?;
         Some(HeaderItem::Run { name, tag, items, until })
@@ -149,7 +144,11 @@ impl Parser<'_> {
         };
         self.bump();
         let stop = self.eat_word("stop");
-        let items = if self.peek() == TokenKind::BraceOpen { self.header_items()? } else { Vec::new() };
+        let has_items = self.peek() == TokenKind::BraceOpen
+            || self.peek() == TokenKind::Name
+                && self.peek_at(1) == TokenKind::Colon
+                && self.is_missing_before(Block::Header);
+        let items = if has_items { self.header_items()? } else { Vec::new() };
         Some(RunItem { name, alias, tag: (tag, span), stop, items })
     }
 }

@@ -11,6 +11,13 @@ mod clauses;
 mod constants;
 mod expr;
 mod header;
+mod recover;
 mod stack;
+
+/// The bounds of what is read.
+pub(crate) mod limits {
+    pub(crate) use super::expr::OPERATORS_MAX;
+    pub(crate) use super::parser::DEPTH_MAX;
+}
 
 pub use parser::{Outline, outline, parse};

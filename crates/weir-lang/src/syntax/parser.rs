@@ -10,12 +10,14 @@
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
-//!           | "instance" key ["<->" key] ["when" expr]        key = "(" expr { "," expr } ")"
+//!           | "instance" key ["<->" key] ["when" expr] ["reversed" "when" expr]
+//!                                                             key = "(" expr { "," expr } ")"
 //!           | ("each" "side" | "vars" | "packet") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
 //!           | ("count" | "prepare") block                     block = "{" { stmt } "}"
 //!           | "admit" "when" expr
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "headers" "only" }
+//!           | "acknowledge" expr ["when" expr]
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
 //!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]
 //!                                                             from `any`, to `restart`
@@ -36,21 +38,25 @@
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
 //! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
-//!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted"] NAME ["when" expr]
+//!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted" | "messages"] NAME ["when" expr]
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
 //! ```
 //!
 //! Expressions are in `expr`. Space separates, line ends mean nothing, except to find the place from
-//! which to go on after a mistake: a closing brace, or a line that starts as a clause does.
+//! which to go on after a mistake: that is in `recover`.
 //! Functions return `None` after they reported a mistake; a loop over clauses or items catches it.
 
 use super::ast;
 use super::lexer::{Token, TokenKind, Tokens, lex};
+use super::recover::{Block, ITEMS};
 use crate::check::codes;
 use crate::diag::{Diagnostic, Span};
 
 /// Braces, parentheses and `else if`s inside one another at most.
-pub(super) const DEPTH_MAX: usize = 48;
+pub(crate) const DEPTH_MAX: usize = 48;
+
+/// Beyond this one column is as good as another.
+const COLUMN_MAX: usize = 1024;
 
 /// Reads a file. What could not be read is missing from the tree and said in `diagnostics`.
 pub fn parse(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> ast::File {
@@ -80,11 +86,25 @@ pub fn outline(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> Ou
 /// The place in the tokens, and what was wrong so far.
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
-    tokens: Tokens,
-    at: usize,
+    pub(super) tokens: Tokens,
+    pub(super) at: usize,
+    /// The first token of the line that is read.
+    line: usize,
+    /// That of the line before it with tokens.
+    line_before: usize,
+    /// The token last mended, and the word that it is read as.
+    meant: Option<(usize, &'static str)>,
+    /// What the blocks hold that are open, the innermost last.
+    pub(super) open: Vec<Block>,
+    /// Where the last block that is over ended.
+    pub(super) closed: Option<Span>,
+    /// What was skipped.
+    pub(super) unread: Vec<ast::Unread>,
     pub(super) depth: usize,
     /// The token before which a brace was missing last.
     unclosed_at: Option<usize>,
+    /// What was wrong last.
+    said_at: Option<Span>,
     /// The tokens before which an item was read, for [`outline`].
     item_starts: Vec<usize>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
@@ -92,15 +112,34 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, tokens: Tokens, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
-        Self { text, tokens, at: 0, depth: 0, unclosed_at: None, item_starts: Vec::new(), diagnostics }
+        Self {
+            text,
+            tokens,
+            at: 0,
+            line: 0,
+            line_before: 0,
+            meant: None,
+            open: Vec::new(),
+            closed: None,
+            unread: Vec::new(),
+            depth: 0,
+            unclosed_at: None,
+            said_at: None,
+            item_starts: Vec::new(),
+            diagnostics,
+        }
     }
 
     fn file(&mut self) -> ast::File {
         let mut file = ast::File::default();
         while self.peek() != TokenKind::End {
             let start = self.at;
+            let parts = self.unread.len();
             self.item_starts.push(start);
             let doc = self.doc();
+            if self.is_item_start() {
+                self.mend(ITEMS);
+            }
             let read = match self.word() {
                 "protocol" => self.protocol(doc).map(|protocol| file.protocols.push(protocol)),
                 "extend" => self.extension().map(|extension| file.extensions.push(extension)),
@@ -109,14 +148,17 @@ impl<'a> Parser<'a> {
                 "fn" => self.function().map(|function| file.functions.push(function)),
                 "table" => self.table().map(|table| file.tables.push(table)),
                 _ => {
-                    self.expected("`protocol`, `extend`, `stack`, `import`, `fn` or `table`");
+                    self.expected_item();
                     None
                 }
             };
             if read.is_none() {
-                self.skip_until(start, |parser| parser.is_item_start());
+                self.skip_item(start, 0);
             }
+            let item = self.tokens.list[start].span.to(self.last_span());
+            self.unread[parts..].iter_mut().for_each(|unread| unread.item = item);
         }
+        file.unread = std::mem::take(&mut self.unread);
         file
     }
 
@@ -139,105 +181,68 @@ impl<'a> Parser<'a> {
 
     fn clauses(&mut self) -> Option<Vec<ast::Clause>> {
         let mut clauses = Vec::new();
-        self.block(
-            |parser| {
-                let clause = parser.clause()?;
-                clauses.push(clause);
-                Some(())
-            },
-            |parser| parser.is_clause_start(),
-        )?;
+        self.block(Block::Clauses, |parser| {
+            let clause = parser.clause()?;
+            clauses.push(clause);
+            Some(())
+        })?;
         Some(clauses)
     }
 
-    /// `{`, then `item` until `}`. After a mistake of `item` it goes on where `is_start` holds on a
-    /// new line. `None` only where the opening brace is missing.
+    /// `{`, then `item` until `}`, going on after mistakes of `item` as [`recover`](super::recover) says.
+    /// `None` only where the opening brace is missing.
     pub(super) fn block(
         &mut self,
+        block: Block,
         mut item: impl FnMut(&mut Self) -> Option<()>,
-        is_start: impl Fn(&Self) -> bool,
     ) -> Option<()> {
-        let open = self.expect(TokenKind::BraceOpen)?;
+        let column = self.line_column();
+        let is_open = self.peek() != TokenKind::BraceOpen && self.is_missing_before(block);
+        let open = if is_open {
+            self.expected("`{`");
+            self.span()
+        } else {
+            self.expect(TokenKind::BraceOpen)?
+        };
         if self.depth >= DEPTH_MAX {
             self.too_deep(open);
-            self.skip_block();
+            self.at -= usize::from(!is_open);
+            self.skip_braces();
             return Some(());
         }
         self.depth += 1;
+        let column = if is_open && self.token().first_of_line { self.column_before() } else { column };
+        self.open.push(block);
         while self.peek() != TokenKind::BraceClose {
-            if self.peek() == TokenKind::End || self.is_item_start() {
-                let diagnostic = Diagnostic::error(codes::UNCLOSED, "this brace is never closed")
-                    .label(open, "opened here")
-                    .label(self.span(), "`}` expected before this");
-                // Said of the innermost brace only: which of several is missing, nobody knows.
-                if self.unclosed_at != Some(self.at) {
-                    self.unclosed_at = Some(self.at);
-                    self.report(diagnostic);
-                }
-                self.depth -= 1;
-                return Some(());
+            if self.peek() == TokenKind::End || self.is_item_start() || self.is_beyond(block, column) {
+                self.unclosed(open);
+                break;
             }
-            let start = self.at;
+            let (start, column) = (self.at, self.line_column());
             self.item_starts.push(start);
             if item(self).is_none() {
-                self.skip_until(start, &is_start);
+                self.skip_item(start, column);
             }
         }
-        self.bump();
+        self.closed = Some(self.span());
+        self.eat(TokenKind::BraceClose);
+        self.open.pop();
         self.depth -= 1;
         Some(())
     }
 
-    /// Skips to the brace that closes the block, or to a token that starts a line as `is_start` says.
-    fn skip_until(&mut self, start: usize, is_start: impl Fn(&Self) -> bool) {
-        if self.at == start && self.peek() != TokenKind::BraceClose {
-            if self.peek() == TokenKind::BraceOpen {
-                self.bump();
-                self.skip_block();
-            } else {
-                self.bump();
-            }
+    /// Says that the brace `open` is not closed before this token: of the innermost one only, for which of
+    /// several is missing, nobody knows.
+    fn unclosed(&mut self, open: Span) {
+        let diagnostic = Diagnostic::error(codes::UNCLOSED, "this brace is never closed")
+            .label(open, "opened here")
+            .label(self.span(), "`}` expected before this");
+        if self.unclosed_at != Some(self.at) {
+            self.unclosed_at = Some(self.at);
+            self.report(diagnostic);
+            // What stands behind the brace belongs to nobody knows what.
+            self.unread.push(ast::Unread { item: Span::default(), part: open.to(self.last_span()) });
         }
-        loop {
-            match self.peek() {
-                TokenKind::End => return,
-                TokenKind::BraceClose if self.depth > 0 => return,
-                TokenKind::BraceOpen => {
-                    self.bump();
-                    self.skip_block();
-                }
-                _ if self.is_item_start() || (self.token().first_of_line && is_start(self)) => return,
-                _ => self.bump(),
-            }
-        }
-    }
-
-    /// Behind an opening brace: skips to behind the closing one.
-    fn skip_block(&mut self) {
-        let mut open = 1;
-        while open > 0 && self.peek() != TokenKind::End && !self.is_item_start() {
-            match self.peek() {
-                TokenKind::BraceOpen => open += 1,
-                TokenKind::BraceClose => open -= 1,
-                _ => {}
-            }
-            self.bump();
-        }
-    }
-
-    /// A line that starts as `protocol NAME {` does: whatever was open before is over.
-    fn is_item_start(&self) -> bool {
-        let (next, after) = (self.peek_at(1), self.peek_at(2));
-        let follows = match self.word() {
-            "protocol" => after == TokenKind::BraceOpen || self.word_at(2) == "as",
-            "stack" => after == TokenKind::BraceOpen || self.word_at(2) == "extends",
-            "table" => after == TokenKind::BraceOpen,
-            "extend" => self.word_at(2) == "with",
-            "fn" => after == TokenKind::ParenOpen,
-            "import" => return self.token().first_of_line && next == TokenKind::Text,
-            _ => false,
-        };
-        self.token().first_of_line && next == TokenKind::Name && follows
     }
 
     // Looking.
@@ -269,10 +274,46 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn word_at(&self, ahead: usize) -> &'a str {
+        if let Some((at, meant)) = self.meant
+            && at == self.at + ahead
+        {
+            return meant;
+        }
         match self.tokens.list.get(self.at + ahead) {
             Some(token) if token.kind == TokenKind::Name => self.written(token.span),
             _ => "",
         }
+    }
+
+    /// Reads the word here as another from now on.
+    pub(super) fn read_as(&mut self, word: &'static str) {
+        self.meant = Some((self.at, word));
+    }
+
+    /// What the token before this one is.
+    pub(super) fn before(&self) -> Option<TokenKind> {
+        self.at.checked_sub(1).map(|before| self.tokens.list[before].kind)
+    }
+
+    /// Bytes between the start of the line and the token here, the first of its line.
+    pub(super) fn column(&self) -> u32 {
+        self.column_of(self.at)
+    }
+
+    /// The same of the first token of the line that is read.
+    pub(super) fn line_column(&self) -> u32 {
+        self.column_of(self.line)
+    }
+
+    /// The same of the line before.
+    pub(super) fn column_before(&self) -> u32 {
+        self.column_of(self.line_before)
+    }
+
+    fn column_of(&self, token: usize) -> u32 {
+        // Only blanks stand before it: this costs no more than they.
+        let before = &self.text.as_bytes()[..self.tokens.list[token].span.start as usize];
+        before.iter().rev().take(COLUMN_MAX).take_while(|byte| **byte != b'\n').count() as u32
     }
 
     pub(super) fn written(&self, span: Span) -> &'a str {
@@ -292,6 +333,10 @@ impl<'a> Parser<'a> {
     pub(super) fn bump(&mut self) {
         if self.peek() != TokenKind::End {
             self.at += 1;
+            if self.token().first_of_line {
+                self.line_before = self.line;
+                self.line = self.at;
+            }
         }
     }
 
@@ -317,11 +362,13 @@ impl<'a> Parser<'a> {
             return Some(span);
         }
         self.expected(kind.describe());
-        None
+        // Missing before what follows it, it is read as if it stood there.
+        self.is_behind(kind).then_some(span)
     }
 
-    pub(super) fn expect_word(&mut self, word: &str) -> Option<()> {
-        if self.eat_word(word) {
+    pub(super) fn expect_word(&mut self, word: &'static str) -> Option<()> {
+        if self.mend(&[word]) {
+            self.bump();
             return Some(());
         }
         self.expected(&format!("`{word}`"));
@@ -367,7 +414,13 @@ impl<'a> Parser<'a> {
 
     // Reporting.
 
+    /// Says a mistake; of one place only the first, for more would come of that.
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        let place = diagnostic.spans.last().map(|(span, _)| *span);
+        if place.is_some() && place == self.said_at {
+            return;
+        }
+        self.said_at = place;
         self.diagnostics.push(diagnostic);
     }
 

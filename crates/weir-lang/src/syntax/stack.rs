@@ -3,12 +3,15 @@
 use super::ast::{Edge, Link, Name, Place, Stack};
 use super::lexer::TokenKind;
 use super::parser::Parser;
+use super::recover::{Block, PARTS};
+use crate::model::EdgeKind;
 
 impl Parser<'_> {
     /// Standing before `stack`.
     pub(super) fn stack(&mut self, doc: String) -> Option<Stack> {
         self.bump();
         let name = self.name()?;
+        self.mend_part(&["extends"]);
         let extends = if self.eat_word("extends") { Some(self.name()?) } else { None };
         let mut stack = Stack {
             name,
@@ -21,13 +24,16 @@ impl Parser<'_> {
             edges: Vec::new(),
             dispatch: Vec::new(),
         };
-        self.block(|parser| parser.stack_part(&mut stack), |parser| parser.peek() == TokenKind::Name)?;
+        self.block(Block::Stack, |parser| parser.stack_part(&mut stack))?;
         Some(stack)
     }
 
     fn stack_part(&mut self, stack: &mut Stack) -> Option<()> {
         // These words are also fine names for a layer: then a comma, an arrow or a brace follows.
         let operand = matches!(self.peek_at(1), TokenKind::Name | TokenKind::Number(_));
+        if operand && self.peek() == TokenKind::Name {
+            self.mend(PARTS);
+        }
         match self.word() {
             "start" if operand => {
                 self.bump();
@@ -70,6 +76,7 @@ impl Parser<'_> {
                     }
                 }
             }
+            "" if self.peek() == TokenKind::Arrow => return self.stray_edges(stack),
             _ => return self.edges(stack),
         }
         Some(())
@@ -92,25 +99,42 @@ impl Parser<'_> {
             stack.edges.push(edge);
             return Some(());
         }
-        self.block(
-            |parser| {
-                let edge = parser.edge(&from)?;
-                stack.edges.push(edge);
-                Some(())
-            },
-            |parser| parser.peek() == TokenKind::Arrow,
-        )
+        self.block(Block::Edges, |parser| {
+            let edge = parser.edge(&from)?;
+            stack.edges.push(edge);
+            Some(())
+        })
+    }
+
+    /// More edges than one without braces around them: they are those of the edge before.
+    fn stray_edges(&mut self, stack: &mut Stack) -> Option<()> {
+        self.expected("a layer's name");
+        let from = stack.edges.last()?.from.clone();
+        while self.peek() == TokenKind::Arrow {
+            let edge = self.edge(&from)?;
+            stack.edges.push(edge);
+        }
+        // The brace that has no other half.
+        if self.peek() == TokenKind::BraceClose && self.peek_at(1) == TokenKind::Name && !self.ends_item() {
+            self.bump();
+        }
+        Some(())
     }
 
     fn edge(&mut self, from: &[Name]) -> Option<Edge> {
         self.expect(TokenKind::Arrow)?;
-        let quoted =
-            self.word() == "quoted" && self.peek_at(1) == TokenKind::Name && self.word_at(1) != "when";
-        if quoted {
+        // These words are also fine names for a layer.
+        let is_word = self.peek_at(1) == TokenKind::Name && self.word_at(1) != "when";
+        let kind = match self.word() {
+            "quoted" if is_word => EdgeKind::Quoted,
+            "messages" if is_word => EdgeKind::Messages,
+            _ => EdgeKind::Payload,
+        };
+        if kind != EdgeKind::Payload {
             self.bump();
         }
         let to = self.name()?;
         let condition = self.when()?;
-        Some(Edge { from: from.to_vec(), to, quoted, condition })
+        Some(Edge { from: from.to_vec(), to, kind, condition })
     }
 }

@@ -20,6 +20,7 @@
 
 mod accounts;
 mod anomalies;
+mod answers;
 mod clock;
 mod corpus;
 mod drive;
@@ -29,6 +30,7 @@ mod frames;
 mod hostile;
 mod layers;
 mod libpcap;
+mod messages;
 mod packets;
 mod probing;
 mod shipped;

@@ -26,6 +26,7 @@ pub(super) fn drop_unused(graph: &mut Graph) -> bool {
                 *var = Var(vars[var.index()])
             }
             Op::SeqInsert { sequence, .. }
+            | Op::SeqAcknowledge { sequence, .. }
             | Op::SeqNext { sequence, .. }
             | Op::SeqAssemble { sequence, .. } => *sequence = Sequence(sequences[sequence.index()]),
             Op::Member { set, .. } => *set = Set(sets[set.index()]),
@@ -60,6 +61,7 @@ impl Used {
                         used.vars[var.index()] = true;
                     }
                     Op::SeqInsert { sequence, .. }
+                    | Op::SeqAcknowledge { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => used.sequences[sequence.index()] = true,
                     Op::Member { set, .. } => used.sets[set.index()] = true,

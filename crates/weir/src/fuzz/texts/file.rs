@@ -161,6 +161,11 @@ impl Author<'_, '_> {
         let mut keeps_bytes = true;
         if has_sequence {
             let (sequence, headers_only) = self.sequence();
+            if sequence.contains("from first") && self.names.two_sided && self.choices.chance(40) {
+                let when = format!(" when {}", self.condition(Place::Instance));
+                let when = if self.choices.chance(50) { when } else { String::new() };
+                clauses.push(format!("acknowledge {}{when}", self.number(Place::Instance, 1)));
+            }
             clauses.push(sequence);
             keeps_bytes = !headers_only;
         }

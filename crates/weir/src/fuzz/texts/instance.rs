@@ -13,7 +13,12 @@ impl Author<'_, '_> {
         } else {
             String::new()
         };
-        format!("instance {keys}{when}")
+        let reversed = if self.names.two_sided && self.choices.chance(30) {
+            format!(" reversed when {}", self.condition(Place::Packet))
+        } else {
+            String::new()
+        };
+        format!("instance {keys}{when}{reversed}")
     }
 
     /// A key of 320 bits at most: five words.

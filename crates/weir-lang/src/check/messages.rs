@@ -1,0 +1,87 @@
+//! Edges `-> messages`: what a direction's bytes in order are made of, one message after the other.
+
+use super::codes;
+use crate::diag::{Diagnostic, Span};
+use crate::model::{Edge, EdgeKind, HeaderItem, LayerId, Protocol, Stack, Trigger};
+use crate::syntax::ast;
+use std::collections::HashSet;
+
+/// Checks the edges to messages. Those of the stack that is extended were checked there.
+pub(super) fn check(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
+    let own: HashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
+    for edge in stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages) {
+        if let Some((message, help)) = mistake(stack, edge)
+            && own.contains(&edge.span)
+        {
+            diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(edge.span).help(help));
+        }
+        let one = protocol(stack, edge.to);
+        for other in stack.edges.iter().filter(|other| other.to == edge.to && other.kind != edge.kind) {
+            if own.contains(&other.span) || own.contains(&edge.span) {
+                let message = format!("`{}` is a message here, and a packet's layer there", one.name);
+                let help =
+                    format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
+                let diagnostic = Diagnostic::error(codes::MESSAGES, message).at(edge.span);
+                diagnostics.push(diagnostic.label(other.span, "follows in the packet").help(help));
+                break;
+            }
+        }
+    }
+}
+
+fn protocol(stack: &Stack, layer: LayerId) -> &Protocol {
+    &stack.layers[usize::from(layer.0)].protocol
+}
+
+/// What is wrong with an edge, and the remedy.
+fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
+    let (from, to) = (protocol(stack, edge.from), protocol(stack, edge.to));
+    if !puts_in_order(from) {
+        let message = format!("`{}` puts no payload of two sides in order", from.name);
+        let help = "messages are made of the bytes that `instance (…) <-> (…)`, `sequence … of payload … from first` \
+                    and `event … on ordered { assemble }` put together";
+        return Some((message, help.into()));
+    }
+    if to.payload.as_ref().is_some_and(|payload| payload.length.is_none()) {
+        let message = format!("nobody knows where a message of `{}` ends", to.name);
+        let help = "say how much follows its header: `payload = rest[.. length]`, or leave `payload` out";
+        return Some((message, help.into()));
+    }
+    if peeks(&to.header) {
+        let message = format!("`{}` peeks at what is not part of the message", to.name);
+        return Some((message, "read it as a field".into()));
+    }
+    let mut open = vec![edge.to];
+    let mut seen = HashSet::from([edge.to]);
+    while let Some(layer) = open.pop() {
+        for next in stack.edges.iter().filter(|next| next.from == layer) {
+            if next.kind == EdgeKind::Messages {
+                let name = &protocol(stack, layer).name;
+                let message =
+                    format!("messages of `{}` hold `{name}`, which is made of messages itself", to.name);
+                return Some((message, "streams inside messages are not put together".into()));
+            }
+            if seen.insert(next.to) {
+                open.push(next.to);
+            }
+        }
+    }
+    None
+}
+
+fn puts_in_order(protocol: &Protocol) -> bool {
+    let is_two_sided = protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty());
+    let has_bytes =
+        protocol.sequence.as_ref().is_some_and(|s| s.from_first && s.of.is_none() && !s.headers_only);
+    let mut events = protocol.events.iter();
+    is_two_sided && has_bytes && events.any(|e| e.assemble && e.triggers.contains(&Trigger::Ordered))
+}
+
+fn peeks(items: &[HeaderItem]) -> bool {
+    items.iter().any(|item| match item {
+        HeaderItem::Peek(_) => true,
+        HeaderItem::If { then, otherwise, .. } => peeks(then) || peeks(otherwise),
+        HeaderItem::Run(run) => run.items.iter().any(|item| peeks(&item.items)),
+        HeaderItem::Field(_) | HeaderItem::Whole(_) | HeaderItem::Skip { .. } => false,
+    })
+}

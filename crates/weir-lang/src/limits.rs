@@ -1,0 +1,53 @@
+//! What a text may have at most, for the table in `docs/language.md`: every bound here is the constant that the code
+//! goes by.
+
+use crate::check::limits::*;
+use crate::library::{FILES_MAX, TEXT_BYTES_MAX};
+use crate::model::EVENTS_MAX;
+use crate::syntax::limits::*;
+
+/// A bound of the language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// What it bounds.
+    pub what: &'static str,
+    /// The most there may be.
+    pub most: u64,
+    /// What happens beyond.
+    pub beyond: &'static str,
+}
+
+impl Limit {
+    /// A bound.
+    pub const fn new(what: &'static str, most: u64, beyond: &'static str) -> Self {
+        Self { what, most, beyond }
+    }
+}
+
+const REFUSED: &str = "error W0007";
+
+/// Those that `weir check` holds a text to, in the order of the book.
+pub const CHECKED: &[Limit] = &[
+    Limit::new("bytes of a text", TEXT_BYTES_MAX as u64, REFUSED),
+    Limit::new("files that it imports, by way of others too", FILES_MAX as u64, REFUSED),
+    Limit::new("braces, parentheses and `else if`s inside one another", DEPTH_MAX as u64, REFUSED),
+    Limit::new("operators in one chain (`a + b + …`)", OPERATORS_MAX as u64, REFUSED),
+    Limit::new("functions that are known together", FUNCTIONS_MAX as u64, REFUSED),
+    Limit::new("operators of a call, functions in place", NODES_MAX as u64, REFUSED),
+    Limit::new("rows of a table", ROWS_MAX as u64, REFUSED),
+    Limit::new("operators of a table that is asked, its rows in place", LOOKUP_NODES_MAX as u64, REFUSED),
+    Limit::new("fields of a header, those of runs and of `if`s included", FIELDS_MAX as u64, REFUSED),
+    Limit::new("derived values (`let`) of a protocol", LETS_MAX as u64, REFUSED),
+    Limit::new("bits of a one-sided key", KEY_WORDS_MAX as u64 * 64, REFUSED),
+    Limit::new("variables of a protocol, of 64 bits at most", VARS_MAX as u64, REFUSED),
+    Limit::new("states of a protocol", STATES_MAX as u64, REFUSED),
+    Limit::new("different fields behind `ordered.` in a protocol", ORDERED_FIELDS_MAX as u64, REFUSED),
+    Limit::new("events of all layers of a stack", EVENTS_MAX as u64, REFUSED),
+    Limit::new("ways along `with` from one event to another", WITH_MAX as u64, REFUSED),
+    Limit::new("edges of a stack", EDGES_MAX as u64, REFUSED),
+    Limit::new(
+        "occurrences of a layer in a packet (`repeat`)",
+        REPEAT_MAX,
+        "in the text: error W0036; in a packet: it ends there, drop reason `nesting_limit`",
+    ),
+];

@@ -1,0 +1,76 @@
+//! Who asked and who answered, where the capture lacks packets.
+
+use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
+use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
+use weir::{Compiler, Options, Want};
+use weir_ir::testing::Random;
+
+/// A conversation in the making: what each side has sent.
+struct Talk {
+    sent: [u32; 2],
+    packets: Vec<Packet>,
+}
+
+impl Talk {
+    fn new() -> Self {
+        let mut talk = Self { sent: [99, 499], packets: vec![] };
+        talk.say(0, SYN, b"");
+        talk.say(1, SYN | ACK, b"");
+        talk
+    }
+
+    /// The client (0) or the server (1) says something, and acknowledges all that it was told.
+    fn say(&mut self, side: usize, flags: u8, payload: &[u8]) {
+        let ports = [(40_000, 80), (80, 40_000)][side];
+        let ack = if flags & ACK == 0 { 0 } else { self.sent[1 - side] };
+        let segment = tcp(ports, self.sent[side], ack, flags, &[], payload);
+        let packet = ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment);
+        self.sent[side] += payload.len() as u32 + u32::from(flags & SYN != 0);
+        self.packets.push(Packet::ethernet(ethernet(0x0800, &packet)));
+    }
+
+    fn exchange(&mut self, path: &str, status: u16) {
+        self.say(0, ACK | PSH, format!("GET /{path} HTTP/1.1\r\nHost: a.example\r\n\r\n").as_bytes());
+        self.say(1, ACK | PSH, format!("HTTP/1.1 {status} X\r\nContent-Length: 2\r\n\r\nok").as_bytes());
+    }
+
+    fn rows(mut self, filter: &str, want: Want) -> Vec<String> {
+        give_times(&mut Random::new(1), &mut self.packets);
+        let compiler = Compiler::default();
+        let compiled = compile(&compiler, &[ask(filter, want)], &Options::default());
+        rows(&compiler, &compiled, &self.packets, 1).0
+    }
+}
+
+#[test]
+fn an_answer_does_not_belong_to_the_request_after_the_one_that_is_missing() {
+    let mut talk = Talk::new();
+    for (path, status) in [("one", 201), ("two", 202), ("three", 203), ("four", 204)] {
+        talk.exchange(path, status);
+    }
+    // The request for `two` was not captured.
+    talk.packets.remove(4);
+    let rows = talk.rows("http", ALL_SESSIONS);
+    for (path, status) in [("one", 201), ("three", 203), ("four", 204)] {
+        let pair =
+            rows.iter().filter(|row| row.contains(&format!("/{path}")) && row.contains(&status.to_string()));
+        assert_eq!(pair.count(), 1, "{path} {status}: {rows:#?}");
+    }
+}
+
+#[test]
+fn who_answers_is_the_responder_whoever_is_seen_first() {
+    let asked = |first: usize| {
+        let mut talk = Talk::new();
+        talk.exchange("one", 201);
+        talk.exchange("two", 202);
+        talk.packets.drain(..first);
+        talk.rows("tcp", Want::Connections).remove(0)
+    };
+    // All of it; from the SYN-ACK on; from a request on; from an answer on.
+    for first in [0, 1, 2, 3] {
+        let row = asked(first);
+        let at = |port: &str| row.find(port).unwrap_or_else(|| panic!("{port} in {row}"));
+        assert!(at("40000") < at("80,"), "from packet {first} on: {row}");
+    }
+}

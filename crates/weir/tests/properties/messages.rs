@@ -1,0 +1,254 @@
+//! Messages of streams: those that were sent are read, however they are cut into segments and whatever happens to these.
+
+use crate::drive::{Packet, ask, compile, rows, seeds};
+use crate::frames::{ACK, PSH, SYN, V4, ethernet, ipv4, tcp};
+use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
+use weir_ir::testing::Random;
+
+const CHAT: &str = "
+//! What is said, and what it holds
+protocol chat {
+    header {
+        magic: u16 = 0x7e5a
+        kind: u8
+        length: u16
+        if kind == 1 {
+            name_length: u8
+            name: bytes[name_length]
+        }
+    }
+    payload = rest[.. length]
+    event said on packet { kind, length, port = below.src_port }
+}
+//! Numbers in what is said
+protocol word {
+    header { number: u32 }
+    payload = rest
+    let speaker = below.src_port
+    let listener = below.dst_port
+    instance (below.src, speaker) <-> (below.dst, listener)
+    timeout 1m
+    event written on packet { number }
+}
+//! The same messages, of which only the head is read
+protocol note {
+    header {
+        magic: u16 = 0x7e5a
+        kind: u8
+        length: u16
+    }
+    payload = rest[.. length + (if kind == 1 then 1 else 0)]
+    event noted on packet { kind, length, port = below.src_port }
+}
+//! Over TCP
+stack chats extends internet {
+    tcp -> messages chat when dst_port == 7777
+    tcp -> messages note when dst_port == 7778
+    chat -> word when kind == 2 and payload.length >= 4
+}
+";
+
+/// A message: its kind and bytes.
+fn message(random: &mut Random, names_max: u64) -> (u8, Vec<u8>) {
+    let kind = random.below(4) as u8;
+    let length = random.pick(&[0, 1, 4, 100, 3_000]).max(if kind == 2 { 4 } else { 0 });
+    let mut bytes = vec![0x7e, 0x5a, kind, (length >> 8) as u8, length as u8];
+    if kind == 1 {
+        let name = random.below(names_max + 1) as u8;
+        bytes.push(name);
+        bytes.extend((0..name).map(|_| random.bits() as u8));
+    }
+    bytes.extend((0..length).map(|_| random.bits() as u8));
+    (kind, bytes)
+}
+
+/// What happens to the client's segments.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    swaps: bool,
+    repeats: bool,
+    loses: bool,
+    snaplen: Option<usize>,
+}
+
+/// As bad as may be where nothing is lost.
+const WILD: Way = Way { swaps: true, repeats: true, loses: false, snaplen: None };
+const CALM: Way = Way { swaps: false, repeats: false, loses: false, snaplen: None };
+
+/// A connection on which the client says all this.
+fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Packet> {
+    let segment = |side: usize, flags, seq: u32, ack: u32, payload: &[u8]| {
+        let ports = [(40_000, port), (port, 40_000)][side];
+        let segment = tcp(ports, seq, ack, flags, &[], payload);
+        Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+    };
+    let first = 0_u32.wrapping_sub(random.below(5_000) as u32);
+    let mut segments = vec![];
+    let mut at = 0;
+    while at < said.len() {
+        let bytes = random.pick(&[1, 3, 7, 50, 1_448, 1_448]).min(said.len() - at);
+        segments.push((at, at + bytes));
+        at += bytes;
+    }
+    let mut packets =
+        vec![segment(0, SYN, first.wrapping_sub(1), 0, &[]), segment(1, SYN | ACK, 499, first, &[])];
+    let mut order = segments;
+    if way.swaps {
+        for at in 1..order.len() {
+            if random.once_in(4) {
+                order.swap(at - 1, at);
+            }
+        }
+    }
+    for (from, to) in order {
+        if way.loses && random.once_in(20) {
+            continue;
+        }
+        let seq = first.wrapping_add(from as u32);
+        let mut packet = segment(0, ACK | PSH, seq, 500, &said[from..to]);
+        if let Some(snaplen) = way.snaplen {
+            let bytes = packet.bytes.len().min(snaplen);
+            packet = packet.cut(bytes);
+        }
+        packets.push(packet.clone());
+        if way.repeats && random.once_in(5) {
+            packets.push(packet);
+        }
+    }
+    packets.push(segment(1, ACK, 500, first.wrapping_add(said.len() as u32), &[]));
+    packets.push(segment(0, ACK, first.wrapping_add(said.len() as u32), 500, &[]));
+    for (number, packet) in (1..).zip(&mut packets) {
+        packet.time_ns = number * 1_000_000;
+    }
+    packets
+}
+
+/// What asks for an event's rows, for both engines.
+fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
+    let wanted = EventRows::of(compiler.stack(), &[event.to_string()]).expect("it is declared");
+    let need = Need { events: wanted.mask, ..Need::default() };
+    [Executor::Interpreter, Executor::Native].map(|engine| {
+        let asked = Ask { filter: String::new(), need, want: Want::Events };
+        compile(compiler, &[asked], &Options { engine, ..Options::default() })
+    })
+}
+
+/// Kind and length of the messages of which was told.
+fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<(u64, u64)> {
+    let (rows, _) = rows(compiler, compiled, packets, 1);
+    let numbers = |row: &String| -> Vec<u64> {
+        row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
+    };
+    // Behind the ports: kind and length, and the port.
+    rows.iter().map(numbers).map(|n| (n[n.len() - 3], n[n.len() - 2])).collect()
+}
+
+/// What was sent, and what was told of it, for many conversations.
+fn each(count: u64, port: u16, way: Way, mut check: impl FnMut(u64, &[(u64, u64)], &[(u64, u64)])) {
+    let mut compiler = Compiler::default();
+    compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let (event, names_max) = if port == 7777 { ("chat.said", 20) } else { ("note.noted", 0) };
+    let compiled = of_event(&compiler, event);
+    for seed in seeds(0..count) {
+        let mut random = Random::new(seed);
+        let messages: Vec<_> = (0..1 + random.below(60)).map(|_| message(&mut random, names_max)).collect();
+        let said: Vec<u8> = messages.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+        let packets = conversation(&mut random, port, &said, way);
+        let told = told(&compiler, &compiled[(seed % 3 != 0) as usize], &packets);
+        let length = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[3], bytes[4]]));
+        let sent: Vec<(u64, u64)> =
+            messages.iter().map(|(kind, bytes)| (u64::from(*kind), length(bytes))).collect();
+        check(seed, &sent, &told);
+    }
+}
+
+#[test]
+fn all_that_was_sent_is_read_in_order() {
+    for (port, way) in [(7777, CALM), (7777, WILD), (7778, CALM), (7778, WILD)] {
+        each(40, port, way, |seed, sent, told| assert_eq!(told, sent, "seed {seed}, {port}, {way:?}"));
+    }
+}
+
+#[test]
+fn where_bytes_are_missing_the_other_messages_are_read() {
+    let (mut all, mut read) = (0, 0);
+    for port in [7777, 7778] {
+        each(40, port, Way { loses: true, ..WILD }, |seed, sent, told| {
+            let mut rest = sent.iter();
+            assert!(
+                told.iter().all(|one| rest.any(|other| other == one)),
+                "seed {seed}: {told:?} of {sent:?}"
+            );
+            (all, read) = (all + sent.len(), read + told.len());
+        });
+    }
+    assert!(read * 2 > all && read < all, "{read} of {all}");
+}
+
+#[test]
+fn what_the_capture_cut_off_is_missed_by_those_who_read_it() {
+    // 54 bytes of headers, and some of the first message.
+    let cut = Way { snaplen: Some(54 + 700), ..CALM };
+    let mut differs = 0;
+    each(40, 7778, cut, |seed, sent, told| {
+        let mut rest = sent.iter();
+        assert!(told.iter().all(|one| rest.any(|other| other == one)), "seed {seed}: {told:?} of {sent:?}");
+        differs += usize::from(told != sent);
+    });
+    assert!(differs > 0, "heads were cut off, too");
+}
+
+/// Which packets match, by their numbers.
+fn matching(compiler: &Compiler, filter: &str, packets: &[Packet]) -> Vec<usize> {
+    let numbers = [Executor::Native, Executor::Interpreter].map(|engine| {
+        let options = Options { engine, ..Options::default() };
+        let compiled = compile(compiler, &[ask(filter, Want::Packets)], &options);
+        let rows = rows(compiler, &compiled, packets, 1).0;
+        rows.iter().map(|row| row.rsplit(' ').next().unwrap().parse().unwrap()).collect()
+    });
+    let [native, interpreted]: [Vec<usize>; 2] = numbers;
+    assert_eq!(native, interpreted, "{filter}");
+    native
+}
+
+#[test]
+fn filters_are_given_the_packet_that_makes_a_message_whole() {
+    let mut compiler = Compiler::default();
+    compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let first: &[u8] = &[0x7e, 0x5a, 0, 0, 3, 1, 2, 3];
+    let second: &[u8] = &[0x7e, 0x5a, 2, 0, 4, 0, 0, 0, 9];
+    let said = [first, second].concat();
+    let segment = |port: u16, from: usize, to: usize| {
+        let segment = tcp((40_000, port), from as u32, 0, ACK, &[], &said[from..to]);
+        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
+    };
+    let cut = |port: u16, ends: &[usize]| {
+        let starts = [0].iter().chain(ends);
+        let mut packets: Vec<Packet> = starts.zip(ends).map(|(&from, &to)| segment(port, from, to)).collect();
+        for (number, packet) in (1..).zip(&mut packets) {
+            packet.time_ns = number * 1_000_000;
+        }
+        packets
+    };
+    // A head; its rest and half a head; that one's rest and some payload; the last bytes.
+    let packets = cut(7777, &[5, 10, 14, 17]);
+    for (filter, numbers) in [
+        ("chat", &[2, 4][..]),
+        ("chat.kind == 0", &[2]),
+        ("chat.kind == 2", &[4]),
+        ("word.number == 9", &[4]),
+        ("word.number == 8", &[]),
+        ("chat.payload contains \"\\x02\"", &[2]),
+        // No packet that it could not hold of is left out of the stream.
+        ("chat.kind == 2 and frame.len == 57", &[4]),
+        ("chat and frame.len == 58", &[]),
+        ("tcp and not chat", &[1, 3]),
+    ] {
+        assert_eq!(matching(&compiler, filter, &packets), numbers, "{filter}");
+    }
+    // Where only the head is read, nobody waits for more.
+    let packets = cut(7778, &[5, 10, 14, 17]);
+    assert_eq!(matching(&compiler, "note.kind == 0", &packets), [1]);
+    assert_eq!(matching(&compiler, "note.kind == 2", &packets), [3]);
+    assert_eq!(matching(&compiler, "note.payload contains \"\\x02\"", &packets), [2], "but who reads it");
+}

@@ -1,0 +1,96 @@
+//! The bounds of the protocol language, from the constants that the code goes by: the table "Limits" of `docs/language.md`.
+
+use std::path::Path;
+use weir::lang::limits::{CHECKED, Limit};
+use weir_compile::lower::{HISTORY_LETTERS_MAX, LAYERS_MAX, ORDERED_MAX, RUN_ITEMS_MAX};
+use weir_engine::plan::Limits;
+use weir_engine::sequence::SequenceLimits;
+use weir_ir::abi::{FUELS_MAX, OUTS_MAX};
+
+/// What is only known once a program is made, and while it runs.
+fn later() -> Vec<Limit> {
+    let (run, sequence) = (Limits::default(), SequenceLimits::default());
+    vec![
+        Limit::new("layers of a stack", LAYERS_MAX as u64, "error W0191, where a question is asked"),
+        Limit::new(
+            "runs, sequences and layers that may occur again, in a stack",
+            FUELS_MAX as u64,
+            "error W0199, there",
+        ),
+        Limit::new(
+            "values that the layers of a stack show",
+            OUTS_MAX as u64 - 2,
+            "warning W0194: they are missing in lines",
+        ),
+        Limit::new("items of a run", u64::from(RUN_ITEMS_MAX), "the run is over"),
+        Limit::new(
+            "instances that one packet belongs to",
+            u64::from(run.lookups_max),
+            "the packet ends there, `nesting_limit`",
+        ),
+        Limit::new("letters of a history", u64::from(HISTORY_LETTERS_MAX), "later ones are left out"),
+        Limit::new(
+            "instances of a layer at a time (`--flows-max`), of each worker",
+            run.flows_max as u64,
+            "a packet that would begin one is dropped: `flow_limit`",
+        ),
+        Limit::new(
+            "numbers between the next one expected and a packet's",
+            sequence.window_max,
+            "event `out_of_window`; it is of no order",
+        ),
+        Limit::new(
+            "segments that wait for their turn, of one side",
+            sequence.queued_segments_max as u64,
+            "the gap is passed over: `forced_by_segments`",
+        ),
+        Limit::new(
+            "their bytes",
+            sequence.queued_bytes_max as u64,
+            "the gap is passed over: `forced_by_bytes`",
+        ),
+        Limit::new(
+            "fragments of a whole with a one-sided key",
+            sequence.retained_segments_max as u64,
+            "more are refused: `refused_by_segments`",
+        ),
+        Limit::new("its bytes", sequence.retained_bytes_max, "more are refused: `refused_by_bytes`"),
+        Limit::new(
+            "packets that one packet puts in order",
+            u64::from(ORDERED_MAX),
+            "the others come with the next packet",
+        ),
+    ]
+}
+
+fn table() -> String {
+    let mut text = String::from("| of | at most | beyond |\n|---|--:|---|\n");
+    for limit in CHECKED.iter().chain(&later()) {
+        text += &format!("| {} | {} | {} |\n", limit.what, grouped(limit.most), limit.beyond);
+    }
+    text
+}
+
+/// With blanks between thousands, as the book writes numbers.
+fn grouped(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{} {:03}", grouped(number / 1_000), number % 1_000),
+    }
+}
+
+#[test]
+fn the_limits_of_the_language_are_those_of_the_code() {
+    const START: &str = "<!-- limits: WEIR_BLESS=1 cargo test -p weir --test layers -->\n\n";
+    const END: &str = "\n<!-- end of limits -->";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/language.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (head, rest) = page.split_once(START).unwrap();
+    let (_, tail) = rest.split_once(END).unwrap();
+    let right = format!("{head}{START}{}{END}{tail}", table());
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&path, &right).unwrap();
+    } else {
+        assert!(page == right, "docs/language.md has other limits than the code: WEIR_BLESS=1 writes them");
+    }
+}
