@@ -119,8 +119,10 @@ impl NativeProgram {
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
         let layout = Layout::of(&graph);
-        let tail =
-            |crossing: &Crossing| TailPart { code: PartCode::default(), data_bytes: layout.size(crossing.table) };
+        let tail = |crossing: &Crossing| TailPart {
+            code: PartCode::default(),
+            data_bytes: layout.size(crossing.table),
+        };
         let program = Self {
             again: OnceLock::new(),
             packets: AtomicUsize::new(0),
@@ -161,7 +163,8 @@ impl NativeProgram {
             && match (part, &self.straight) {
                 (Part::Head, Some(_)) => false,
                 (Part::Tail(number), Some(straight)) => {
-                    straight.leads_to(number) && self.plan.tail(&self.graph, number).len() <= LARGE_TAIL_BLOCKS
+                    straight.leads_to(number)
+                        && self.plan.tail(&self.graph, number).len() <= LARGE_TAIL_BLOCKS
                 }
                 _ => true,
             }
