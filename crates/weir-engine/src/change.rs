@@ -20,6 +20,7 @@ use crate::worker::Worker;
 use std::sync::Arc;
 use weir_ir::abi::{Layout, WANTS_BYTES};
 use weir_ir::graph::{Graph, Table, Var, VarKind};
+use weir_ir::sequence::MESSAGES;
 
 /// Where the residues of one plan are in another's.
 #[derive(Debug, Clone)]
@@ -158,6 +159,7 @@ impl Flows {
         new.sequences = Reassembler::taking_over(new.sequences, old_graph, graph, layout);
         new.outer = std::mem::take(&mut self.outer);
         new.messages = std::mem::take(&mut self.messages);
+        new.messages.release_tables(|table| find_var(graph, table, MESSAGES).is_some());
         *self = new;
     }
 }

@@ -414,6 +414,8 @@ impl Flows {
                 let kept = (&mut self.sequences, &mut self.messages);
                 let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
                 let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
+                // Who reads messages is no more.
+                tail.messages.lose_behind_gap((table.0, id.0), side, next.ordered.bytes.bytes().len());
                 if tail.sessions.is_none() || !wanted {
                     continue;
                 }

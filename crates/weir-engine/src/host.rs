@@ -3,6 +3,7 @@
 use crate::decide::Decider;
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
 use crate::flows::stop_bytes;
+use crate::messages::Bearer;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
@@ -116,7 +117,8 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn messages(&mut self, _table: Table, _flow: FlowRecord<'_>, side: bool) -> Slice {
-        self.flow.messages.first(self.flow.key(), side)
+        let bearer = Bearer { table: self.flow.table, header: *self.flow.header };
+        self.flow.messages.first(self.flow.key(), side, bearer)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
@@ -137,8 +139,13 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         deliver_bytes(self.flow, flow.data, self.decider, self.program, self.order, &next);
     }
 
-    fn emit(&mut self, event: Event, _flow: Option<FlowRecord<'_>>, values: &[u64]) {
-        self.decider.emitted.push(event, self.flow.table, *self.flow.header, values);
+    fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
+        let own = Bearer { table: self.flow.table, header: *self.flow.header };
+        let Bearer { table, header } = match flow {
+            Some(_) => own,
+            None => self.flow.messages.bearer().unwrap_or(own),
+        };
+        self.decider.emitted.push(event, table, header, values);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Messages: what a stream of bytes in order is made of, where a layer's edge says so (`-> messages`).
 //!
 //! Programs take messages apart; here is kept what they have not had, or not whole. Per direction there are runs of
-//! bytes without a gap in them, the oldest first. A program is given a run, says how much of it was messages
-//! and how many bytes the next one wants, and is given the run again once they are there. A run that lies in one segment
+//! bytes without a gap in them, the oldest first. A program is given a run, says how many bytes its first message took,
+//! or how many it wants, and is given what is left of it, or again once they are there. A run that lies in one segment
 //! is referred to; what is left of it when the segment is through is copied, and what comes behind it added.
 //!
 //! A gap ends a run: what its last message lacks is lost, and where the next one begins nobody knows. It is
@@ -12,14 +12,15 @@
 use crate::counters::MessageCounters;
 use crate::decide::FlowKey;
 use crate::sequence::within;
-use crate::table::BuildIdHasher;
+use crate::table::{BuildIdHasher, Header};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use weir_ir::abi::{MESSAGES_LOST, Slice};
+use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice};
+use weir_ir::graph::Table;
 use weir_packet::Block;
 
-/// Bytes of a message at most: what it wants beyond is no message.
-pub(crate) const MESSAGE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a message at most: what wants more is no message.
+pub(crate) const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes that a worker keeps of unfinished messages at most.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
@@ -27,32 +28,82 @@ const TOTAL_BYTES_MAX: usize = 64 << 20;
 /// Runs that wait in one direction at most.
 const RUNS_MAX: usize = 64;
 
+/// Starts of segments that are remembered of a run at most.
+const STARTS_MAX: usize = 256;
+
 /// Bytes without a gap.
+#[derive(Debug, Default)]
+struct Run {
+    bytes: Bytes,
+    /// Where segments begin in it, but for the first.
+    starts: VecDeque<u32>,
+}
+
 #[derive(Debug)]
-enum Run {
+enum Bytes {
     /// Of one segment, which is being taken apart.
     Referred(Slice),
     /// Copied, and may grow.
     Kept(Vec<u8>),
 }
 
+impl Default for Bytes {
+    fn default() -> Self {
+        Bytes::Kept(vec![])
+    }
+}
+
 impl Run {
     fn bytes(&self) -> &[u8] {
-        match self {
-            Run::Referred(slice) => slice.bytes(),
-            Run::Kept(bytes) => bytes,
+        match &self.bytes {
+            Bytes::Referred(slice) => slice.bytes(),
+            Bytes::Kept(bytes) => bytes,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// Another segment, right behind.
+    fn extend(&mut self, bytes: &[u8]) {
+        if self.starts.len() < STARTS_MAX {
+            self.starts.push_back(self.len() as u32);
+        }
+        match &mut self.bytes {
+            Bytes::Kept(before) => before.extend_from_slice(bytes),
+            Bytes::Referred(slice) => self.bytes = Bytes::Kept([slice.bytes(), bytes].concat()),
         }
     }
 
     /// As what lives while a program reads it.
-    fn into_slice(self) -> Slice {
-        match self {
-            Run::Referred(slice) => slice,
-            Run::Kept(bytes) => {
-                let length = bytes.len() as u32;
-                Slice { block: Arc::new(Block { bytes }), offset: 0, length }
-            }
+    fn slice(&mut self) -> Slice {
+        if let Bytes::Kept(bytes) = &mut self.bytes {
+            let (length, bytes) = (bytes.len() as u32, std::mem::take(bytes));
+            self.bytes = Bytes::Referred(Slice { block: Arc::new(Block { bytes }), offset: 0, length });
         }
+        match &self.bytes {
+            Bytes::Referred(slice) => slice.clone(),
+            Bytes::Kept(_) => unreachable!("it was just made a reference"),
+        }
+    }
+
+    /// Without its first bytes.
+    fn behind(mut self, done: u32) -> Self {
+        let Slice { block, offset, length } = self.slice();
+        let done = done.min(length);
+        self.bytes = Bytes::Referred(Slice { block, offset: offset + done, length: length - done });
+        self.starts.iter_mut().for_each(|start| *start = start.saturating_sub(done));
+        self.starts.retain(|start| *start > 0);
+        self
+    }
+
+    /// Held by nobody else: blocks of capture are not kept from being used again.
+    fn copied(mut self) -> Self {
+        if let Bytes::Referred(slice) = &self.bytes {
+            self.bytes = Bytes::Kept(slice.bytes().to_vec());
+        }
+        self
     }
 }
 
@@ -62,39 +113,52 @@ struct Unfinished {
     runs: VecDeque<Run>,
     /// Bytes of the first run without which there is nothing new to be read.
     wanted: u64,
-    /// Bytes that have not come yet of a message that is over.
-    skip: u64,
-    /// Bytes missing behind the last run.
-    gap: u64,
+    /// Bytes are missing behind the last run.
+    has_gap: bool,
 }
 
 impl Unfinished {
-    /// What is missing may be what nobody wants. Where it reaches further, the next bytes begin anew.
-    fn skip_gap(&mut self) {
-        let skipped = self.gap.min(self.skip);
-        self.gap -= skipped;
-        self.skip = if self.gap > 0 { 0 } else { self.skip - skipped };
-    }
-
-    /// Adds bytes to the last run, or as the next one.
+    /// Adds a segment to the last run, or as the next one.
     fn add(&mut self, bytes: &[u8], block: &Arc<Block>) {
-        match self.runs.back_mut().filter(|_| self.gap == 0) {
-            Some(Run::Kept(before)) => before.extend_from_slice(bytes),
-            Some(run) => *run = Run::Kept([run.bytes(), bytes].concat()),
-            None => self.runs.push_back(match within(block, bytes) {
-                Some(slice) => Run::Referred(slice),
-                None => Run::Kept(bytes.to_vec()),
-            }),
+        match self.runs.back_mut().filter(|_| !self.has_gap) {
+            Some(run) => run.extend(bytes),
+            None => {
+                let bytes = match within(block, bytes) {
+                    Some(slice) => Bytes::Referred(slice),
+                    None => Bytes::Kept(bytes.to_vec()),
+                };
+                self.runs.push_back(Run { bytes, starts: VecDeque::new() });
+            }
         }
     }
+}
+
+/// Whose messages are being read.
+#[derive(Debug)]
+struct AtHand {
+    direction: u64,
+    /// The run that was given out; empty where none was.
+    run: Run,
+}
+
+/// The flow that carries messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bearer {
+    pub table: Table,
+    pub header: Header,
 }
 
 /// What all directions of a worker have unfinished.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     unfinished: HashMap<u64, Unfinished, BuildIdHasher>,
-    /// Whose messages are being read, and the run that was given out.
-    at_hand: (u64, Slice),
+    at_hand: Option<AtHand>,
+    /// The flow that carries the messages at hand.
+    bearer: Option<Bearer>,
+    /// A flow was found since the message was given out.
+    is_inside: bool,
+    /// Whether one was given out since somebody asked.
+    has_begun: bool,
     /// Bytes of all runs.
     held_bytes: usize,
     pub counters: MessageCounters,
@@ -106,7 +170,7 @@ fn direction((table, flow): FlowKey, side: bool) -> u64 {
 }
 
 impl Messages {
-    /// Bytes in order come: `bytes`, captured of `claimed_bytes`, which lie in `block` or are copied.
+    /// A segment comes whose turn it is: `bytes`, captured of `claimed_bytes`, which lie in `block` or are copied.
     pub fn collect(
         &mut self,
         (flow, side): (FlowKey, bool),
@@ -116,55 +180,90 @@ impl Messages {
         block: &Arc<Block>,
     ) {
         let unfinished = self.unfinished.entry(direction(flow, side)).or_default();
-        unfinished.gap += gap_bytes;
-        unfinished.skip_gap();
-        let over = unfinished.skip.min(claimed_bytes);
-        unfinished.skip -= over;
-        let bytes = &bytes[bytes.len().min(over as usize)..];
-        let cut = claimed_bytes - over - bytes.len() as u64;
-        if bytes.is_empty() {
-            unfinished.gap += cut;
-        } else if self.held_bytes + bytes.len() > TOTAL_BYTES_MAX || unfinished.runs.len() >= RUNS_MAX {
-            self.counters.message_bytes_lost += bytes.len() as u64;
-            unfinished.gap += bytes.len() as u64 + cut;
-        } else {
+        unfinished.has_gap |= gap_bytes > 0;
+        if !bytes.is_empty() {
+            let is_over = self.held_bytes + bytes.len() > TOTAL_BYTES_MAX;
+            if is_over || unfinished.has_gap && unfinished.runs.len() >= RUNS_MAX {
+                self.counters.message_bytes_lost += bytes.len() as u64;
+                unfinished.has_gap = true;
+                return;
+            }
             self.held_bytes += bytes.len();
             unfinished.add(bytes, block);
-            unfinished.gap = cut;
+            unfinished.has_gap = false;
         }
+        unfinished.has_gap |= (bytes.len() as u64) < claimed_bytes;
     }
 
     /// The first run of a direction in which there is something new to read, or no bytes.
-    pub fn first(&mut self, flow: FlowKey, side: bool) -> Slice {
+    pub fn first(&mut self, flow: FlowKey, side: bool, bearer: Bearer) -> Slice {
+        if let Some(AtHand { direction, run }) = self.at_hand.take() {
+            // A packet ended in the middle of its messages: a flow table was full.
+            self.counters.messages_cut += 1;
+            self.counters.message_bytes_lost += run.len() as u64;
+            self.unfinished.entry(direction).or_default().has_gap = true;
+        }
+        self.bearer = Some(bearer);
         self.give(direction(flow, side))
     }
 
-    /// Of the run at hand `done` bytes are over, and the next message takes `wanted`, or is none. The next run.
+    /// Of the run at hand the first message took `done` bytes; or it takes `wanted`, or is none ([`MESSAGES_LOST`]), or is
+    /// for later ([`MESSAGES_LATER`]). What is left of it to read, or the next run.
     pub fn next(&mut self, done: u64, wanted: u64) -> Slice {
-        let (direction, run) = std::mem::take(&mut self.at_hand);
+        let Some(AtHand { direction, run }) = self.at_hand.take() else { return Slice::default() };
         let Some(unfinished) = self.unfinished.get_mut(&direction) else { return Slice::default() };
-        let left = &run.bytes()[done.min(u64::from(run.length)) as usize..];
-        let is_last = unfinished.runs.is_empty() && unfinished.gap == 0;
-        let counters = &mut self.counters;
-        if wanted == MESSAGES_LOST {
-            counters.messages_lost += 1;
-        } else if wanted > MESSAGE_BYTES_MAX {
-            counters.messages_too_long += 1;
-        } else if left.is_empty() {
-            // Missing bytes may be of what nobody wants; those of the next run are not known to be.
-            unfinished.skip = if unfinished.runs.is_empty() { done - u64::from(run.length) } else { 0 };
-            unfinished.skip_gap();
+        let is_last = unfinished.runs.is_empty() && !unfinished.has_gap;
+        let run = run.behind(u32::try_from(done).unwrap_or(u32::MAX));
+        if run.len() == 0 {
+            return if wanted == MESSAGES_LATER { Slice::default() } else { self.give(direction) };
+        }
+        if wanted == 0 {
+            // Given out again at once, so it need not be copied.
+            self.held_bytes += run.len();
+            unfinished.runs.push_front(run);
             return self.give(direction);
-        } else if !is_last {
-            counters.messages_cut += 1;
-        } else if self.held_bytes + left.len() <= TOTAL_BYTES_MAX {
-            self.held_bytes += left.len();
-            unfinished.wanted = wanted.max(left.len() as u64 + 1);
-            unfinished.runs.push_front(Run::Kept(left.to_vec()));
+        }
+        let is_later = wanted == MESSAGES_LATER;
+        if is_later || wanted <= MESSAGE_BYTES_MAX && is_last {
+            let run = run.copied();
+            self.held_bytes += run.len();
+            // What wants nothing more than is there would be asked for for ever.
+            unfinished.wanted = if is_later { 0 } else { wanted.max(run.len() as u64 + 1) };
+            unfinished.runs.push_front(run);
             return Slice::default();
         }
-        counters.message_bytes_lost += left.len() as u64;
+        if wanted <= MESSAGE_BYTES_MAX {
+            self.counters.messages_cut += 1;
+            self.counters.message_bytes_lost += run.len() as u64;
+            return self.give(direction);
+        }
+        match wanted {
+            MESSAGES_LOST => self.counters.messages_lost += 1,
+            _ => self.counters.messages_too_long += 1,
+        }
+        self.look_further(direction, run);
         self.give(direction)
+    }
+
+    /// Where no message begins: perhaps where the next segment of the run does.
+    fn look_further(&mut self, direction: u64, mut run: Run) {
+        let Some(start) = run.starts.pop_front() else {
+            self.counters.message_bytes_lost += run.len() as u64;
+            return;
+        };
+        self.counters.message_bytes_lost += u64::from(start);
+        let run = run.behind(start);
+        self.held_bytes += run.len();
+        if let Some(unfinished) = self.unfinished.get_mut(&direction) {
+            unfinished.runs.push_front(run);
+        }
+    }
+
+    /// Bytes of a direction that nobody will read, as its flow is over while they wait behind a gap.
+    pub fn lose_behind_gap(&mut self, flow: FlowKey, side: bool, bytes: usize) {
+        if self.unfinished.contains_key(&direction(flow, side)) {
+            self.counters.message_bytes_lost += bytes as u64;
+        }
     }
 
     /// The flow is over.
@@ -172,11 +271,19 @@ impl Messages {
         for side in [false, true] {
             let Some(unfinished) = self.unfinished.remove(&direction(flow, side)) else { continue };
             for run in unfinished.runs {
-                self.held_bytes -= run.bytes().len();
+                self.held_bytes -= run.len();
                 self.counters.messages_cut += 1;
-                self.counters.message_bytes_lost += run.bytes().len() as u64;
+                self.counters.message_bytes_lost += run.len() as u64;
             }
         }
+    }
+
+    /// Messages of these tables' flows are wanted no longer.
+    pub fn release_tables(&mut self, is_wanted: impl Fn(Table) -> bool) {
+        let tables = self.unfinished.keys().map(|direction| direction >> 33);
+        let flows = self.unfinished.keys().map(|direction| (direction >> 1) as u32);
+        let over: Vec<FlowKey> = tables.map(|table| table as u32).zip(flows).collect();
+        over.into_iter().filter(|flow| !is_wanted(Table(flow.0))).for_each(|flow| self.release(flow));
     }
 
     /// There is nothing to be released.
@@ -184,24 +291,40 @@ impl Messages {
         self.unfinished.is_empty()
     }
 
+    /// Whether a message was given out since this was asked last.
+    pub fn has_begun(&mut self) -> bool {
+        std::mem::take(&mut self.has_begun)
+    }
+
+    /// A flow was found: what happens is of it.
+    pub fn enter_flow(&mut self) {
+        self.is_inside = true;
+    }
+
+    /// The flow that what happens is of, where it is not the one found last.
+    pub fn bearer(&self) -> Option<Bearer> {
+        self.bearer.filter(|_| self.at_hand.is_some() && !self.is_inside)
+    }
+
     fn give(&mut self, direction: u64) -> Slice {
-        self.at_hand = (direction, Slice::default());
         let Some(unfinished) = self.unfinished.get_mut(&direction) else { return Slice::default() };
-        while let Some(run) = unfinished.runs.pop_front() {
-            let (wanted, length) = (std::mem::take(&mut unfinished.wanted), run.bytes().len());
-            if length as u64 >= wanted {
-                self.held_bytes -= length;
-                self.at_hand.1 = run.into_slice();
-                return self.at_hand.1.clone();
+        while let Some(mut run) = unfinished.runs.pop_front() {
+            let wanted = std::mem::take(&mut unfinished.wanted);
+            if run.len() as u64 >= wanted {
+                self.held_bytes -= run.len();
+                let slice = run.slice();
+                self.at_hand = Some(AtHand { direction, run });
+                (self.has_begun, self.is_inside) = (true, false);
+                return slice;
             }
-            if unfinished.runs.is_empty() && unfinished.gap == 0 {
+            if unfinished.runs.is_empty() && !unfinished.has_gap {
                 unfinished.wanted = wanted;
                 unfinished.runs.push_front(run);
                 break;
             }
-            self.held_bytes -= length;
+            self.held_bytes -= run.len();
             self.counters.messages_cut += 1;
-            self.counters.message_bytes_lost += length as u64;
+            self.counters.message_bytes_lost += run.len() as u64;
         }
         Slice::default()
     }
@@ -213,13 +336,17 @@ mod tests {
 
     const FLOW: FlowKey = (0, 7);
 
-    /// Messages of one byte that says how many follow, read as programs read them.
+    fn bearer() -> Bearer {
+        Bearer { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
+    }
+
+    /// Messages of one digit that says how many bytes follow, read as programs read them.
     #[derive(Default)]
     struct Reader {
         messages: Messages,
         read: Vec<String>,
-        /// Whether what follows the first byte is needed.
-        needs_all: bool,
+        /// Messages that a packet may have.
+        most: Option<usize>,
     }
 
     impl Reader {
@@ -229,26 +356,24 @@ mod tests {
         }
 
         fn read(&mut self) {
-            let mut run = self.messages.first(FLOW, false);
-            while run.length > 0 {
-                let (mut at, mut wanted) = (0, 0);
-                while let Some(&first) = run.bytes().get(at).filter(|_| wanted == 0) {
-                    let bytes = 1 + usize::from(first.wrapping_sub(b'0'));
-                    match run.bytes().get(at..at + bytes) {
-                        _ if !first.is_ascii_digit() => wanted = MESSAGES_LOST,
-                        None if self.needs_all => wanted = bytes as u64,
-                        _ => {
-                            let end = (at + bytes).min(run.bytes().len());
-                            self.read.push(String::from_utf8(run.bytes()[at..end].to_vec()).unwrap());
-                            at += bytes;
-                        }
+            let mut run = self.messages.first(FLOW, false, bearer());
+            let mut fuel = self.most.unwrap_or(usize::MAX);
+            while let Some(&first) = run.bytes().first() {
+                let bytes = 1 + usize::from(first.wrapping_sub(b'0'));
+                let (done, wanted) = match run.bytes().get(..bytes) {
+                    _ if !first.is_ascii_digit() => (0, MESSAGES_LOST),
+                    None => (0, bytes as u64),
+                    Some(message) => {
+                        self.read.push(String::from_utf8(message.to_vec()).unwrap());
+                        fuel -= 1;
+                        (bytes as u64, if fuel == 0 { MESSAGES_LATER } else { 0 })
                     }
-                }
-                run = self.messages.next(at as u64, wanted);
+                };
+                run = self.messages.next(done, wanted);
             }
         }
 
-        /// Segments of a stream, and what is read of them.
+        /// Segments of a stream, each with the bytes missing before it and cut off it; what is read of them.
         fn hears(mut self, segments: &[(u64, &str, usize)]) -> Vec<String> {
             for &(gap_bytes, text, cut) in segments {
                 self.collect(gap_bytes, text, text.len() + cut);
@@ -260,10 +385,6 @@ mod tests {
         }
     }
 
-    fn whole() -> Reader {
-        Reader { needs_all: true, ..Reader::default() }
-    }
-
     #[test]
     fn messages_are_read_however_they_are_cut_into_segments() {
         let stream = "3abc0 2de4fghi1j".replace(' ', "");
@@ -271,31 +392,43 @@ mod tests {
             for second in first..stream.len() {
                 let parts = [&stream[..first], &stream[first..second], &stream[second..]];
                 let segments = parts.map(|part| (0, part, 0));
-                assert_eq!(whole().hears(&segments), ["3abc", "0", "2de", "4fghi", "1j"], "{parts:?}");
+                let read = Reader::default().hears(&segments);
+                assert_eq!(read, ["3abc", "0", "2de", "4fghi", "1j"], "{parts:?}");
             }
         }
     }
 
     #[test]
     fn behind_a_gap_a_message_begins_with_a_segment() {
-        assert_eq!(whole().hears(&[(0, "3ab", 0), (1, "2de", 0)]), ["2de"]);
-        assert_eq!(whole().hears(&[(0, "1a3ab", 1), (0, "2de", 0)]), ["1a", "2de"], "cut off by the capture");
-        assert_eq!(whole().hears(&[(0, "1axyz", 0), (0, "2de", 0)]), ["1a", "2de"], "what is no message");
+        let reader = Reader::default;
+        assert_eq!(reader().hears(&[(0, "3ab", 0), (1, "2de", 0)]), ["2de"]);
+        assert_eq!(
+            reader().hears(&[(0, "1a3ab", 1), (0, "2de", 0)]),
+            ["1a", "2de"],
+            "cut off by the capture"
+        );
+        assert_eq!(reader().hears(&[(0, "1axyz", 0), (0, "2de", 0)]), ["1a", "2de"], "what is no message");
     }
 
     #[test]
-    fn what_nobody_wants_of_a_message_may_be_missing() {
-        let reader = Reader::default;
-        assert_eq!(reader().hears(&[(0, "5ab", 0), (0, "cde1f", 0)]), ["5ab", "1f"]);
-        assert_eq!(reader().hears(&[(0, "5ab", 0), (2, "e1f", 0)]), ["5ab", "1f"]);
-        assert_eq!(reader().hears(&[(0, "5ab", 2), (0, "e1f", 0)]), ["5ab", "1f"]);
-        assert_eq!(reader().hears(&[(0, "5ab", 3), (0, "1f", 0)]), ["5ab", "1f"]);
-        assert_eq!(reader().hears(&[(0, "5ab", 2), (2, "2fg", 0)]), ["5ab", "2fg"], "and more");
+    fn what_is_too_short_to_be_told_from_a_message_spoils_no_segment_behind_it() {
+        let mut reader = Reader::default();
+        // It could be the start of one that takes what follows; then it is seen to be none.
+        reader.collect(0, "4", 1);
+        reader.read();
+        reader.collect(0, "2ab", 3);
+        reader.collect(0, "1c", 2);
+        assert_eq!(reader.messages.first(FLOW, false, bearer()).bytes(), b"42ab1c");
+        assert_eq!(reader.messages.next(0, MESSAGES_LOST).bytes(), b"2ab1c", "from the next segment on");
+        assert_eq!(reader.messages.next(3, 0).bytes(), b"1c");
+        assert_eq!(reader.messages.next(0, MESSAGES_LOST).length, 0);
+        let counters = reader.messages.counters;
+        assert_eq!((counters.messages_lost, counters.message_bytes_lost), (2, 3));
     }
 
     #[test]
     fn several_runs_are_read_one_after_the_other() {
-        let mut reader = whole();
+        let mut reader = Reader::default();
         reader.collect(0, "1a3b", 4);
         reader.collect(2, "0", 1);
         reader.collect(0, "2cd", 3);
@@ -306,12 +439,39 @@ mod tests {
     }
 
     #[test]
+    fn what_one_packet_leaves_the_next_one_reads() {
+        let mut reader = Reader { most: Some(2), ..Reader::default() };
+        reader.collect(0, "01a02bc0", 8);
+        reader.collect(1, "1d1e1f", 6);
+        for read in [2, 4, 6, 8] {
+            reader.read();
+            assert_eq!(reader.read.len(), read);
+        }
+        assert_eq!(reader.read, ["0", "1a", "0", "2bc", "0", "1d", "1e", "1f"]);
+        assert_eq!((reader.messages.held_bytes, reader.messages.counters), (0, MessageCounters::default()));
+    }
+
+    #[test]
+    fn a_packet_that_ended_among_its_messages_loses_them() {
+        let mut reader = Reader::default();
+        reader.collect(0, "1a1b", 4);
+        reader.messages.first(FLOW, false, bearer());
+        reader.collect(0, "c0", 2);
+        reader.read();
+        assert_eq!(reader.read, ["0"; 0], "`c` is none");
+        reader.collect(0, "0", 1);
+        reader.read();
+        assert_eq!((reader.read, reader.messages.counters.message_bytes_lost), (vec!["0".to_string()], 6));
+    }
+
+    #[test]
     fn what_would_be_too_long_is_no_message() {
         let mut messages = Messages::default();
         let block = Arc::new(Block { bytes: vec![7; 10] });
         messages.collect((FLOW, true), 0, &block.bytes, 10, &block);
-        assert_eq!(messages.first(FLOW, true).length, 10);
-        assert_eq!(messages.next(4, MESSAGE_BYTES_MAX + 1).length, 0);
+        assert_eq!(messages.first(FLOW, true, bearer()).length, 10);
+        assert_eq!(messages.next(4, 0).length, 6);
+        assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
         assert_eq!((messages.counters.messages_too_long, messages.counters.message_bytes_lost), (1, 6));
         assert_eq!(messages.held_bytes, 0);
     }
@@ -322,11 +482,13 @@ mod tests {
         let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
         for flow in 0..2_000 {
             messages.collect(((0, flow), false), 0, &block.bytes, 1 << 16, &block);
-            messages.first((0, flow), false);
+            messages.first((0, flow), false, bearer());
             messages.next(0, 1 << 17);
         }
         assert!(messages.held_bytes <= TOTAL_BYTES_MAX);
         let refused = 2_000 * (1 << 16) - TOTAL_BYTES_MAX as u64;
         assert_eq!(messages.counters.message_bytes_lost, refused);
+        messages.release_tables(|table| table != Table(0));
+        assert_eq!((messages.held_bytes, messages.is_empty()), (0, true));
     }
 }

@@ -102,6 +102,8 @@ impl<S: Subscriber> Worker<S> {
         let mut found;
         // What the packet belongs to: the innermost flow that somebody sees and that is no part of another one.
         let (mut connection, mut outer) = (None, None);
+        // What carries messages, where it holds some: each of them is in that, not in what was found in another one.
+        let mut bearer = None;
         let mut lookups = 0;
         let (reason, terms) = loop {
             step = match step {
@@ -111,6 +113,10 @@ impl<S: Subscriber> Worker<S> {
                 }
                 Step::Lookup => {
                     if lookups > 0 {
+                        if self.flows.messages.has_begun() {
+                            bearer = bearer.or(connection);
+                            connection = bearer;
+                        }
                         self.flows.hash(k);
                         *likely = None;
                     }
@@ -142,9 +148,10 @@ impl<S: Subscriber> Worker<S> {
                 }
             };
         };
+        self.flows.messages.has_begun();
         self.count(packet, reason);
         self.decider.events(order, packet, terms);
-        self.decide(at, k, connection, (reason, terms));
+        self.decide(at, k, bearer.or(connection), (reason, terms));
         self.flows.end_closed(order, &mut self.decider, &mut self.counters);
         k.release();
     }
@@ -198,6 +205,7 @@ impl<S: Subscriber> Worker<S> {
     #[inline]
     fn run_tail(&mut self, at: &At<'_>, k: &mut Continuation, found: Found) -> Step {
         let &At { program, block, packet, frame, order } = at;
+        self.flows.messages.enter_flow();
         let (mut tail, data) = self.flows.open(found);
         let mut host = TailHost {
             flow: &mut tail,

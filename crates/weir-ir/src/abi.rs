@@ -43,6 +43,8 @@ pub const SEQ_INCONSISTENT: u64 = 8;
 
 /// Of `next_messages`: what is at hand is no message, and where one begins nobody knows.
 pub const MESSAGES_LOST: u64 = u64::MAX;
+/// Of `next_messages`: what is left is for the next packet.
+pub const MESSAGES_LATER: u64 = u64::MAX - 1;
 
 /// Packets in a row after which the straight way is not tried for [`PAUSE_PACKETS`]; then one decides.
 const DETOURS_MAX: u16 = 4;
@@ -131,8 +133,8 @@ pub trait Host {
     /// The first run of a direction's collected bytes that may hold a message, or none; what is asked next is asked of it.
     fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice;
 
-    /// Of the run at hand `done` bytes are over, and `wanted` make the next message, or [`MESSAGES_LOST`]; the next run.
-    /// None where none is at hand.
+    /// Of the run at hand the first `done` bytes are a message that is over; `wanted` make the next one, or that is
+    /// [`MESSAGES_LOST`] or [`MESSAGES_LATER`]. What is left of it to read, or the next run; none where none is at hand.
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice;
 
     /// Bytes in order, for the flow's sessions. `bytes` is what was captured of `claimed_bytes`.

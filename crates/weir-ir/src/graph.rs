@@ -416,14 +416,20 @@ pub enum Op {
         /// Whose direction.
         side: Value,
     },
-    /// Of the run at hand the first `done` bytes are messages that are over; the next one is whole once `wanted` bytes
-    /// are there behind them (0: nobody knows yet; [`crate::abi::MESSAGES_LOST`]: no message begins there). The next run, as of
+    /// Of the run at hand the first `done` bytes are a message that is over; the next one is whole once `wanted` bytes
+    /// are there behind them (0: nobody knows yet; [`crate::abi::MESSAGES_LOST`]: no message begins there;
+    /// [`crate::abi::MESSAGES_LATER`]: it is for the next packet). What is left of the run, or the next one, as of
     /// [`Op::Messages`]. → buf
     NextMessages {
-        /// Bytes of the run at hand, or more where a message ends beyond it.
+        /// Bytes of the run at hand.
         done: Value,
         /// Bytes.
         wanted: Value,
+    },
+    /// A loop begins anew: a message's own, which another loop bounds that is around them.
+    Refuel {
+        /// Which counter.
+        fuel: Fuel,
     },
     /// Hands bytes in order to the sessions of a flow.
     Deliver {
@@ -782,6 +788,7 @@ impl Graph {
             | Op::Append { .. }
             | Op::SeqAcknowledge { .. }
             | Op::Collect { .. }
+            | Op::Refuel { .. }
             | Op::Deliver { .. }
             | Op::Emit { .. }
             | Op::Store { .. } => vec![],

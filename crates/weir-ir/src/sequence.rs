@@ -11,11 +11,15 @@ use crate::graph::VarDecl;
 pub const NEXT: &str = "$seq.next";
 /// Name of how many numbers after the first one have been seen at most; does not wrap. 64 bits.
 pub const HIGH: &str = "$seq.high";
-/// Name of [`STARTED`] | [`QUEUED`] | [`RETAINED`], and from [`PASSED_SHIFT`] on the segments with something
+/// Name of [`STARTED`] | [`QUEUED`] | [`RETAINED`] | [`ACKNOWLEDGES`], and from [`PASSED_SHIFT`] on the segments with something
 /// in them that the program passed by itself and that nobody has counted yet. 32 bits.
 pub const FLAGS: &str = "$seq.flags";
 /// Name of the bytes passed over because they were missing. 64 bits.
 pub const MISSING: &str = "$seq.missing_bytes";
+
+/// Name of which messages a direction holds, by the edge that leads to them, and one; 0 for none. 16 bits. Where it is
+/// declared, programs collect bytes for them.
+pub const MESSAGES: &str = "$messages";
 
 /// The sequence has its first number.
 pub const STARTED: u32 = 1;

@@ -28,6 +28,7 @@ pub fn straighten(graph: &Graph) -> Option<Graph> {
     let declared = Graph {
         name: graph.name.clone(),
         tables: graph.tables.clone(),
+        events: graph.events.clone(),
         sets: graph.sets.clone(),
         patterns: graph.patterns.clone(),
         outs: graph.outs.clone(),

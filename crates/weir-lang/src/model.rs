@@ -492,6 +492,14 @@ pub enum BinaryOp {
     LogicalOr,
 }
 
+impl BinaryOp {
+    /// Whether it says how two values compare.
+    pub fn is_comparison(self) -> bool {
+        use BinaryOp::{Eq, Ge, Gt, Le, Lt, Ne};
+        matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
+    }
+}
+
 /// Events of a stack at most: those that are asked for are bits of a word.
 pub const EVENTS_MAX: usize = 64;
 

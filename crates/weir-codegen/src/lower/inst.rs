@@ -32,6 +32,10 @@ impl Lowering<'_> {
                 let offset = offset_of!(Continuation, outs) + 8 * out.index();
                 self.b.ins().store(of_run(), value, self.arguments.k, offset as i32);
             }
+            Op::Refuel { fuel } => {
+                let at = offset_of!(Continuation, fuels) + 4 * fuel.index();
+                self.store_number(0, at);
+            }
             Op::SeqInsert { .. }
             | Op::SeqAcknowledge { .. }
             | Op::SeqNext { .. }

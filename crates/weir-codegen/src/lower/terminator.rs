@@ -73,7 +73,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn store_number(&mut self, number: u32, offset: usize) {
+    pub(super) fn store_number(&mut self, number: u32, offset: usize) {
         let number = self.b.ins().iconst(types::I32, i64::from(number));
         let k = self.arguments.k;
         self.b.ins().store(of_run(), number, k, offset as i32);

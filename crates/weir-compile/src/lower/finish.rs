@@ -96,9 +96,6 @@ impl Lower<'_> {
 
     /// Messages are through: the packet ends for the last reason for which one of them could not be followed.
     pub(super) fn lower_through(&mut self, reason: Variable) {
-        let through = self.finish.through();
-        self.b.seal(through);
-        self.b.switch_to(through);
         let value = self.b.read(reason);
         let target = |block| Target { block, args: vec![] };
         let end = |reason| target(self.finish.ends[&reason]);

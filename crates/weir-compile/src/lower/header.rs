@@ -499,8 +499,12 @@ impl Lower<'_> {
         let rest = self.b.binary(BinaryOp::SubSat, end, at);
         self.b.write(vars.rest_bytes.expect("declared"), rest);
         let length = match &self.layer(id).protocol.payload {
-            Some(model::Payload { length: Some(length) }) => {
-                let length = self.int(id, length);
+            payload if self.is_message(id) || payload.as_ref().is_some_and(|p| p.length.is_some()) => {
+                // What has no payload ends with its header, where that says anything: in a message.
+                let length = match payload.as_ref().and_then(|payload| payload.length.as_ref()) {
+                    Some(length) => self.int(id, length),
+                    None => self.b.int(0),
+                };
                 let length = self.b.binary(BinaryOp::Min, length, rest);
                 let end = self.b.binary(BinaryOp::Add, at, length);
                 let buf = self.b.read(self.buf);

@@ -1,39 +1,34 @@
 //! Messages: what a direction's bytes in order are made of (`-> messages`), one after the other.
 //!
 //! The sequence of the layer below collects bytes whose turn it is (`collect`). When its work on the packet is done, the
-//! program is given runs of them without a gap (`messages`, `next_messages`), and takes message after message of each apart:
+//! program is given a run of them without a gap (`messages`), and what is left of it after each message (`next_messages`):
 //!
 //! ```text
-//! layer below ─► open ─► head ─► step ─► the message's layer ─► its edges ─► … ─► finish ─► over ─┐
-//!                         ▲        └─► gather ◄── short, lost ◄──┘                                 │
-//!                         └──────────────┴─────────────────────────────────────────────────────────┘
+//! layer below ─► open ─► enter ─► the message's layer ─► its edges ─► … ─► finish ─► over
+//!                          ▲               │ bytes are missing, or it is none                │
+//!                          └─── gather ◄───┴─────────────────────────────────────────────────┘
 //! ```
 //!
-//! Where a packet's way would end (`finish`) the next message begins, until no run has a whole one. A message of whose header
-//! bytes are missing waits for them; so does one of whose payload some are, where somebody reads that. What a packet's messages
+//! Where a packet's way would end (`finish`) the next message begins, until no run has a whole one. What a packet's messages
 //! fulfil the packet fulfils, as of layers that occur several times.
 
 use super::Lower;
 use super::instance::FlowContext;
-use crate::catalog::FieldKey;
 use std::collections::HashSet;
-use weir_ir::abi::MESSAGES_LOST;
+use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
 use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, Block, CompareOp, Fuel, Op, Table, Target, Terminator, Type, Value, VarDecl, VarKind,
 };
-use weir_lang::filter::Op as FilterOp;
+use weir_ir::sequence::MESSAGES;
 use weir_lang::model::{EdgeKind, LayerId};
 use weir_packet::DropReason;
 
 /// Messages of one packet at most; others come with the next packet.
-const MESSAGES_MAX: u32 = 1024;
+const MESSAGES_MAX: u32 = 16_384;
 
 /// Where what encloses a message ends: nobody knows before it is there.
 const NO_END: u64 = 1 << 40;
-
-/// Name of the variable of a side that says which edge its messages follow: its number and one, 0 for none.
-const CHOSEN: &str = "$messages";
 
 /// What is known of the messages at hand.
 #[derive(Debug, Clone)]
@@ -42,18 +37,21 @@ pub(super) struct MessageVars {
     edge: Variable,
     /// A message is being taken apart.
     pub active: Variable,
-    /// The run, where the message begins in it, and where the next one does.
+    /// The run, which the message begins.
     run: Variable,
-    at: Variable,
-    next: Variable,
-    /// Bytes that the message at `at` takes at least, from there on.
+    /// Bytes of the message; 0 while nobody knows.
+    done: Variable,
+    /// Bytes that it takes at least, where they are not there, or why it is none.
     wanted: Variable,
     /// Why one could not be followed to its end: a place in the list of reasons and one.
     pub reason: Variable,
     /// What the layers below left: the path, and what `below.` means.
+    saved: Vec<(Variable, Variable)>,
+    /// The path to the last message that was whole.
     path: [Variable; 2],
-    below: Vec<(String, (Variable, Variable))>,
-    head: Block,
+    /// What predicates are made of: what it is in this message, what it was below, and in any message.
+    asked: Vec<[Variable; 3]>,
+    enter: Block,
     gather: Block,
     pub over: Block,
     pub lost: Block,
@@ -109,28 +107,36 @@ impl Lower<'_> {
     }
 
     pub(super) fn declare_messages(&mut self) {
-        if self.stack.edges.iter().all(|edge| edge.kind != EdgeKind::Messages) {
+        let edges = self.stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages);
+        for edge in edges {
+            self.in_messages.insert(edge.to);
+            self.in_messages.extend(&self.reachable[usize::from(edge.to.0)]);
+        }
+        if self.in_messages.is_empty() {
             return;
         }
-        let [edge, at, next, wanted, reason] = [(); 5].map(|()| self.b.variable(Type::Int));
+        let [edge, done, wanted, reason] = [(); 4].map(|()| self.b.variable(Type::Int));
         let (active, run) = (self.b.variable(Type::Bool), self.b.variable(Type::Buf));
         let path = [(); 2].map(|()| self.b.variable(Type::Int));
-        let names: Vec<String> = self.below.keys().cloned().collect();
-        let mut words = || (self.b.variable(Type::Int), self.b.variable(Type::Int));
-        let below = names.into_iter().map(|name| (name, words())).collect();
-        let [head, gather, over, lost, through] = [(); 5].map(|()| self.b.block());
+        let below = self.below.values().flat_map(|&(low, high)| [low, high]);
+        let words: Vec<Variable> = self.path.into_iter().chain(below).collect();
+        let saved = words.into_iter().map(|now| (now, self.b.variable(Type::Int))).collect();
+        let asked = self.predicates.clone().into_iter().flat_map(|vars| vars.all());
+        let asked =
+            asked.map(|now| [now, self.b.variable(Type::Bool), self.b.variable(Type::Bool)]).collect();
+        let [enter, gather, over, lost, through] = [(); 5].map(|()| self.b.block());
         self.finish.set_through(through);
         let vars = MessageVars {
             edge,
             active,
             run,
-            at,
-            next,
+            done,
             wanted,
             reason,
+            saved,
             path,
-            below,
-            head,
+            asked,
+            enter,
             gather,
             over,
             lost,
@@ -140,7 +146,7 @@ impl Lower<'_> {
 
     pub(super) fn declare_chosen(&mut self, id: LayerId, table: Table) {
         if self.are_messages_wanted(id) {
-            let (name, kind) = (CHOSEN.to_string(), VarKind::Bits(16));
+            let (name, kind) = (MESSAGES.to_string(), VarKind::Bits(16));
             let decl = VarDecl { table, name, kind, each_side: true, observed: false };
             self.b.graph.vars.push(decl);
         }
@@ -151,7 +157,7 @@ impl Lower<'_> {
         if !self.are_messages_wanted(id) {
             return;
         }
-        let (flow, var, side) = (context.flow, self.var(context.table, CHOSEN), Some(context.responder));
+        let (flow, var, side) = (context.flow, self.var(context.table, MESSAGES), Some(context.responder));
         let mut chosen = self.b.one(Op::Get { flow, var, side });
         for (number, _) in self.message_edges(id) {
             let condition = &self.stack.edges[number].condition;
@@ -174,7 +180,7 @@ impl Lower<'_> {
         if !self.are_messages_wanted(id) {
             return;
         }
-        let (flow, var, side) = (context.flow, self.var(context.table, CHOSEN), context.responder);
+        let (flow, var, side) = (context.flow, self.var(context.table, MESSAGES), context.responder);
         let chosen = self.b.one(Op::Get { flow, var, side: Some(side) });
         let chosen = self.b.truth(chosen);
         let something = self.b.binary(BinaryOp::Or, gap, length);
@@ -191,7 +197,7 @@ impl Lower<'_> {
     /// in its payload does.
     pub(super) fn lower_messages(&mut self, id: LayerId, context: &FlowContext) {
         let Some(vars) = self.messages.clone().filter(|_| self.are_messages_wanted(id)) else { return };
-        let (flow, var, side) = (context.flow, self.var(context.table, CHOSEN), context.responder);
+        let (flow, var, side) = (context.flow, self.var(context.table, MESSAGES), context.responder);
         let (open, others) = (self.b.block(), self.b.block());
         let edge = self.b.one(Op::Get { flow, var, side: Some(side) });
         let any = self.b.truth(edge);
@@ -204,108 +210,112 @@ impl Lower<'_> {
         self.b.write(vars.run, run);
         self.export_below(id);
         let (zero, yes) = (self.b.int(0), self.b.bool(true));
-        for variable in [vars.at, vars.wanted, vars.reason] {
-            self.b.write(variable, zero);
-        }
+        self.b.write(vars.reason, zero);
         self.b.write(vars.active, yes);
-        let words = self.path.into_iter().zip(vars.path);
-        let below = vars.below.iter().flat_map(|(name, saved)| {
-            let now = self.below[name];
-            [(now.0, saved.0), (now.1, saved.1)]
-        });
-        for (now, saved) in words.chain(below).collect::<Vec<_>>() {
-            let value = self.b.read(now);
-            self.b.write(saved, value);
-        }
+        self.copy(vars.saved.iter().copied());
+        self.copy(self.path.into_iter().zip(vars.path));
+        self.copy(vars.asked.iter().flat_map(|&[now, below, any]| [(now, below), (now, any)]));
         // A segment that brings nothing has no message.
         let length = self.b.one(Op::Length(run));
         let some = self.b.truth(length);
-        self.b.branch(some, vars.head, self.finish.through());
+        self.b.branch(some, vars.enter, self.finish.through());
         self.b.switch_to(others);
     }
 
-    /// The blocks between messages; all that lead to them are known.
+    /// Of each pair the second is what the first is.
+    fn copy(&mut self, pairs: impl IntoIterator<Item = (Variable, Variable)>) {
+        for (from, to) in pairs {
+            let value = self.b.read(from);
+            self.b.write(to, value);
+        }
+    }
+
+    /// The blocks between messages; all layers are there.
     pub(super) fn lower_between_messages(&mut self) {
         let Some(vars) = self.messages.clone() else { return };
         self.lower_ends(&vars);
-        let [step, enter, exhausted, more] = [(); 4].map(|()| self.b.block());
+        self.lower_over(&vars);
+        self.lower_gather(&vars);
+        self.lower_enter(&vars);
+        for block in [vars.lost, vars.gather, vars.enter] {
+            self.b.seal(block);
+        }
         let through = self.finish.through();
-        // The message at hand is over. What does not go forward is none.
-        self.b.seal(vars.over);
-        self.b.switch_to(vars.over);
-        let (at, next) = (self.b.read(vars.at), self.b.read(vars.next));
-        let goes_on = self.b.compare(CompareOp::Lt, at, next);
-        let forward = self.b.block();
-        self.b.branch(goes_on, forward, vars.lost);
-        self.b.seal(forward);
-        self.b.switch_to(forward);
-        let zero = self.b.int(0);
-        self.b.write(vars.at, next);
-        self.b.write(vars.wanted, zero);
-        self.b.jump(vars.head);
-        self.b.switch_to(vars.lost);
-        let (lost, malformed) = (self.b.int(MESSAGES_LOST), self.finish.number_of(DropReason::Malformed));
-        let malformed = self.b.int(malformed);
-        self.b.write(vars.wanted, lost);
-        self.b.write(vars.reason, malformed);
-        self.b.jump(vars.gather);
-        self.b.switch_to(vars.gather);
-        let (done, wanted) = (self.b.read(vars.at), self.b.read(vars.wanted));
-        let run = self.b.one(Op::NextMessages { done, wanted });
-        let zero = self.b.int(0);
-        self.b.write(vars.run, run);
-        self.b.write(vars.at, zero);
-        self.b.write(vars.wanted, zero);
-        let length = self.b.one(Op::Length(run));
-        let some = self.b.truth(length);
-        self.b.branch(some, vars.head, through);
-        self.b.seal(vars.head);
-        self.b.switch_to(vars.head);
-        let fuel = Fuel(self.b.graph.fuels);
-        self.b.graph.fuels += 1;
-        let (then, otherwise) =
-            (Target { block: step, args: vec![] }, Target { block: exhausted, args: vec![] });
-        self.b.end(Terminator::Again { fuel, max: MESSAGES_MAX, then, otherwise });
-        self.b.seal(step);
-        self.b.seal(exhausted);
-        self.b.switch_to(exhausted);
-        // What is left is kept for the next packet.
-        let (done, zero) = (self.b.read(vars.at), self.b.int(0));
-        self.b.one(Op::NextMessages { done, wanted: zero });
-        self.b.jump(through);
-        self.b.switch_to(step);
-        let (at, run) = (self.b.read(vars.at), self.b.read(vars.run));
-        let length = self.b.one(Op::Length(run));
-        let left = self.b.compare(CompareOp::Lt, at, length);
-        self.b.branch(left, enter, more);
-        self.b.seal(enter);
-        self.b.seal(more);
-        self.b.switch_to(more);
-        self.b.jump(vars.gather);
-        self.b.switch_to(enter);
-        self.lower_enter_message(&vars);
-        self.b.seal(vars.lost);
-        self.b.seal(vars.gather);
+        self.b.seal(through);
+        self.b.switch_to(through);
+        self.copy(vars.path.into_iter().zip(self.path));
+        self.copy(vars.asked.iter().map(|&[now, _, any]| (any, now)));
         self.lower_through(vars.reason);
     }
 
+    /// The message is over; what took no bytes is none.
+    fn lower_over(&mut self, vars: &MessageVars) {
+        self.b.seal(vars.over);
+        self.b.switch_to(vars.over);
+        let done = self.b.read(vars.done);
+        let some = self.b.truth(done);
+        let next = self.b.block();
+        self.b.branch(some, next, vars.lost);
+        self.b.seal(next);
+        self.b.switch_to(next);
+        self.copy(self.path.into_iter().zip(vars.path));
+        for &[now, _, any] in &vars.asked {
+            let [before, here] = [any, now].map(|variable| self.b.read(variable));
+            let either = self.b.binary(BinaryOp::Or, before, here);
+            self.b.write(any, either);
+        }
+        let zero = self.b.int(0);
+        self.b.write(vars.wanted, zero);
+        self.b.jump(vars.gather);
+        self.b.switch_to(vars.lost);
+        let (zero, lost) = (self.b.int(0), self.b.int(MESSAGES_LOST));
+        let malformed = self.finish.number_of(DropReason::Malformed);
+        let malformed = self.b.int(malformed);
+        self.b.write(vars.done, zero);
+        self.b.write(vars.wanted, lost);
+        self.b.write(vars.reason, malformed);
+        self.b.jump(vars.gather);
+    }
+
+    /// What is left to read.
+    fn lower_gather(&mut self, vars: &MessageVars) {
+        let (more, exhausted, through) = (self.b.block(), self.b.block(), self.finish.through());
+        self.b.switch_to(vars.gather);
+        let (done, wanted) = (self.b.read(vars.done), self.b.read(vars.wanted));
+        let fuel = Fuel(self.b.graph.fuels);
+        self.b.graph.fuels += 1;
+        let target = |block| Target { block, args: vec![] };
+        let (then, otherwise) = (target(more), target(exhausted));
+        self.b.end(Terminator::Again { fuel, max: MESSAGES_MAX, then, otherwise });
+        self.b.seal(more);
+        self.b.seal(exhausted);
+        self.b.switch_to(exhausted);
+        let later = self.b.int(MESSAGES_LATER);
+        self.b.one(Op::NextMessages { done, wanted: later });
+        self.b.jump(through);
+        self.b.switch_to(more);
+        let run = self.b.one(Op::NextMessages { done, wanted });
+        self.b.write(vars.run, run);
+        let length = self.b.one(Op::Length(run));
+        let some = self.b.truth(length);
+        self.b.branch(some, vars.enter, through);
+    }
+
     /// To the layer of the message at hand, as if it followed the layer below for the first time.
-    fn lower_enter_message(&mut self, vars: &MessageVars) {
-        let (run, at, no) = (self.b.read(vars.run), self.b.read(vars.at), self.b.bool(false));
-        let end = self.b.int(NO_END);
-        self.b.write(self.buf, run);
-        self.b.write(self.offset, at);
+    fn lower_enter(&mut self, vars: &MessageVars) {
+        self.b.switch_to(vars.enter);
+        let (zero, end, no) = (self.b.int(0), self.b.int(NO_END), self.b.bool(false));
+        self.copy([(vars.run, self.buf)]);
+        self.b.write(self.offset, zero);
         self.b.write(self.end, end);
         self.b.write(self.quoted, no);
-        self.b.write(vars.next, at);
-        let words = self.path.into_iter().zip(vars.path);
-        let below = vars.below.iter().flat_map(|(name, saved)| {
-            let now = self.below[name];
-            [(now.0, saved.0), (now.1, saved.1)]
-        });
-        for (now, saved) in words.chain(below).collect::<Vec<_>>() {
-            let value = self.b.read(saved);
-            self.b.write(now, value);
+        self.b.write(vars.done, zero);
+        self.copy(vars.saved.iter().map(|&(now, saved)| (saved, now)));
+        self.copy(vars.asked.iter().map(|&[now, below, _]| (below, now)));
+        let mut layers: Vec<LayerId> = self.in_messages.iter().copied().collect();
+        layers.sort();
+        for fuel in layers.into_iter().flat_map(|layer| self.fuels[usize::from(layer.0)].clone()) {
+            self.b.push(Op::Refuel { fuel: Fuel(fuel) });
         }
         let edge = self.b.read(vars.edge);
         let edges = self.stack.edges.iter().enumerate().filter(|(_, edge)| edge.kind == EdgeKind::Messages);
@@ -334,40 +344,18 @@ impl Lower<'_> {
     /// The message waits until its bytes up to `end` are there.
     pub(super) fn lower_short(&mut self, end: Value) {
         let vars = self.messages.clone().expect("the layer is a message");
-        let at = self.b.read(vars.at);
-        let wanted = self.b.binary(BinaryOp::Sub, end, at);
-        self.b.write(vars.wanted, wanted);
+        self.b.write(vars.wanted, end);
         self.b.jump(vars.gather);
     }
 
-    /// The header of a message was read, and how long its payload is: where the next one begins is known.
+    /// Header and payload of a message are known: all of it has to be there, and where the next one begins is known.
     pub(super) fn lower_message_end(&mut self, id: LayerId) {
-        let layer_vars = self.vars(id);
-        let payload_at = self.b.read(layer_vars.payload_at.expect("declared"));
-        let bytes = match self.layer(id).protocol.payload {
-            Some(_) => self.b.read(layer_vars.payload_bytes.expect("declared")),
-            None => self.b.int(0),
-        };
+        let vars = self.vars(id);
+        let payload_at = self.b.read(vars.payload_at.expect("declared"));
+        let bytes = self.b.read(vars.payload_bytes.expect("declared"));
         let end = self.b.binary(BinaryOp::Add, payload_at, bytes);
-        if self.reads_payload(id) {
-            self.lower_there(end);
-        }
+        self.lower_there(end);
         let vars = self.messages.clone().expect("the layer is a message");
-        self.b.write(vars.next, end);
-    }
-
-    /// Whether somebody reads what follows the header of a message.
-    fn reads_payload(&self, id: LayerId) -> bool {
-        let asks_for_bytes =
-            self.trie.predicates.iter().any(|predicate| match self.catalog.key(predicate.field) {
-                FieldKey::Payload(layer) => layer == id,
-                FieldKey::Layer(layer) => {
-                    layer == id && (predicate.slice.is_some() || predicate.op != FilterOp::Exists)
-                }
-                _ => false,
-            });
-        asks_for_bytes
-            || self.layer(id).protocol.instance.is_some()
-            || self.stack.edges.iter().any(|edge| edge.from == id)
+        self.b.write(vars.done, end);
     }
 }

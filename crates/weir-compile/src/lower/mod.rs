@@ -134,8 +134,11 @@ struct Lower<'a> {
     flow: Option<instance::FlowContext>,
     /// By layer: what its instances do must be known, though no term holds of a packet.
     asked: Vec<bool>,
-    /// Where the stack has messages.
+    /// Where the stack has messages, and the layers that are messages or in them.
     messages: Option<messages::MessageVars>,
+    in_messages: HashSet<LayerId>,
+    /// By layer: its loops.
+    fuels: Vec<std::ops::Range<u32>>,
     outs: Vec<OutValue>,
     parts_left_out: usize,
     tables: Vec<LayerId>,
@@ -196,6 +199,8 @@ impl<'a> Lower<'a> {
             flow: None,
             asked: vec![],
             messages: None,
+            in_messages: HashSet::new(),
+            fuels: vec![],
             outs: vec![],
             parts_left_out: 0,
             tables: vec![],
@@ -207,7 +212,9 @@ impl<'a> Lower<'a> {
         self.declare();
         self.lower_start();
         for index in 0..self.stack.layers.len() {
+            let first = self.b.graph.fuels;
             self.lower_layer(LayerId(index as u16));
+            self.fuels.push(first..self.b.graph.fuels);
         }
         self.lower_between_messages();
         for entry in self.entries.clone() {

@@ -29,6 +29,12 @@ pub(super) struct PredicateVars {
     either_way: Variable,
 }
 
+impl PredicateVars {
+    pub(super) fn all(self) -> [Variable; 3] {
+        [self.any, self.exists, self.either_way]
+    }
+}
+
 impl Lower<'_> {
     pub(super) fn declare_predicates(&mut self) {
         for _ in 0..self.trie.predicates.len() {
@@ -143,8 +149,10 @@ impl Lower<'_> {
         Some(any)
     }
 
+    /// Whether a layer may come after another one, be it in the next message.
     fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
         self.reachable[layer.0 as usize].contains(&other)
+            || self.in_messages.contains(&layer) && self.in_messages.contains(&other)
     }
 
     /// The alias that has this field as one of its two directions.

@@ -48,7 +48,7 @@ impl Header {
     }
 
     /// A header of a flow that has just begun.
-    pub(super) fn born(key: Key, time: i64, packet: u64, swap: bool) -> Self {
+    pub(crate) fn born(key: Key, time: i64, packet: u64, swap: bool) -> Self {
         Self {
             key,
             last_time: time,

@@ -7,7 +7,13 @@ macro_rules! each_operand {
     ($op:expr, $each:expr) => {{
         let each = $each;
         match $op {
-            Op::Const(_) | Op::Bool(_) | Op::Frame | Op::Meta(_) | Op::Input(_) | Op::InputBytes(_) => {}
+            Op::Const(_)
+            | Op::Bool(_)
+            | Op::Frame
+            | Op::Meta(_)
+            | Op::Input(_)
+            | Op::InputBytes(_)
+            | Op::Refuel { .. } => {}
             Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Narrow(a, b) => {
                 [a, b].into_iter().for_each(each)
             }
@@ -64,6 +70,7 @@ impl Op {
                 | Op::SeqAcknowledge { .. }
                 | Op::SeqNext { .. }
                 | Op::SeqAssemble { .. }
+                | Op::Refuel { .. }
                 | Op::Collect { .. }
                 | Op::Messages { .. }
                 | Op::NextMessages { .. }

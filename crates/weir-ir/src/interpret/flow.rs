@@ -39,6 +39,7 @@ impl<'t> Run<'_, 't> {
                 self.keep(inst.results[0], slice);
             }
             Op::Collect { .. } | Op::Deliver { .. } => self.bytes_in_order(&inst.op),
+            Op::Refuel { fuel } => self.k.fuels[fuel.index()] = 0,
             Op::Messages { flow, side } => {
                 let (table, side) = (self.table_of(*flow), self.bool(*side));
                 let (host, flow) = self.tail().parts();

@@ -141,7 +141,10 @@ impl<'a> Needs<'a> {
                     | Op::SeqAcknowledge { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => steps.push((sequence, block, at as u32)),
-                    Op::Collect { .. } | Op::Messages { .. } | Op::NextMessages { .. } => {
+                    Op::Collect { .. }
+                    | Op::Messages { .. }
+                    | Op::NextMessages { .. }
+                    | Op::Refuel { .. } => {
                         messages.push((block, at as u32));
                     }
                     _ => {}
@@ -233,7 +236,10 @@ impl<'a> Needs<'a> {
                         | Op::SeqAcknowledge { sequence, .. }
                         | Op::SeqNext { sequence, .. }
                         | Op::SeqAssemble { sequence, .. } => self.need_sequence(sequence),
-                        Op::Collect { .. } | Op::Messages { .. } | Op::NextMessages { .. } => {
+                        Op::Collect { .. }
+                        | Op::Messages { .. }
+                        | Op::NextMessages { .. }
+                        | Op::Refuel { .. } => {
                             let all = std::mem::take(&mut self.messages);
                             all.into_iter().for_each(|(block, at)| self.need_inst(block, at));
                         }

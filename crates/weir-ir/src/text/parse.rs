@@ -504,6 +504,7 @@ impl Parser {
                 let (sequence, flow) = (Sequence(line.id("sequence")?), self.value(line)?);
                 Op::SeqAssemble { sequence, flow, side: self.named(line, "side")? }
             }
+            "refuel" => Op::Refuel { fuel: Fuel(line.id("fuel")?) },
             "messages" => Op::Messages { flow: self.value(line)?, side: self.named(line, "side")? },
             "next_messages" => {
                 Op::NextMessages { done: self.value(line)?, wanted: self.named(line, "wanted")? }

@@ -85,6 +85,7 @@ impl Display for Op {
             Op::Collect { flow, side, gap, buf, offset, length } => {
                 write!(f, "collect {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
             }
+            Op::Refuel { fuel } => write!(f, "refuel {fuel}"),
             Op::Messages { flow, side } => write!(f, "messages {flow} side {side}"),
             Op::NextMessages { done, wanted } => write!(f, "next_messages {done} wanted {wanted}"),
             Op::Deliver { flow, side, gap, buf, offset, length } => {

@@ -215,6 +215,9 @@ impl Scope<'_, '_> {
                 self.expect(*side, Type::Bool);
             }
             Op::NextMessages { done, wanted } => self.ints(&[*done, *wanted]),
+            Op::Refuel { fuel } => {
+                self.exists(fuel, fuel.0, (self.graph.fuels as usize).min(FUELS_MAX));
+            }
             Op::Collect { flow, side, gap, buf, offset, length }
             | Op::Deliver { flow, side, gap, buf, offset, length } => {
                 self.check_flow(*flow);

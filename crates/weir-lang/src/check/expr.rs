@@ -172,7 +172,22 @@ impl Resolver<'_> {
         })
     }
 
+    /// The fields that a name of several stands for.
+    fn fields_of(&self, expr: &ast::Expr) -> Option<Vec<Expr>> {
+        let ast::ExprKind::Name(name) = &expr.kind else { return None };
+        let fields = self.scope.aliases.get(name)?;
+        let are_numbers = fields.iter().all(|id| self.scope.kinds[usize::from(id.0)].is_operand());
+        are_numbers.then(|| fields.iter().map(|id| Expr::Field(*id)).collect())
+    }
+
     fn binary(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr, span: Span) -> Value {
+        if let Some(fields) = self.fields_of(left).filter(|_| op.is_comparison()) {
+            let right = self.number(right).expr;
+            let compare = |field| Expr::Binary(op, Box::new(field), Box::new(right.clone()));
+            // As in filters: one of them is equal to a value, or none is.
+            let join = if op == BinaryOp::Ne { BinaryOp::LogicalAnd } else { BinaryOp::LogicalOr };
+            return joined(join, fields.into_iter().map(compare));
+        }
         let a = self.number(left);
         // `length >= 2 and length - 2 < 9`: the right side only counts where the left one holds.
         let b = match op {
@@ -222,6 +237,11 @@ impl Resolver<'_> {
     }
 
     fn set(&mut self, inner: &ast::Expr, ranges: &[(u64, u64, Span)]) -> Value {
+        if let Some(fields) = self.fields_of(inner) {
+            let list: Vec<(u64, u64)> = ranges.iter().map(|&(low, high, _)| (low, high)).collect();
+            let is_in = |field| Expr::In(Box::new(field), list.clone());
+            return joined(BinaryOp::LogicalOr, fields.into_iter().map(is_in));
+        }
         let value = self.number(inner);
         for &(low, high, span) in ranges {
             let meets = Range { low: low.min(high), high }.meet(value.range).is_some();
@@ -318,7 +338,7 @@ impl Resolver<'_> {
             Some(Symbol::Alias) => self.not_here(
                 name,
                 "a name for several fields",
-                "such names are for filters; name one of the fields",
+                "such a name is compared, or `in` a set; else name one of the fields",
                 span,
             ),
             None => self.unknown_name(name, span),
@@ -557,4 +577,10 @@ fn mirrored(op: BinaryOp) -> BinaryOp {
         BinaryOp::Ge => BinaryOp::Le,
         other => other,
     }
+}
+
+/// What all of these say together.
+fn joined(op: BinaryOp, parts: impl Iterator<Item = Expr>) -> Value {
+    let all = parts.reduce(|all, part| Expr::Binary(op, Box::new(all), Box::new(part)));
+    Value::number(all.unwrap_or(Expr::Number(0)), Range::TRUTH)
 }

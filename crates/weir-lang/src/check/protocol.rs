@@ -336,6 +336,7 @@ impl Checker<'_> {
                     "filters compare all of them with the same value",
                 );
             }
+            self.scope.aliases.insert(name.text.clone(), found.clone());
             self.protocol.aliases.push(Alias {
                 name: name.text.clone(),
                 fields: found,

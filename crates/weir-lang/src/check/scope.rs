@@ -92,6 +92,8 @@ pub(super) struct Scope {
     pub(super) cursor: Option<u64>,
     /// Names of states, by index.
     pub(super) states: Vec<String>,
+    /// Names that stand for several fields.
+    pub(super) aliases: HashMap<String, Vec<FieldId>>,
     pub(super) has_payload: bool,
     pub(super) has_sequence: bool,
     pub(super) has_instance: bool,
@@ -115,6 +117,10 @@ impl Scope {
             has_payload: protocol.payload.is_some(),
             ..Scope::default()
         };
+        for alias in &protocol.aliases {
+            scope.aliases.insert(alias.name.clone(), alias.fields.clone());
+            scope.symbols.insert(alias.name.clone(), (Symbol::Alias, protocol.span));
+        }
         let mut known = |name: &str, symbol, span| {
             scope.symbols.insert(name.to_string(), (symbol, span));
         };
