@@ -6,7 +6,7 @@ use super::show::may_lack;
 use crate::catalog::FieldKey;
 use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, Event, Op, Type, Value};
+use weir_ir::graph::{BinaryOp, Event, Op, Type};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{self, LayerId, Trigger};
 
