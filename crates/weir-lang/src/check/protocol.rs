@@ -377,11 +377,10 @@ impl Checker<'_> {
         let bits = |parts: &[Value]| parts.iter().map(|part| self.key_bits(&part.expr)).collect::<Vec<u32>>();
         let wide = |bits: &[u32], limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
         let is_side = |parts: &[Value]| {
-            // Bytes were refused already.
-            let wide = parts.iter().filter(|part| {
-                part.kind == Kind::Ipv4 || part.kind != Kind::Bytes && self.key_bits(&part.expr) > 32
-            });
-            let wide = wide.count();
+            // Bytes were refused already; of addresses of IPv4 one is the address, where nothing else is.
+            let is_wide = |part: &&Value| part.kind != Kind::Bytes && self.key_bits(&part.expr) > 32;
+            let has_ipv4 = parts.iter().any(|part| part.kind == Kind::Ipv4);
+            let wide = parts.iter().filter(is_wide).count().max(usize::from(has_ipv4));
             wide <= 1 && parts.len() - wide <= 1
         };
         let bits = bits(&source_kinds);
