@@ -1,11 +1,12 @@
 //! A question of several, as a file or a control socket names it: what it asks, and where its answers go.
 
 use crate::args::Input;
-use crate::command::packets;
+use crate::command::{find, packets, streams};
 use crate::failure::Failure;
 use crate::known::Known;
 use crate::named::Named;
 use crate::output;
+use crate::quantity::bytes;
 use crate::union::Union;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -14,17 +15,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use weir::io::{CaptureWriter, Format, Options, Partitions};
 use weir::packet::{Column, Sink, Value};
+use weir::stream::{StreamParams, StreamQuestion};
 use weir::{
-    Ask, CONNECTION_COLUMNS, Compiler, EventRows, Item, Log, Need, Next, Shape, Subscription, TakeItems, Want,
+    Ask, CONNECTION_COLUMNS, Compiler, EventRows, Item, Log, Need, Next, RowFilter, Shape, Subscription,
+    TakeItems, Want,
 };
 
 /// A question, as people write it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// What it is called.
     pub name: String,
-    /// What is wanted: `flows`, `packets`, `events`, `sessions`, the name of a session protocol, `files` or `x509`.
+    /// What is wanted: `flows`, `packets`, `streams`, `match`, `events`, `sessions`, the name of a session protocol, `files` or
+    /// `x509`.
     pub ask: String,
     /// Which traffic; everything without.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -36,6 +40,18 @@ pub struct Spec {
     /// directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
+    /// Of `match`: what is looked for, expressions; each a pattern of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+    /// Of `match`: case does not count in patterns.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_case: bool,
+    /// Of `match`: patterns are strings, not expressions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed_strings: bool,
+    /// Of `streams` and `match`: the first bytes of each stream alone (10k).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cutoff: Option<String>,
     /// Of `events`: only these, by `layer.event`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
@@ -93,7 +109,11 @@ impl Board {
             }
         }
         let output = spec.output.as_ref().map_or(Ok(()), |path| output::refuse_input(path, &self.input));
-        let filter = self.compiler.check_filter(&spec.filter, self.input.program.bpf).map_err(Failure::from);
+        // What is wrong with a filter is said of it, whatever its question asks for.
+        let filter = match Log::of(&spec.ask) {
+            Some(_) => Ok(()),
+            None => self.compiler.check_filter(&spec.filter, self.input.program.bpf).map_err(Failure::from),
+        };
         let rows = spec.resolve(self).and_then(|(_, target)| spec.check_format(&target));
         let own = [output, filter, rows].into_iter().filter_map(Result::err);
         wrong.extend(own.map(|wrong| wrong.of_question(&spec.name)));
@@ -158,16 +178,25 @@ enum Kind {
     Flows,
     Packets(Arc<weir::lang::model::Stack>),
     Events,
-    Log(Known),
+    /// Rows of a log that were not shown before, and that are asked for.
+    Log(Known, Option<Box<RowFilter>>),
     Sessions(&'static Union),
+    /// What handlers of streams emit.
+    Streams,
+}
+
+/// What is asked of the program.
+pub enum Question {
+    /// What it hands over as it is, and what of it.
+    Items(Ask, Shape),
+    /// Streams.
+    Stream(StreamQuestion),
 }
 
 /// A question ready to be subscribed.
 pub struct Prepared {
-    /// What is asked of the program.
-    pub ask: Ask,
-    /// What its answers hold.
-    pub shape: Shape,
+    /// What is asked.
+    pub question: Question,
     /// Where they go.
     pub answers: Answers,
 }
@@ -183,14 +212,18 @@ struct Rows {
 
 impl Spec {
     /// What is asked of the program, and what the answers are written as. Nothing is created.
-    fn resolve(&self, board: &Board) -> Result<((Ask, Shape), Rows), Failure> {
+    fn resolve(&self, board: &Board) -> Result<(Question, Rows), Failure> {
         let compiler = &board.compiler;
+        self.check_options()?;
         if self.is_capture() && (self.ask != "packets" || self.format.is_some()) {
             let message =
                 "a capture file takes packets, and in no other format: `ask = \"packets\"`, no `format`";
             return Err(Failure::new(message));
         }
-        let (mut shape, mut need) = (Shape::default(), Need::default());
+        if self.is_of_streams() {
+            return self.resolve_streams();
+        }
+        let (mut shape, mut need, mut filter) = (Shape::default(), Need::default(), self.filter.clone());
         let stack = || Arc::new(compiler.stack().clone());
         let (kind, want, path, columns): (Kind, Want, &'static str, Vec<Column>) = match self.ask.as_str() {
             "flows" => {
@@ -221,11 +254,56 @@ impl Spec {
             name => {
                 let log = Log::of(name).ok_or_else(|| Failure::new(unknown(name)))?;
                 shape = log.shape();
-                (Kind::Log(Known::of(&log)), Want::Sessions(log.protocols), log.path, log.columns())
+                let is_bpf = board.input.program.bpf;
+                let (of_sessions, of_rows) = log.split_filter(compiler, &self.filter, is_bpf)?;
+                filter = of_sessions;
+                (
+                    Kind::Log(Known::of(&log), of_rows.map(Box::new)),
+                    Want::Sessions(log.asked()),
+                    log.path,
+                    log.columns(),
+                )
             }
         };
-        let ask = Ask { filter: self.filter.clone(), need, want };
-        Ok(((ask, shape), Rows { kind, path, columns }))
+        let ask = Ask { filter, need, want };
+        Ok((Question::Items(ask, shape), Rows { kind, path, columns }))
+    }
+
+    fn resolve_streams(&self) -> Result<(Question, Rows), Failure> {
+        let cutoff = self.cutoff.as_deref().map_or(Ok(u64::MAX), |text| bytes("cutoff", text))?;
+        let params = StreamParams { cutoff: [cutoff; 2], ..StreamParams::default() };
+        let (question, columns) = if self.ask == "match" {
+            let look = find::Look {
+                ignore_case: self.ignore_case,
+                fixed_strings: self.fixed_strings,
+                ..find::Look::default()
+            };
+            let make = look.compile(self.patterns.clone())?;
+            (StreamQuestion::new(&self.filter, params, make), find::COLUMNS)
+        } else {
+            (StreamQuestion::new(&self.filter, params, streams::Rows::default), streams::COLUMNS)
+        };
+        Ok((Question::Stream(question), Rows { kind: Kind::Streams, path: "", columns: columns.to_vec() }))
+    }
+
+    /// Whether it asks for streams, or what is in them.
+    pub fn is_of_streams(&self) -> bool {
+        matches!(&*self.ask, "streams" | "match")
+    }
+
+    /// Options of one kind of question are nothing for another.
+    fn check_options(&self) -> Result<(), Failure> {
+        let is_match = self.ask == "match";
+        let options = [
+            ("patterns", !self.patterns.is_empty(), is_match),
+            ("ignore_case", self.ignore_case, is_match),
+            ("fixed_strings", self.fixed_strings, is_match),
+            ("cutoff", self.cutoff.is_some(), self.is_of_streams()),
+        ];
+        match options.iter().find(|(_, is_given, is_its)| *is_given && !is_its) {
+            Some((option, ..)) => Err(Failure::new(format!("`{option}` is nothing for `{}`", self.ask))),
+            None => Ok(()),
+        }
     }
 
     /// Whether the format has room for such rows, and a place to go to.
@@ -244,7 +322,7 @@ impl Spec {
 
     /// Makes it ready. Its file is created.
     fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
-        let ((ask, shape), Rows { kind, path, columns }) = self.resolve(board)?;
+        let (question, Rows { kind, path, columns }) = self.resolve(board)?;
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
         let write = if self.is_capture() {
             self.capture()?
@@ -259,7 +337,7 @@ impl Spec {
             Writer::Rows(sink)
         };
         let answers = Answers { write, kind, fault: Arc::clone(&board.fault), part };
-        Ok(Prepared { ask, shape, answers })
+        Ok(Prepared { question, answers })
     }
 
     /// Lines that may stand between those of others.
@@ -291,7 +369,8 @@ impl Spec {
 fn unknown(ask: &str) -> String {
     let protocols = weir::sessions::PROTOCOLS.iter().map(|protocol| protocol.name);
     let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
-    let known: Vec<&str> = ["flows", "packets", "events", "sessions"].into_iter().chain(logs).collect();
+    let known: Vec<&str> =
+        ["flows", "packets", "streams", "match", "events", "sessions"].into_iter().chain(logs).collect();
     format!("`{ask}` is nothing that can be asked; there are: {}", known.join(", "))
 }
 
@@ -316,7 +395,7 @@ impl TakeItems for Answers {
     }
 
     fn finish(&mut self) {
-        if let Kind::Log(known) = &self.kind {
+        if let Kind::Log(known, _) = &self.kind {
             known.report();
         }
         let finished = match std::mem::replace(&mut self.write, Writer::Closed) {
@@ -358,11 +437,12 @@ fn row(kind: &mut Kind, sink: &mut dyn Sink, item: &Item) -> io::Result<()> {
         (Kind::Packets(stack), Item::Packet { meta, path, line, .. }) => {
             sink.row(&packets::values(stack, meta, *path, line))
         }
+        (Kind::Streams, Item::Stream(values)) => sink.row(values),
         (Kind::Events, Item::Event(values)) => sink.row(values),
-        (Kind::Log(known), Item::Session(_, values)) => match known.is_new(values) {
-            true => sink.row(values),
-            false => Ok(()),
-        },
+        (Kind::Log(known, rows), Item::Session(_, values)) => {
+            let is_asked = rows.as_mut().is_none_or(|rows| rows.takes(values));
+            if is_asked && known.is_new(values) { sink.row(values) } else { Ok(()) }
+        }
         (Kind::Sessions(union), Item::Session(protocol, values)) => {
             let row: Vec<Value<'_>> = union.row(*protocol, values);
             sink.row(&row)

@@ -256,6 +256,9 @@ pub struct Match {
     pub input: Input,
     #[command(flatten)]
     pub bounds: StreamBounds,
+    /// Write matches to this file; parquet and arrow also to a directory (one that is there, or `DIR/`), a file per hour
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
+    pub output: Option<PathBuf>,
     /// How matches are written; grep (who, where, what; in colours) on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&["grep"]))]
     pub format: Option<String>,
@@ -318,10 +321,12 @@ A file of questions:
   read = [\"capture.pcap\"]                   # or -r
   [[question]]
   name = \"com\"                              # unique
-  ask = \"tls\"                               # flows, packets, events, sessions, a session protocol, files, x509
+  ask = \"tls\"                               # flows, packets, streams, match, events, sessions, a session protocol, files, x509
   filter = 'tls.sni matches \"[.]com$\"'      # everything without
   format = \"json\"                           # {}
-  output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng",
+  output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng
+  patterns = ['(?i)user-agent: curl']       # of match; also ignore_case = true, fixed_strings = true
+  cutoff = \"10k\"                            # of match and streams: the first bytes of each stream alone",
         Format::labels()
     )
 }
@@ -373,10 +378,13 @@ pub enum CtlCommand {
 pub struct CtlAdd {
     /// What it is called
     pub name: String,
-    /// What is wanted: flows, packets, events, sessions, a session protocol, files, x509
+    /// What is wanted: flows, packets, streams, match, events, sessions, a session protocol, files, x509
     pub ask: String,
     /// Which traffic; everything without
     pub filter: Option<String>,
+    /// Of match: what is looked for (may be given several times)
+    #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
+    pub patterns: Vec<String>,
     /// How answers are written; json without
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
@@ -406,7 +414,7 @@ pub struct Events {
 /// Where packets come from, and how the program is made.
 #[derive(ClapArgs, Clone)]
 pub struct Input {
-    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), `-` for standard input; several are read one after the other, so merge first what overlaps in time (mergecap)
+    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), `-` for standard input; of several, the earliest packet is read next, as mergecap does
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., required = true)]
     pub read: Vec<OsString>,
     #[command(flatten)]

@@ -7,7 +7,7 @@
 //! {"do":"remove","name":"com"}
 //! ```
 
-use crate::answers::{Board, Prepared, Spec};
+use crate::answers::{Board, Question, Spec};
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -138,8 +138,10 @@ fn carry_out(request: Request, control: &Control, board: &Board) -> Result<Answe
     match request {
         Request::Add { question } => {
             let prepared = board.admit(&question, &names).map_err(|wrong| wrong.to_string())?;
-            let Prepared { ask, shape, answers } = prepared;
-            let added = control.subscribe_items(ask, shape, answers)?;
+            let added = match prepared.question {
+                Question::Items(ask, shape) => control.subscribe_items(ask, shape, prepared.answers)?,
+                Question::Stream(streams) => control.subscribe_stream_items(streams, prepared.answers)?,
+            };
             names.insert(question.name.clone(), (added, question));
             Ok(Answer::default())
         }

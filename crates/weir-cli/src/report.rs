@@ -21,6 +21,13 @@ pub fn losses(ran: &Ran) {
         let beyond = ran.interfaces_beyond;
         say!("weir: {beyond} interfaces too many to be told apart: their packets count as the last one's");
     }
+    if ran.files_late > 0 {
+        let late = ran.files_late;
+        say!(
+            "weir: {late} files overlap in time with more others than are read at once, and were read late: merge \
+             them first (mergecap)"
+        );
+    }
 }
 
 /// What streams lack is said to who asks for them.
@@ -77,6 +84,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let others = [
         ("blocks_skipped", ran.blocks_skipped),
         ("interfaces_beyond", ran.interfaces_beyond),
+        ("files_late", ran.files_late),
         ("table_bytes", ran.outcome.table_bytes),
     ];
     for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {

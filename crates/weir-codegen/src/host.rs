@@ -246,7 +246,8 @@ pub(crate) unsafe extern "C" fn next_messages(env: *mut Env<'_>, words: *mut u64
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     let bytes = env.guard(|env| {
-        let slice = env.split().0.next_messages(words[0], words[1]);
+        let host = env.host.as_mut();
+        let slice = host.map(|host| host.next_messages(words[0], words[1])).unwrap_or_default();
         let bytes = env.keep(slice);
         [bytes.address as u64, bytes.length as u64]
     });
@@ -263,9 +264,9 @@ pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64,
     });
 }
 
-/// An event without a flow. Of its columns makes nothing.
+/// An event without a flow: of the one found last, and of none before any. Of its columns makes nothing.
 pub(crate) unsafe extern "C" fn emit(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.
     let (env, words) = unsafe { (&mut *env, std::slice::from_raw_parts(words, count as usize)) };
-    env.guard(|env| env.split().0.emit(Event(id as u32), None, words));
+    env.guard(|env| env.host.iter_mut().for_each(|host| host.emit(Event(id as u32), None, words)));
 }

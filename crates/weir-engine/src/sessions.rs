@@ -366,7 +366,9 @@ fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Found 
 fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
     let recognised = before.with(protocol);
     if plan.parsed >> protocol & 1 == 1 {
-        FlowSessions::Parsing(recognised, (plan.protocols[protocol].parser)())
+        let known = plan.protocols[protocol];
+        let carrier = known.carrier.filter(|_| plan.wanted >> protocol & 1 == 0);
+        FlowSessions::Parsing(recognised, carrier.unwrap_or(known.parser)())
     } else {
         FlowSessions::Over(recognised)
     }
@@ -389,15 +391,20 @@ impl Probing {
         self.bytes[from as usize].len() > carrier.plan.limits.probe_bytes_max
     }
 
-    /// The last three datagrams of a side, the last one first.
+    /// The last three datagrams of a side, the last one first. One that comes again right behind itself, as taps show
+    /// them that see both ways into a switch, tells nothing new: it counts once.
     fn last_datagrams(&self, from: Direction) -> [&[u8]; 3] {
         let mut rest = &self.bytes[from as usize][..];
-        let mut lengths = self.pieces.iter().rev().filter(|piece| piece.0 == from).map(|piece| piece.2);
-        std::array::from_fn(|_| {
-            let length = lengths.next().map_or(0, |length| length as usize);
-            let (before, last) = rest.split_at(rest.len() - length);
+        let lengths = self.pieces.iter().rev().filter(|piece| piece.0 == from).map(|piece| piece.2);
+        let mut datagrams = lengths.map(|length| {
+            let (before, last) = rest.split_at(rest.len() - length as usize);
             rest = before;
             last
+        });
+        let mut behind: &[u8] = &[];
+        std::array::from_fn(|_| {
+            behind = datagrams.find(|datagram| *datagram != behind).unwrap_or_default();
+            behind
         })
     }
 
@@ -440,6 +447,8 @@ mod tests {
             probing.keep(&data(other, b"x"));
         }
         assert_eq!(probing.last_datagrams(from), [&b"dd"[..], b"ccc", b"bb"]);
-        assert_eq!(probing.last_datagrams(other), [&b"x"[..], b"x", b"x"]);
+        assert_eq!(probing.last_datagrams(other), [&b"x"[..], b"", b""], "the same again tells nothing");
+        probing.keep(&data(other, b"y"));
+        assert_eq!(probing.last_datagrams(other), [&b"y"[..], b"x", b""]);
     }
 }

@@ -132,6 +132,7 @@ pub trait Host {
     fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice;
 
     /// Of the run at hand `done` bytes are over, and `wanted` make the next message, or [`MESSAGES_LOST`]; the next run.
+    /// None where none is at hand.
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice;
 
     /// Bytes in order, for the flow's sessions. `bytes` is what was captured of `claimed_bytes`.
@@ -145,7 +146,7 @@ pub trait Host {
         claimed_bytes: u64,
     );
 
-    /// An event.
+    /// An event; without a flow it is of the one found last.
     fn emit(&mut self, event: crate::graph::Event, flow: Option<FlowRecord<'_>>, values: &[u64]);
 }
 
@@ -316,6 +317,11 @@ pub trait Program: Send + Sync {
         new: bool,
         k: &mut Continuation,
     ) -> Step;
+
+    /// So many packets more were run. What runs often may be compiled better, beside the run.
+    fn note_packets(self: Arc<Self>, packets: usize) {
+        let _ = packets;
+    }
 
     /// Runs a graph without packet (a residual filter) on a record's numbers and bytes; its terms.
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64;

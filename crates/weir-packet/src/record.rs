@@ -26,7 +26,7 @@ pub enum ValueType {
     Address,
     /// An IEEE 802 MAC address.
     Mac,
-    /// Text; what is no UTF-8 on the wire is replaced.
+    /// Text; what is no UTF-8 on the wire is written as `\xe9`.
     Text,
     /// Bytes, written as hexadecimal digits.
     Bytes,

@@ -17,6 +17,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "BitTorrent: which torrent peers share, and who they are (BEP 3)",
     probe,
     parser: || Box::new(TorrentParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -3,7 +3,7 @@
 //! two of these.
 
 use crate::session::{Words, named, session_fields};
-use crate::values::{collect_numbers, numbers, owned_texts, text, unsigned};
+use crate::values::{collect_numbers, numbers, owned_texts, readable, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
@@ -22,6 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DHCP for IPv6: who is given which addresses and prefixes (RFC 8415)",
     probe,
     parser: || Box::new(Dhcpv6Parser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 
@@ -221,7 +222,7 @@ fn pairs(bytes: &[u8]) -> impl Iterator<Item = u16> {
 }
 
 fn text_of(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
+    readable(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
 }
 
 /// Names in the form of DNS without pointers (§10). One that is not ended is a name, too (RFC 4704 §4.2).

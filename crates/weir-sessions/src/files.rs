@@ -4,18 +4,18 @@
 //! Certificates are no files here, as they are none in Zeek's log: [`x509`](crate::x509).
 
 use crate::session::session_fields;
-use crate::values::{text, unsigned};
-use crate::{PartLog, Session, http};
+use crate::values::{readable, text, unsigned};
+use crate::{PartLog, Session, http, smb, smtp};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
 /// The log, for the registry.
 pub const LOG: PartLog = PartLog {
     name: "files",
-    doc: "Files that sessions carry: bodies of HTTP with type, name and size",
+    doc: "Files that sessions carry: bodies of HTTP, parts of mails, files of SMB",
     head: &["ts", "fuid", "uid", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
     known_by: "",
-    of: &[("http", http::files)],
+    of: &[("http", http::files), ("smtp", smtp::files), ("smb", smb::files)],
     fields: FIELDS,
 };
 
@@ -48,14 +48,14 @@ pub struct File {
 
 session_fields! { File;
     "files.source" [] source: Text, "Protocol that carried it, Zeek's name: HTTP" => |f| text(Some(f.source));
-    "files.depth" [] depth: Unsigned, "How deep it lies in what carried it; 0: it is that itself" => |f| Value::Unsigned(f.depth);
+    "files.depth" [] depth: Unsigned, "How deep it lies in what carried it, 0: it is that itself; of mails, as in Zeek, which part of the connection it is" => |f| Value::Unsigned(f.depth);
     "files.analyzers" [] analyzers: Texts, "What looked into it; nothing does" => |_| Value::Texts((&[][..]).into());
     "files.mime_type" [] mime_type: Text, "Media type by its first bytes" => |f| text(f.media_type);
     "files.filename" [] filename: Text, "Name that its sender gives it" => |f| text(f.name.as_deref());
     "files.duration" [] duration: Interval, "From its first bytes to its last" => |f| f.duration_ns.map_or(Value::Absent, Value::Interval);
-    "files.local_orig" [] local_orig: Bool, "Whether it came from this network; which that is nobody says" => |_| Value::Absent;
+    "files.local_orig" [] local_orig: Bool, "Whether it came from a private network; rows alone tell" => |_| Value::Absent;
     "files.is_orig" [] is_orig: Bool, "Whether the originator of the connection sent it" => |f| Value::Bool(f.is_from_originator);
-    "files.seen_bytes" [] seen_bytes: Unsigned, "Bytes of it that came, as they were sent: compressed where they were" => |f| Value::Unsigned(f.seen_bytes);
+    "files.seen_bytes" [] seen_bytes: Unsigned, "Bytes of it that came: of HTTP as they were sent, compressed where they were; of mails decoded" => |f| Value::Unsigned(f.seen_bytes);
     "files.total_bytes" [] total_bytes: Unsigned, "Bytes that it has as its sender says" => |f| unsigned(f.total_bytes);
     "files.missing_bytes" [] missing_bytes: Unsigned, "Bytes that the capture lacks" => |f| Value::Unsigned(f.missing_bytes);
     "files.overflow_bytes" [] overflow_bytes: Unsigned, "Bytes that came too late to be put in order; there are none" => |_| Value::Unsigned(0);
@@ -87,59 +87,83 @@ impl Session for File {
 /// The name of a file in a Content-Disposition header (RFC 6266 §4.1), or one like it with another parameter: the
 /// extended form before the plain one, without the directories that some write before it.
 pub(crate) fn name_in_header(value: &[u8], parameter: &str) -> Option<String> {
-    let value = String::from_utf8_lossy(value);
-    let extended = format!("{parameter}*");
-    let found = |name: &str| parameters(&value).into_iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
-    let name = match found(&extended) {
-        // charset'language'text (RFC 8187 §3.2.1).
-        Some((_, text)) => unescape(text.splitn(3, '\'').nth(2).unwrap_or(&text)),
-        None => found(parameter)?.1,
+    let all = parameters(value);
+    let found =
+        |name: &str| all.iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, v)| v);
+    // charset'language'text (RFC 8187 §3.2.1).
+    let text_of = |value: &[u8]| unescape(value.splitn(3, |byte| *byte == b'\'').nth(2).unwrap_or(value));
+    let name = match (found(&format!("{parameter}*")), found(parameter)) {
+        (Some(extended), _) => text_of(extended),
+        (None, Some(plain)) => plain.clone(),
+        // In pieces, each of which may be extended (RFC 2231 §3).
+        (None, None) => {
+            let piece = |number: usize| {
+                let extended = found(&format!("{parameter}*{number}*"));
+                let text = extended.map(|value| if number == 0 { text_of(value) } else { unescape(value) });
+                text.or_else(|| found(&format!("{parameter}*{number}")).cloned())
+            };
+            (0..PIECES_MAX).map_while(piece).collect::<Vec<_>>().concat()
+        }
     };
-    let name = name.rsplit(['/', '\\']).next().unwrap_or_default().trim();
-    (!name.is_empty()).then(|| name.chars().take(NAME_LETTERS_MAX).collect())
+    let name = name.rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or_default().trim_ascii();
+    (!name.is_empty()).then(|| readable(name).chars().take(NAME_LETTERS_MAX).collect())
 }
+
+/// Pieces of a name that are looked for.
+const PIECES_MAX: usize = 64;
 
 /// Longest name of a file that is kept, letters.
 const NAME_LETTERS_MAX: usize = 255;
 
 /// The parameters behind the first `;` of a header's value, quotes undone (RFC 9110 §5.6.6).
-fn parameters(value: &str) -> Vec<(String, String)> {
+fn parameters(value: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = vec![];
-    let (mut part, mut is_quoted, mut is_escaped) = (String::new(), false, false);
-    let mut end = |part: &mut String| {
-        if let Some((name, value)) = part.split_once('=') {
-            found.push((name.trim().to_owned(), value.trim().to_owned()));
+    let (mut part, mut is_quoted, mut is_escaped) = (vec![], false, false);
+    let mut end = |part: &mut Vec<u8>| {
+        if let Some(at) = part.iter().position(|byte| *byte == b'=') {
+            found.push((part[..at].trim_ascii().to_owned(), part[at + 1..].trim_ascii().to_owned()));
         }
         part.clear();
     };
-    for letter in value.chars() {
-        match letter {
+    for byte in value {
+        match byte {
             _ if is_escaped => {
-                part.push(letter);
+                part.push(*byte);
                 is_escaped = false;
             }
-            '\\' if is_quoted => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            ';' if !is_quoted => end(&mut part),
-            _ => part.push(letter),
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b';' if !is_quoted => end(&mut part),
+            _ => part.push(*byte),
         }
     }
     end(&mut part);
     found
 }
 
-/// `%41` as `A`; what is no UTF-8 then is replaced.
-fn unescape(text: &str) -> String {
+/// A parameter of a header's value (RFC 9110 §5.6.6).
+pub(crate) fn parameter(value: &[u8], name: &str) -> Option<Vec<u8>> {
+    let is_it = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(name.as_bytes());
+    parameters(value).into_iter().find(is_it).map(|(_, value)| value)
+}
+
+/// `%41` as `A`.
+fn unescape(text: &[u8]) -> Vec<u8> {
     let mut bytes = vec![];
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     while let Some((first, behind)) = rest.split_first() {
-        let digits =
-            behind.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
-        let escaped = digits.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let escaped = if *first == b'%' { hex_byte(behind) } else { None };
         bytes.push(escaped.unwrap_or(*first));
         rest = if escaped.is_some() { &behind[2..] } else { behind };
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
+}
+
+/// The byte that two hexadecimal digits at the front stand for.
+pub(crate) fn hex_byte(text: &[u8]) -> Option<u8> {
+    let [high, low] = *text.first_chunk()?;
+    let digit = |letter: u8| char::from(letter).to_digit(16);
+    Some((digit(high)? << 4 | digit(low)?) as u8)
 }
 
 #[cfg(test)]
@@ -155,6 +179,12 @@ mod tests {
             ("attachment; filename=\"C:\\\\dir\\\\x.exe\"", Some("x.exe")),
             ("attachment; filename=../../etc/passwd", Some("passwd")),
             ("attachment; filename*=100%", Some("100%")),
+            ("attachment; filename*=ISO-8859-1''caf%E9", Some("caf\\xe9")),
+            (
+                "attachment; filename*0=\"a b\"; filename*1=c; filename*2*=%20d.zip; filename*4=x",
+                Some("a bc d.zip"),
+            ),
+            ("attachment; filename*0*=UTF-8''gr%C3%BC; filename*1=n.txt", Some("grün.txt")),
             ("attachment; filename=\"\"", None),
             ("attachment", None),
         ] {

@@ -52,7 +52,7 @@ pub mod x509;
 pub use fuzz::fuzz_session;
 pub use session::{
     CutOff, Data, Direction, Field, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
-    SessionProtocol, SessionType, Words,
+    SessionProtocol, SessionType, Within, Words,
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
@@ -93,9 +93,20 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
 /// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there (`of`).
 pub const PART_LOGS: &[&PartLog] = &[&files::LOG, &x509::LOG];
 
+/// Sessions of one protocol within those of another; one line each.
+pub const WITHIN: &[Within] = &[Within { carrier: "quic", protocol: "tls", sessions: quic::tls_handshake }];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_within_sessions_is_of_protocols_that_there_are() {
+        let is_one = |name: &str| PROTOCOLS.iter().any(|protocol| protocol.name == name);
+        for Within { carrier, protocol, .. } in WITHIN {
+            assert!(is_one(carrier) && is_one(protocol) && carrier != protocol, "{carrier} {protocol}");
+        }
+    }
 
     #[test]
     fn logs_of_parts_are_of_protocols_that_there_are_and_have_names_of_their_own() {

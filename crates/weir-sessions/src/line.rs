@@ -3,6 +3,7 @@
 //! A line that lies whole in one piece is handed on where it lies; otherwise it is kept until it is whole, up to a
 //! bound, and cut there. Lines end in CRLF or bare LF.
 
+use crate::values::readable;
 use base64::Engine;
 use memchr::memchr;
 use std::borrow::Cow;
@@ -136,7 +137,7 @@ pub(crate) fn split_word(line: &[u8]) -> (&[u8], &[u8]) {
 
 /// Text of a line; what is no UTF-8 is replaced. At most `bytes_max` bytes of it.
 pub(crate) fn text(bytes: &[u8], bytes_max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into_owned()
+    readable(&bytes[..bytes.len().min(bytes_max)]).into_owned()
 }
 
 /// Adds a text to a list, each once, at most `list_max`; what is too much is left out.

@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Modbus: what is asked of controllers, and their answers (Modbus/TCP)",
     probe,
     parser: || Box::new(ModbusParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

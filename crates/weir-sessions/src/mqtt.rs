@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "MQTT connections: who connects, and the topics that are published (MQTT 3.1.1, 5)",
     probe,
     parser: || Box::new(MqttParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

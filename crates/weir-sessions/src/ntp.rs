@@ -18,6 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "NTP: each message with its four times (RFC 5905)",
     probe,
     parser: || Box::new(NtpParser),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -18,6 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "OpenVPN: the two packets that begin it",
     probe,
     parser: || Box::new(OpenvpnParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "PostgreSQL: who connects to which database, and queries with how they went",
     probe,
     parser: || Box::new(PgParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -1,7 +1,7 @@
 //! RADIUS (RFC 2865, RFC 2866, RFC 5176): one [`RadiusTransaction`] for each request with its answer.
 
 use crate::session::{Words, named, session_fields};
-use crate::values::{name, numbers, text, unsigned};
+use crate::values::{name, numbers, readable, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "RADIUS: who asks to be let in, and is (RFC 2865), and accounting (RFC 2866)",
     probe,
     parser: || Box::new(RadiusParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 
@@ -108,7 +109,7 @@ impl Message {
     }
 
     fn take_attribute(&mut self, kind: u8, value: &[u8]) {
-        let text = || Some(String::from_utf8_lossy(value).into_owned());
+        let text = || Some(readable(value).into_owned());
         let four = || <[u8; 4]>::try_from(value).ok();
         match kind {
             1 => self.username = text(),

@@ -24,6 +24,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Remote desktops: who connects, with what, and how it is secured (MS-RDPBCGR)",
     probe,
     parser: || Box::new(RdpParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -22,6 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Redis: commands with their replies (RESP)",
     probe,
     parser: || Box::new(RedisParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

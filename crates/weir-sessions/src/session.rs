@@ -205,15 +205,34 @@ pub struct SessionProtocol {
     pub doc: &'static str,
     /// Layers whose payload it may be: `tcp`.
     pub transports: &'static [&'static str],
-    /// Protocols that it may hand over to, or share a flow with: where one of them is looked for, this one's parser runs, too. Not where that
-    /// costs much and is seldom (HTTP's CONNECT): there it hands over where its own sessions are wanted.
+    /// Protocols that it may hand over to, or share a flow with: where one of them is looked for, this one's parser runs, too.
     pub hands_over: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).
     pub probe: fn(&Opening<'_>) -> Probe,
     /// A parser for a new connection.
     pub parser: fn() -> Box<dyn SessionParser>,
+    /// A parser for a connection whose own sessions nobody wants: of what it hands over to, and done soon where it hands
+    /// over to nothing. `None`: [`parser`](Self::parser) does it.
+    pub carrier: Option<fn() -> Box<dyn SessionParser>>,
     /// The fields of its sessions.
     pub fields: &'static [Field],
+}
+
+/// Sessions of one protocol that stand whole in those of another: QUIC's handshake is TLS's. They have a row in their own
+/// log, and the connection their service, beside those of what they stand in.
+pub struct Within {
+    /// The protocol in whose sessions they stand.
+    pub carrier: &'static str,
+    /// The protocol that they are of.
+    pub protocol: &'static str,
+    /// How they are found; none in a session that has none.
+    pub sessions: PartsOf,
+}
+
+impl std::fmt::Debug for Within {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} within {}", self.protocol, self.carrier)
+    }
 }
 
 /// A log whose rows are parts of sessions, whatever their protocol: files, certificates. Filters ask for the sessions.

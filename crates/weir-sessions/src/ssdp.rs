@@ -21,6 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SSDP: what devices of UPnP search for, offer and answer (UPnP Device Architecture)",
     probe,
     parser: || Box::new(SsdpParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -4,7 +4,7 @@
 //! Where DTLS follows in the same flow (RFC 7983) it is handed over.
 
 use crate::session::{Words, named, session_fields};
-use crate::values::{numbers, owned, text, unsigned};
+use crate::values::{numbers, owned, readable, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
@@ -23,6 +23,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,
     parser: || Box::new(StunParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 
@@ -111,7 +112,7 @@ impl Message {
     }
 
     fn take_attribute(&mut self, kind: u16, value: &[u8]) -> Option<()> {
-        let text = || Some(String::from_utf8_lossy(&value[..value.len().min(TEXT_BYTES_MAX)]).into_owned());
+        let text = || Some(readable(&value[..value.len().min(TEXT_BYTES_MAX)]).into_owned());
         match kind {
             0x0001 => self.mapped = self.mapped.or(read_address(value, None)),
             0x0006 => self.username = text(),
@@ -119,7 +120,7 @@ impl Message {
                 let ([_, _, class, number], reason) = value.split_first_chunk::<4>()?;
                 let code = u16::from(class & 7) * 100 + u16::from(*number);
                 let reason = &reason[..reason.len().min(TEXT_BYTES_MAX)];
-                self.error = Some((code, String::from_utf8_lossy(reason).into_owned()));
+                self.error = Some((code, readable(reason).into_owned()));
             }
             0x0012 => self.peer = self.peer.or(read_address(value, Some(&self.transaction))),
             0x0014 => self.realm = text(),

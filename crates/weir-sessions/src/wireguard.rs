@@ -18,6 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "WireGuard: handshakes, which come every two minutes while there is traffic",
     probe,
     parser: || Box::new(WireguardParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

@@ -7,7 +7,7 @@ use weir_sessions::{CutOff, Data, Direction, Progress};
 
 /// Method, URI, status, length of the response, what was wrong.
 fn exchanges(talk: &str) -> Vec<String> {
-    rows(&PROTOCOL, talk, &["method", "uri", "status_code", "response_body_len", "http.incomplete"])
+    rows(&PROTOCOL, talk, &["method", "uri", "status_code", "http.response.body_bytes", "http.incomplete"])
 }
 
 fn seed(name: &str) -> String {
@@ -31,12 +31,14 @@ fn responses_answer_requests_in_order() {
 
 #[test]
 fn a_request_is_told_of_in_full() {
-    let names = ["trans_depth", "host", "user_agent", "version", "http.host", "http.full_uri", "http.time"];
+    let names =
+        ["trans_depth", "host", "user_agent", "http.version", "http.host", "http.full_uri", "http.time"];
     assert_eq!(
         rows(&PROTOCOL, &seed("pipelined"), &names)[0],
         "1 | one.example | x/1 | 1.1 | one.example:8080 | http://one.example:8080/a | 1000000"
     );
-    let names = ["request_body_len", "orig_mime_types", "resp_mime_types", "proxied", "http.content_length"];
+    let names =
+        ["http.request.body_bytes", "orig_mime_types", "resp_mime_types", "proxied", "http.content_length"];
     let rows = rows(&PROTOCOL, &seed("pipelined"), &names);
     assert_eq!(rows[0], "0 | - | text/html | - | 6");
     assert_eq!(rows[1], "5 | text/plain | text/plain | - | 5");
@@ -160,8 +162,15 @@ fn targets_have_four_forms() {
 
 #[test]
 fn streams_of_http2_are_exchanges() {
-    let names =
-        ["http2.streamid", "method", "host", "uri", "status_code", "request_body_len", "response_body_len"];
+    let names = [
+        "http2.streamid",
+        "method",
+        "host",
+        "uri",
+        "status_code",
+        "http.request.body_bytes",
+        "http.response.body_bytes",
+    ];
     assert_eq!(
         rows(&PROTOCOL, &seed("http2"), &names),
         [
@@ -171,7 +180,7 @@ fn streams_of_http2_are_exchanges() {
             "7 | GET | h2.example | /seven | - | 0 | -",
         ]
     );
-    let names = ["version", "info_code", "http.reset_code", "http.incomplete"];
+    let names = ["http.version", "info_code", "http.reset_code", "http.incomplete"];
     assert_eq!(
         rows(&PROTOCOL, &seed("http2"), &names),
         ["2 | - | - | -", "2 | 103 | - | -", "2 | - | 7 | -", "2 | - | - | -"]
@@ -180,7 +189,8 @@ fn streams_of_http2_are_exchanges() {
 
 #[test]
 fn a_server_of_http2_alone_is_read() {
-    let names = ["http2.streamid", "status_code", "http.server", "response_body_len", "http.incomplete"];
+    let names =
+        ["http2.streamid", "status_code", "http.server", "http.response.body_bytes", "http.incomplete"];
     assert_eq!(rows(&PROTOCOL, &seed("http2-server-only"), &names), ["1 | 200 | alone | 18 | -"]);
 }
 
@@ -313,7 +323,7 @@ fn a_pushed_response_has_the_request_that_was_promised() {
         < 000000 04 00 00000000
           000007 05 04 00000001 00000002 82 85 86
           000001 01 05 00000001 88  000001 01 04 00000002 88  000002 00 01 00000002 6f6b"#;
-    let names = ["http2.streamid", "method", "uri", "status_code", "response_body_len"];
+    let names = ["http2.streamid", "method", "uri", "status_code", "http.response.body_bytes"];
     assert_eq!(rows(&PROTOCOL, talk, &names), ["1 | GET | / | 200 | 0", "2 | GET | /index.html | 200 | 2"]);
 }
 

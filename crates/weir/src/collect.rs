@@ -67,6 +67,9 @@ pub struct Shape {
     pub lines: bool,
     /// Sessions come as they are, and not as rows.
     pub whole: bool,
+    /// Rows are of the sessions of these protocols (a bit each), whatever else is asked for to find them in. `None`: of all
+    /// that are asked for.
+    pub rows: Option<u64>,
     /// In place of sessions their parts come, a row each, as this log has them.
     pub parts: Option<&'static PartLog>,
 }
@@ -117,6 +120,8 @@ pub struct Presenter {
     pub outs: Vec<OutValue>,
     /// By question; of no events where it is about something else.
     pub events: Vec<EventRows>,
+    /// By question: protocols whose sessions have rows, a bit each.
+    pub sessions: Vec<u64>,
 }
 
 impl Presenter {
@@ -285,21 +290,32 @@ impl Subscriber for Collector {
             }
             return;
         }
-        if self.is_counted(question) {
+        if self.presenter.shapes[question].whole || self.handler(question).is_some() {
+            if self.is_counted(question) {
+                return;
+            }
+            if let Some(handler) = self.handler(question) {
+                handler.session(&Flow::of(flow), &**session);
+            } else {
+                let flow = Box::new(Flow::of(flow));
+                self.push(order, question, Item::Whole(flow, Arc::clone(session)));
+            }
             return;
         }
-        if let Some(handler) = self.handler(question) {
-            handler.session(&Flow::of(flow), &**session);
-        } else if self.presenter.shapes[question].whole {
-            let flow = Box::new(Flow::of(flow));
-            self.push(order, question, Item::Whole(flow, Arc::clone(session)));
-        } else {
+        let rows = self.presenter.sessions[question];
+        if rows >> protocol & 1 == 1 && !self.is_counted(question) {
             // Several questions may be given it one after the other; fingerprints and certificates cost something.
             let made = self.row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
             let (_, row) = made
                 .unwrap_or_else(|| (Arc::clone(session), session_rows::values(flow, protocol, &**session)));
             self.push(order, question, Item::Session(protocol, row.clone()));
             self.row = Some((Arc::clone(session), row));
+        }
+        for (within, session) in session_rows::within(protocol, rows, &**session) {
+            if !self.is_counted(question) {
+                let row = session_rows::values(flow, within, &*session);
+                self.push(order, question, Item::Session(within, row));
+            }
         }
     }
 

@@ -394,7 +394,7 @@ fn refuse_late_streams(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Re
 }
 
 /// The filter's text as the one source of its diagnostics.
-fn sources_of(text: &str) -> Sources {
+pub(crate) fn sources_of(text: &str) -> Sources {
     let mut sources = Sources::new();
     sources.add("filter", text);
     sources

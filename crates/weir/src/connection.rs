@@ -2,6 +2,7 @@
 //! (<https://docs.zeek.org/en/master/logs/conn.html>).
 
 use crate::flow_id;
+use crate::site::is_local;
 use std::borrow::Cow;
 use std::net::IpAddr;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
@@ -10,7 +11,7 @@ use weir_ir::abi::Layout;
 pub use weir_ir::graph::Hosts;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Timestamp, Value};
-use weir_sessions::PROTOCOLS;
+use weir_sessions::{PROTOCOLS, SessionProtocol, WITHIN};
 
 /// A connection that is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,17 +159,22 @@ impl Connection {
         }
     }
 
+    /// Number of the transport protocol in IP's header; none of a protocol of one's own.
+    pub fn ip_proto(&self) -> Option<u8> {
+        match (&*self.proto, self.orig_h) {
+            ("tcp", _) => Some(6),
+            ("udp", _) => Some(17),
+            ("sctp", _) => Some(132),
+            ("icmp", IpAddr::V6(_)) => Some(58),
+            ("icmp", IpAddr::V4(_)) => Some(1),
+            _ => None,
+        }
+    }
+
     /// The Community ID of the connection.
     pub fn community_id(&self) -> String {
-        let protocol = match (&*self.proto, self.orig_h) {
-            ("tcp", _) => 6,
-            ("udp", _) => 17,
-            ("sctp", _) => 132,
-            ("icmp", IpAddr::V6(_)) => 58,
-            ("icmp", IpAddr::V4(_)) => 1,
-            _ => 0,
-        };
-        flow_id::community_id((self.orig_h, self.orig_p as u16), (self.resp_h, self.resp_p as u16), protocol)
+        let ends = ((self.orig_h, self.orig_p as u16), (self.resp_h, self.resp_p as u16));
+        flow_id::community_id(ends.0, ends.1, self.ip_proto().unwrap_or(0))
     }
 
     /// The value of column `index` of [`COLUMNS`].
@@ -190,19 +196,23 @@ impl Connection {
             9 => number(self.bytes.map(|b| b[0])),
             10 => number(self.bytes.map(|b| b[1])),
             11 => text(self.conn_state),
-            12 => Value::Unsigned(self.missed_bytes),
-            13 if self.history.is_empty() => Value::Absent,
-            13 => Value::Text(Cow::Borrowed(&self.history)),
-            14 => Value::Unsigned(self.packets[0]),
-            15 => Value::Unsigned(self.ip_bytes[0]),
-            16 => Value::Unsigned(self.packets[1]),
-            17 => Value::Unsigned(self.ip_bytes[1]),
-            18 if self.tunnel_parents.is_empty() => Value::Absent,
-            18 => Value::Text(Cow::Owned(self.tunnel_parents.join(","))),
-            19 if self.hosts != Hosts::Addresses => Value::Absent,
-            19 => Value::Text(Cow::Owned(self.community_id())),
-            20 => number(self.vlan),
-            21 => number(self.inner_vlan),
+            12 | 13 if self.hosts != Hosts::Addresses => Value::Absent,
+            12 => Value::Bool(is_local(self.orig_h)),
+            13 => Value::Bool(is_local(self.resp_h)),
+            14 => Value::Unsigned(self.missed_bytes),
+            15 if self.history.is_empty() => Value::Absent,
+            15 => Value::Text(Cow::Borrowed(&self.history)),
+            16 => Value::Unsigned(self.packets[0]),
+            17 => Value::Unsigned(self.ip_bytes[0]),
+            18 => Value::Unsigned(self.packets[1]),
+            19 => Value::Unsigned(self.ip_bytes[1]),
+            20 if self.tunnel_parents.is_empty() => Value::Absent,
+            20 => Value::Texts(Cow::Borrowed(&self.tunnel_parents)),
+            21 => number(self.ip_proto().map(u64::from)),
+            22 if self.hosts != Hosts::Addresses => Value::Absent,
+            22 => Value::Text(Cow::Owned(self.community_id())),
+            23 => number(self.vlan),
+            24 => number(self.inner_vlan),
             _ => Value::Absent,
         }
     }
@@ -216,7 +226,7 @@ impl Connection {
 /// Zeek's names of the protocols that were recognised.
 fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
     let mut seen = vec![];
-    for name in recognised.indices().map(|index| PROTOCOLS[index].service) {
+    for name in recognised.indices().flat_map(|index| services(PROTOCOLS[index])) {
         // HTTP that is upgraded to HTTP is one service.
         if !seen.contains(&name) {
             seen.push(name);
@@ -226,6 +236,13 @@ fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
     let first = names.next()?;
     let rest = names.fold(String::new(), |rest, name| rest + "," + name);
     Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })
+}
+
+/// Zeek's names of a protocol and of those that stand within it.
+pub(crate) fn services(protocol: &SessionProtocol) -> impl Iterator<Item = &'static str> {
+    let within = WITHIN.iter().filter(|within| within.carrier == protocol.name);
+    let others = within.filter_map(|within| PROTOCOLS.iter().find(|other| other.name == within.protocol));
+    [protocol.service].into_iter().chain(others.map(|other| other.service))
 }
 
 /// The layer's name as Zeek writes protocols: it has one for both of ICMP's.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_engine::clock::Clock;
 use weir_engine::counters::Counters;
+use weir_engine::plan::Want;
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::Program;
@@ -132,11 +133,19 @@ impl WorkerParts {
         let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
         let tables = (0..graph.tables.len() as u32).map(Table);
         let stack = &compiled.stack;
+        let asked = compiled.plan.questions.iter().zip(&shapes);
+        let sessions = asked
+            .map(|(question, shape)| match question.want {
+                Want::Sessions(protocols) => shape.rows.unwrap_or(protocols),
+                _ => 0,
+            })
+            .collect();
         let presenter = Presenter {
             shapes,
             stack: stack.clone(),
             outs: compiled.outs().to_vec(),
             events: compiled.events.iter().map(|&mask| EventRows::with_mask(stack, mask)).collect(),
+            sessions,
         };
         Self {
             presenter: Arc::new(presenter),

@@ -21,7 +21,9 @@ mod fuzz;
 mod line;
 mod merge;
 mod residual;
+mod row_filter;
 mod session_rows;
+mod site;
 mod spread;
 mod stats;
 pub mod stream;
@@ -31,6 +33,7 @@ mod words;
 extern crate self as weir;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
+pub use row_filter::RowFilter;
 pub use session_rows::Log;
 
 pub use collect::{Item, Shape};

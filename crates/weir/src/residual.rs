@@ -69,7 +69,8 @@ pub(crate) fn residuals<'a>(
     fields.iter().flat_map(of_field).collect()
 }
 
-fn residual(
+/// Predicates on one field, and which residues need each.
+pub(crate) fn residual(
     field: usize,
     asked: &[(&Predicate, Mask)],
     (catalog, engine): (&StackCatalog, Executor),

@@ -1,11 +1,13 @@
 //! Rows of sessions, and of parts of them (files, certificates): which connection, then what the log has, with Zeek's
 //! names (<https://docs.zeek.org/en/master/logs/>). They follow from the registries of protocols and of parts.
 
+use crate::site::is_local;
 use crate::{Shape, flow_id};
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use weir_engine::flow::FlowView;
 use weir_packet::{Column, Timestamp, Value, ValueType};
-use weir_sessions::{Field, PART_LOGS, PROTOCOLS, PartLog, Session, SessionProtocol};
+use weir_sessions::{Field, PART_LOGS, PROTOCOLS, PartLog, Session, SessionProtocol, WITHIN};
 
 /// What every row of a session begins with.
 const CONNECTION: &[Column] = &[
@@ -82,13 +84,18 @@ impl Log {
         })
     }
 
+    /// Protocols whose sessions are asked for, so that it has all its rows: its own, and those that theirs stand in.
+    pub fn asked(&self) -> u64 {
+        let carriers = WITHIN.iter().filter(|within| self.protocols >> index_of(within.protocol) & 1 == 1);
+        carriers.fold(self.protocols, |mask, within| mask | 1 << index_of(within.carrier))
+    }
+
     /// What its rows are made of, for a question that asks for the sessions of its protocols.
     pub fn shape(&self) -> Shape {
-        let parts = match self.rows {
-            Rows::Sessions(_) => None,
-            Rows::Parts(log) => Some(log),
-        };
-        Shape { parts, ..Shape::default() }
+        match self.rows {
+            Rows::Sessions(_) => Shape { rows: Some(self.protocols), ..Shape::default() },
+            Rows::Parts(log) => Shape { parts: Some(log), ..Shape::default() },
+        }
     }
 
     /// The column by which rows of it are about the same: a log shows such a row once.
@@ -113,6 +120,22 @@ impl Log {
         }
     }
 
+    /// Its parts as sessions of a protocol, for the names that filters on its rows know: its columns by its fields' names
+    /// and by their own behind the log's. `None`: it is of sessions, whose names all filters know.
+    pub(crate) fn as_protocol(&self) -> Option<SessionProtocol> {
+        static FIELDS: OnceLock<Vec<&'static [Field]>> = OnceLock::new();
+        let Rows::Parts(log) = self.rows else { return None };
+        let all = FIELDS.get_or_init(|| PART_LOGS.iter().map(|log| columns_as_fields(log)).collect());
+        let index = PART_LOGS.iter().position(|other| other.name == log.name)?;
+        Some(SessionProtocol { name: log.name, doc: log.doc, fields: all[index], ..*PROTOCOLS[0] })
+    }
+
+    /// Where a row has the column that field `index` of [`as_protocol`](Self::as_protocol) is.
+    pub(crate) fn column_of_field(&self, index: usize) -> Option<usize> {
+        let name = self.as_protocol()?.fields.get(index)?.column;
+        self.columns().iter().position(|column| column.name == name)
+    }
+
     /// The columns that say which connection: the same in every log of sessions.
     pub fn connection_columns(&self) -> impl Iterator<Item = Column> + use<> {
         CONNECTION.iter().cloned()
@@ -126,6 +149,38 @@ impl Log {
         };
         logged(fields, head).map(|(_, field)| column(field))
     }
+}
+
+/// The index of a protocol that the registries name.
+fn index_of(name: &str) -> usize {
+    PROTOCOLS.iter().position(|protocol| protocol.name == name).unwrap_or_default()
+}
+
+/// The sessions of other protocols, a bit each in `rows`, that stand in one; each with its protocol.
+pub(crate) fn within(
+    carrier: usize,
+    rows: u64,
+    session: &dyn Session,
+) -> impl Iterator<Item = (usize, Box<dyn Session>)> {
+    let here = WITHIN.iter().filter(move |within| within.carrier == PROTOCOLS[carrier].name);
+    let wanted =
+        here.map(|within| (index_of(within.protocol), within)).filter(move |(of, _)| rows >> of & 1 == 1);
+    wanted.flat_map(move |(of, within)| (within.sessions)(session).into_iter().map(move |one| (of, one)))
+}
+
+/// The columns of a log of parts as fields, of the types that rows have. Made once in the life of a program.
+fn columns_as_fields(log: &PartLog) -> &'static [Field] {
+    let shown = |field: &Field| {
+        let by_column = format!("{}.{}", log.name, field.column);
+        let is_another = by_column != field.name;
+        let aliases: &'static [&'static str] = match is_another {
+            true => Box::leak(Box::new([&*Box::leak(by_column.into_boxed_str())])),
+            false => &[],
+        };
+        Field { value_type: column(field).value_type, aliases, ..*field }
+    };
+    let fields: Vec<Field> = log.fields.iter().filter(|field| !field.column.is_empty()).map(shown).collect();
+    Box::leak(fields.into_boxed_slice())
 }
 
 /// The fields that have a column behind the head of a row.
@@ -151,6 +206,34 @@ fn column(field: &Field) -> Column {
 fn names_files(field: &Field) -> bool {
     field.column.ends_with("fuid") || field.column.ends_with("fuids")
 }
+
+/// Fields whose value hangs on the connection, too: how it is told from that, the field's own value, and those of others.
+const OF_CONNECTION: &[(&str, OfConnection)] = &[
+    ("files.local_orig", |origin, _, read| {
+        let sender = if read("files.is_orig") == Value::Bool(true) { 0 } else { 2 };
+        origin.is_local(sender).map_or(Value::Absent, Value::Bool)
+    }),
+    ("ssh.direction", |origin, _, _| match (origin.is_local(0), origin.is_local(2)) {
+        (Some(true), Some(false)) => Value::Text("OUTBOUND".into()),
+        (Some(false), Some(true)) => Value::Text("INBOUND".into()),
+        _ => Value::Absent,
+    }),
+    // Zeek's begins with the station that was sent to, and who sent.
+    ("smtp.path", |origin, own, _| {
+        let stations = [&origin.ends[2], &origin.ends[0]].into_iter().filter_map(|end| match end {
+            Value::Address(address) => Some(address.to_string()),
+            _ => None,
+        });
+        let received = match &own {
+            Value::Texts(received) => received.to_vec(),
+            _ => vec![],
+        };
+        Value::Texts(stations.chain(received).collect())
+    }),
+];
+
+/// See [`OF_CONNECTION`].
+type OfConnection = fn(&Origin, Value<'_>, &dyn Fn(&str) -> Value<'static>) -> Value<'static>;
 
 /// What the rows of a session have in common.
 struct Origin {
@@ -186,8 +269,22 @@ impl Origin {
         }
     }
 
-    /// What a row shows of a field: identifiers in place of the numbers of files.
-    fn shown(&self, field: &Field, value: Value<'_>) -> Value<'static> {
+    /// Whether an end's address is of this site.
+    fn is_local(&self, end: usize) -> Option<bool> {
+        match self.ends[end] {
+            Value::Address(address) => Some(is_local(address)),
+            _ => None,
+        }
+    }
+
+    /// What a row shows of field `index`: identifiers in place of the numbers of files.
+    fn shown(&self, fields: &[Field], index: usize, session: &dyn Session) -> Value<'static> {
+        let (field, value) = (&fields[index], session.value(index));
+        if let Some((_, tell)) = OF_CONNECTION.iter().find(|(name, _)| *name == field.name) {
+            let at = |name: &str| fields.iter().position(|field| field.name == name);
+            let read = |name: &str| at(name).map_or(Value::Absent, |at| session.value(at).into_owned());
+            return tell(self, value, &read);
+        }
         let fuid = |number| flow_id::fuid(&self.uid, self.protocol as u64, number);
         match value {
             Value::Unsigned(number) if names_files(field) => Value::Text(fuid(number).into()),
@@ -203,8 +300,8 @@ impl Origin {
 pub(crate) fn values(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Vec<Value<'static>> {
     let origin = Origin::of(flow, protocol, session);
     let mut row: Vec<_> = (0..CONNECTION.len()).map(|index| origin.value(index)).collect();
-    let fields = logged(PROTOCOLS[protocol].fields, &[]);
-    row.extend(fields.map(|(index, field)| origin.shown(field, session.value(index))));
+    let fields = PROTOCOLS[protocol].fields;
+    row.extend(logged(fields, &[]).map(|(index, _)| origin.shown(fields, index, session)));
     row
 }
 
@@ -228,12 +325,11 @@ pub(crate) fn values_of_parts(
             let of_part = || log.fields.iter().position(|field| field.column == *name);
             match of_connection {
                 Some(column) => origin.value(column),
-                None => of_part()
-                    .map_or(Value::Absent, |index| origin.shown(&log.fields[index], part.value(index))),
+                None => of_part().map_or(Value::Absent, |index| origin.shown(log.fields, index, &*part)),
             }
         });
         let own = logged(log.fields, log.head);
-        at_head.chain(own.map(|(index, field)| origin.shown(field, part.value(index)))).collect()
+        at_head.chain(own.map(|(index, _)| origin.shown(log.fields, index, &*part))).collect()
     };
     parts.into_iter().map(&mut row).collect()
 }

@@ -245,6 +245,41 @@ pub(crate) fn typed_sink<H: StreamHandler>(handler: H) -> Box<dyn StreamSink> {
     Box::new(Typed { handler, states: vec![], free: vec![] })
 }
 
+/// A question about streams: which, how much of them, and what makes a handler for each worker.
+#[derive(Clone)]
+pub struct StreamQuestion {
+    pub(crate) ask: Ask,
+    pub(crate) make: MakeSink,
+}
+
+impl std::fmt::Debug for StreamQuestion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamQuestion").field("ask", &self.ask).finish_non_exhaustive()
+    }
+}
+
+impl StreamQuestion {
+    /// Streams of flows one packet of which fulfils `filter`.
+    pub fn new<H: StreamHandler>(
+        filter: &str,
+        params: StreamParams,
+        make: impl Fn() -> H + Send + Sync + 'static,
+    ) -> Self {
+        let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
+        let need = Need { connections: H::RECORD, ..Need::default() };
+        let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
+        Self { ask, make: Arc::new(move || Sink::Stream(typed_sink(make()))) }
+    }
+
+    /// The priority of its streams.
+    pub(crate) fn priority(&self) -> u8 {
+        match self.ask.want {
+            Want::Streams(params) => params.priority,
+            _ => 0,
+        }
+    }
+}
+
 /// Subscriptions to streams.
 #[derive(Default)]
 pub struct Streams {
@@ -266,10 +301,9 @@ impl Streams {
         params: StreamParams,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Subscription {
-        let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
-        let need = Need { connections: H::RECORD, ..Need::default() };
-        self.asks.push(Ask { filter: filter.to_string(), need, want: Want::Streams(params) });
-        self.make.push(Some(Arc::new(move || Sink::Stream(typed_sink(make())))));
+        let StreamQuestion { ask, make } = StreamQuestion::new(filter, params, make);
+        self.asks.push(ask);
+        self.make.push(Some(make));
         Subscription::of_question(self.asks.len() - 1)
     }
 

@@ -1,12 +1,12 @@
 //! Columns of connections and fields of sessions that have few words for values: a filter that asks for another one is probably
 //! wrong, and is told so.
 
-use crate::connection::{COLUMNS, CONN_STATES, proto_name};
+use crate::connection::{COLUMNS, CONN_STATES, proto_name, services};
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::{Diagnostic, suggest};
 use weir_lang::filter::{Catalog, Filter, Literal, Op};
 use weir_lang::model::Stack;
-use weir_sessions::PROTOCOLS;
+use weir_sessions::{PROTOCOLS, SessionProtocol};
 
 /// The words that a column can hold; none where it can hold any.
 fn words_of(column: &str, stack: &Stack) -> Vec<String> {
@@ -14,14 +14,18 @@ fn words_of(column: &str, stack: &Stack) -> Vec<String> {
     match column {
         "proto" => protos(stack),
         "service" => {
-            let mut services: Vec<String> =
-                PROTOCOLS.iter().map(|protocol| protocol.service.to_string()).collect();
+            let mut services: Vec<String> = PROTOCOLS.iter().map(|protocol| named(protocol)).collect();
             services.dedup();
             services
         }
         "conn_state" => owned(CONN_STATES),
         _ => vec![],
     }
+}
+
+/// What `conn.service` is where one protocol was recognised: `quic,ssl` of QUIC.
+fn named(protocol: &SessionProtocol) -> String {
+    services(protocol).collect::<Vec<_>>().join(",")
 }
 
 /// The protocols whose instances have two sides.
@@ -94,7 +98,7 @@ pub(crate) fn unknown(filter: &Filter, catalog: &StackCatalog, stack: &Stack) ->
             }
             // Services have Zeek's names, filters' protocols Wireshark's.
             let other = PROTOCOLS.iter().find(|p| field == "conn.service" && p.name == text);
-            let help = match other.map(|p| p.service).or_else(|| words.nearest(text)) {
+            let help = match other.map(|p| named(p)).or_else(|| words.nearest(text).map(str::to_string)) {
                 Some(word) => format!("did you mean `{word}`?"),
                 None => format!("there are: {}", listed(&words.list)),
             };

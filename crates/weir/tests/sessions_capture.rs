@@ -363,7 +363,7 @@ fn quic_connections_are_those_that_both_sides_say() {
     let retried = sessions("quic").filter(|row| row.text("quic.retried") == "true");
     assert_eq!(retried.map(|row| row.text("resp_p")).collect::<Vec<_>>(), ["9443"]);
     for port in [443, 8443, 9443] {
-        assert_services(port, &[("quic", of("quic", "server_port", &port.to_string()).len())]);
+        assert_services(port, &[("quic,ssl", of("quic", "server_port", &port.to_string()).len())]);
     }
 }
 

@@ -41,13 +41,20 @@ pub struct Ran {
     pub blocks_skipped: u64,
     /// Interfaces that the reader could not tell apart.
     pub interfaces_beyond: u64,
+    /// Files that overlap with more others than can be read at once.
+    pub files_late: u64,
 }
 
 impl Ran {
     /// How a run over `reader` went, as far as the outcome tells.
     pub fn of(outcome: Outcome, reader: &CaptureReader) -> Self {
-        let (blocks_skipped, interfaces_beyond) = (reader.blocks_skipped(), reader.interfaces_beyond());
-        Self { outcome, status: ExitCode::SUCCESS, blocks_skipped, interfaces_beyond }
+        Self {
+            outcome,
+            status: ExitCode::SUCCESS,
+            blocks_skipped: reader.blocks_skipped(),
+            interfaces_beyond: reader.interfaces_beyond(),
+            files_late: reader.files_late(),
+        }
     }
 }
 

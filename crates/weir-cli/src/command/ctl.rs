@@ -21,8 +21,8 @@ pub fn run(args: &Ctl) -> Result<ExitCode, Failure> {
             let (name, ask) = (add.name.clone(), add.ask.clone());
             let filter = add.filter.clone().unwrap_or_default();
             let output = add.output.as_ref().map(std::path::absolute).transpose().map_err(Failure::new)?;
-            let (format, events) = (add.format.clone(), vec![]);
-            Request::Add { question: Spec { name, ask, filter, format, output, events, drops_empty: false } }
+            let (format, patterns) = (add.format.clone(), add.patterns.clone());
+            Request::Add { question: Spec { name, ask, filter, format, output, patterns, ..Spec::default() } }
         }
         CtlCommand::List => Request::List,
         CtlCommand::Remove { name } => Request::Remove { name: name.clone() },

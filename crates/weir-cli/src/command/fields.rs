@@ -4,6 +4,7 @@ use crate::args::Fields;
 use crate::failure::Failure;
 use crate::{input, output};
 use std::process::ExitCode;
+use weir::Log;
 use weir::lang::filter::Catalog;
 use weir::packet::{Column, Value, ValueType};
 
@@ -22,7 +23,8 @@ pub fn run(args: &Fields) -> Result<ExitCode, Failure> {
     let prefix = args.prefix.as_deref().unwrap_or("");
     let mut found = 0;
     sink.begin(COLUMNS)?;
-    for field in catalog.fields() {
+    let of_parts: Vec<_> = Log::of_parts().flat_map(|log| log.filter_fields(&compiler)).collect();
+    for field in catalog.fields().iter().chain(&of_parts) {
         let starts = |name: &str| name.starts_with(prefix);
         if !starts(&field.name) && !field.aliases.iter().any(|a| starts(a)) {
             continue;

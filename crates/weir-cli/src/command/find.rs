@@ -18,7 +18,8 @@ use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
 /// Bytes of a match that are shown.
 const SHOWN_BYTES_MAX: usize = 256;
 
-const COLUMNS: &[Column] = &[
+/// The columns of its rows.
+pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the packet that completed the match"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
     Column::new("is_orig", ValueType::Bool, "the stream is the originator's"),
@@ -41,7 +42,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Looks for the patterns in each stream.
-struct Finder {
+pub struct Finder {
     /// Matches are only counted.
     count: bool,
     patterns: Arc<Patterns>,
@@ -54,7 +55,7 @@ struct Finder {
 
 /// What is known of a stream.
 #[derive(Default)]
-struct State {
+pub struct State {
     search: StreamState,
     /// The last bytes, for what is shown of matches, and where they end in the stream.
     recent: Vec<u8>,
@@ -177,41 +178,90 @@ fn explained(wrong: &PatternError, texts: &[String]) -> String {
     lines
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let texts = read_patterns(args)?;
-    let pattern = |text: &String| Pattern {
-        text: text.clone(),
-        ignore_case: args.ignore_case,
-        literal: args.fixed_strings,
-    };
-    let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
-    let patterns = Patterns::compile(&patterns, EngineChoice::Auto)
-        .map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
-    let compiler = input::compiler(&args.input.program.stack)?;
-    let filter = args.filter.as_deref().unwrap_or_default();
-    let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
-    let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
-    let (context, most) = (usize::from(args.context), args.max_count.unwrap_or(usize::MAX));
-    let (count, mut streams) = (args.count, Streams::new());
-    for (filter, params) in classes.questions.clone() {
-        let (patterns, texts) = (Arc::clone(&patterns), Arc::clone(&texts));
-        streams.subscribe(&filter, params, move || Finder {
+/// How patterns are looked for, and what is shown of what is found.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Case does not count.
+    pub ignore_case: bool,
+    /// Patterns are strings, not expressions.
+    pub fixed_strings: bool,
+    /// Bytes shown before and after a match.
+    pub context: usize,
+    /// Matches of a stream after which the rest of it is of no interest.
+    pub most: usize,
+    /// Matches are only counted.
+    pub count: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            ignore_case: false,
+            fixed_strings: false,
+            context: CONTEXT_BYTES,
+            most: usize::MAX,
+            count: false,
+        }
+    }
+}
+
+/// Bytes shown before and after a match where nobody says more.
+pub const CONTEXT_BYTES: usize = 24;
+
+impl Look {
+    /// What makes a handler that looks for these, for each worker.
+    ///
+    /// # Errors
+    /// There is none, or one is wrong.
+    pub fn compile(self, texts: Vec<String>) -> Result<impl Fn() -> Finder + Clone + Send + Sync, Failure> {
+        if texts.is_empty() {
+            return Err(Failure::new("there is no pattern"));
+        }
+        let Self { ignore_case, fixed_strings, context, most, count } = self;
+        let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal: fixed_strings };
+        let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
+        let patterns = Patterns::compile(&patterns, EngineChoice::Auto)
+            .map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
+        let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
+        Ok(move || Finder {
             count,
             scratch: patterns.scratch(),
             patterns: Arc::clone(&patterns),
             texts: Arc::clone(&texts),
             context,
             most,
-        });
+        })
     }
-    let is_terminal = std::io::stdout().is_terminal();
+}
+
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let look = Look {
+        ignore_case: args.ignore_case,
+        fixed_strings: args.fixed_strings,
+        context: usize::from(args.context),
+        most: args.max_count.unwrap_or(usize::MAX),
+        count: args.count,
+    };
+    let make = look.compile(read_patterns(args)?)?;
+    if let Some(path) = &args.output {
+        output::refuse_input(path, &args.input)?;
+    }
+    let compiler = input::compiler(&args.input.program.stack)?;
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
+    let mut streams = Streams::new();
+    for (filter, params) in classes.questions.clone() {
+        streams.subscribe(&filter, params, make.clone());
+    }
+    let is_terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let as_grep = args.format.as_ref().map_or(is_terminal, |format| format == "grep");
     let format = args.format.clone().filter(|_| !as_grep);
-    let output = Output { format, output: None, count: args.count, stats: args.stats };
+    let output = Output { format, output: args.output.clone(), count: args.count, stats: args.stats };
     let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
     let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
     let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
-    let grep = grep.map(|out| Box::new(Grep::new(out, output::stdout_color())) as Box<dyn Sink + Send>);
+    let color = is_terminal && output::stdout_color();
+    let grep = grep.map(|out| Box::new(Grep::new(out, color)) as Box<dyn Sink + Send>);
     let (ran, count) = ask::stream_rows(&question, &ask.output, grep, COLUMNS)?;
     Ok(ask::status_of(&ran, count))
 }

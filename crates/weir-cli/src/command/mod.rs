@@ -7,7 +7,7 @@ mod docs;
 mod events;
 mod explain;
 mod fields;
-mod find;
+pub mod find;
 mod flows;
 mod fmt;
 pub mod packets;
@@ -15,7 +15,7 @@ mod run;
 mod sessions;
 mod stacks;
 mod stats;
-mod streams;
+pub mod streams;
 
 pub use ask::Ran;
 

@@ -2,7 +2,7 @@
 //! control socket while it lasts. `weir zeek`: the questions that make Zeek's logs.
 
 use super::ask::{self, Ran};
-use crate::answers::{Board, Prepared, Spec};
+use crate::answers::{Board, Prepared, Question, Spec};
 use crate::args::{Input, Run, Zeek};
 use crate::control;
 use crate::failure::Failure;
@@ -101,9 +101,9 @@ pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
         filter: args.filter.clone().unwrap_or_default(),
         format: Some(args.format.clone()),
         output: Some(dir.join(format!("{path}.{ending}"))),
-        events: vec![],
         // Zeek makes no log of what did not happen.
         drops_empty: true,
+        ..Spec::default()
     };
     let mut specs = vec![spec("conn", "flows")];
     let logs = weir::Log::all().into_iter().chain(weir::Log::of_parts());
@@ -129,8 +129,12 @@ fn answer(
     {
         let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
         for spec in specs {
-            let Prepared { ask, shape, answers } = board.admit(spec, &names)?;
-            let added = engine.subscribe_items(ask, shape, answers)?;
+            let Prepared { question, answers } = board.admit(spec, &names)?;
+            let added = match question {
+                Question::Items(ask, shape) => engine.subscribe_items(ask, shape, answers),
+                Question::Stream(streams) => engine.subscribe_stream_items(streams, answers),
+            };
+            let added = added.map_err(|wrong| Failure::from(wrong).of_question(&spec.name))?;
             names.insert(spec.name.clone(), (added, spec.clone()));
         }
     }
@@ -161,6 +165,9 @@ fn answer(
     }
     ask::warn_of_links(board.compiler.stack(), &reader);
     report::losses(&ran);
+    if specs.iter().any(Spec::is_of_streams) {
+        report::lost_bytes(&ran);
+    }
     if stats {
         report::stats(&compiled, &ran, started.elapsed().as_secs_f64());
     }

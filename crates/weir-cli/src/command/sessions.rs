@@ -4,26 +4,34 @@
 use super::ask;
 use crate::args::{Ask, Output};
 use crate::failure::Failure;
+use crate::input;
 use crate::known::Known;
 use crate::union::Union;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use weir::packet::Value;
 use weir::sessions::{PART_LOGS, PROTOCOLS};
 use weir::{Item, Log, Need, Want};
 
 /// The rows of one log.
 pub fn run_log(name: &str, args: &Ask) -> Result<ExitCode, Failure> {
     let log = Log::of(name).expect("commands are made of the registries");
-    let asked = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(log.protocols)));
-    let mut question = asked.map_err(|wrong| name_carriers(name, wrong))?;
+    let compiler = input::compiler(&args.input.program.stack)?;
+    let text = args.filter.as_deref().unwrap_or_default();
+    let split = log.split_filter(&compiler, text, args.input.program.bpf).map_err(Failure::from);
+    let (filter, mut rows) = split.map_err(|wrong| name_carriers(name, wrong))?;
+    let asked = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
+    let mut question = ask::compile_over(compiler, args, [asked])?;
     question.shape = log.shape();
     let mut known = Known::of(&log);
     // How many are new is known once all are seen.
-    let (columns, is_counted) = (log.columns(), args.output.count && known.is_any());
+    let (columns, is_counted) = (log.columns(), args.output.count && (known.is_any() || rows.is_some()));
+    let mut is_shown =
+        |row: &[Value<'_>]| rows.as_mut().is_none_or(|rows| rows.takes(row)) && known.is_new(row);
     let status = match is_counted {
-        true => ask::count_rows(&question, &args.output, |row| known.is_new(row))?,
+        true => ask::count_rows(&question, &args.output, is_shown)?,
         false => ask::rows(&question, &args.output, (log.path, &columns), |item, write| match item {
-            Item::Session(_, values) if known.is_new(values) => write(values),
+            Item::Session(_, values) if is_shown(values) => write(values),
             _ => Ok(()),
         })?,
     };
@@ -38,8 +46,8 @@ fn name_carriers(name: &str, wrong: Failure) -> Failure {
         (Some(log), Failure::Mistakes(list)) => {
             let of: Vec<&str> = log.of.iter().map(|(protocol, _)| *protocol).collect();
             let tip = format!(
-                "the filter of `weir {name}` asks for the sessions that carry them, of {}: `weir fields {}` lists \
-                 their fields",
+                "the filter of `weir {name}` asks for the log's columns (`weir fields {name}`), and for the sessions \
+                 that carry them, of {} (`weir fields {}`)",
                 of.join(" and "),
                 of[0]
             );

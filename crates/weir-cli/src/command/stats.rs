@@ -68,6 +68,7 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
     let reader = [
         ("blocks_skipped", ran.blocks_skipped),
         ("interfaces_beyond", ran.interfaces_beyond),
+        ("files_late", ran.files_late),
         ("faults", ran.outcome.errors.len() as u64),
     ];
     for (name, count) in reader {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use weir::packet::{Column, Value, ValueType};
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
 
-const COLUMNS: &[Column] = &[
+/// The columns of its rows.
+pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the connection's first packet"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
     Column::new("is_orig", ValueType::Bool, "it is the originator's"),
@@ -54,7 +55,8 @@ const COLUMNS: &[Column] = &[
 const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the bytes delivered");
 
 /// Makes rows, and what else is wanted of each stream.
-struct Rows {
+#[derive(Default)]
+pub struct Rows {
     /// They are only counted.
     count: bool,
     digest: bool,
@@ -63,7 +65,7 @@ struct Rows {
 
 /// What is kept of a stream.
 #[derive(Default)]
-struct State {
+pub struct State {
     digest: Option<Box<Sha256>>,
     file: Option<Box<StreamFile>>,
 }

@@ -76,3 +76,33 @@ fn frames_or_rows_but_not_both() {
     assert!(text(&output.stderr).contains("cannot be used with"), "{output:?}");
     assert!(!frames.exists() && !rows.exists());
 }
+
+#[test]
+fn two_taps_of_one_link_give_what_one_of_both_directions_gives() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    let taps = ["tap-up.pcap", "tap-down.pcap"].map(scratch);
+    let filters =
+        ["tcp.dstport < 1024 or udp.dstport < 1024", "not (tcp.dstport < 1024 or udp.dstport < 1024)"];
+    for (tap, filter) in taps.iter().zip(filters) {
+        let written = weir(&["packets", "-r", file, filter, "-w", tap.to_str().unwrap()]);
+        assert!(written.status.success(), "{written:?}");
+    }
+    let [up, down] = [taps[0].to_str().unwrap(), taps[1].to_str().unwrap()];
+    for what in ["flows", "tls", "http", "dns"] {
+        let rows = |files: &[&str]| {
+            let lines = text(&weir(&[&[what, "--format", "json", "-r"], files].concat()).stdout);
+            // Two packets of one microsecond may have been either's first: so may their letters.
+            let of_letters = |line: &str| match (line.find("\"history\""), line.find("\"orig_pkts\"")) {
+                (Some(from), Some(to)) => line[..from].to_string() + &line[to..],
+                _ => line.to_string(),
+            };
+            lines.lines().map(of_letters).collect::<Vec<_>>()
+        };
+        let whole = rows(&[file]);
+        assert!(what != "flows" || whole.len() > 10, "{whole:?}");
+        // Named in either order: time tells whose turn it is.
+        assert_eq!(rows(&[up, down]), whole, "{what}");
+        assert_eq!(rows(&[down, up]), whole, "{what}");
+    }
+}

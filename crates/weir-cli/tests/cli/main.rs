@@ -297,8 +297,8 @@ fn what_is_wrong_with_a_command_line_is_named_with_the_remedy() {
     let file = file.to_str().unwrap();
     for (args, said) in [
         (
-            &["files", "-r", file, "files.mime_type == \"image/png\""][..],
-            "asks for the sessions that carry them, of http",
+            &["files", "-r", file, "files.mime == \"image/png\""][..],
+            "asks for the log's columns (`weir fields files`), and for the sessions that carry them, of http",
         ),
         (&["tls", "-r", "tcp.port == 443"], "no such file: `tcp.port == 443`; if that is the filter"),
         (&["streams", "-r", "udp"], "no such file: `udp`; if that is the filter"),

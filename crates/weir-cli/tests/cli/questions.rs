@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
+const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
 
 /// Standard output, standard error and exit status of the command.
 fn weir(args: &[&str]) -> (String, String, i32) {
@@ -137,7 +138,7 @@ fn column(path: &Path, name: &str) -> Vec<String> {
     let place = fields.split('\t').skip(1).position(|field| field == name).expect("the column is there");
     let rows = log.lines().filter(|line| !line.starts_with('#'));
     let values = rows.flat_map(|row| row.split('\t').nth(place).expect("rows are whole").split(','));
-    values.filter(|value| *value != "-").map(str::to_string).collect()
+    values.filter(|value| !matches!(*value, "-" | "(empty)")).map(str::to_string).collect()
 }
 
 #[test]
@@ -151,13 +152,19 @@ fn files_and_certificates_are_named_where_they_were_sent() {
         list
     };
     let (http, files) = (dir.join("http.log"), dir.join("files.log"));
-    let named = sorted([column(&http, "orig_fuids"), column(&http, "resp_fuids")].concat());
+    let mails = column(&dir.join("smtp.log"), "fuids");
+    assert!(!mails.is_empty());
+    let of_http = [column(&http, "orig_fuids"), column(&http, "resp_fuids")].concat();
+    let named = sorted([of_http, mails.clone()].concat());
     assert!(
         named.len() > 3 && named.iter().all(|fuid| fuid.len() == 18 && fuid.starts_with('F')),
         "{named:?}"
     );
     assert_eq!(named, sorted(column(&files, "fuid")));
-    let types = sorted([column(&http, "orig_mime_types"), column(&http, "resp_mime_types")].concat());
+    // The mails are text.
+    let of_mails = vec!["text/plain".to_string(); mails.len()];
+    let types = [column(&http, "orig_mime_types"), column(&http, "resp_mime_types"), of_mails].concat();
+    let types = sorted(types);
     assert_eq!(types, sorted(column(&files, "mime_type")));
     // Each certificate once, however often it is shown.
     let ssl = dir.join("ssl.log");
@@ -294,4 +301,81 @@ fn a_filter_in_the_syntax_of_pcap_filter_is_every_log_s() {
     // What is wrong with it is said once.
     let (_, err, status) = weir(&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap(), "nonsense"]);
     assert_eq!((err.matches("there is no field").count(), status), (1, 2), "{err}");
+}
+
+#[test]
+fn streams_and_matches_are_questions_beside_others() {
+    let dir = directory("stream-questions");
+    let file = dir.join("questions.toml");
+    let [streams, matches] = ["streams.json", "matches.csv"].map(|name| dir.join(name));
+    let text = format!(
+        "[[question]]\nname = \"streams\"\nask = \"streams\"\nfilter = \"tcp\"\noutput = {streams:?}\ncutoff = \"1k\"\n\
+         [[question]]\nname = \"agents\"\nask = \"match\"\npatterns = ['user-agent: [a-z]+']\nignore_case = true\n\
+         format = \"csv\"\noutput = {matches:?}\n\
+         [[question]]\nname = \"flows\"\nask = \"flows\"\nformat = \"csv\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let (out, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    assert_eq!(out, weir(&["flows", "-r", FIRST_LIGHT, "--format", "csv"]).0);
+    let alone = weir(&["streams", "-r", FIRST_LIGHT, "tcp", "--cutoff", "1k"]);
+    assert_eq!(std::fs::read_to_string(&streams).unwrap(), alone.0);
+    let looked = ["match", "-i", "-e", "user-agent: [a-z]+", "--format", "csv", "-r", FIRST_LIGHT];
+    let alone = weir(&looked).0;
+    assert!(alone.lines().count() > 2, "{alone}");
+    assert_eq!(std::fs::read_to_string(&matches).unwrap(), alone);
+    // A file of one's own, from `match` itself.
+    let own = dir.join("own.csv");
+    let (out, _, status) = weir(&[&looked[..], &["-o", own.to_str().unwrap()]].concat());
+    assert_eq!((out.as_str(), status, std::fs::read_to_string(&own).unwrap()), ("", 0, alone));
+    for (text, said) in [
+        ("ask = \"match\"\n", "there is no pattern"),
+        ("ask = \"match\"\npatterns = ['(']\n", "unclosed group"),
+        ("ask = \"flows\"\npatterns = ['a']\n", "`patterns` is nothing for `flows`"),
+        ("ask = \"streams\"\nfilter = 'tls'\n", "handed over before this is known"),
+    ] {
+        std::fs::write(&file, format!("[[question]]\nname = \"a\"\n{text}")).unwrap();
+        let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+        assert!(status == 2 && err.contains(said), "{text}: {err}");
+    }
+}
+
+#[test]
+fn rows_of_files_and_certificates_are_chosen_by_their_columns() {
+    let dir = directory("part-filters");
+    let rows = |what: &str, filter: &str| {
+        let (out, err, status) = weir(&[what, "-r", SESSIONS, "--format", "json", filter]);
+        assert_eq!((err.as_str(), status), ("", 0), "{filter}");
+        let rows: Vec<serde_json::Value> =
+            out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let counted = weir(&[what, "-r", SESSIONS, "--count", filter]).0;
+        assert_eq!(counted.trim(), rows.len().to_string(), "{filter}");
+        rows
+    };
+    let all = rows("files", "");
+    let html = |row: &serde_json::Value| row["mime_type"] == "text/html";
+    let some = all.iter().filter(|row| html(row)).count();
+    assert!(0 < some && some < all.len());
+    assert_eq!(rows("files", "files.mime_type == \"text/html\"").len(), some);
+    assert_eq!(rows("files", "not files.mime_type == \"text/html\"").len(), all.len() - some);
+    let both =
+        rows("files", "http.response.code == 200 and (files.mime_type == \"text/html\" or files.is_orig)");
+    assert!(!both.is_empty() && both.iter().all(|row| html(row) || row["is_orig"] == true));
+    // The names of fields, and those of columns.
+    let by_field = rows("x509", "x509.subject contains \"www\"");
+    assert!(!by_field.is_empty());
+    assert_eq!(rows("x509", "x509.certificate.subject contains \"www\""), by_field);
+    // In a file of questions, too.
+    let file = dir.join("questions.toml");
+    let text = "[[question]]\nname = \"a\"\nask = \"files\"\nformat = \"csv\"\nfilter = 'files.mime_type == \"text/html\"'\n";
+    std::fs::write(&file, text).unwrap();
+    let (out, err, _) = weir(&["run", file.to_str().unwrap(), "-r", SESSIONS]);
+    assert_eq!((out.lines().count(), err.as_str()), (some + 1, ""));
+    for (filter, said) in [
+        ("files.mime_type == \"a\" or http.host == \"b\"", "other fields are alternatives here"),
+        ("files.mimetype == \"a\"", "did you mean `files.mime_type`?"),
+    ] {
+        let (_, err, status) = weir(&["files", "-r", SESSIONS, filter]);
+        assert!(status == 2 && err.contains(said), "{err}");
+    }
 }

@@ -32,6 +32,25 @@ impl Lowering<'_> {
                 let offset = offset_of!(Continuation, outs) + 8 * out.index();
                 self.b.ins().store(of_run(), value, self.arguments.k, offset as i32);
             }
+            Op::SeqInsert { .. }
+            | Op::SeqAcknowledge { .. }
+            | Op::SeqNext { .. }
+            | Op::SeqAssemble { .. }
+            | Op::Collect { .. }
+            | Op::Messages { .. }
+            | Op::NextMessages { .. }
+            | Op::Deliver { .. }
+            | Op::Emit { .. } => self.asks_host(inst),
+            pure => {
+                let parts = self.pure(pure);
+                self.define(inst.results[0], parts);
+            }
+        }
+    }
+
+    /// What the engine does.
+    fn asks_host(&mut self, inst: &Inst) {
+        match &inst.op {
             Op::SeqInsert { sequence, side, at, buf, offset, length, span, metas, .. } => {
                 let mut words = vec![self.word(*side), self.one(*at)];
                 let (address, bytes) = self.buf(*buf);
@@ -81,10 +100,7 @@ impl Lowering<'_> {
                 let function: HostFunction = if flow.is_some() { host::emit_of_flow } else { host::emit };
                 self.host(function, event.0, &words);
             }
-            pure => {
-                let parts = self.pure(pure);
-                self.define(inst.results[0], parts);
-            }
+            other => unreachable!("{other} asks nobody"),
         }
     }
 

@@ -1,14 +1,24 @@
 //! A layer's events: what makes them happen, which happen with others, and which are told after others.
 
 use super::Lower;
-use super::instance::FlowContext;
 use super::show::may_lack;
 use crate::catalog::FieldKey;
 use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, Event, Op, Type};
+use weir_ir::graph::{BinaryOp, Event, EventDecl, Op, Type, Value};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{self, LayerId, Trigger};
+
+/// What events of a packet are told of.
+#[derive(Debug, Clone)]
+pub(super) struct Telling {
+    /// The layer's own; `None`: the flow that was found last.
+    pub flow: Option<Value>,
+    /// Set where a transition's event hands the instance's bytes to the next layer.
+    pub assembled: Variable,
+    /// Events that are told late, for others are told before them.
+    late: Vec<LateEvent>,
+}
 
 /// An event that is told late: whether it happened, and its columns as they were then.
 #[derive(Debug, Clone)]
@@ -29,41 +39,76 @@ impl Lower<'_> {
         })
     }
 
+    /// Nothing is told yet.
+    pub(super) fn telling(&mut self, id: LayerId, flow: Option<Value>) -> Telling {
+        let (assembled, no) = (self.b.variable(Type::Bool), self.b.bool(false));
+        self.b.write(assembled, no);
+        Telling { flow, assembled, late: self.late_events(id) }
+    }
+
+    pub(super) fn declare_events(&mut self, id: LayerId) {
+        let protocol = &self.layer(id).protocol;
+        for event in &protocol.events {
+            let name = format!("{}.{}", protocol.name, event.name);
+            let index = self.b.graph.events.len();
+            let wanted = self.need.events >> index & 1 == 1;
+            self.b.graph.events.push(EventDecl { name, wanted });
+        }
+    }
+
+    /// Events of a layer without an instance are told of the one that was found last. What is quoted tells of nothing.
+    pub(super) fn lower_events_alone(&mut self, id: LayerId) {
+        self.declare_events(id);
+        if self.layer(id).protocol.events.is_empty() {
+            return;
+        }
+        let quoted = self.b.read(self.quoted);
+        self.lower_either(
+            quoted,
+            |_| {},
+            |l| {
+                let telling = l.telling(id, None);
+                l.lower_events(id, &telling, Trigger::Packet);
+                l.lower_late_events(id, &telling);
+            },
+        );
+    }
+
     /// The events that `trigger` makes happen, in the order of the text. Where nobody heeds any, those that assemble.
-    pub(super) fn lower_events(&mut self, id: LayerId, context: &FlowContext, trigger: Trigger) {
+    pub(super) fn lower_events(&mut self, id: LayerId, telling: &Telling, trigger: Trigger) {
         let events = &self.layer(id).protocol.events;
         let are_heeded = self.need.events != 0 || self.is_asked_for_events(id);
         let happens =
             |event: &model::Event| event.triggers.contains(&trigger) && (are_heeded || event.assemble);
         for (index, event) in events.iter().enumerate().filter(|(_, event)| happens(event)) {
             let assembles = event.assemble && matches!(trigger, Trigger::Transition(_));
-            self.lower_event(id, context, index, assembles);
+            self.lower_event(id, telling, index, assembles);
         }
     }
 
     /// An event happens, if its condition holds, and with it others do.
-    fn lower_event(&mut self, id: LayerId, context: &FlowContext, index: usize, assembles: bool) {
+    fn lower_event(&mut self, id: LayerId, telling: &Telling, index: usize, assembles: bool) {
         let event = &self.layer(id).protocol.events[index];
         match &event.condition {
             Some(condition) => {
                 let holds = self.truth(id, condition);
-                self.lower_either(holds, |l| l.lower_happening(id, context, index, assembles), |_| {});
+                self.lower_either(holds, |l| l.lower_happening(id, telling, index, assembles), |_| {});
             }
-            None => self.lower_happening(id, context, index, assembles),
+            None => self.lower_happening(id, telling, index, assembles),
         }
     }
 
-    fn lower_happening(&mut self, id: LayerId, context: &FlowContext, index: usize, assembles: bool) {
+    fn lower_happening(&mut self, id: LayerId, telling: &Telling, index: usize, assembles: bool) {
         if assembles {
             let yes = self.b.bool(true);
-            self.b.write(context.assembled, yes);
+            self.b.write(telling.assembled, yes);
         }
         let events = &self.layer(id).protocol.events;
         let mut columns: Vec<super::Pair> =
             events[index].columns.iter().map(|(_, column)| self.pair(id, column)).collect();
         columns.extend(self.known_columns(id, index));
         self.lower_event_predicates(id, index, &columns);
-        match context.late.iter().find(|late| late.event == index) {
+        match telling.late.iter().find(|late| late.event == index) {
             Some(late) => {
                 let yes = self.b.bool(true);
                 self.b.write(late.happened, yes);
@@ -72,11 +117,11 @@ impl Lower<'_> {
                     self.b.write(low, l);
                 }
             }
-            None => self.tell(id, context, index, columns),
+            None => self.tell(id, telling, index, columns),
         }
         // The checker has seen to it that this ends, and soon.
         for (other, _) in events.iter().enumerate().filter(|(_, other)| other.with.contains(&index)) {
-            self.lower_event(id, context, other, false);
+            self.lower_event(id, telling, other, false);
         }
     }
 
@@ -107,17 +152,17 @@ impl Lower<'_> {
         columns.filter(|(_, (_, column))| may_lack(protocol, column)).map(|(place, _)| place).collect()
     }
 
-    fn tell(&mut self, id: LayerId, context: &FlowContext, at: usize, columns: Vec<super::Pair>) {
+    fn tell(&mut self, id: LayerId, telling: &Telling, at: usize, columns: Vec<super::Pair>) {
         let protocol = &self.layer(id).protocol;
         let name = format!("{}.{}", protocol.name, protocol.events[at].name);
         let index = self.b.graph.events.iter().position(|e| e.name == name).expect("declared");
         let words = 2 * protocol.events[at].columns.len() + 1;
         let values = columns.into_iter().flat_map(|(high, low)| [high, low]).take(words).collect();
-        self.b.push(Op::Emit { event: Event(index as u32), flow: Some(context.flow), values });
+        self.b.push(Op::Emit { event: Event(index as u32), flow: telling.flow, values });
     }
 
     /// The events that wait for others, each behind those that it waits for. None of them happened yet.
-    pub(super) fn late_events(&mut self, id: LayerId) -> Vec<LateEvent> {
+    fn late_events(&mut self, id: LayerId) -> Vec<LateEvent> {
         let events = &self.layer(id).protocol.events;
         let mut order: Vec<usize> = vec![];
         // The checker has seen to it that they do not wait for each other.
@@ -148,15 +193,15 @@ impl Lower<'_> {
     }
 
     /// Tells the events that waited.
-    pub(super) fn lower_late_events(&mut self, id: LayerId, context: &FlowContext) {
-        for late in &context.late {
+    pub(super) fn lower_late_events(&mut self, id: LayerId, telling: &Telling) {
+        for late in &telling.late {
             let happened = self.b.read(late.happened);
             self.lower_either(
                 happened,
                 |l| {
                     let columns = late.columns.iter().map(|&(high, low)| (l.b.read(high), l.b.read(low)));
                     let columns = columns.collect();
-                    l.tell(id, context, late.event, columns);
+                    l.tell(id, telling, late.event, columns);
                 },
                 |_| {},
             );

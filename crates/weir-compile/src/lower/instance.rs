@@ -1,13 +1,13 @@
 //! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
 
 use super::Lower;
+use super::event::Telling;
 use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
 use weir_ir::graph::{
-    BinaryOp, Block, CompareOp, EventDecl, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl,
-    VarKind,
+    BinaryOp, Block, CompareOp, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind,
 };
 use weir_ir::sequence;
 use weir_lang::model::{self, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
@@ -27,8 +27,8 @@ pub(super) struct FlowContext {
     pub two_sided: bool,
     /// The state machine's state.
     pub state: Variable,
-    /// Set where a transition's event hands the instance's bytes to the next layer.
-    pub assembled: Variable,
+    /// How its events are told.
+    pub telling: Telling,
     /// Fields of the packet that became in order: those that `ordered.` reads, and their variables.
     pub ordered: Vec<(model::FieldId, Variable)>,
     /// Variables of the packet, by [`VarId`]; `None` for those that flows hold.
@@ -36,8 +36,6 @@ pub(super) struct FlowContext {
     /// A transition was taken; milliseconds of its own time-out and one more, 0 where it has none.
     taken: Variable,
     own_timeout: Variable,
-    /// Events that are told late, for others are told before them.
-    pub late: Vec<super::event::LateEvent>,
 }
 
 impl FlowContext {
@@ -51,7 +49,10 @@ impl Lower<'_> {
     /// Lowers the instance of layer `id`. Returns whether the layer's edges follow.
     pub(super) fn lower_instance(&mut self, id: LayerId) -> bool {
         let protocol = &self.layer(id).protocol;
-        let Some(instance) = &protocol.instance else { return true };
+        let Some(instance) = &protocol.instance else {
+            self.lower_events_alone(id);
+            return true;
+        };
         let table = self.declare_table(id);
         let (with, after) = (self.b.block(), self.b.block());
         let quoted = self.b.read(self.quoted);
@@ -98,7 +99,7 @@ impl Lower<'_> {
         self.b.jump(work_done);
         self.b.seal(work_done);
         self.b.switch_to(work_done);
-        self.lower_first_run(id, &context);
+        self.lower_messages(id, &context);
         let hands_up = self.hands_up(id);
         if hands_up {
             self.lower_hand_up(id, &context);
@@ -120,15 +121,13 @@ impl Lower<'_> {
             new,
             two_sided: instance.is_some_and(|instance| !instance.destination.is_empty()),
             state: self.b.variable(Type::Int),
-            assembled: self.b.variable(Type::Bool),
+            telling: self.telling(id, Some(flow)),
             ordered: self.ordered_fields(id),
             packet_vars: self.packet_vars(id),
             taken: self.b.variable(Type::Bool),
             own_timeout: self.b.variable(Type::Int),
-            late: self.late_events(id),
         };
         let (no, zero) = (self.b.bool(false), self.b.int(0));
-        self.b.write(context.assembled, no);
         self.b.write(context.taken, no);
         self.b.write(context.own_timeout, zero);
         context
@@ -210,12 +209,7 @@ impl Lower<'_> {
             let has_bytes = delivers || self.are_messages_wanted(id);
             self.declare_sequence(id, table, hands_up, has_bytes);
         }
-        for event in &protocol.events {
-            let name = format!("{}.{}", protocol.name, event.name);
-            let index = self.b.graph.events.len();
-            let wanted = self.need.events >> index & 1 == 1;
-            self.b.graph.events.push(EventDecl { name, wanted });
-        }
+        self.declare_events(id);
         table
     }
 
@@ -258,7 +252,7 @@ impl Lower<'_> {
                 l.lower_transitions(id, context, false);
             }
         });
-        self.lower_events(id, context, Trigger::Packet);
+        self.lower_events(id, &context.telling, Trigger::Packet);
         self.lower_chosen(id, context);
         if protocol.sequence.is_some() {
             self.lower_sequence(id, context, admitted);
@@ -270,7 +264,7 @@ impl Lower<'_> {
             let value = self.b.read(context.state);
             self.b.push(Op::Set { flow: context.flow, var, side: None, value });
         }
-        self.lower_late_events(id, context);
+        self.lower_late_events(id, &context.telling);
         self.lower_timeout(id, context);
     }
 
@@ -393,7 +387,7 @@ impl Lower<'_> {
                 self.b.write(context.taken, yes);
                 self.b.write(context.own_timeout, own);
             }
-            self.lower_events(id, context, Trigger::Transition(index));
+            self.lower_events(id, &context.telling, Trigger::Transition(index));
             self.b.jump(join);
             self.b.switch_to(next);
         }
@@ -506,7 +500,7 @@ impl Lower<'_> {
     /// Whole: the layers above parse the bytes put together. Not yet: the packet ends here.
     fn lower_hand_up(&mut self, id: LayerId, context: &FlowContext) {
         let (whole, waiting) = (self.b.block(), self.finish.of(Some(DropReason::FragmentWaiting)));
-        let assembled = self.b.read(context.assembled);
+        let assembled = self.b.read(context.telling.assembled);
         self.b.branch(assembled, whole, waiting);
         self.b.seal(whole);
         self.b.switch_to(whole);

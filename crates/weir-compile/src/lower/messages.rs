@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use weir_ir::abi::MESSAGES_LOST;
 use weir_ir::build::Variable;
 use weir_ir::graph::{
-    BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, VarDecl, VarKind,
+    BinaryOp, Block, CompareOp, Fuel, Op, Table, Target, Terminator, Type, Value, VarDecl, VarKind,
 };
 use weir_lang::filter::Op as FilterOp;
 use weir_lang::model::{EdgeKind, LayerId};
@@ -138,10 +138,10 @@ impl Lower<'_> {
         self.messages = Some(vars);
     }
 
-    pub(super) fn declare_chosen(&mut self, id: LayerId, context_table: weir_ir::graph::Table) {
+    pub(super) fn declare_chosen(&mut self, id: LayerId, table: Table) {
         if self.are_messages_wanted(id) {
             let (name, kind) = (CHOSEN.to_string(), VarKind::Bits(16));
-            let decl = VarDecl { table: context_table, name, kind, each_side: true, observed: false };
+            let decl = VarDecl { table, name, kind, each_side: true, observed: false };
             self.b.graph.vars.push(decl);
         }
     }
@@ -187,42 +187,22 @@ impl Lower<'_> {
         );
     }
 
-    /// A layer's work on the packet is done: what its messages are, and the first run of them.
-    pub(super) fn lower_first_run(&mut self, id: LayerId, context: &FlowContext) {
+    /// A layer's work on the packet is done. From it to its messages, where the packet's side has any; else what follows
+    /// in its payload does.
+    pub(super) fn lower_messages(&mut self, id: LayerId, context: &FlowContext) {
         let Some(vars) = self.messages.clone().filter(|_| self.are_messages_wanted(id)) else { return };
         let (flow, var, side) = (context.flow, self.var(context.table, CHOSEN), context.responder);
-        let chosen = self.b.one(Op::Get { flow, var, side: Some(side) });
-        self.b.write(vars.edge, chosen);
-        let any = self.b.truth(chosen);
-        self.lower_either(
-            any,
-            |l| {
-                let run = l.b.one(Op::Messages { flow, side });
-                l.b.write(vars.run, run);
-            },
-            |_| {},
-        );
-    }
-
-    /// Nothing is known of messages where there is no instance.
-    pub(super) fn reset_messages(&mut self, id: LayerId) {
-        if let Some(vars) = self.messages.clone().filter(|_| self.are_messages_wanted(id)) {
-            let (zero, frame) = (self.b.int(0), self.b.one(Op::Frame));
-            self.b.write(vars.edge, zero);
-            self.b.write(vars.run, frame);
-        }
-    }
-
-    /// From a layer to its messages, where the packet's side has any. Others follow its payload.
-    pub(super) fn lower_messages(&mut self, id: LayerId) {
-        let Some(vars) = self.messages.clone().filter(|_| self.are_messages_wanted(id)) else { return };
         let (open, others) = (self.b.block(), self.b.block());
-        let edge = self.b.read(vars.edge);
+        let edge = self.b.one(Op::Get { flow, var, side: Some(side) });
         let any = self.b.truth(edge);
         self.b.branch(any, open, others);
         self.b.seal(open);
         self.b.seal(others);
         self.b.switch_to(open);
+        let run = self.b.one(Op::Messages { flow, side });
+        self.b.write(vars.edge, edge);
+        self.b.write(vars.run, run);
+        self.export_below(id);
         let (zero, yes) = (self.b.int(0), self.b.bool(true));
         for variable in [vars.at, vars.wanted, vars.reason] {
             self.b.write(variable, zero);
@@ -238,7 +218,6 @@ impl Lower<'_> {
             self.b.write(saved, value);
         }
         // A segment that brings nothing has no message.
-        let run = self.b.read(vars.run);
         let length = self.b.one(Op::Length(run));
         let some = self.b.truth(length);
         self.b.branch(some, vars.head, self.finish.through());

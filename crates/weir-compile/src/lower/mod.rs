@@ -308,12 +308,10 @@ impl<'a> Lower<'a> {
         if self.need.dispatch && self.lower_dispatch(id) {
             return;
         }
-        self.reset_messages(id);
         if !self.lower_instance(id) {
             return;
         }
         self.export_below(id);
-        self.lower_messages(id);
         self.lower_edges(id);
     }
 

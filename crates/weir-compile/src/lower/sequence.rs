@@ -344,7 +344,7 @@ impl Lower<'_> {
         if !protocol.states.is_empty() {
             self.lower_transitions(id, context, true);
         }
-        self.lower_events(id, context, Trigger::Ordered);
+        self.lower_events(id, &context.telling, Trigger::Ordered);
         if delivered_on(protocol) {
             let [gap, offset, length] = [piece.gap, piece.offset, piece.length].map(|v| self.b.read(v));
             let buf = self.b.read(piece.buf);
@@ -394,7 +394,7 @@ impl Lower<'_> {
         let [bit, others] = [SEQ_INCONSISTENT, SEQ_INCONSISTENT - 1].map(|bits| self.b.int(bits));
         let differs = self.b.binary(BinaryOp::And, inserted.status, bit);
         let differs = self.b.truth(differs);
-        self.lower_either(differs, |l| l.lower_events(id, context, Trigger::Inconsistent), |_| {});
+        self.lower_either(differs, |l| l.lower_events(id, &context.telling, Trigger::Inconsistent), |_| {});
         Inserted { status: self.b.binary(BinaryOp::And, inserted.status, others), ..inserted }
     }
 
@@ -411,7 +411,7 @@ impl Lower<'_> {
         }
         let code = self.b.int(code);
         let is = self.b.compare(CompareOp::Eq, status, code);
-        self.lower_either(is, |l| l.lower_events(id, context, trigger), |_| {});
+        self.lower_either(is, |l| l.lower_events(id, &context.telling, trigger), |_| {});
     }
 }
 

@@ -32,6 +32,8 @@ struct Plan {
     head: Head<Option<usize>>,
     /// What says that TLS runs over datagrams.
     is_dtls: [Option<usize>; 2],
+    /// What says that a file went to the originator: an event of Suricata's is of who sent it.
+    is_orig: Option<usize>,
     nodes: Vec<Node>,
 }
 
@@ -134,11 +136,16 @@ impl Plan {
             proto: at("proto"),
         };
         let is_dtls = if log == "ssl" { [at("version"), at("ja4")] } else { [None; 2] };
-        Self { event_type: event_type.to_string(), proto: event.proto, head, is_dtls, nodes }
+        let is_orig = if log == "files" { at("is_orig") } else { None };
+        Self { event_type: event_type.to_string(), proto: event.proto, head, is_dtls, is_orig, nodes }
     }
 
     fn push(&self, line: &mut Vec<u8>, values: &[Value<'_>]) {
-        let head = self.head.of(values);
+        let mut head = self.head.of(values);
+        if self.is_orig.is_some_and(|at| values[at] == Value::Bool(false)) {
+            std::mem::swap(&mut head.orig_h, &mut head.resp_h);
+            std::mem::swap(&mut head.orig_p, &mut head.resp_p);
+        }
         line.push(b'{');
         if let Value::Time(time) = head.ts {
             push_key(line, "timestamp");
@@ -186,7 +193,12 @@ impl Plan {
             }
             Value::Text(proto) => proto.to_uppercase(),
             // The fingerprint of a hello begins with what carries it.
-            _ if begins(self.is_dtls[0], "DTLS") || begins(self.is_dtls[1], "d") => "UDP".into(),
+            _ if begins(self.is_dtls[0], "DTLS")
+                || begins(self.is_dtls[1], "d")
+                || begins(self.is_dtls[1], "q") =>
+            {
+                "UDP".into()
+            }
             _ => self.proto.into(),
         }
     }
@@ -256,6 +268,7 @@ fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], values: &[Value<'_>], head: &H
                 match how {
                     How::Listed if columns.len() > 1 => push_listed(line, of_it),
                     How::DnsAnswers => push_answers(line, of_it.next(), of_it.next()),
+                    How::FileState => push_file_state(line, of_it),
                     _ => of_it.any(|value| push_as(line, *how, value, head)),
                 }
             }
@@ -299,6 +312,7 @@ fn push_as(line: &mut Vec<u8>, how: How, value: &Value<'_>, head: &Head<&Value<'
             Value::Time(ts) => push_timestamp(line, Timestamp(ts.0.saturating_add_unsigned(*ns))),
             _ => return false,
         },
+        (How::IsSome, Value::Unsigned(number)) => push_bool(line, *number > 0),
         (How::FtpMode, Value::Bool(passive)) => {
             push_string(line, if *passive { "passive" } else { "active" })
         }
@@ -320,8 +334,14 @@ fn push_as(line: &mut Vec<u8>, how: How, value: &Value<'_>, head: &Head<&Value<'
 fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
     let app = |name: &str| if name == "ssl" { "tls".to_string() } else { name.to_string() };
     Some(match how {
+        // The TLS in QUIC is no protocol of its own to Suricata.
+        How::App | How::AppBefore if text.starts_with("quic,") => {
+            return (how == How::App).then(|| "quic".to_string());
+        }
         How::App => app(text.rsplit(',').next()?),
         How::AppBefore => app(text.split_once(',')?.0),
+        How::Url => url(text),
+        How::Carrier => text.to_lowercase().replace('_', "-"),
         How::State => state(text, matches!(head.proto, Value::Text(proto) if proto == "tcp")).to_string(),
         How::Subject => subject(text),
         How::TlsVersion => match text {
@@ -365,6 +385,37 @@ fn state(conn_state: &str, is_tcp: bool) -> &'static str {
         "SHR" | "RSTRH" => "new",
         _ => "established",
     }
+}
+
+/// A target as it can stand in a request: what can't is escaped, bytes that are no text (`\xe9`) too.
+fn url(text: &str) -> String {
+    let (mut escaped, mut rest) = (String::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        match (first, behind) {
+            (b'\\', [b'x', high, low, ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                escaped.extend(['%', char::from(*high), char::from(*low)]);
+                rest = &behind[3..];
+            }
+            (b'!' | b'#'..=b';' | b'=' | b'?'..=b'[' | b']' | b'_' | b'a'..=b'z' | b'~', _) => {
+                escaped.push(char::from(*first));
+            }
+            _ => escaped += &format!("%{first:02X}"),
+        }
+    }
+    escaped
+}
+
+/// Whether all of a file was seen: the bytes of it that were, those that there are, and those that are missing.
+fn push_file_state<'a, 'v: 'a>(line: &mut Vec<u8>, mut values: impl Iterator<Item = &'a Value<'v>>) -> bool {
+    let mut number = || match values.next() {
+        Some(Value::Unsigned(number)) => Some(*number),
+        _ => None,
+    };
+    let (seen, total, missing) = (number().unwrap_or(0), number(), number().unwrap_or(0));
+    let is_whole = missing == 0 && total.is_none_or(|total| total <= seen);
+    push_string(line, if is_whole { "CLOSED" } else { "TRUNCATED" });
+    true
 }
 
 /// The values that there are as a list.
@@ -444,6 +495,12 @@ mod tests {
                 assert!(same.clone().all(|other| other.how == field.how), "{} {}", event.log, field.place);
             }
         }
+    }
+
+    #[test]
+    fn targets_are_escaped_again() {
+        assert_eq!(url("/a b?c=d&e=%41#f"), "/a%20b?c=d&e=%41#f");
+        assert_eq!(url("/<\"é\\xe9\\"), "/%3C%22%C3%A9%e9%5C");
     }
 
     #[test]

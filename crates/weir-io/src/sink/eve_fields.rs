@@ -49,6 +49,14 @@ pub(super) enum How {
     Subject,
     /// `TLSv12` as `TLS 1.2`.
     TlsVersion,
+    /// `/a b` as `/a%20b`: Zeek's targets have their escapes undone.
+    Url,
+    /// `FTP_DATA` as `ftp-data`.
+    Carrier,
+    /// Whether a number is more than 0.
+    IsSome,
+    /// Bytes that were seen, that there are, that are missing: `CLOSED`, or `TRUNCATED`.
+    FileState,
     /// `1.1` as `HTTP/1.1`.
     HttpVersion,
     /// `SSH-2.0-OpenSSH_9.6` as `2.0`.
@@ -121,7 +129,7 @@ events! {
     "http" => "http", "TCP" {
         "trans_depth"       "tx_id"                  FromZero;
         "host"              "http.hostname"          Plain;
-        "uri"               "http.url"               Plain;
+        "uri"               "http.url"               Url;
         "user_agent"        "http.http_user_agent"   Plain;
         "referrer"          "http.http_refer"        Plain;
         "method"            "http.http_method"       Plain;
@@ -171,9 +179,15 @@ events! {
         "x_originating_ip" "email.x_originating_ip" Plain;
     }
     "files" => "fileinfo", "TCP" {
-        "filename"   "fileinfo.filename"  Plain;
-        "seen_bytes" "fileinfo.size"      Plain;
-        "ts"         "fileinfo.stored"    Always("false");
+        "source"        "app_proto"          Carrier;
+        "filename"      "fileinfo.filename"  Plain;
+        "missing_bytes" "fileinfo.gaps"      IsSome;
+        "seen_bytes"    "fileinfo.state"     FileState;
+        "total_bytes"   "fileinfo.state"     FileState;
+        "missing_bytes" "fileinfo.state"     FileState;
+        "ts"            "fileinfo.stored"    Always("false");
+        "seen_bytes"    "fileinfo.size"      Plain;
+        "mime_type"     "fileinfo.magic"     Plain;         // a media type, where Suricata has libmagic's words
     }
     "quic" => "quic", "UDP" {
         "version"      "quic.version"  Plain;

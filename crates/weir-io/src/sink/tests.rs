@@ -250,6 +250,71 @@ fn a_flow_of_eve_has_suricatas_names_and_ours_for_the_rest() {
 }
 
 #[test]
+fn what_is_in_quic_is_quic_in_eve() {
+    let got = event("conn", vec![("service", ValueType::Text, Value::Text("quic,ssl".into()))]);
+    assert_eq!((&got["app_proto"], got.get("app_proto_orig")), (&"quic".into(), None));
+    let got = event("ssl", vec![("ja4", ValueType::Text, Value::Text("q13d".into()))]);
+    assert_eq!(got["proto"], "UDP");
+}
+
+#[test]
+fn a_file_in_eve_is_of_who_sent_it() {
+    let file = |is_orig, numbers: [u64; 3]| {
+        let [seen, total, missing] = numbers.map(Value::Unsigned);
+        event(
+            "files",
+            vec![
+                ("source", ValueType::Text, Value::Text("FTP_DATA".into())),
+                ("filename", ValueType::Text, Value::Text("a.txt".into())),
+                ("is_orig", ValueType::Bool, Value::Bool(is_orig)),
+                ("seen_bytes", ValueType::Unsigned, seen),
+                ("total_bytes", ValueType::Unsigned, total),
+                ("missing_bytes", ValueType::Unsigned, missing),
+            ],
+        )
+    };
+    let got = file(false, [7, 7, 0]);
+    assert_eq!((&got["src_ip"], &got["dest_port"]), (&"10.0.0.2".into(), &50_000.into()));
+    let expected = serde_json::json!({
+        "filename": "a.txt", "gaps": false, "state": "CLOSED", "stored": false, "size": 7,
+        "uid": "Cabc", "is_orig": false,
+    });
+    assert_eq!((&got["fileinfo"], &got["app_proto"]), (&expected, &"ftp-data".into()));
+    for (numbers, gaps) in [([7, 9, 0], false), ([5, 7, 2], true)] {
+        let got = file(true, numbers);
+        assert_eq!(
+            (&got["fileinfo"]["state"], &got["fileinfo"]["gaps"]),
+            (&"TRUNCATED".into(), &gaps.into())
+        );
+        assert_eq!(got["src_ip"], "10.0.0.1");
+    }
+}
+
+#[test]
+fn zeek_tells_what_is_empty_and_what_is_no_text() {
+    let columns = [
+        column("query", ValueType::Text),
+        column("TTLs", ValueType::Numbers),
+        column("sizes", ValueType::Numbers),
+        column("scid", ValueType::Bytes),
+    ];
+    let row = |text: &'static str, list: &[u64], bytes: Value<'static>| {
+        let list = Value::Numbers(list.to_vec().into());
+        vec![Value::Text(text.into()), list.clone(), list, bytes]
+    };
+    let rows =
+        [row("caf\\xe9\\x5cxe9\\n", &[60, 1], Value::Bytes(vec![].into())), row("", &[], Value::Absent)];
+    let got = written(Format::Zeek, Options { path: "dns", ..Options::default() }, &columns, &rows);
+    let lines: Vec<&str> = got.lines().skip_while(|line| !line.starts_with("#types")).collect();
+    let expected = [
+        "#types\tstring\tvector[interval]\tvector[count]\tstring",
+        "caf\\xe9\\x5cxe9\\x5cn\t60.000000,1.000000\t60,1\t(empty)",
+        "(empty)\t(empty)\t(empty)\t-",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
 fn dns_in_eve_is_of_version_3() {
     let own = |answers: Value<'static>, rcode: Value<'static>| {
         vec![

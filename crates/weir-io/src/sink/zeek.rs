@@ -12,13 +12,18 @@ use weir_packet::{Column, Sink, Value, ValueType};
 pub(super) struct Zeek {
     rows: Rows,
     path: &'static str,
+    /// Columns whose lists of numbers are lists of lengths of time.
+    intervals: Vec<bool>,
 }
 
 impl Zeek {
     pub fn new(out: Out, options: &Options) -> Self {
-        Self { rows: Rows::new(out, options), path: options.path }
+        Self { rows: Rows::new(out, options), path: options.path, intervals: vec![] }
     }
 }
+
+/// Numbers of seconds, which are lengths of time to Zeek.
+const INTERVALS: &str = "vector[interval]";
 
 /// Columns of which Zeek's type says more than ours, or another kind of list.
 const TYPES: &[(&str, &str)] = &[
@@ -28,6 +33,10 @@ const TYPES: &[(&str, &str)] = &[
     ("analyzers", "set[string]"),
     ("tunnel_parents", "set[string]"),
     ("san.ip", "vector[addr]"),
+    ("rcptto", "set[string]"),
+    ("to", "set[string]"),
+    ("cc", "set[string]"),
+    ("TTLs", INTERVALS),
 ];
 
 /// Zeek's name of a column's type.
@@ -73,6 +82,7 @@ impl Sink for Zeek {
             line.extend_from_slice(type_name(column).as_bytes());
         }
         line.push(b'\n');
+        self.intervals = columns.iter().map(|column| type_name(column) == INTERVALS).collect();
         self.rows.end_row()
     }
 
@@ -82,7 +92,14 @@ impl Sink for Zeek {
             if index > 0 {
                 line.push(b'\t');
             }
-            push_value(line, value);
+            match value {
+                Value::Numbers(seconds) if self.intervals[index] && !seconds.is_empty() => {
+                    join(line, seconds.iter(), |line, seconds| {
+                        push_seconds(line, seconds.saturating_mul(1_000_000_000))
+                    });
+                }
+                value => push_value(line, value),
+            }
         }
         line.push(b'\n');
         self.rows.end_row()
@@ -104,6 +121,7 @@ fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
         Value::Address(v) => push_address(line, *v),
         Value::Mac(v) => push_mac(line, *v),
         Value::Text(v) => push_text(line, v, false),
+        Value::Bytes(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
         Value::Bytes(v) => push_hex(line, v),
         Value::Texts(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
         Value::Numbers(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
@@ -121,7 +139,7 @@ fn join<T>(line: &mut Vec<u8>, list: impl Iterator<Item = T>, push: impl Fn(&mut
     }
 }
 
-/// Text; what would be taken for something else is escaped, as `\x09`.
+/// Text; what would be taken for something else is escaped, as `\x09`. Bytes that are no text come as that, and stay.
 fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
     match text {
         "" => return line.extend_from_slice(b"(empty)"),
@@ -129,11 +147,18 @@ fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
         "(empty)" => return line.extend_from_slice(b"\\x28empty)"),
         _ => {}
     }
-    for &byte in text.as_bytes() {
+    let bytes = text.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
         match byte {
+            b'\\' if is_byte(&bytes[at..]) => line.push(byte),
             0..0x20 | 0x7f | b'\\' => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
             b',' if in_list => line.extend_from_slice(b"\\x2c"),
             _ => line.push(byte),
         }
     }
+}
+
+/// Whether this begins as a byte that is no text is written: `\xe9`.
+fn is_byte(text: &[u8]) -> bool {
+    matches!(text, [b'\\', b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }

@@ -36,6 +36,12 @@ impl Pending {
         }
     }
 
+    /// Whether it is a file that can be opened more than once.
+    pub fn is_file(&self) -> bool {
+        let about = || std::fs::metadata(&self.name);
+        self.reader.is_none() && self.name != "-" && about().is_ok_and(|about| about.is_file())
+    }
+
     /// Opens the input; what is read of it is counted in `read_bytes`.
     pub fn open(self, read_bytes: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Fault> {
         let inner = match self.reader {

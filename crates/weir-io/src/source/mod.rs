@@ -1,16 +1,19 @@
-//! Reading captures: files one after the other, standard input, or any reader, as one source.
+//! Reading captures: files, standard input, or any reader, as one source, in the order of time.
 //!
 //! - `input.rs`: opening, and what to say where that fails
 //! - `inflate.rs`: decompression on a thread of its own
 //! - `window.rs`: bytes into blocks, the tail of one block carried to the next
 //! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs` says what the two share)
+//! - `file.rs`: one file that is being read; `order.rs`: whose turn it is
 //! - `interface.rs`: what captures say of their interfaces
 
 #[cfg(test)]
 mod craft;
+mod file;
 mod inflate;
 mod input;
 mod interface;
+mod order;
 mod pcap;
 mod pcapng;
 #[cfg(test)]
@@ -20,62 +23,51 @@ mod window;
 
 pub use interface::{Interface, TimeResolution};
 
-use inflate::Compression;
-use input::{MAGIC_BYTES, Pending};
-use std::collections::VecDeque;
+use file::OpenFile;
+use input::Pending;
+use order::Waiting;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use walk::{Fault, Run, Slots, Stop};
-use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Source, SourceError};
-use window::{Feed, Window};
+use walk::Run;
+use weir_packet::{BURST_PACKETS_MAX, Burst, Source, SourceError};
+use window::Window;
 
-/// Reads captures as bursts of packets.
+/// Files that are read at the same time, because they overlap in time. Each holds a descriptor and a block or two.
+const OPEN_MAX: usize = 64;
+
+/// Reads captures as bursts of packets, in the order of time where files overlap.
 ///
 /// Formats (pcap, pcapng) and compression (gzip, zstd, lz4) are told by what files begin with, never
 /// by their names. Packets and interfaces are numbered through all files.
 ///
+/// Of several files that one is read next whose next packet is the earliest, as `mergecap` does; packets of one
+/// file keep their order. A file is open from the time of its first packet on: captures that follow on each other
+/// need one descriptor, however many there are.
+///
 /// Bytes are read in blocks of 1 MiB, into blocks that nobody refers to any longer; packets are not
-/// copied, but for one cut at the end of a block. Nothing is allocated per packet or per burst.
+/// copied, but for one cut at the end of a block. Nothing is allocated per packet or per burst. Where files overlap,
+/// bursts are as short as their packets take turns.
 pub struct CaptureReader {
-    waiting: VecDeque<Pending>,
-    open: Option<OpenFile>,
-    window: Window,
+    waiting: Waiting,
+    open: Vec<OpenFile>,
+    /// The window of the file that ended last: the next one takes it over, with its blocks.
+    spare: Option<Window>,
+    block_bytes: usize,
     run: Run,
+    /// Packets handed out.
+    packets: u64,
     read_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
 }
 
-/// The file being read.
-struct OpenFile {
-    feed: Feed,
-    walker: Walker,
-    /// Packets of the run before this file's first.
-    packets_before: u64,
-}
-
-/// The walker of either format.
-enum Walker {
-    Pcap(pcap::Walker),
-    Pcapng(pcapng::Walker),
-}
-
-impl Walker {
-    fn walk(&mut self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
-        match self {
-            Self::Pcap(walker) => walker.walk(bytes, pos, run, slots),
-            Self::Pcapng(walker) => walker.walk(bytes, pos, run, slots),
-        }
-    }
-}
-
 impl CaptureReader {
-    /// Reads these captures one after the other; `-` is standard input.
+    /// Reads these captures; `-` is standard input.
     ///
     /// Each is opened when its turn comes: what is wrong with one is said by
-    /// [`next_burst`](Source::next_burst), which then goes on with the next. Costs a look at the size
-    /// of each file.
+    /// [`next_burst`](Source::next_burst), which then goes on with the others. Costs a look at the size
+    /// of each file, and where there are several, with the first burst, at its first packet.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         Self::of(
             paths
@@ -87,16 +79,18 @@ impl CaptureReader {
 
     /// Reads one capture from `reader`, called `name` in errors.
     pub fn from_reader(name: impl Into<String>, reader: Box<dyn Read + Send>) -> Self {
-        Self::of(VecDeque::from([Pending { name: name.into(), reader: Some(reader) }]))
+        Self::of(vec![Pending { name: name.into(), reader: Some(reader) }])
     }
 
-    fn of(waiting: VecDeque<Pending>) -> Self {
+    fn of(files: Vec<Pending>) -> Self {
         Self {
-            total_bytes: waiting.iter().map(Pending::size_bytes).sum(),
-            waiting,
-            open: None,
-            window: Window::new(window::BLOCK_BYTES),
+            total_bytes: files.iter().map(Pending::size_bytes).sum(),
+            waiting: Waiting::of(files),
+            open: Vec::new(),
+            spare: None,
+            block_bytes: window::BLOCK_BYTES,
             run: Run::default(),
+            packets: 0,
             read_bytes: Arc::default(),
         }
     }
@@ -105,18 +99,19 @@ impl CaptureReader {
     /// sooner and cost more calls of the system; a packet larger than a block gets a larger block.
     #[must_use]
     pub fn with_block_bytes(mut self, bytes: usize) -> Self {
-        self.window = Window::new(bytes.max(64));
+        self.block_bytes = bytes.max(64);
         self
     }
 
-    /// The interfaces met so far, in the order of their numbers in [`PacketMeta::interface`].
+    /// The interfaces met so far, in the order of their numbers in
+    /// [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
     pub fn interfaces(&self) -> &[Interface] {
         &self.run.interfaces
     }
 
     /// Packets read so far, over all files.
     pub fn packets(&self) -> u64 {
-        self.run.packets
+        self.packets
     }
 
     /// Blocks of pcapng passed over because they hold no packets: names, statistics, secrets, comments
@@ -130,112 +125,83 @@ impl CaptureReader {
         self.run.interfaces_beyond
     }
 
-    /// Opens an input and tells what it is.
-    fn start(&mut self, pending: Pending, burst: &mut Burst) -> Result<OpenFile, Fault> {
-        self.window.reset();
-        self.run.file = Arc::from(pending.name.as_str());
-        let packets_before = self.run.packets;
-        let mut feed = Feed::Plain(pending.open(&self.read_bytes)?);
-        fill(&mut self.window, &mut feed, MAGIC_BYTES, burst)?;
-        if let Some(compression) = Compression::of(self.window.unread()) {
-            let Feed::Plain(reader) = feed else { unreachable!("opened as such") };
-            feed = input::inflate(compression, self.window.unread(), reader, self.window.geometry())?;
-            self.window.reset();
-            fill(&mut self.window, &mut feed, MAGIC_BYTES, burst)?;
-        }
-        let first = self.window.unread();
-        let walker = if pcap::recognize(first) {
-            let (walker, header_bytes) = pcap::open(first, &mut self.run)?;
-            self.window.consume(header_bytes);
-            Walker::Pcap(walker)
-        } else if pcapng::recognize(first) {
-            Walker::Pcapng(pcapng::Walker::new())
-        } else {
-            return Err(input::explain_magic(first));
+    /// Files whose turn came while 64 others were being read: they had to wait, and their packets come late.
+    pub fn files_late(&self) -> u64 {
+        self.waiting.late
+    }
+
+    /// Opens the file whose turn it is.
+    fn open_next(&mut self) -> Result<(), SourceError> {
+        let Some((pending, place)) = self.waiting.take() else { return Ok(()) };
+        let window = self.spare.take().unwrap_or_else(|| Window::new(self.block_bytes));
+        self.open.push(OpenFile::open(pending, place, window, &mut self.run, &self.read_bytes)?);
+        Ok(())
+    }
+
+    /// Reads on in the open file `index`: into `burst` where it is the only one, ahead where it must wait for others.
+    /// A file that is at its end is closed. `true` where `burst` holds what comes next.
+    fn read_on(&mut self, index: usize, burst: &mut Burst) -> Result<bool, SourceError> {
+        let is_alone = self.open.len() == 1;
+        let file = &mut self.open[index];
+        let found = match is_alone {
+            true => file.fill(&mut self.run, burst),
+            false => {
+                burst.packets.clear();
+                file.window.reclaim(burst);
+                file.read_ahead(&mut self.run)
+            }
         };
-        Ok(OpenFile { feed, walker, packets_before })
+        if let Ok(true) = found {
+            return Ok(is_alone && file.is_before(burst, self.waiting.turn()));
+        }
+        self.spare = Some(self.open.remove(index).into_window());
+        found
     }
 
-    /// Fills `burst` from the open file, whatever it held before; `false`, and no packets, at the file's
-    /// end and with every fault.
-    fn fill_burst(
-        file: &mut OpenFile,
-        window: &mut Window,
-        run: &mut Run,
-        burst: &mut Burst,
-    ) -> Result<bool, Fault> {
-        loop {
-            // Full bursts follow each other mostly: then this changes nothing.
-            burst.packets.resize(BURST_PACKETS_MAX, PacketMeta::default());
-            let packets = burst.packets.first_chunk_mut().expect("of this length");
-            let mut slots = Slots { packets, found: 0 };
-            let (bytes, pos) = window.walked();
-            let stop = file.walker.walk(bytes, pos, run, &mut slots);
-            let found = slots.found;
-            burst.packets.truncate(found);
-            if found > 0 {
-                window.lend_to(burst);
-                return Ok(true);
-            }
-            let need = match stop {
-                Stop::Full => unreachable!("full of no packets"),
-                Stop::Fault(fault) => return Err(fault),
-                Stop::Need(need) => need,
-            };
-            if !fill(window, &mut file.feed, need, burst)? {
-                return match window.unread().len() {
-                    0 => Ok(false),
-                    there => Err(Fault::truncated(format!(
-                        "the file ends inside a record: {there} bytes of {need} are there \
-                         (was it still being written, or the disk full?)"
-                    ))),
-                };
+    /// Numbers the packets of a burst that is handed out. Those of a file that nobody interrupts have their numbers.
+    fn number(&mut self, burst: &mut Burst) {
+        if burst.packets.first().is_some_and(|first| first.number != self.packets + 1) {
+            for (number, packet) in (self.packets + 1..).zip(&mut burst.packets) {
+                packet.number = number;
             }
         }
+        self.packets += burst.packets.len() as u64;
     }
-
-    /// The error that `fault` is, at the place reached.
-    fn locate(&self, fault: Fault, packets_before: u64) -> SourceError {
-        SourceError {
-            kind: fault.kind,
-            file: self.run.file.to_string(),
-            packets_before: self.run.packets - packets_before,
-            offset_bytes: self.window.offset(),
-            message: fault.message,
-        }
-    }
-}
-
-fn fill(window: &mut Window, feed: &mut Feed, need: usize, burst: &mut Burst) -> Result<bool, Fault> {
-    window.fill(feed, need, burst).map_err(|e| input::explain_read(feed, &e))
 }
 
 impl Source for CaptureReader {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        self.waiting.sort();
         loop {
-            if let Some(file) = &mut self.open {
-                match Self::fill_burst(file, &mut self.window, &mut self.run, burst) {
-                    Ok(true) => return Ok(true),
-                    Ok(false) => self.open = None,
-                    Err(fault) => {
-                        let packets_before = file.packets_before;
-                        self.open = None;
-                        return Err(self.locate(fault, packets_before));
-                    }
+            if let Some(drained) = self.open.iter().position(OpenFile::is_drained) {
+                if self.read_on(drained, burst)? {
+                    break;
                 }
-            } else if let Some(pending) = self.waiting.pop_front() {
-                let packets_before = self.run.packets;
-                burst.packets.clear();
-                match self.start(pending, burst) {
-                    Ok(file) => self.open = Some(file),
-                    Err(fault) => return Err(self.locate(fault, packets_before)),
-                }
-            } else {
-                burst.packets.clear();
-                self.window.reclaim(burst);
-                return Ok(false);
+                continue;
             }
+            let turns = || self.open.iter().enumerate().map(|(index, file)| (file.turn(), index));
+            let next = turns().min();
+            let is_due = self.waiting.is_due(next.map(|(turn, _)| turn));
+            if is_due && self.open.len() < OPEN_MAX {
+                self.open_next()?;
+                continue;
+            } else if is_due {
+                self.waiting.note_late();
+            }
+            let Some((_, index)) = next else {
+                burst.packets.clear();
+                self.spare.iter().for_each(|window| window.reclaim(burst));
+                return Ok(false);
+            };
+            // One that is due and may not be opened stops nobody.
+            let waits = self.waiting.turn().filter(|_| !is_due);
+            let others = turns().filter(|(_, other)| *other != index).map(|(turn, _)| turn);
+            let limit = others.chain(waits).min();
+            self.open[index].hand_out(limit, burst);
+            break;
         }
+        self.number(burst);
+        Ok(true)
     }
 
     fn progress(&self) -> (u64, Option<u64>) {

@@ -5,7 +5,7 @@ use super::*;
 use Order::{Big, Little};
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
-use weir_packet::{LinkType, SourceErrorKind, Timestamp};
+use weir_packet::{LinkType, PacketMeta, SourceErrorKind, Timestamp};
 
 /// A packet with its bytes, for comparing.
 type Seen = (PacketMeta, Vec<u8>);
@@ -131,8 +131,9 @@ fn a_hostile_length_is_an_error_and_no_allocation() {
     file.extend(pcap_record(Little, (1, 0), (60 << 20, 60 << 20), &[], b"abc"));
     let (_, errors, source) = drain(reader(&file));
     assert_eq!(errors[0].kind, SourceErrorKind::Truncated);
-    let (headroom, block) = source.window.geometry();
-    assert!(source.window.held_bytes() <= headroom + block);
+    let window = source.spare.as_ref().expect("the file is closed");
+    let (headroom, block) = window.geometry();
+    assert!(window.held_bytes() <= headroom + block);
 }
 
 #[test]
@@ -409,11 +410,90 @@ fn files_that_cant_be_read_are_named_and_the_next_is_read() {
     );
     let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert!(texts[0].contains("is a directory") && texts[0].starts_with(dir.to_str().unwrap()), "{texts:?}");
-    assert!(texts[1].contains("one.pcap: after packet 1, byte 44: the file ends inside"), "{texts:?}");
-    assert!(texts[2].ends_with("none: no such file"), "{texts:?}");
+    assert!(texts[1].ends_with("none: no such file"), "{texts:?}");
+    assert!(texts[2].contains("one.pcap: after packet 1, byte 44: the file ends inside"), "{texts:?}");
     let total = (cut.len() + plain_pcapng(Big, &[9]).len()) as u64;
     assert_eq!(source.progress(), (total, Some(total)));
     assert_eq!(&*source.interfaces()[1].file, two.to_str().unwrap());
+}
+
+/// Files of these packets (second, byte), read as one, in blocks of so many bytes: what came, and how many bursts.
+fn merged(files: &[&[(u32, u8)]], block_bytes: usize) -> (Vec<(i64, u8, u16)>, usize, CaptureReader) {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("weir-io-merge-{}-{run}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let write = |(index, packets): (usize, &&[(u32, u8)])| {
+        let mut file = pcap_header(Little, 0xa1b2_c3d4, 1);
+        for (second, byte) in *packets {
+            file.extend(pcap_record(Little, (*second, 0), (1, 1), &[], &[*byte]));
+        }
+        let path = dir.join(index.to_string());
+        std::fs::write(&path, file).unwrap();
+        path
+    };
+    let paths: Vec<_> = files.iter().enumerate().map(write).collect();
+    let mut source = CaptureReader::open(&paths).with_block_bytes(block_bytes);
+    let (mut got, mut bursts, mut burst, mut number) = (vec![], 0, Burst::default(), 0);
+    while source.next_burst(&mut burst).expect("whole files") {
+        bursts += 1;
+        for (index, packet) in burst.packets.iter().enumerate() {
+            number += 1;
+            assert_eq!(packet.number, number, "as they are handed out");
+            got.push((packet.time.0 / 1_000_000_000, burst.data(index)[0], packet.interface));
+        }
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(source.packets(), number);
+    (got, bursts, source)
+}
+
+#[test]
+fn files_that_overlap_in_time_are_merged_and_those_that_do_not_are_put_in_order() {
+    let times = |files: &[&[(u32, u8)]]| {
+        let (got, bursts, _) = merged(files, 1 << 20);
+        (got.iter().map(|(_, byte, _)| *byte as char).collect::<String>(), bursts)
+    };
+    let (a, b): (&[_], &[_]) =
+        (&[(1, b'a'), (3, b'b'), (3, b'c'), (7, b'd')], &[(2, b'A'), (3, b'B'), (9, b'C')]);
+    assert_eq!(times(&[a, b]), ("aAbcBdC".into(), 6), "of two at the same time the first file's is first");
+    assert_eq!(times(&[b, a]), ("aABbcdC".into(), 4));
+    let later: &[_] = &[(20, b'x'), (21, b'y')];
+    assert_eq!(times(&[later, a]), ("abcdxy".into(), 2), "named in the wrong order");
+    assert_eq!(times(&[later, &[], a]), ("abcdxy".into(), 2), "one without packets");
+    assert_eq!(
+        times(&[&[(5, b'1'), (2, b'2')], &[(4, b'3')]]),
+        ("312".into(), 2),
+        "a file's own order stays"
+    );
+}
+
+#[test]
+fn merged_packets_keep_their_bytes_in_blocks_of_any_size() {
+    let count = 500u32;
+    let files: Vec<Vec<_>> = (0..3u32)
+        .map(|k| (0..count).map(|i| (i * 7 % 5 + i * 3 + k, (i % 83) as u8 * 3 + k as u8)).collect())
+        .collect();
+    let refs: Vec<&[_]> = files.iter().map(Vec::as_slice).collect();
+    let whole = merged(&refs, 1 << 20).0;
+    assert_eq!(whole.len(), 3 * count as usize);
+    for block_bytes in [64, 100, 4096] {
+        assert_eq!(merged(&refs, block_bytes).0, whole, "{block_bytes}");
+    }
+    for (place, file) in files.iter().enumerate() {
+        let bytes: Vec<u8> = whole.iter().filter(|p| usize::from(p.2) == place).map(|p| p.1).collect();
+        assert_eq!(bytes, file.iter().map(|p| p.1).collect::<Vec<_>>(), "file {place} in its own order");
+    }
+}
+
+#[test]
+fn more_files_than_may_be_open_come_late_and_are_counted() {
+    let wide: &[(u32, u8)] = &[(1, b'a'), (9, b'b')];
+    let (got, _, source) = merged(&[wide; OPEN_MAX], 64);
+    assert_eq!((got.len(), source.files_late()), (2 * OPEN_MAX, 0));
+    assert!(got.is_sorted_by_key(|p| p.0));
+    let (got, _, source) = merged(&[wide; OPEN_MAX + 3], 64);
+    assert_eq!((got.len(), source.files_late()), (2 * OPEN_MAX + 6, 3), "all are read");
 }
 
 #[test]

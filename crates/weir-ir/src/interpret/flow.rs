@@ -47,13 +47,16 @@ impl<'t> Run<'_, 't> {
             }
             Op::NextMessages { done, wanted } => {
                 let (done, wanted) = (self.int(*done), self.int(*wanted));
-                let slice = self.tail().parts().0.next_messages(done, wanted);
+                let host = self.tail.as_mut().map(|tail| tail.parts().0);
+                let slice = host.map(|host| host.next_messages(done, wanted)).unwrap_or_default();
                 self.keep(inst.results[0], slice);
             }
             Op::Emit { event, flow, values } => {
                 let values: Vec<u64> = values.iter().map(|&v| self.int(v)).collect();
-                let (host, record) = self.tail().parts();
-                host.emit(*event, flow.map(|_| record), &values);
+                if let Some(tail) = &mut self.tail {
+                    let (host, record) = tail.parts();
+                    host.emit(*event, flow.map(|_| record), &values);
+                }
             }
             op => unreachable!("`{op}` needs no flow"),
         }

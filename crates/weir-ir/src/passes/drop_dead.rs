@@ -227,6 +227,8 @@ impl<'a> Needs<'a> {
                     self.need_block(block);
                     match *op {
                         Op::Get { var, .. } => self.need_var(var),
+                        // It is told of the flow found last, whichever that is.
+                        Op::Emit { flow: None, .. } => self.need_lookups(),
                         Op::SeqInsert { sequence, .. }
                         | Op::SeqAcknowledge { sequence, .. }
                         | Op::SeqNext { sequence, .. }
@@ -285,6 +287,15 @@ impl<'a> Needs<'a> {
                         }
                     });
                 }
+            }
+        }
+    }
+
+    fn need_lookups(&mut self) {
+        for at in 0..self.order.blocks.len() {
+            let block = self.order.blocks[at];
+            if matches!(self.graph.block(block).terminator, Terminator::Lookup { .. }) {
+                self.need_terminator(block);
             }
         }
     }

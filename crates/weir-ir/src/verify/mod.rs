@@ -151,11 +151,6 @@ fn check_flows(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
     }
     for block in head(graph) {
         let data = graph.block(block);
-        for (at, inst) in data.insts.iter().enumerate() {
-            if matches!(inst.op, Op::Emit { .. }) {
-                report.add(Place::Inst(block, at), "there may have been no lookup before this");
-            }
-        }
         if data.terminator == Terminator::Restart {
             report.add(Place::Terminator(block), "there may have been no lookup before this");
         }

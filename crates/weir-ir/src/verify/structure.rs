@@ -177,6 +177,17 @@ impl Scope<'_, '_> {
                 self.bytes(*buf, &[*offset, *length]);
             }
             Op::Sum16 { buf, offset, length, first } => self.bytes(*buf, &[*offset, *length, *first]),
+            Op::Store { out, value } => {
+                self.exists(out, out.0, self.graph.outs.len());
+                self.expect(*value, Type::Int);
+            }
+            of_flow => self.check_op_of_flow(of_flow),
+        }
+    }
+
+    /// What touches a flow, or the engine behind it.
+    fn check_op_of_flow(&mut self, op: &Op) {
+        match op {
             Op::Get { flow, var, side } => self.check_var(*flow, *var, *side, false),
             Op::Set { flow, var, side, value } => {
                 self.check_var(*flow, *var, *side, false);
@@ -220,10 +231,7 @@ impl Scope<'_, '_> {
                     }
                 }
             }
-            Op::Store { out, value } => {
-                self.exists(out, out.0, self.graph.outs.len());
-                self.expect(*value, Type::Int);
-            }
+            other => unreachable!("{other} is checked with those that touch no flow"),
         }
     }
 

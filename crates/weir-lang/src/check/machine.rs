@@ -56,9 +56,9 @@ pub(super) fn check(
         if let Some(first) = events.insert(&event.name.text, event.name.span) {
             checker.diagnostics.push(duplicate(&event.name.text, first, event.name.span));
         }
-        if clauses.instance_span.is_none() {
+        if let (None, Some(span)) = (clauses.instance_span, event.assemble) {
             let help = "say how packets are grouped: `instance (src, dst)`";
-            checker.error(codes::MISSING_CLAUSE, "`event` needs an instance", event.name.span, help);
+            checker.error(codes::MISSING_CLAUSE, "`assemble` needs an instance", span, help);
         }
         checker.event(event);
     }

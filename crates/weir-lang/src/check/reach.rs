@@ -27,6 +27,7 @@ pub(super) fn check(
                 .help("add an edge to it, or a `start`"),
         );
     }
+    find_untold(stack, tree, diagnostics);
     find_circle(stack, repeated, diagnostics);
     let mut below: Vec<Vec<LayerId>> = vec![Vec::new(); stack.layers.len()];
     for edge in &stack.edges {
@@ -53,11 +54,44 @@ pub(super) fn check(
     }
 }
 
+/// Events of layers that no instance comes before, nor their own, could not be told of anything.
+fn find_untold(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
+    let has_instance =
+        |layer: LayerId| protocol(stack, layer).instance.as_ref().is_some_and(|one| one.condition.is_none());
+    let before = reach_through(stack, |layer| !has_instance(layer));
+    for (layer, _) in stack.layers.iter().zip(&before).filter(|(_, reached)| **reached) {
+        let protocol = &layer.protocol;
+        if protocol.instance.is_some() || protocol.events.is_empty() {
+            continue;
+        }
+        let mentions = tree.edges.iter().flat_map(|edge| edge.from.iter().chain([&edge.to]));
+        let mut mentions = mentions.chain(tree.starts.iter().map(|(_, name)| name));
+        let Some(mention) = mentions.find(|mention| mention.text == protocol.name) else { continue };
+        let message = format!("events of `{}` are of no instance", protocol.name);
+        let help = "say in the protocol how its packets are grouped: `instance (src, dst)`; where an instance comes \
+                    before on every way, events are told of that";
+        let diagnostic = Diagnostic::error(codes::MISSING_CLAUSE, message).at(mention.span);
+        diagnostics.push(diagnostic.help(help));
+    }
+}
+
+fn protocol(stack: &Stack, layer: LayerId) -> &Protocol {
+    &stack.layers[usize::from(layer.0)].protocol
+}
+
 fn reach(stack: &Stack) -> Vec<bool> {
+    reach_through(stack, |_| true)
+}
+
+/// The layers that starts lead to, on ways that go on only where `passes`.
+fn reach_through(stack: &Stack, passes: impl Fn(LayerId) -> bool) -> Vec<bool> {
     let mut reached = vec![false; stack.layers.len()];
     let mut open: Vec<LayerId> = stack.starts.iter().map(|(_, layer)| *layer).collect();
     while let Some(layer) = open.pop() {
         if std::mem::replace(&mut reached[usize::from(layer.0)], true) {
+            continue;
+        }
+        if !passes(layer) {
             continue;
         }
         open.extend(stack.edges.iter().filter(|edge| edge.from == layer).map(|edge| edge.to));

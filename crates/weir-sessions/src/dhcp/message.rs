@@ -1,5 +1,6 @@
 //! Messages of DHCP (RFC 2131 §2): the fixed part of BOOTP, then options (RFC 2132).
 
+use crate::values::readable;
 use crate::wire::Reader;
 use std::net::Ipv4Addr;
 
@@ -196,7 +197,7 @@ impl Options {
 fn set_text(field: &mut Option<String>, value: &[u8]) {
     let end = value.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
     if field.is_none() && end > 0 {
-        *field = Some(String::from_utf8_lossy(&value[..end]).into_owned());
+        *field = Some(readable(&value[..end]).into_owned());
     }
 }
 

@@ -23,6 +23,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DHCP for IPv4: who is given which address (RFC 2131)",
     probe,
     parser: || Box::new(DhcpParser::default()),
+    carrier: None,
     fields: transaction::FIELDS,
 };
 

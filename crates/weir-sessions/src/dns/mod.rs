@@ -40,5 +40,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DNS queries with their answers (RFC 1035), multicast DNS and LLMNR among them",
     probe: probe::probe,
     parser: || Box::new(DnsParser::default()),
+    carrier: None,
     fields: transaction::FIELDS,
 };

@@ -11,15 +11,21 @@ use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
 /// All that could be read in clear of one flow's handshake.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DtlsHandshake {
     /// When its first datagram came.
     pub time: Timestamp,
-    /// What it says, as of TLS. Versions have the numbers of DTLS: 0xfefd is 1.2. Its `ja4` is that of TLS over
-    /// TCP: [`fingerprint::ja4`] with [`Transport::Dtls`] is the right one.
+    /// What it says, as of TLS. Versions have the numbers of DTLS: 0xfefd is 1.2.
     pub handshake: TlsHandshake,
     /// Whether the server made the client show that it is there (HelloVerifyRequest, RFC 6347 §4.2.1).
     pub is_verified: bool,
+}
+
+impl Default for DtlsHandshake {
+    fn default() -> Self {
+        let handshake = TlsHandshake { transport: Transport::Dtls, ..TlsHandshake::default() };
+        Self { time: Timestamp(0), handshake, is_verified: false }
+    }
 }
 
 impl Session for DtlsHandshake {
@@ -55,7 +61,7 @@ session_fields! { DtlsHandshake;
     "dtls.sni_matches_cert" [] sni_matches_cert: Bool, "Whether the server's certificate is for the host the client asks for" => |d| d.handshake.does_name_match_certificate().map_or(Value::Absent, Value::Bool);
     "dtls.handshake.ja3" ["dtls.ja3"] ja3: Text, "JA3 of the client's hello: MD5, hexadecimal" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja3(c)));
     "dtls.handshake.ja3s" ["dtls.ja3s"] ja3s: Text, "JA3S of the server's hello: MD5, hexadecimal" => |d| d.handshake.ja3s().map_or(Value::Absent, owned);
-    "dtls.handshake.ja4" ["dtls.ja4"] ja4: Text, "JA4 of the client's hello" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja4(c, Transport::Dtls)));
+    "dtls.handshake.ja4" ["dtls.ja4"] ja4: Text, "JA4 of the client's hello" => |d| d.handshake.ja4().map_or(Value::Absent, owned);
     "dtls.client_random" [] client_random: Bytes, "Random of the client's hello, 32 bytes" => |d| of_client(&d.handshake, |c| bytes(&c.random));
     // What the client offers.
     "dtls.handshake.extensions_alpn_str" ["dtls.alpn"] _: Texts, "Application protocols the client offers (RFC 7301)" => |d| of_client(&d.handshake, |c| texts(&c.alpn));

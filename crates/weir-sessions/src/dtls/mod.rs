@@ -28,6 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DTLS handshakes: 1.0 to 1.3 (RFC 9147), as far as they are in clear",
     probe,
     parser: || Box::new(DtlsParser::default()),
+    carrier: None,
     fields: handshake::FIELDS,
 };
 

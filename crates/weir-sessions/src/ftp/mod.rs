@@ -28,5 +28,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "FTP commands with their replies (RFC 959)",
     probe: probe::probe,
     parser: || Box::new(FtpParser::default()),
+    carrier: None,
     fields: exchange::FIELDS,
 };

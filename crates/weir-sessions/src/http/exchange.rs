@@ -3,6 +3,7 @@
 use super::head::{Head, Version};
 use super::stream::Flaw;
 use super::{fields, media};
+use crate::values::readable;
 use crate::{Direction, Session};
 use base64::Engine;
 use std::any::Any;
@@ -142,19 +143,19 @@ impl HttpExchange {
     pub fn host(&self) -> Option<Cow<'_, str>> {
         let head = &self.request.as_ref()?.head;
         let mut said = [":authority", "host"].into_iter().filter_map(|name| head.header(name));
-        said.find(|host| !host.is_empty()).or_else(|| authority(head)).map(String::from_utf8_lossy)
+        said.find(|host| !host.is_empty()).or_else(|| authority(head)).map(readable)
     }
 
     /// The URI of the request with scheme and host, as far as they are known.
     pub fn full_uri(&self) -> Option<Cow<'_, str>> {
         let head = &self.request.as_ref()?.head;
-        let target = String::from_utf8_lossy(head.target());
+        let target = readable(head.target());
         if target.contains("://") || head.method() == b"CONNECT" {
             return Some(target);
         }
         let host = self.host()?;
         let path = if target == "*" { Cow::Borrowed("") } else { target };
-        let scheme = head.header(":scheme").map_or(Cow::Borrowed("http"), String::from_utf8_lossy);
+        let scheme = head.header(":scheme").map_or(Cow::Borrowed("http"), readable);
         Some(Cow::Owned(format!("{scheme}://{host}{path}")))
     }
 
@@ -169,7 +170,7 @@ impl HttpExchange {
             .decode(credentials.trim_ascii().trim_suffix_padding())
             .ok()?;
         let name = decoded.split(|byte| *byte == b':').next()?;
-        Some(String::from_utf8_lossy(name).into_owned())
+        Some(readable(name).into_owned())
     }
 
     /// Time between the first bytes of request and response, nanoseconds.

@@ -3,30 +3,32 @@
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::files;
+use super::head::Version;
 use super::stream::Flaw;
+use super::uri;
 use crate::Words;
 use crate::session::session_fields;
-use crate::values::{collect_numbers, owned_texts as texts};
+use crate::values::{collect_numbers, owned_texts as texts, readable};
 use std::borrow::Cow;
 use weir_packet::Value;
 
 session_fields! { HttpExchange;
     // In the log.
     "http.request_number" ["http.trans_depth"] trans_depth: Unsigned, "Which exchange of its connection it is, from 1" => |h| Value::Unsigned(h.depth.into());
-    "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| of_request(h, |m| text(Some(m.head.method())));
+    "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| of_request(h, |m| text(m.head.method()));
     "http.server_name" ["http.hostname"] host: Text, "Host that the request is for, without the port" => |h| h.host().map_or(Value::Absent, |host| Value::Text(without_port(host)));
-    "http.request.uri" ["http.uri"] uri: Text, "Target of the request as it stands there" => |h| of_request(h, |m| text(Some(m.head.target())));
+    "http.request.uri.unescaped" ["http.unescaped_uri"] uri: Text, "Target of the request, its escapes undone: /a b for /a%20b" => |h| of_request(h, unescaped_target);
     "http.referer" ["http.referrer"] referrer: Text, "Page that referred to it" => |h| request_header(h, "referer");
-    "http.version" [] version: Text, "Version of HTTP: 1.0, 1.1, 2" => |h| h.version().map_or(Value::Absent, |version| Value::Text(version.text()));
+    "http.response.version_number" [] version: Text, "Version of HTTP that the response says: 1.0, 1.1, 2" => |h| of_response(h, |m| Value::Text(m.head.version().text()));
     "http.user_agent" [] user_agent: Text, "Name of the client's program" => |h| request_header(h, "user-agent");
     "http.origin" [] origin: Text, "Origin that asks, in requests across origins" => |h| request_header(h, "origin");
-    "http.request.body_bytes" ["http.request_body_len"] request_body_len: Unsigned, "Content of the request, bytes as they were sent" => |h| of_request(h, |m| Value::Unsigned(m.body_bytes));
-    "http.response.body_bytes" ["http.response_body_len"] response_body_len: Unsigned, "Content of the response, bytes as they were sent" => |h| of_response(h, |m| Value::Unsigned(m.body_bytes));
+    "http.request_body_len" [] request_body_len: Unsigned, "Content of the request, bytes as they were sent; 0 without one" => |h| Value::Unsigned(h.request.as_ref().map_or(0, |m| m.body_bytes));
+    "http.response_body_len" [] response_body_len: Unsigned, "Content of the response, bytes as they were sent; 0 without one" => |h| Value::Unsigned(h.response.as_ref().map_or(0, |m| m.body_bytes));
     "http.response.code" ["http.status_code", "http.status"] status_code: Unsigned, "Status code of the response" => |h| of_response(h, |m| Value::Unsigned(m.head.code().into()));
-    "http.response.phrase" ["http.status_msg"] status_msg: Text, "Reason phrase of the response; none in HTTP/2" => |h| of_response(h, |m| text(Some(m.head.phrase())));
+    "http.response.phrase" ["http.status_msg"] status_msg: Text, "Reason phrase of the response; none in HTTP/2" => |h| of_response(h, |m| phrase(m.head.version(), m.head.phrase()));
     "http.info.code" ["http.info_code"] info_code: Unsigned, "Status code of the last interim response (100 to 199)" => |h| h.info.as_ref().map_or(Value::Absent, |info| Value::Unsigned(info.0.into()));
-    "http.info.phrase" ["http.info_msg"] info_msg: Text, "Reason phrase of the last interim response" => |h| h.info.as_ref().map_or(Value::Absent, |info| text(Some(info.1.as_bytes())));
-    "http.tags" [] tags: Texts, "Marks that something was found out about it; none so far" => |_| Value::Absent;
+    "http.info.phrase" ["http.info_msg"] info_msg: Text, "Reason phrase of the last interim response" => |h| h.info.as_ref().map_or(Value::Absent, |info| phrase(h.version().unwrap_or(Version(1, 1)), info.1.as_bytes()));
+    "http.tags" [] tags: Texts, "Marks that something was found out about it; none so far" => |_| Value::Texts((&[][..]).into());
     "http.authbasic.user" ["http.username"] username: Text, "User name of basic authentication" => |h| h.user_name().map_or(Value::Absent, |name| Value::Text(Cow::Owned(name)));
     "http.authbasic.password" [] password: Text, "Password of basic authentication; never shown" => |_| Value::Absent;
     "http.proxied" [] proxied: Texts, "Headers that tell of proxies, as Zeek shows them: VIA -> 1.1 cache" => proxied;
@@ -38,9 +40,12 @@ session_fields! { HttpExchange;
     "http.response.mime_types" ["http.resp_mime_types"] resp_mime_types: Texts, "Media type of the response's content by its first bytes" => |h| of_response(h, media_type);
     // The request.
     "http.host" [] _: Text, "Host that the request is for, with the port where it is told" => |h| h.host().map_or(Value::Absent, Value::Text);
+    "http.version" [] _: Text, "Version of HTTP: 1.0, 1.1, 2; the request's, or the response's without one" => |h| h.version().map_or(Value::Absent, |version| Value::Text(version.text()));
+    "http.request.uri" ["http.uri"] _: Text, "Target of the request as it stands there" => |h| of_request(h, |m| text(m.head.target()));
+    "http.request.body_bytes" [] _: Unsigned, "Content of the request, bytes as they were sent" => |h| of_request(h, |m| Value::Unsigned(m.body_bytes));
     "http.request.full_uri" ["http.full_uri"] _: Text, "URI of the request with scheme and host" => |h| h.full_uri().map_or(Value::Absent, Value::Text);
-    "http.request.uri.path" ["http.path"] _: Text, "Target of the request up to its query" => |h| of_request(h, |m| text(m.head.target().split(|byte| *byte == b'?').next()));
-    "http.request.uri.query" ["http.query"] _: Text, "Query of the request's target" => |h| of_request(h, |m| text(m.head.target().splitn(2, |byte| *byte == b'?').nth(1)));
+    "http.request.uri.path" ["http.path"] _: Text, "Target of the request up to its query" => |h| of_request(h, |m| text(m.head.target().split(|byte| *byte == b'?').next().unwrap_or_default()));
+    "http.request.uri.query" ["http.query"] _: Text, "Query of the request's target" => |h| of_request(h, |m| m.head.target().splitn(2, |byte| *byte == b'?').nth(1).map_or(Value::Absent, text));
     "http.request.version" [] _: Text, "Version that the request says: HTTP/1.1" => |h| of_request(h, version);
     "http.request.content_length" [] _: Unsigned, "Content-Length of the request" => |h| of_request(h, content_length);
     "http.request.content_type" [] _: Text, "Content-Type of the request" => |h| request_header(h, "content-type");
@@ -55,6 +60,7 @@ session_fields! { HttpExchange;
     "http.x_forwarded_for" ["http.xff"] _: Text, "Client for whom a proxy asks" => |h| request_header(h, "x-forwarded-for");
     // The response.
     "http.response.version" [] _: Text, "Version that the response says: HTTP/1.1" => |h| of_response(h, version);
+    "http.response.body_bytes" [] _: Unsigned, "Content of the response, bytes as they were sent" => |h| of_response(h, |m| Value::Unsigned(m.body_bytes));
     "http.response.content_length" [] _: Unsigned, "Content-Length of the response" => |h| of_response(h, content_length);
     "http.response.content_type" [] _: Text, "Content-Type of the response" => |h| response_header(h, "content-type");
     "http.response.line" [] _: Texts, "Header lines of the response, in order" => |h| of_response(h, lines);
@@ -118,7 +124,7 @@ fn response_header<'a>(exchange: &'a HttpExchange, name: &str) -> Value<'a> {
 }
 
 fn header<'a>(message: &'a HttpMessage, name: &str) -> Value<'a> {
-    message.head.header(name).map_or(Value::Absent, |value| Value::Text(String::from_utf8_lossy(value)))
+    message.head.header(name).map_or(Value::Absent, |value| Value::Text(readable(value)))
 }
 
 fn both(exchange: &HttpExchange, name: &str) -> Value<'static> {
@@ -180,13 +186,23 @@ fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-fn text(bytes: Option<&[u8]>) -> Value<'_> {
-    match bytes {
-        None | Some([]) => Value::Absent,
-        Some(bytes) => Value::Text(String::from_utf8_lossy(bytes)),
+fn unescaped_target(message: &HttpMessage) -> Value<'_> {
+    let target = message.head.target();
+    match memchr::memchr(b'%', target) {
+        None => text(target),
+        Some(_) => Value::Text(Cow::Owned(readable(&uri::unescape(target)).into_owned())),
     }
 }
 
+/// A reason phrase, which HTTP/1 has even where it is empty, and HTTP/2 has not.
+fn phrase(version: Version, phrase: &[u8]) -> Value<'_> {
+    if version.0 > 1 { Value::Absent } else { text(phrase) }
+}
+
+fn text(bytes: &[u8]) -> Value<'_> {
+    Value::Text(readable(bytes))
+}
+
 fn owned(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    readable(bytes).into_owned()
 }

@@ -230,6 +230,11 @@ impl Head {
         }
     }
 
+    /// Whether it is the first part of the preface of HTTP/2, which is to look like a request (RFC 9113 §3.4).
+    pub(super) fn is_http2_preface(&self) -> bool {
+        (self.method(), self.target(), self.version) == (b"PRI", b"*", Version(2, 0))
+    }
+
     /// The version that the start line says.
     pub fn version(&self) -> Version {
         self.version

@@ -22,13 +22,20 @@ pub(super) struct Http1 {
     is_behind_loss: bool,
     /// Bytes passed over since the last message of either side.
     lost_bytes: u64,
+    /// What looked like a request was the beginning of HTTP/2.
+    pub(super) is_http2: bool,
 }
+
+/// How much of the preface of HTTP/2 (RFC 9113 §3.4) is a request of HTTP/1 to whoever knows that only.
+pub(super) const PREFACE_HEAD_BYTES: usize = 18;
 
 /// What follows a head.
 enum Next {
     Body(Framing),
     /// Another protocol.
     Tunnel,
+    /// The rest of the preface of HTTP/2.
+    Http2,
 }
 
 impl Http1 {
@@ -124,6 +131,10 @@ impl Http1 {
                     }
                     Some(Next::Body(framing)) => self.streams[from as usize].expect(framing),
                     Some(Next::Tunnel) => return Progress::Done,
+                    Some(Next::Http2) => {
+                        self.is_http2 = true;
+                        return Progress::Done;
+                    }
                     None => {}
                 }
             }
@@ -156,6 +167,9 @@ impl Http1 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> Option<Next> {
         let is_request = message.head.is_request();
+        if is_request && message.head.is_http2_preface() {
+            return Some(Next::Http2);
+        }
         let client = *self.client.get_or_insert(if is_request { from } else { from.other() });
         if is_request != (from == client) {
             return None;

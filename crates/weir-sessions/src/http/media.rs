@@ -66,7 +66,7 @@ const MARKUP: &[(&[u8], &str)] = &[
 
 /// The media type of a content that begins with `bytes`; none where nothing is known of it. `coding` is its
 /// Content-Encoding: gzip and deflate are undone.
-pub(super) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
+pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
     if bytes.is_empty() {
         return None;
     }

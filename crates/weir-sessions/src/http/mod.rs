@@ -29,8 +29,11 @@ mod pairing;
 mod parser;
 mod probe;
 mod stream;
+mod tunnel;
+mod uri;
 
 pub(crate) use files::files;
+pub(crate) use media::sniff;
 
 pub use exchange::{BODY_START_BYTES_MAX, HttpExchange, HttpMessage};
 pub use head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, Head, Version};
@@ -39,6 +42,7 @@ pub use http2::{STREAMS_BYTES_MAX, STREAMS_MAX};
 pub use pairing::{UNANSWERED_BYTES_MAX, UNANSWERED_MAX};
 pub use parser::HttpParser;
 pub use stream::Flaw;
+pub use tunnel::TunnelWatch;
 
 use crate::SessionProtocol;
 
@@ -48,9 +52,10 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "http",
     log: "http",
     transports: &["tcp"],
-    hands_over: &[],
+    hands_over: &["tls", "ssh", "http"],
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,
     parser: || Box::new(HttpParser::default()),
+    carrier: Some(|| Box::new(TunnelWatch::default())),
     fields: fields::FIELDS,
 };

@@ -5,6 +5,7 @@
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::stream::Flaw;
+use crate::values::readable;
 use crate::{CutOff, Direction, Session};
 use std::collections::VecDeque;
 
@@ -81,7 +82,7 @@ impl Pairing {
     pub(super) fn inform(&mut self, code: u16, phrase: &[u8]) {
         self.has_responses = true;
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.response == Part::Awaited) {
-            pending.exchange.info = Some((code, String::from_utf8_lossy(phrase).into_owned()));
+            pending.exchange.info = Some((code, readable(phrase).into_owned()));
         }
     }
 

@@ -3,7 +3,7 @@
 //! HTTP/2 with prior knowledge (RFC 9113 §3.3) begins with a preface that no request of HTTP/1 is, and the server's
 //! first frame with a zero, which begins no line. At most the preface is kept until that is known.
 
-use super::http1::Http1;
+use super::http1::{Http1, PREFACE_HEAD_BYTES};
 use super::http2::Http2;
 use super::http2::frame::PREFACE;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
@@ -42,7 +42,15 @@ impl SessionParser for HttpParser {
         }
         match &mut self.0 {
             Which::Unknown { .. } => Progress::Wanted,
-            Which::One(parser) => parser.parse(data, sessions),
+            Which::One(parser) => {
+                let progress = parser.parse(data, sessions);
+                match (progress, parser.is_http2) {
+                    (Progress::HandOver { rest_bytes }, true) => {
+                        self.go_on_as_two(data, rest_bytes, sessions)
+                    }
+                    _ => progress,
+                }
+            }
             Which::Two(parser) => parser.parse(data, sessions),
         }
     }
@@ -56,7 +64,10 @@ impl SessionParser for HttpParser {
         }
         match &mut self.0 {
             Which::Unknown { .. } => Progress::Wanted,
-            Which::One(parser) => parser.gap(from, length_bytes, sessions),
+            Which::One(parser) => {
+                let progress = parser.gap(from, length_bytes, sessions);
+                if parser.is_http2 { Progress::Done } else { progress }
+            }
             Which::Two(parser) => parser.gap(from, length_bytes, sessions),
         }
     }
@@ -132,6 +143,27 @@ impl HttpParser {
         self.0 = Which::Two(parser);
     }
 
+    /// HTTP/2 goes on where HTTP/1 was spoken, and its change-over not seen: behind `Upgrade: h2c` where one direction
+    /// alone was captured.
+    fn go_on_as_two(
+        &mut self,
+        data: &Data<'_>,
+        rest_bytes: usize,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) -> Progress {
+        let mut parser = Box::<Http2>::default();
+        let preface = &PREFACE[..PREFACE_HEAD_BYTES];
+        parser.parse(&Data { bytes: preface, ..*data }, sessions);
+        let rest = &data.bytes[data.bytes.len() - rest_bytes..];
+        let progress = if rest.is_empty() {
+            Progress::Wanted
+        } else {
+            parser.parse(&Data { bytes: rest, ..*data }, sessions)
+        };
+        self.0 = Which::Two(parser);
+        progress
+    }
+
     /// What was taken of the preface.
     fn kept(&self) -> Option<Data<'static>> {
         match self.0 {
@@ -139,6 +171,40 @@ impl HttpParser {
                 Some(Data { from, time, bytes: &PREFACE[..preface_bytes], is_datagram: false })
             }
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HttpExchange;
+    use super::*;
+
+    #[test]
+    fn the_preface_of_http2_is_no_request() {
+        let upgrade: &[u8] =
+            b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n";
+        // SETTINGS, then a GET of /b by the static table, with an authority `h` (RFC 7541 §A).
+        let frames: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x09\x01\x05\0\0\0\x03\x82\x86\x04\x02/b\x01\x01h";
+        let sent = [upgrade, &PREFACE[..], frames].concat();
+        for piece_bytes in [1, 7, upgrade.len() + 3, sent.len()] {
+            let (mut parser, mut sessions) = (HttpParser::default(), vec![]);
+            for piece in sent.chunks(piece_bytes) {
+                let data = Data {
+                    from: Direction::Originator,
+                    time: Timestamp(0),
+                    bytes: piece,
+                    is_datagram: false,
+                };
+                assert_eq!(parser.parse(&data, &mut sessions), Progress::Wanted);
+            }
+            parser.finish(&mut sessions);
+            let exchanges =
+                sessions.iter().map(|session| session.as_any().downcast_ref::<HttpExchange>().unwrap());
+            let requests = exchanges.filter_map(|exchange| exchange.request.as_ref());
+            let targets: Vec<_> =
+                requests.map(|request| (request.head.method(), request.head.target())).collect();
+            assert_eq!(targets, [(&b"GET"[..], &b"/a"[..]), (b"GET", b"/b")], "in pieces of {piece_bytes}");
         }
     }
 }

@@ -28,5 +28,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "IMAP connections: who reads mails, and how that went (RFC 9051)",
     probe: probe::probe,
     parser: || Box::new(ImapParser::default()),
+    carrier: None,
     fields: connection::FIELDS,
 };

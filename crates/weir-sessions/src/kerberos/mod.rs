@@ -32,5 +32,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Kerberos: who asks for tickets to which services, and how that went (RFC 4120)",
     probe: parser::probe,
     parser: || Box::new(KerberosParser::default()),
+    carrier: None,
     fields: exchange::FIELDS,
 };

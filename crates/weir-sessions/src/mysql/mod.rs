@@ -39,5 +39,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "MySQL and MariaDB: who logs in to which database, and commands with how they went",
     probe: probe::probe,
     parser: || Box::new(MysqlParser::default()),
+    carrier: None,
     fields: exchange::FIELDS,
 };

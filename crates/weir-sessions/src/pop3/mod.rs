@@ -25,5 +25,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "POP3 connections: who fetches mails, and how that went (RFC 1939)",
     probe: probe::probe,
     parser: || Box::new(Pop3Parser::default()),
+    carrier: None,
     fields: connection::FIELDS,
 };

@@ -3,7 +3,7 @@
 use super::version;
 use crate::session::session_fields;
 use crate::tls::fingerprint::{self, Transport};
-use crate::tls::{ClientHello, ServerHello, names};
+use crate::tls::{ClientHello, ServerHello, TlsHandshake, names};
 use crate::values::{bytes, name, numbers, owned, text, texts, unsigned};
 use crate::{Direction, Session};
 use std::any::Any;
@@ -101,6 +101,32 @@ impl QuicHandshake {
             self.history.push(if is_client { letter } else { letter.to_ascii_lowercase() });
         }
     }
+}
+
+/// The handshake of TLS in that of QUIC (RFC 9001), as far as the Initial packets show it. None without its hellos.
+pub(crate) fn tls_handshake(session: &dyn Session) -> Vec<Box<dyn Session>> {
+    let Some(quic) = session.as_any().downcast_ref::<QuicHandshake>() else { return vec![] };
+    let mut tls = TlsHandshake {
+        client: quic.client,
+        transport: Transport::Quic,
+        client_hello: quic.client_hello.clone(),
+        server_hello: quic.server_hello.clone(),
+        group: quic.group(),
+        ..TlsHandshake::default()
+    };
+    if !tls.is_worth_yielding() {
+        return vec![];
+    }
+    tls.is_resumed = tls.takes_up_keys(false);
+    let is_retry = quic.server_hello.as_ref().is_some_and(ServerHello::is_retry_request);
+    let letters = [
+        (tls.client_hello.is_some(), 'C', quic.client),
+        (tls.server_hello.is_some(), 's', quic.client.other()),
+    ];
+    for (_, letter, from) in letters.into_iter().filter(|(is_there, ..)| *is_there) {
+        tls.push_history(if letter == 's' && is_retry { 'j' } else { letter }, from);
+    }
+    vec![Box::new(tls)]
 }
 
 impl Session for QuicHandshake {

@@ -24,6 +24,7 @@ mod tests;
 mod version;
 
 pub use crypto::CRYPTO_BYTES_MAX;
+pub(crate) use handshake::tls_handshake;
 pub use handshake::{HISTORY_LETTERS_MAX, QuicHandshake};
 pub use parser::{DATAGRAMS_MAX, QuicParser};
 pub use version::name as version_name;
@@ -40,5 +41,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
     probe: probe::probe,
     parser: || Box::new(QuicParser::default()),
+    carrier: None,
     fields: handshake::FIELDS,
 };

@@ -148,6 +148,23 @@ fn both_hellos_end_the_handshake() {
 }
 
 #[test]
+fn the_handshake_of_tls_in_it_is_one_of_tls() {
+    let mut flow = Flow::default();
+    flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
+    let of = |session: &dyn Session| {
+        let tls = tls_handshake(session);
+        tls.first()
+            .map(|tls| tls.as_any().downcast_ref::<crate::tls::TlsHandshake>().expect("of TLS").clone())
+    };
+    flow.send(S, &ANSWER.seal(&crypto(0, &server_hello())));
+    let tls = of(&flow.end()).expect("both hellos were read");
+    assert_eq!((tls.version(), tls.cipher(), tls.group), (Some(0x304), Some(0x1301), Some(29)));
+    assert_eq!((tls.server_name(), &*tls.history), (Some("example.com"), "Cs"));
+    assert!(tls.ja4().is_some_and(|ja4| ja4.starts_with("q13d")), "{:?}", tls.ja4());
+    assert!(of(&QuicHandshake::default()).is_none(), "no hello, no handshake");
+}
+
+#[test]
 fn a_hello_in_splinters_over_packets_and_datagrams_is_put_together() {
     let hello = client_hello();
     let part = |from: usize, to: usize| crypto(from as u16, &hello[from..to]);

@@ -35,5 +35,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "RTP streams: what is sent, how much of it was lost and how evenly it came, with what RTCP says of it (RFC 3550)",
     probe: parser::probe,
     parser: || Box::new(RtpParser::default()),
+    carrier: None,
     fields: stream::FIELDS,
 };

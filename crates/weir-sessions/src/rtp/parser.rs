@@ -188,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_tap_shows_twice_is_counted_once() {
+        let sent: Vec<_> = [10, 11, 13, 12, 14].map(|n| ('>', packet(0, n, u32::from(n) * 160, 7))).into();
+        let twice: Vec<_> = sent.iter().flat_map(|packet| [packet.clone(), packet.clone()]).collect();
+        let (log, duplicates) = ([LOG, &["rtp.marked"]].concat(), &["duplicates"]);
+        assert_eq!(rows(&PROTOCOL, &talk(&twice), &log), rows(&PROTOCOL, &talk(&sent), &log));
+        assert_eq!(rows(&PROTOCOL, &talk(&sent), duplicates), ["0"]);
+        assert_eq!(rows(&PROTOCOL, &talk(&twice), duplicates), ["5"]);
+    }
+
+    #[test]
     fn reports_in_the_same_flow_are_of_the_streams() {
         let packets = [
             ('>', packet(0, 1, 0, 7)),

@@ -6,6 +6,17 @@ const DROPOUT_MAX: u16 = 3000;
 /// How far a packet may come behind.
 const MISORDER_MAX: u16 = 100;
 
+/// What a packet is, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It is one of the stream.
+    New,
+    /// It had come before: its sender repeats it, or the capture has it twice.
+    Again,
+    /// It is none, as far as is known.
+    Stray,
+}
+
 /// Where the numbers of a stream stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sequence {
@@ -46,11 +57,13 @@ impl Sequence {
         }
     }
 
-    /// Takes the next number; whether it is one of the stream, as far as is known.
-    pub(super) fn take(&mut self, number: u16) -> bool {
+    /// Takes the next number.
+    pub(super) fn take(&mut self, number: u16) -> Taken {
         let ahead = number.wrapping_sub(self.highest as u16);
+        let mut taken = Taken::New;
         if ahead == 0 {
             self.repeated += 1;
+            taken = Taken::Again;
         } else if ahead < DROPOUT_MAX {
             self.highest += u64::from(ahead);
             self.window = if ahead < 128 { self.window << ahead | 1 } else { 1 };
@@ -61,6 +74,7 @@ impl Sequence {
             let bit = 1_u128.checked_shl(behind.into()).unwrap_or(0);
             if self.window & bit != 0 {
                 self.repeated += 1;
+                taken = Taken::Again;
             } else {
                 self.window |= bit;
                 self.late += 1;
@@ -83,10 +97,10 @@ impl Sequence {
             };
         } else {
             self.anew = Some(number.wrapping_add(1));
-            return false;
+            return Taken::Stray;
         }
         self.anew = None;
-        true
+        taken
     }
 
     /// Packets that did not come.
@@ -134,7 +148,7 @@ mod tests {
         for round in 0..3_u16 {
             for number in 0..=u16::MAX {
                 if (round, number) != (0, 0) {
-                    assert!(sequence.take(number));
+                    assert_eq!(sequence.take(number), Taken::New);
                 }
             }
         }
@@ -146,8 +160,8 @@ mod tests {
         assert_eq!(take(&[1, 2, 4, 30_000, 30_001, 30_003]), (2, 0, 0));
         assert_eq!(take(&[1, 2, 30_000, 3, 4]), (0, 0, 0), "one stray packet is none");
         let mut sequence = Sequence::new(1);
-        assert!(!sequence.take(40_000));
-        assert!(sequence.take(40_001));
+        assert_eq!(sequence.take(40_000), Taken::Stray);
+        assert_eq!(sequence.take(40_001), Taken::New);
         assert_eq!((sequence.first_number, sequence.last_number(), sequence.received), (1, 40_001, 2));
     }
 }

@@ -3,7 +3,7 @@
 use super::jitter::{Jitter, Outcome};
 use super::packet::{Packet, payload};
 use super::rtcp::Said;
-use super::sequence::Sequence;
+use super::sequence::{Sequence, Taken};
 use crate::session::session_fields;
 use crate::values::{numbers, text, unsigned};
 use crate::{Direction, Session};
@@ -24,7 +24,7 @@ pub struct RtpStream {
     pub from: Direction,
     /// The number of the source (SSRC).
     pub source: u32,
-    /// Packets of RTP.
+    /// Packets of RTP, without those that came again.
     pub packets: u64,
     /// Payload without headers and padding, bytes.
     pub payload_bytes: u64,
@@ -71,12 +71,14 @@ impl RtpStream {
                 let jitter = Jitter::new(clock(), time, packet.timestamp);
                 self.numbers = Some((Sequence::new(packet.sequence), jitter));
             }
-            Some((sequence, jitter)) => {
-                if sequence.take(packet.sequence) && self.payload_types.first() == Some(&packet.payload_type)
-                {
+            Some((sequence, jitter)) => match sequence.take(packet.sequence) {
+                // A tap that shows packets twice makes the stream no longer, nor later.
+                Taken::Again => return true,
+                Taken::New if self.payload_types.first() == Some(&packet.payload_type) => {
                     jitter.take(time, packet.timestamp);
                 }
-            }
+                Taken::New | Taken::Stray => {}
+            },
         }
         self.last_time = time;
         self.packets += 1;

@@ -26,5 +26,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SIP transactions: who calls whom, and how that went (RFC 3261)",
     probe: parser::probe,
     parser: || Box::new(SipParser::default()),
+    carrier: None,
     fields: transaction::FIELDS,
 };

@@ -2,6 +2,7 @@
 
 use super::status;
 use crate::Session;
+use crate::files::File;
 use crate::session::{Words, session_fields};
 use crate::values::{name, owned_texts, text, unsigned};
 use std::any::Any;
@@ -317,5 +318,52 @@ impl SmbAction {
     /// The name of its status, where it has one.
     pub fn status_name(&self) -> Option<Cow<'static, str>> {
         self.status.map(status::name)
+    }
+}
+
+/// What was read of and written to a file, as `files.log` has it: its bytes are counted, and not looked at. Who opened the
+/// connection is taken for the client.
+pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
+    let Some((action, file)) =
+        session.as_any().downcast_ref::<SmbAction>().and_then(|action| Some((action, action.file.as_ref()?)))
+    else {
+        return vec![];
+    };
+    // Several may be opened by one packet.
+    let name = file.name.as_deref().unwrap_or_default();
+    let number =
+        name.bytes().fold(action.time.0 as u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let moved = [(file.read.1, false), (file.written.1, true)].into_iter().filter(|(bytes, _)| *bytes > 0);
+    let of = |(seen_bytes, is_written): (u64, bool)| File {
+        number: number << 1 | u64::from(is_written),
+        source: "SMB",
+        name: file.name.clone(),
+        time: Some(action.time),
+        is_from_originator: is_written,
+        seen_bytes,
+        total_bytes: file.size_bytes.filter(|_| !is_written),
+        ..File::default()
+    };
+    moved.map(|one| Box::new(of(one)) as Box<dyn Session>).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_and_written_are_files() {
+        let mut action = SmbAction::new(Timestamp(5), SmbCommand::Create);
+        assert!(files(&action).is_empty(), "no file");
+        let name = Some("a.txt".to_string());
+        action.file = Some(Box::new(SmbFile { name, size_bytes: Some(9), ..SmbFile::default() }));
+        assert!(files(&action).is_empty(), "nothing was moved");
+        let file = action.file.as_mut().expect("it was put there");
+        (file.read, file.written) = ((1, 9), (2, 4));
+        let files = files(&action);
+        let of: Vec<&File> = files.iter().map(|file| file.as_any().downcast_ref().expect("a file")).collect();
+        let told = of.iter().map(|file| (file.is_from_originator, file.seen_bytes, file.total_bytes));
+        assert_eq!(told.collect::<Vec<_>>(), [(false, 9, Some(9)), (true, 4, None)]);
+        assert!(of[0].number != of[1].number && of.iter().all(|file| file.name.as_deref() == Some("a.txt")));
     }
 }

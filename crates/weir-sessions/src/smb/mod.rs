@@ -29,6 +29,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use action::files;
 pub use action::{ShareType, SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
 pub use parser::{MESSAGE_BYTES_MAX, SEEK_BYTES_MAX, SmbParser};
 pub use tables::{FILES_MAX, LOGINS_MAX, SHARES_MAX, WAITING_MAX};
@@ -45,5 +46,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SMB 2 and 3: who logs in, which shares and files are opened, and what is done to them (MS-SMB2)",
     probe: probe::probe,
     parser: || Box::new(SmbParser::default()),
+    carrier: None,
     fields: action::FIELDS,
 };

@@ -1,7 +1,8 @@
 //! The mail itself (RFC 5322): the header lines that are kept, and where it ends (RFC 5321 §4.5.2).
 //!
-//! Of the body nothing is kept, its bytes are counted.
+//! Of the body nothing is kept; `parts` looks at what is in it.
 
+use super::parts::Parts;
 use crate::line::{Lines, UntilDot, text};
 use memchr::memchr;
 use std::net::IpAddr;
@@ -140,11 +141,12 @@ pub(super) struct Mail {
     header_bytes: u64,
     is_body: bool,
     end: UntilDot,
+    pub(super) parts: Parts,
 }
 
 impl Mail {
     /// Takes bytes up to the line of the dot; whether that was found.
-    pub(super) fn take_until_dot(&mut self, bytes: &mut &[u8]) -> bool {
+    pub(super) fn take_until_dot(&mut self, bytes: &mut &[u8], time: Timestamp) -> bool {
         let before = bytes.len();
         while !self.is_body {
             if bytes.is_empty() {
@@ -157,29 +159,35 @@ impl Mail {
                 self.length_bytes += (before - bytes.len()) as u64;
                 return true;
             }
-            self.take_line(&line.bytes, line.is_cut);
+            self.take_line(&line.bytes, line.is_cut, (time, true));
         }
+        let body = *bytes;
         let is_end = self.end.skip(bytes);
+        self.parts.take(&body[..body.len() - bytes.len()], time, true);
         self.length_bytes += (before - bytes.len()) as u64;
         is_end
     }
 
     /// Takes bytes of a chunk (RFC 3030), which has no dots.
-    pub(super) fn take_chunk(&mut self, mut bytes: &[u8]) {
+    pub(super) fn take_chunk(&mut self, mut bytes: &[u8], time: Timestamp) {
         self.length_bytes += bytes.len() as u64;
         while !self.is_body {
             match self.lines.next(&mut bytes, Timestamp(0), FIELD_BYTES_MAX) {
-                Some(line) => self.take_line(&line.bytes, line.is_cut),
+                Some(line) => self.take_line(&line.bytes, line.is_cut, (time, false)),
                 None => return,
             }
         }
+        self.parts.take(bytes, time, false);
     }
 
     /// Bytes are missing: what follows counts as body.
     pub(super) fn lose(&mut self, length_bytes: u64) {
         self.end_field();
         self.lines.lose();
-        self.is_body = true;
+        if !std::mem::replace(&mut self.is_body, true) {
+            self.parts.end_header();
+        }
+        self.parts.lose(length_bytes);
         self.end.lose();
         self.length_bytes = self.length_bytes.saturating_add(length_bytes);
     }
@@ -188,16 +196,17 @@ impl Mail {
     pub(super) fn end_field(&mut self) {
         if let Some((name, value)) = self.field.take() {
             self.header.take(&name, &value);
+            self.parts.take_field(&name, &value);
         }
     }
 
     /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         let field = self.field.as_ref().map_or(0, |(name, value)| name.capacity() + value.capacity());
-        self.lines.held_bytes() + field + self.header.held_bytes()
+        self.lines.held_bytes() + field + self.header.held_bytes() + self.parts.held_bytes()
     }
 
-    fn take_line(&mut self, line: &[u8], is_cut: bool) {
+    fn take_line(&mut self, line: &[u8], is_cut: bool, (time, is_stuffed): (Timestamp, bool)) {
         self.header.parts_cut += u64::from(is_cut);
         self.header_bytes += line.len() as u64 + 1;
         if let [b' ' | b'\t', ..] = line
@@ -222,6 +231,10 @@ impl Mail {
             _ => {
                 self.is_body = true;
                 self.end = UntilDot::default();
+                self.parts.end_header();
+                if !line.is_empty() {
+                    self.parts.take(&[line, b"\r\n"].concat(), time, is_stuffed);
+                }
             }
         }
     }

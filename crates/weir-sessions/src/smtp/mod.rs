@@ -4,17 +4,21 @@
 //! |---|---|
 //! | `probe` | is it SMTP? |
 //! | `parser` | commands and their replies, where a mail begins and ends, STARTTLS |
-//! | `mail` | header fields of a mail; its body is counted |
+//! | `mail` | header fields of a mail |
+//! | `parts` | what its body holds: the parts of MIME as files |
 //! | `transaction` | what comes out, and its names in filters |
 
 mod mail;
 mod parser;
+mod parts;
 mod probe;
 mod transaction;
 
 pub use mail::{ADDRESSES_MAX, FIELD_BYTES_MAX, HEADER_BYTES_MAX, MailHeader};
 pub use parser::{LINE_BYTES_MAX, SmtpParser};
+pub use parts::{FILES_MAX, MailFile};
 pub use transaction::SmtpTransaction;
+pub(crate) use transaction::files;
 
 use crate::SessionProtocol;
 
@@ -28,5 +32,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
     probe: probe::probe,
     parser: || Box::new(SmtpParser::default()),
+    carrier: None,
     fields: transaction::FIELDS,
 };

@@ -108,7 +108,7 @@ impl SessionParser for SmtpParser {
                 self.go_over_to_tls(sessions);
                 return Progress::HandOver { rest_bytes: rest.len() };
             }
-            if self.client == Some(data.from) && self.take_mail(&mut rest) {
+            if self.client == Some(data.from) && self.take_mail(&mut rest, data.time) {
                 continue;
             }
             let lines = &mut self.lines[data.from as usize];
@@ -189,12 +189,12 @@ impl SmtpParser {
     }
 
     /// Takes bytes of a mail off the front; whether there is one.
-    fn take_mail(&mut self, rest: &mut &[u8]) -> bool {
+    fn take_mail(&mut self, rest: &mut &[u8], time: Timestamp) -> bool {
         match &mut self.mode {
             Mode::Commands | Mode::Auth => return false,
             Mode::DataAsked | Mode::Mail => {
                 self.mode = Mode::Mail;
-                if self.open_mail().take_until_dot(rest) {
+                if self.open_mail().take_until_dot(rest, time) {
                     self.end_mail();
                 }
             }
@@ -203,7 +203,7 @@ impl SmtpParser {
                 let (chunk, tail) = rest.split_at(take);
                 *rest = tail;
                 *left_bytes -= take as u64;
-                self.open_mail().take_chunk(chunk);
+                self.open_mail().take_chunk(chunk, time);
                 self.end_chunk();
             }
         }
@@ -239,9 +239,12 @@ impl SmtpParser {
     fn keep_mail(&mut self) {
         let Some(mut mail) = self.mail.take() else { return };
         mail.end_field();
-        self.cut_off.parts += mail.header.parts_cut;
+        let (files, parts) = mail.parts.finish();
+        self.cut_off.parts += mail.header.parts_cut + mail.parts.cut;
         let current = self.current();
         current.mail_bytes = mail.length_bytes;
+        current.files = files;
+        current.parts = parts;
         current.header = std::mem::take(&mut mail.header);
         current.is_active = true;
     }

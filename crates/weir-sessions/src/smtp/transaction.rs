@@ -1,8 +1,10 @@
 //! [`SmtpTransaction`]: a mail with its envelope, or a connection that had none; and its fields.
 
 use super::mail::MailHeader;
+use super::parts::MailFile;
+use crate::files::File;
 use crate::session::session_fields;
-use crate::values::{text, texts, unsigned};
+use crate::values::{owned_texts, text, texts, unsigned};
 use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
@@ -26,6 +28,12 @@ pub struct SmtpTransaction {
     pub header: MailHeader,
     /// Length of the mail, bytes, with the line that ends it.
     pub mail_bytes: u64,
+    /// Its parts that are no multiparts, 64 at most.
+    pub files: Vec<MailFile>,
+    /// Parts of the mail, multiparts counted, too; and of those before it in the connection.
+    pub parts: u64,
+    /// Those of the mails before it.
+    pub parts_before: u64,
     /// Code and text of the last reply.
     pub last_reply: Option<(u16, String)>,
     /// Whether the connection went over to TLS.
@@ -55,6 +63,9 @@ impl SmtpTransaction {
             recipients: Vec::new(),
             header: MailHeader::default(),
             mail_bytes: 0,
+            files: Vec::new(),
+            parts: 0,
+            parts_before: 0,
             last_reply: None,
             is_tls: false,
             greeting: None,
@@ -73,6 +84,7 @@ impl SmtpTransaction {
             greeting: self.greeting.clone(),
             auth_mechanism: self.auth_mechanism.clone(),
             auth_user: self.auth_user.clone(),
+            parts_before: self.parts_before.saturating_add(self.parts),
             ..Self::new(self.depth.saturating_add(1), self.client)
         }
     }
@@ -82,6 +94,8 @@ impl SmtpTransaction {
         let lists = self.recipients.iter().chain(&self.commands);
         size_of::<Self>()
             + self.header.held_bytes()
+            + self.files.capacity() * size_of::<MailFile>()
+            + self.files.iter().filter_map(|file| file.name.as_ref()).map(String::capacity).sum::<usize>()
             + lists.map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
     }
 }
@@ -104,10 +118,13 @@ session_fields! { SmtpTransaction;
     "smtp.first_received" [] first_received: Text, "The last Received field: the mail's first station" => |s| text(s.header.first_received.as_deref());
     "smtp.second_received" [] second_received: Text, "The last Received field but one" => |s| text(s.header.second_received.as_deref());
     "smtp.last_reply" [] last_reply: Text, "The last reply of the server: code and text" => last_reply;
-    "smtp.path" [] path: Texts, "Addresses in Received fields, the latest station first" => |s| texts(&s.header.path);
+    "smtp.path" [] path: Texts, "Addresses in Received fields, the latest station first; in rows behind those of responder and originator" => |s| texts(&s.header.path);
     "imf.user_agent" ["smtp.user_agent"] user_agent: Text, "Program that wrote the mail" => |s| text(s.header.user_agent.as_deref());
     "smtp.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |s| Value::Bool(s.is_tls);
+    "smtp.files" [] fuids: Numbers, "Parts of the mail as files: their numbers; in rows identifiers in files.log" => |s| Value::Numbers(s.files.iter().map(|file| number(s, file)).collect());
     // Not in it.
+    "smtp.parts" [] _: Unsigned, "Parts of the mail, multiparts counted, too" => |s| Value::Unsigned(s.parts);
+    "smtp.attachments" ["smtp.filenames"] _: Texts, "Names of the mail's parts" => |s| owned_texts(s.files.iter().filter_map(|file| file.name.clone()).collect());
     "smtp.response.code" ["smtp.reply_code"] _: Unsigned, "Code of the last reply" => |s| unsigned(s.last_reply.as_ref().map(|reply| reply.0));
     "smtp.req.command" ["smtp.commands"] _: Texts, "Verbs of the commands, in order, each once" => |s| texts(&s.commands);
     "smtp.greeting" [] _: Text, "The server's greeting" => |s| text(s.greeting.as_deref());
@@ -116,6 +133,30 @@ session_fields! { SmtpTransaction;
     "imf.content.type" ["smtp.content_type"] _: Text, "Content-Type of the mail" => |s| text(s.header.content_type.as_deref());
     "smtp.mail_bytes" [] _: Unsigned, "Length of the mail, bytes, with the line that ends it" => |s| Value::Unsigned(s.mail_bytes);
     "smtp.has_gap" [] _: Bool, "Whether bytes of it are missing" => |s| Value::Bool(s.has_gap);
+}
+
+/// The number of a part among the files of its connection. Behind STARTTLS mails would be counted anew, and can't be read.
+fn number(transaction: &SmtpTransaction, file: &MailFile) -> u64 {
+    transaction.parts_before.saturating_add(file.part)
+}
+
+/// The parts of a mail as `files.log` has them. Their depth is Zeek's: how many parts the connection had so far.
+pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
+    let Some(mail) = session.as_any().downcast_ref::<SmtpTransaction>() else { return vec![] };
+    let file = |part: &MailFile| File {
+        number: number(mail, part),
+        source: "SMTP",
+        depth: number(mail, part),
+        media_type: part.media_type,
+        name: part.name.clone(),
+        time: part.times.map(|(first, _)| first),
+        duration_ns: part.times.and_then(|(first, last)| u64::try_from(last.0.saturating_sub(first.0)).ok()),
+        is_from_originator: mail.client == Direction::Originator,
+        seen_bytes: part.seen_bytes,
+        total_bytes: None,
+        missing_bytes: part.missing_bytes,
+    };
+    mail.files.iter().map(|part| Box::new(file(part)) as Box<dyn Session>).collect()
 }
 
 fn last_reply(transaction: &SmtpTransaction) -> Value<'_> {

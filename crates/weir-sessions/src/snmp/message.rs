@@ -1,6 +1,7 @@
 //! Messages of SNMP (RFC 1157, RFC 3416, RFC 3412) in the Basic Encoding Rules of ASN.1 (X.690).
 
 use crate::der::{Elements, INTEGER, OBJECT, OCTETS, SEQUENCE, integer, object};
+use crate::values::readable;
 
 /// Variables kept of one message.
 const VARIABLES_MAX: usize = 16;
@@ -184,5 +185,5 @@ impl Message {
 }
 
 fn text(content: &[u8]) -> String {
-    String::from_utf8_lossy(&content[..content.len().min(TEXT_BYTES_MAX)]).into_owned()
+    readable(&content[..content.len().min(TEXT_BYTES_MAX)]).into_owned()
 }

@@ -21,6 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SNMP of versions 1, 2c and 3: who asks what, with which community (RFC 3416, RFC 3412)",
     probe,
     parser: || Box::new(SnmpParser::default()),
+    carrier: None,
     fields: FIELDS,
 };
 

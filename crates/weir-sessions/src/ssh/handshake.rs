@@ -120,7 +120,7 @@ session_fields! { SshHandshake;
     "ssh.version" [] version: Unsigned, "Version of the protocol: 2 or 1; 0 where the sides have none in common" => |h| unsigned(h.version());
     "ssh.auth_success" [] auth_success: Bool, "Whether the client was let in; never told, as it is encrypted" => |_| Value::Absent;
     "ssh.auth_attempts" [] auth_attempts: Unsigned, "How often it tried; never told" => |_| Value::Absent;
-    "ssh.direction" [] direction: Text, "Zeek's direction of a connection, seen from the local network; never told" => |_| Value::Absent;
+    "ssh.direction" [] direction: Text, "INBOUND or OUTBOUND, where one end alone is in a private network; rows alone tell" => |_| Value::Absent;
     "ssh.client" ["ssh.client.protocol"] client: Text, "Version the client says it is: SSH-2.0-OpenSSH_9.6" => |h| text(h.banners[0].as_deref());
     "ssh.server" ["ssh.server.protocol"] server: Text, "Version the server says it is" => |h| text(h.banners[1].as_deref());
     "ssh.cipher_alg" ["ssh.cipher"] cipher_alg: Text, "Cipher that both sides agree on" => |h| made(h.cipher());

@@ -1,5 +1,6 @@
 //! The first messages of a key exchange (RFC 4253 §7): what each side offers, what follows from it, and HASSH.
 
+use crate::values::readable;
 use crate::wire::{Reader, hex};
 use md5::{Digest, Md5};
 
@@ -50,7 +51,7 @@ impl KexInit {
             return Some(Vec::new());
         }
         let mut names = list.split(|byte| *byte == b',');
-        let kept = names.by_ref().take(NAMES_MAX).map(|name| String::from_utf8_lossy(name).into_owned());
+        let kept = names.by_ref().take(NAMES_MAX).map(|name| readable(name).into_owned());
         let kept = kept.collect();
         self.omitted += names.count() as u64;
         Some(kept)

@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SSH: banners, offers and host keys (RFC 4253)",
     probe,
     parser: || Box::new(SshParser::default()),
+    carrier: None,
     fields: handshake::FIELDS,
 };
 

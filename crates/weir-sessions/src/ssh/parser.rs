@@ -10,6 +10,7 @@
 
 use super::handshake::{MESSAGES_MAX, SshHandshake};
 use super::kex::{KexInit, read_string};
+use crate::values::readable;
 use crate::wire::Reader;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use base64::Engine;
@@ -131,7 +132,7 @@ impl SshParser {
             return;
         }
         let banner = line.trim_ascii_end();
-        side.banner = Some(String::from_utf8_lossy(banner).into_owned());
+        side.banner = Some(readable(banner).into_owned());
         // Behind the banner of version 1 its own packets follow.
         let is_first_version = banner.starts_with(b"SSH-1.") && !banner.starts_with(b"SSH-1.99");
         side.stage = if is_first_version { Stage::Over } else { Stage::Packets };
@@ -215,7 +216,7 @@ impl SshParser {
         let Some(key) = read_string(&mut Reader::new(content)) else { return };
         if let Some(kind) = read_string(&mut Reader::new(key)).filter(|kind| kind.len() <= 64) {
             let digest = STANDARD_NO_PAD.encode(Sha256::digest(key));
-            self.handshake.host_key_type = Some(String::from_utf8_lossy(kind).into_owned());
+            self.handshake.host_key_type = Some(readable(kind).into_owned());
             self.handshake.host_key_fingerprint = Some(format!("SHA256:{digest}"));
         }
     }

@@ -1,7 +1,7 @@
 //! The fields of a handshake that filters can name: one line each, Wireshark's name first, then ours and Zeek's.
 
 use super::certificate::{Certificate, CertificateChain};
-use super::fingerprint::{self, Transport};
+use super::fingerprint;
 use super::handshake::TlsHandshake;
 use super::hello::ClientHello;
 use crate::session::session_fields;
@@ -28,7 +28,7 @@ session_fields! { TlsHandshake;
     "tls.sni_matches_cert" [] sni_matches_cert: Bool, "Whether the server's certificate is for the host the client asks for" => |h| h.does_name_match_certificate().map_or(Value::Absent, Value::Bool);
     "tls.handshake.ja3" ["tls.ja3"] ja3: Text, "JA3 of the client's hello: MD5, hexadecimal" => |h| of_client(h, |c| owned(fingerprint::ja3(c)));
     "tls.handshake.ja3s" ["tls.ja3s"] ja3s: Text, "JA3S of the server's hello: MD5, hexadecimal" => |h| h.ja3s().map_or(Value::Absent, owned);
-    "tls.handshake.ja4" ["tls.ja4"] ja4: Text, "JA4 of the client's hello" => |h| of_client(h, |c| owned(fingerprint::ja4(c, Transport::Tcp)));
+    "tls.handshake.ja4" ["tls.ja4"] ja4: Text, "JA4 of the client's hello" => |h| h.ja4().map_or(Value::Absent, owned);
     "tls.client_random" [] client_random: Bytes, "Random of the client's hello, 32 bytes" => |h| of_client(h, |c| bytes(&c.random));
     // What the client offers.
     "tls.handshake.extensions_alpn_str" ["tls.alpn"] _: Texts, "Application protocols the client offers (RFC 7301)" => |h| of_client(h, |c| texts(&c.alpn));
@@ -53,7 +53,7 @@ session_fields! { TlsHandshake;
     // Fingerprints.
     "tls.handshake.ja3_full" ["tls.ja3_full"] _: Text, "The text that JA3 is the hash of" => |h| of_client(h, |c| owned(fingerprint::ja3_text(c)));
     "tls.handshake.ja3s_full" ["tls.ja3s_full"] _: Text, "The text that JA3S is the hash of" => |h| h.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s_text(s)));
-    "tls.handshake.ja4_r" ["tls.ja4_r"] _: Text, "JA4 with its lists in place of their hashes" => |h| of_client(h, |c| owned(fingerprint::ja4_raw(c, Transport::Tcp)));
+    "tls.handshake.ja4_r" ["tls.ja4_r"] _: Text, "JA4 with its lists in place of their hashes" => |h| h.client_hello.as_ref().map_or(Value::Absent, |c| owned(fingerprint::ja4_raw(c, h.transport)));
     // Certificates, the side's own unless said otherwise.
     "tls.cert.san" [] _: Texts, "DNS names and addresses of the server's certificate" => |h| of_certificate(h, |c| Value::Texts(c.alternative_names().into()));
     "tls.cert.serial" [] _: Text, "Serial number of the server's certificate, hexadecimal" => |h| of_certificate(h, |c| text(Some(&c.serial)));

@@ -10,9 +10,10 @@ use sha2::Digest;
 use std::fmt::Write;
 
 /// What the hello was carried in: the first letter of a JA4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     /// TLS records over TCP.
+    #[default]
     Tcp,
     /// CRYPTO frames of QUIC.
     Quic,

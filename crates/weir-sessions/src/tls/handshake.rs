@@ -52,6 +52,8 @@ impl Incomplete {
 pub struct TlsHandshake {
     /// Who is the client: who sent the ClientHello, which may be the responder of the connection.
     pub client: Direction,
+    /// What its messages were carried in.
+    pub transport: Transport,
     /// What the client offered, in its first hello: after a HelloRetryRequest the second tells less of the
     /// client and more of the server. Only `key_share_groups` and `has_pre_shared_key` are of the last one.
     pub client_hello: Option<ClientHello>,
@@ -88,6 +90,7 @@ impl Default for TlsHandshake {
     fn default() -> Self {
         Self {
             client: Direction::Originator,
+            transport: Transport::default(),
             client_hello: None,
             server_hello: None,
             is_retried: false,
@@ -172,7 +175,7 @@ impl TlsHandshake {
 
     /// JA4 of the client's hello. Computed anew at each call.
     pub fn ja4(&self) -> Option<String> {
-        self.client_hello.as_ref().map(|hello| fingerprint::ja4(hello, Transport::Tcp))
+        self.client_hello.as_ref().map(|hello| fingerprint::ja4(hello, self.transport))
     }
 
     /// Whether the hellos say that the keys of an earlier connection are taken up. `is_client_keyed`: the client

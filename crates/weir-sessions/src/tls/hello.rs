@@ -4,6 +4,7 @@
 //! frames of QUIC elsewhere. What comes before the lists must be whole; the lists are read as far as they go,
 //! since a sniffer gains nothing by throwing away what it could read.
 
+use crate::values::readable;
 use crate::wire::{Reader, numbers16};
 
 /// The random of a ServerHello that is a HelloRetryRequest in truth: SHA-256 of "HelloRetryRequest"
@@ -283,7 +284,7 @@ fn extensions<'a>(reader: &mut Reader<'a>) -> impl Iterator<Item = (u16, &'a [u8
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    readable(bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -43,5 +43,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), as far as they are in clear",
     probe: probe::probe,
     parser: || Box::new(TlsParser::default()),
+    carrier: None,
     fields: fields::FIELDS,
 };

@@ -5,6 +5,7 @@ use super::callback::{Callback, TakeItems};
 use super::{Engine, Subscription};
 use crate::collect::Shape;
 use crate::compile::Ask;
+use crate::stream::StreamQuestion;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -136,6 +137,25 @@ impl Control {
     ) -> Result<Subscription, String> {
         let apply = move |engine: &mut Engine<'_>| {
             let added = engine.subscribe_items(ask, shape, take).map_err(|wrong| wrong.render(false))?;
+            Ok(Done::Added(added))
+        };
+        match self.ask(Box::new(apply))? {
+            Done::Added(subscription) => Ok(subscription),
+            _ => Err(GONE.into()),
+        }
+    }
+
+    /// Adds a question about streams and whoever takes its rows, as [`Engine::subscribe_stream_items`] does.
+    ///
+    /// # Errors
+    /// What is wrong with the filter, or that the engine is gone.
+    pub fn subscribe_stream_items(
+        &self,
+        question: StreamQuestion,
+        take: impl TakeItems + Send + 'static,
+    ) -> Result<Subscription, String> {
+        let apply = move |engine: &mut Engine<'_>| {
+            let added = engine.subscribe_stream_items(question, take).map_err(|wrong| wrong.render(false))?;
             Ok(Done::Added(added))
         };
         match self.ask(Box::new(apply))? {

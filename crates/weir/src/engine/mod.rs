@@ -57,13 +57,11 @@ pub(crate) use track::TrackSink;
 use crate::collect::Shape;
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::drive::{Outcome, run_changing};
-use crate::stream::{ChunkParams, StreamHandler, StreamParams, StreamSink, typed_sink};
+use crate::stream::{StreamHandler, StreamParams, StreamQuestion, StreamSink};
 use control::Requests;
 use entry::{Entry, Part};
 use running::Running;
 use std::sync::Arc;
-use weir_compile::Need;
-use weir_engine::plan::Want;
 use weir_io::CaptureReader;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::Source;
@@ -254,13 +252,28 @@ impl<'c> Engine<'c> {
         params: StreamParams,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Result<Subscription, Diagnostics> {
-        let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
+        let part = self.stream_part(StreamQuestion::new(filter, params, make));
+        self.add(Entry::of_part(part))
+    }
+
+    fn stream_part(&mut self, question: StreamQuestion) -> Part {
         let priorities = &mut self.options.overload.priorities;
-        *priorities = (*priorities).max(params.priority.saturating_add(1));
-        let need = Need { connections: H::RECORD, ..Need::default() };
-        let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
-        let make: MakeSink = Arc::new(move || Sink::Stream(typed_sink(make())));
-        self.add(Entry::of_part(Part { ask, shape: Shape::default(), sink: Some(make) }))
+        *priorities = (*priorities).max(question.priority().saturating_add(1));
+        Part { ask: question.ask, shape: Shape::default(), sink: Some(question.make) }
+    }
+
+    /// Adds a question about streams, and whoever takes the rows that its handlers emit, as they come.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the filter.
+    pub fn subscribe_stream_items(
+        &mut self,
+        question: StreamQuestion,
+        take: impl TakeItems + 'c,
+    ) -> Result<Subscription, Diagnostics> {
+        self.compiler.check_at_once(&question.ask.filter, self.options.bpf)?;
+        let part = self.stream_part(question);
+        self.add(Entry::of_items(part, Box::new(take)))
     }
 
     fn add_callback(
@@ -398,7 +411,7 @@ impl<'c> Engine<'c> {
         Ok(outcome)
     }
 
-    /// Runs it over capture files, one after the other, on one worker.
+    /// Runs it over capture files, in the order of time, on one worker.
     ///
     /// # Errors
     /// As [`run`](Self::run); and the first fault of the files, once all that could be read was.

@@ -4,10 +4,13 @@ use super::*;
 use crate::collect::Item;
 use crate::drive::Changes;
 use crate::io::CaptureReader;
+use crate::stream::typed_sink;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_compile::Need;
+use weir_engine::plan::Want;
 use weir_packet::{Burst, PacketMeta, SourceError};
 use weir_sessions::tls::TlsHandshake;
 

@@ -200,7 +200,9 @@ fn hellos(tally: &mut Tally, file: &str, seen: &Seen, expect: &[Json]) {
         list.values().map(|h| text(&h[name])).filter(|t| !t.is_empty()).collect()
     };
     let mine = |name: &str| -> Vec<String> {
-        seen.tls.iter().map(|row| column(row, name)).filter(|t| !t.is_empty()).collect()
+        // QUIC's handshakes are TLS's, too; tshark's list has no connections of these.
+        let over_tcp = seen.tls.iter().filter(|row| !column(row, "ja4").starts_with('q'));
+        over_tcp.map(|row| column(row, name)).filter(|t| !t.is_empty()).collect()
     };
     for (name, theirs) in [("server_name", "sni"), ("ja3", "ja3"), ("ja4", "ja4")] {
         tally.lists(file, &format!("TLS {name}"), mine(name), of(&clients, theirs));
@@ -231,18 +233,21 @@ pub fn zeek(tally: &mut Tally, file: &str, seen: &Seen, tests: &[Json]) {
     }
 }
 
-const CONN_FIELDS: [&str; 11] = [
+const CONN_FIELDS: [&str; 14] = [
     "service",
     "duration",
     "orig_bytes",
     "resp_bytes",
     "conn_state",
+    "local_orig",
+    "local_resp",
     "missed_bytes",
     "history",
     "orig_pkts",
     "orig_ip_bytes",
     "resp_pkts",
     "resp_ip_bytes",
+    "ip_proto",
 ];
 
 fn conn_log(tally: &mut Tally, file: &str, seen: &Seen, rows: &[Json]) {
@@ -267,6 +272,7 @@ fn conn_log(tally: &mut Tally, file: &str, seen: &Seen, rows: &[Json]) {
             let ours = match connection.value(index) {
                 weir::packet::Value::Absent => "-".to_string(),
                 weir::packet::Value::Unsigned(n) => n.to_string(),
+                weir::packet::Value::Bool(truth) => if truth { "T" } else { "F" }.to_string(),
                 weir::packet::Value::Interval(ns) => format!("{:.5}", ns as f64 / 1e9),
                 weir::packet::Value::Text(t) => t.into_owned(),
                 other => format!("{other:?}"),

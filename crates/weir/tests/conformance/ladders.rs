@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 use weir::io::CaptureReader;
-use weir::{Ask, Compiler, Connection, Item, Limits, Need, Options, Shape, Want};
+use weir::{Ask, Compiler, Connection, Item, Limits, Log, Need, Options, Want};
 
 /// Milliseconds between packets.
 const STEP_MS: u32 = 100;
@@ -46,6 +46,13 @@ fn datagram(from_originator: bool, protocol: u8, id: u16, fragment: u16, payload
 /// acknowledgement, bytes.
 fn segment(step: &str) -> Vec<u8> {
     let words: Vec<&str> = step.split_whitespace().collect();
+    let length = words.iter().find_map(|w| w.strip_prefix('+')).map_or(0, |l| l.parse().expect("bytes"));
+    segment_with(step, &vec![b'x'; length])
+}
+
+/// As [`segment`], of these bytes.
+fn segment_with(step: &str, payload: &[u8]) -> Vec<u8> {
+    let words: Vec<&str> = step.split_whitespace().collect();
     let from_originator = words[0] == ">";
     let flag = |c| match c {
         'F' => 1,
@@ -56,7 +63,6 @@ fn segment(step: &str) -> Vec<u8> {
     };
     let flags: u8 = words[1].chars().map(flag).sum();
     let number = |n: usize| words.get(n).and_then(|w| w.parse::<u32>().ok()).unwrap_or(0);
-    let length = words.iter().find_map(|w| w.strip_prefix('+')).map_or(0, |l| l.parse().expect("bytes"));
     let (source, destination) = if from_originator { (40_000u16, 80u16) } else { (80, 40_000) };
     let mut bytes = vec![];
     bytes.extend(source.to_be_bytes());
@@ -65,7 +71,7 @@ fn segment(step: &str) -> Vec<u8> {
     let ack = if words.get(3).is_some_and(|w| w.starts_with('+')) { 0 } else { number(3) };
     bytes.extend(ack.to_be_bytes());
     bytes.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
-    bytes.extend(vec![b'x'; length]);
+    bytes.extend(payload);
     datagram(from_originator, 6, 0, 0, &bytes)
 }
 
@@ -75,9 +81,14 @@ fn connections(datagrams: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
 }
 
 fn connections_over(link: u32, frames: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
-    let compiler = Compiler::default();
     let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
-    let compiled = compiler.compile(&[ask], &Options { limits, ..Options::default() }).expect("it is right");
+    connections_beside(&[ask], link, frames, limits)
+}
+
+/// What those are given who ask for connections.
+fn connections_beside(asks: &[Ask], link: u32, frames: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
+    let compiler = Compiler::default();
+    let compiled = compiler.compile(asks, &Options { limits, ..Options::default() }).expect("they are right");
     let mut reader = CaptureReader::from_reader("ladder", Box::new(Cursor::new(capture(link, frames))));
     let mut found = vec![];
     let mut each = |_, item| {
@@ -86,8 +97,7 @@ fn connections_over(link: u32, frames: &[Vec<u8>], limits: Limits) -> Vec<Connec
         }
         Ok::<(), std::convert::Infallible>(())
     };
-    let shapes = [Shape::default()];
-    match weir::run(&compiler, &compiled, &mut reader, &shapes, 1, &mut each, &mut |_| {}) {
+    match weir::run(&compiler, &compiled, &mut reader, &[], 1, &mut each, &mut |_| {}) {
         Ok(outcome) => assert!(outcome.errors.is_empty(), "{:?}", outcome.errors),
         Err(never) => match never {},
     }
@@ -228,4 +238,42 @@ fn connections_have_the_tags_of_their_first_packet() {
             ("udp", Some(1), Some(3)),
         ]
     );
+}
+
+#[test]
+fn what_is_behind_connect_is_the_same_whether_http_is_asked_for_or_not() {
+    // A ClientHello of TLS 1.2: a suite, no extensions.
+    let hello = [&[22, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
+    let requests: [&[u8]; 3] = [
+        b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a.example\r\nUpgrade: tls/1.2\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n",
+    ];
+    let answers: [&[u8]; 3] = [
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    ];
+    let need = || Need { service: true, ..Need::default() };
+    let flows = || Ask { filter: String::new(), need: need(), want: Want::Connections };
+    let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
+    let sessions = Ask { filter: String::new(), need: Need::default(), want: Want::Sessions(all) };
+    for (index, expected) in ["http,ssl", "http,ssl", "http"].into_iter().enumerate() {
+        let (request, answer) = (requests[index], answers[index]);
+        let at = |start: u32, bytes: &[u8]| start + bytes.len() as u32;
+        let [behind_request, behind_answer] = [at(101, request), at(301, answer)];
+        let ladder = [
+            segment("> S 100"),
+            segment("< SA 300 101"),
+            segment_with("> A 101 301", request),
+            segment_with(&format!("< A 301 {behind_request}"), answer),
+            segment_with(&format!("> A {behind_request} {behind_answer}"), &hello),
+            segment(&format!("> R {}", at(behind_request, &hello))),
+        ];
+        for asks in [vec![flows()], vec![flows(), sessions.clone()]] {
+            let found = connections_beside(&asks, RAW, &ladder, Limits::default());
+            let services: Vec<_> = found.iter().map(|c| c.service.as_deref().unwrap_or_default()).collect();
+            assert_eq!(services, [expected], "{} questions", asks.len());
+        }
+    }
 }

@@ -17,10 +17,25 @@ fn log_of(path: &str) -> Option<Log> {
 
 /// Our rows of a log.
 fn rows(seen: &Seen, path: &str) -> Vec<Row> {
+    rows_as(seen, path, plain)
+}
+
+/// A value as it stands in Zeek's logs where there is nothing to show: not there, or there and empty.
+fn as_zeek(value: &Value<'_>) -> String {
+    match value {
+        Value::Absent => "-".into(),
+        Value::Text(text) if text.is_empty() => "(empty)".into(),
+        Value::Texts(list) if list.is_empty() => "(empty)".into(),
+        Value::Bytes(bytes) if bytes.is_empty() => "(empty)".into(),
+        value => plain(value),
+    }
+}
+
+fn rows_as(seen: &Seen, path: &str, show: fn(&Value<'_>) -> String) -> Vec<Row> {
     let Some(log) = log_of(path) else { return vec![] };
     let columns = log.columns();
     let row = |values: &Vec<Value<'static>>| {
-        columns.iter().zip(values).map(|(column, value)| (column.name.to_string(), plain(value))).collect()
+        columns.iter().zip(values).map(|(column, value)| (column.name.to_string(), show(value))).collect()
     };
     seen.sessions.iter().filter(|(of, _)| *of == path).map(|(_, values)| row(values)).collect()
 }
@@ -48,7 +63,8 @@ pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
             .collect();
         // As in Zeek's log, our hosts are without their ports.
         let theirs = requests.iter().map(|r| {
-            format!("{} {} {}", text(&r["method"]), without_port(text(&r["host"])), text(&r["uri"]))
+            let uri = unescaped(&text(&r["uri"]));
+            format!("{} {} {}", text(&r["method"]), without_port(text(&r["host"])), uri)
         });
         tally.lists(file, "HTTP requests", ours, theirs.collect());
     }
@@ -77,6 +93,24 @@ pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     }
 }
 
+/// As Zeek's log has targets, and ours.
+fn unescaped(target: &str) -> String {
+    let (mut bytes, mut rest) = (vec![], target.as_bytes());
+    while let Some((first, behind)) = rest.split_first() {
+        let pair = behind.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        let byte = pair.filter(|_| *first == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &behind[2..] } else { behind };
+    }
+    let shown =
+        |text: &mut String, bytes: &[u8]| bytes.iter().for_each(|byte| *text += &format!("\\x{byte:02x}"));
+    bytes.utf8_chunks().fold(String::new(), |mut text, chunk| {
+        text += chunk.valid();
+        shown(&mut text, chunk.invalid());
+        text
+    })
+}
+
 /// What was asked of DNS: number, name and type, each once whatever the number of messages with it.
 fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
     let known = |name: &str| match name {
@@ -99,7 +133,8 @@ fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
 }
 
 /// Columns that hang on when a capture was cut into packets, or that name files and connections of the run.
-const NOT_COMPARED: [&str; 8] = ["ts", "uid", "fuid", "uids", "orig_fuids", "resp_fuids", "password", "rtt"];
+const NOT_COMPARED: [&str; 9] =
+    ["ts", "uid", "fuid", "fuids", "uids", "orig_fuids", "resp_fuids", "password", "rtt"];
 
 /// One of Zeek's logs: rows of the same connection one after the other, column by column where both have it.
 pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[Json])) {
@@ -111,7 +146,7 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
         true => &["fingerprint"][..],
         false => &["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
     };
-    let mut left = rows(seen, path);
+    let mut left = rows_as(seen, path, as_zeek);
     for row in theirs {
         let is_it = |ours: &Row| ends.iter().all(|name| ours[*name] == text(&row[*name]));
         let found = left.iter().position(is_it);
@@ -122,7 +157,6 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
             if ends.contains(&column.as_str()) {
                 continue;
             }
-            let value = if value == "-" || value == "(empty)" { String::new() } else { value };
             // Zeek writes seconds with many digits.
             let numbers =
                 |list: &str| list.split(',').map(|n| n.parse::<f64>().ok()).collect::<Option<Vec<_>>>();

@@ -2,14 +2,14 @@
 
 use crate::drive::{Packet, ask, compile, rows, seeds};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, ipv4, tcp};
-use weir::{Ask, Compiler, EventRows, Executor, Need, Options, Want};
+use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
 use weir_ir::testing::Random;
 
 const CHAT: &str = "
-//! What is said
+//! What is said, and what it holds
 protocol chat {
     header {
-        magic: u8 = 0x7e
+        magic: u16 = 0x7e5a
         kind: u8
         length: u16
         if kind == 1 {
@@ -18,31 +18,43 @@ protocol chat {
         }
     }
     payload = rest[.. length]
-    let from_port = below.src_port
-    let to_port = below.dst_port
-    instance (below.src, from_port) <-> (below.dst, to_port)
-    timeout 1m
-    event said on packet { kind, length, port = from_port }
+    event said on packet { kind, length, port = below.src_port }
 }
 //! Numbers in what is said
 protocol word {
     header { number: u32 }
     payload = rest
+    let speaker = below.src_port
+    let listener = below.dst_port
+    instance (below.src, speaker) <-> (below.dst, listener)
+    timeout 1m
+    event written on packet { number }
+}
+//! The same messages, of which only the head is read
+protocol note {
+    header {
+        magic: u16 = 0x7e5a
+        kind: u8
+        length: u16
+    }
+    payload = rest[.. length + (if kind == 1 then 1 else 0)]
+    event noted on packet { kind, length, port = below.src_port }
 }
 //! Over TCP
 stack chats extends internet {
     tcp -> messages chat when dst_port == 7777
+    tcp -> messages note when dst_port == 7778
     chat -> word when kind == 2 and payload.length >= 4
 }
 ";
 
-/// A message: its kind, bytes, and the number in it.
-fn message(random: &mut Random) -> (u8, Vec<u8>) {
+/// A message: its kind and bytes.
+fn message(random: &mut Random, names_max: u64) -> (u8, Vec<u8>) {
     let kind = random.below(4) as u8;
     let length = random.pick(&[0, 1, 4, 100, 3_000]).max(if kind == 2 { 4 } else { 0 });
-    let mut bytes = vec![0x7e, kind, (length >> 8) as u8, length as u8];
+    let mut bytes = vec![0x7e, 0x5a, kind, (length >> 8) as u8, length as u8];
     if kind == 1 {
-        let name = random.below(20) as u8;
+        let name = random.below(names_max + 1) as u8;
         bytes.push(name);
         bytes.extend((0..name).map(|_| random.bits() as u8));
     }
@@ -59,12 +71,14 @@ struct Way {
     snaplen: Option<usize>,
 }
 
+/// As bad as may be where nothing is lost.
+const WILD: Way = Way { swaps: true, repeats: true, loses: false, snaplen: None };
 const CALM: Way = Way { swaps: false, repeats: false, loses: false, snaplen: None };
 
 /// A connection on which the client says all this.
-fn conversation(random: &mut Random, said: &[u8], way: Way) -> Vec<Packet> {
+fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Packet> {
     let segment = |side: usize, flags, seq: u32, ack: u32, payload: &[u8]| {
-        let ports = [(40_000, 7777), (7777, 40_000)][side];
+        let ports = [(40_000, port), (port, 40_000)][side];
         let segment = tcp(ports, seq, ack, flags, &[], payload);
         Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
     };
@@ -109,14 +123,19 @@ fn conversation(random: &mut Random, said: &[u8], way: Way) -> Vec<Packet> {
     packets
 }
 
-/// Kind and length of the messages of which was told.
-fn told(compiler: &Compiler, engine: Executor, packets: &[Packet]) -> Vec<(u64, u64)> {
-    let wanted = EventRows::of(compiler.stack(), &["chat.said".to_string()]).expect("it is declared");
+/// What asks for an event's rows, for both engines.
+fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
+    let wanted = EventRows::of(compiler.stack(), &[event.to_string()]).expect("it is declared");
     let need = Need { events: wanted.mask, ..Need::default() };
-    let asked = Ask { filter: String::new(), need, want: Want::Events };
-    let options = Options { engine, ..Options::default() };
-    let compiled = compile(compiler, &[asked], &options);
-    let (rows, _) = rows(compiler, &compiled, packets, 1);
+    [Executor::Interpreter, Executor::Native].map(|engine| {
+        let asked = Ask { filter: String::new(), need, want: Want::Events };
+        compile(compiler, &[asked], &Options { engine, ..Options::default() })
+    })
+}
+
+/// Kind and length of the messages of which was told.
+fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<(u64, u64)> {
+    let (rows, _) = rows(compiler, compiled, packets, 1);
     let numbers = |row: &String| -> Vec<u64> {
         row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
     };
@@ -124,43 +143,112 @@ fn told(compiler: &Compiler, engine: Executor, packets: &[Packet]) -> Vec<(u64, 
     rows.iter().map(numbers).map(|n| (n[n.len() - 3], n[n.len() - 2])).collect()
 }
 
-fn hold(count: u64, way: Way) {
+/// What was sent, and what was told of it, for many conversations.
+fn each(count: u64, port: u16, way: Way, mut check: impl FnMut(u64, &[(u64, u64)], &[(u64, u64)])) {
     let mut compiler = Compiler::default();
     compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let (event, names_max) = if port == 7777 { ("chat.said", 20) } else { ("note.noted", 0) };
+    let compiled = of_event(&compiler, event);
     for seed in seeds(0..count) {
         let mut random = Random::new(seed);
-        let messages: Vec<_> = (0..1 + random.below(60)).map(|_| message(&mut random)).collect();
+        let messages: Vec<_> = (0..1 + random.below(60)).map(|_| message(&mut random, names_max)).collect();
         let said: Vec<u8> = messages.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
-        let packets = conversation(&mut random, &said, way);
-        let engine = if seed % 3 == 0 { Executor::Interpreter } else { Executor::Native };
-        let told = told(&compiler, engine, &packets);
-        let length = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        let packets = conversation(&mut random, port, &said, way);
+        let told = told(&compiler, &compiled[(seed % 3 != 0) as usize], &packets);
+        let length = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[3], bytes[4]]));
         let sent: Vec<(u64, u64)> =
             messages.iter().map(|(kind, bytes)| (u64::from(*kind), length(bytes))).collect();
-        assert_eq!(told, sent, "seed {seed}");
+        check(seed, &sent, &told);
     }
 }
 
 #[test]
-fn all_that_was_sent_is_read() {
-    hold(60, CALM);
+fn all_that_was_sent_is_read_in_order() {
+    for (port, way) in [(7777, CALM), (7777, WILD), (7778, CALM), (7778, WILD)] {
+        each(40, port, way, |seed, sent, told| assert_eq!(told, sent, "seed {seed}, {port}, {way:?}"));
+    }
 }
 
 #[test]
-fn whatever_order_segments_come_in() {
-    hold(60, Way { swaps: true, repeats: true, ..CALM });
+fn where_bytes_are_missing_the_other_messages_are_read() {
+    let (mut all, mut read) = (0, 0);
+    for port in [7777, 7778] {
+        each(40, port, Way { loses: true, ..WILD }, |seed, sent, told| {
+            let mut rest = sent.iter();
+            assert!(
+                told.iter().all(|one| rest.any(|other| other == one)),
+                "seed {seed}: {told:?} of {sent:?}"
+            );
+            (all, read) = (all + sent.len(), read + told.len());
+        });
+    }
+    assert!(read * 2 > all && read < all, "{read} of {all}");
 }
 
 #[test]
-fn debug_rows() {
+fn what_the_capture_cut_off_is_missed_by_those_who_read_it() {
+    // 54 bytes of headers, and some of the first message.
+    let cut = Way { snaplen: Some(54 + 700), ..CALM };
+    let mut differs = 0;
+    each(40, 7778, cut, |seed, sent, told| {
+        let mut rest = sent.iter();
+        assert!(told.iter().all(|one| rest.any(|other| other == one)), "seed {seed}: {told:?} of {sent:?}");
+        differs += usize::from(told != sent);
+    });
+    assert!(differs > 0, "heads were cut off, too");
+}
+
+/// Which packets match, by their numbers.
+fn matching(compiler: &Compiler, filter: &str, packets: &[Packet]) -> Vec<usize> {
+    let numbers = [Executor::Native, Executor::Interpreter].map(|engine| {
+        let options = Options { engine, ..Options::default() };
+        let compiled = compile(compiler, &[ask(filter, Want::Packets)], &options);
+        let rows = rows(compiler, &compiled, packets, 1).0;
+        rows.iter().map(|row| row.rsplit(' ').next().unwrap().parse().unwrap()).collect()
+    });
+    let [native, interpreted]: [Vec<usize>; 2] = numbers;
+    assert_eq!(native, interpreted, "{filter}");
+    native
+}
+
+#[test]
+fn filters_are_given_the_packet_that_makes_a_message_whole() {
     let mut compiler = Compiler::default();
     compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
-    let mut random = Random::new(1);
-    let said = [&[0x7e, 0, 0, 2, 1, 2][..], &[0x7e, 2, 0, 4, 0, 0, 0, 9], &[0x7e, 3, 0, 0]].concat();
-    let packets = conversation(&mut random, &said, CALM);
-    for filter in ["chat", "chat.kind == 2", "word.number == 9", "chat.kind == 2 and frame.len > 60"] {
-        let options = Options::default();
-        let compiled = compile(&compiler, &[ask(filter, Want::Packets)], &options);
-        println!("{filter}: {:?}", rows(&compiler, &compiled, &packets, 1).0);
+    let first: &[u8] = &[0x7e, 0x5a, 0, 0, 3, 1, 2, 3];
+    let second: &[u8] = &[0x7e, 0x5a, 2, 0, 4, 0, 0, 0, 9];
+    let said = [first, second].concat();
+    let segment = |port: u16, from: usize, to: usize| {
+        let segment = tcp((40_000, port), from as u32, 0, ACK, &[], &said[from..to]);
+        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
+    };
+    let cut = |port: u16, ends: &[usize]| {
+        let starts = [0].iter().chain(ends);
+        let mut packets: Vec<Packet> = starts.zip(ends).map(|(&from, &to)| segment(port, from, to)).collect();
+        for (number, packet) in (1..).zip(&mut packets) {
+            packet.time_ns = number * 1_000_000;
+        }
+        packets
+    };
+    // A head; its rest and half a head; that one's rest and some payload; the last bytes.
+    let packets = cut(7777, &[5, 10, 14, 17]);
+    for (filter, numbers) in [
+        ("chat", &[2, 4][..]),
+        ("chat.kind == 0", &[2]),
+        ("chat.kind == 2", &[4]),
+        ("word.number == 9", &[4]),
+        ("word.number == 8", &[]),
+        ("chat.payload contains \"\\x02\"", &[2]),
+        // No packet that it could not hold of is left out of the stream.
+        ("chat.kind == 2 and frame.len == 57", &[4]),
+        ("chat and frame.len == 58", &[]),
+        ("tcp and not chat", &[1, 3]),
+    ] {
+        assert_eq!(matching(&compiler, filter, &packets), numbers, "{filter}");
     }
+    // Where only the head is read, nobody waits for more.
+    let packets = cut(7778, &[5, 10, 14, 17]);
+    assert_eq!(matching(&compiler, "note.kind == 0", &packets), [1]);
+    assert_eq!(matching(&compiler, "note.kind == 2", &packets), [3]);
+    assert_eq!(matching(&compiler, "note.payload contains \"\\x02\"", &packets), [2], "but who reads it");
 }

@@ -1,0 +1,211 @@
+//! One file that is being read: its bytes, its walker, and packets read ahead while others take their turn.
+
+use super::inflate::Compression;
+use super::input::{self, MAGIC_BYTES, Pending};
+use super::order::Turn;
+use super::walk::{Fault, Run, Slots, Stop};
+use super::window::{Feed, Window};
+use super::{pcap, pcapng};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, SourceError};
+
+/// A file that is being read.
+pub(crate) struct OpenFile {
+    name: Arc<str>,
+    /// Its place among the files of the run, as the user named them.
+    place: usize,
+    pub window: Window,
+    feed: Feed,
+    walker: Walker,
+    /// Packets of it that were read.
+    packets: u64,
+    /// Packets that were read ahead, and how many of them were handed out.
+    ahead: Burst,
+    handed_out: usize,
+}
+
+/// The walker of either format.
+enum Walker {
+    Pcap(pcap::Walker),
+    Pcapng(pcapng::Walker),
+}
+
+impl Walker {
+    /// Tells the format by the first bytes of a file, and passes its header.
+    fn of(window: &mut Window, run: &mut Run) -> Result<Self, Fault> {
+        let first = window.unread();
+        if pcap::recognize(first) {
+            let (walker, header_bytes) = pcap::open(first, run)?;
+            window.consume(header_bytes);
+            Ok(Self::Pcap(walker))
+        } else if pcapng::recognize(first) {
+            Ok(Self::Pcapng(pcapng::Walker::new()))
+        } else {
+            Err(input::explain_magic(first))
+        }
+    }
+
+    fn walk(&mut self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
+        match self {
+            Self::Pcap(walker) => walker.walk(bytes, pos, run, slots),
+            Self::Pcapng(walker) => walker.walk(bytes, pos, run, slots),
+        }
+    }
+}
+
+impl OpenFile {
+    /// Opens an input and tells what it is. What is read is counted in `read_bytes`.
+    pub fn open(
+        pending: Pending,
+        place: usize,
+        mut window: Window,
+        run: &mut Run,
+        read_bytes: &Arc<AtomicU64>,
+    ) -> Result<Self, SourceError> {
+        window.reset();
+        let name: Arc<str> = Arc::from(pending.name.as_str());
+        run.file = Arc::clone(&name);
+        match start(pending, &mut window, run, read_bytes) {
+            Ok((feed, walker)) => Ok(Self {
+                name,
+                place,
+                window,
+                feed,
+                walker,
+                packets: 0,
+                ahead: Burst::default(),
+                handed_out: 0,
+            }),
+            Err(fault) => Err(locate(fault, &name, 0, &window)),
+        }
+    }
+
+    /// Fills `burst`, whatever it held before; `false`, and no packets, at the file's end and with every error.
+    ///
+    /// Only when it [`is_drained`](Self::is_drained).
+    pub fn fill(&mut self, run: &mut Run, burst: &mut Burst) -> Result<bool, SourceError> {
+        if !Arc::ptr_eq(&run.file, &self.name) {
+            run.file = Arc::clone(&self.name);
+        }
+        let filled = self.fill_burst(run, burst);
+        self.packets += burst.packets.len() as u64;
+        filled.map_err(|fault| locate(fault, &self.name, self.packets, &self.window))
+    }
+
+    /// As [`fill`](Self::fill), into a burst of its own, of which parts are handed out.
+    pub fn read_ahead(&mut self, run: &mut Run) -> Result<bool, SourceError> {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let filled = self.fill(run, &mut ahead);
+        (self.ahead, self.handed_out) = (ahead, 0);
+        filled
+    }
+
+    fn fill_burst(&mut self, run: &mut Run, burst: &mut Burst) -> Result<bool, Fault> {
+        loop {
+            // Full bursts follow each other mostly: then this changes nothing.
+            burst.packets.resize(BURST_PACKETS_MAX, PacketMeta::default());
+            let packets = burst.packets.first_chunk_mut().expect("of this length");
+            let mut slots = Slots { packets, found: 0 };
+            let (bytes, pos) = self.window.walked();
+            let stop = self.walker.walk(bytes, pos, run, &mut slots);
+            let found = slots.found;
+            burst.packets.truncate(found);
+            if found > 0 {
+                self.window.lend_to(burst);
+                return Ok(true);
+            }
+            let need = match stop {
+                Stop::Full => unreachable!("full of no packets"),
+                Stop::Fault(fault) => return Err(fault),
+                Stop::Need(need) => need,
+            };
+            if !fill_window(&mut self.window, &mut self.feed, need, burst)? {
+                return match self.window.unread().len() {
+                    0 => Ok(false),
+                    there => Err(Fault::truncated(format!(
+                        "the file ends inside a record: {there} bytes of {need} are there \
+                         (was it still being written, or the disk full?)"
+                    ))),
+                };
+            }
+        }
+    }
+
+    /// Whether all that was read of it was handed out.
+    pub fn is_drained(&self) -> bool {
+        self.handed_out == self.ahead.packets.len()
+    }
+
+    /// When it is its turn: the time of its next packet. Only where it is not drained.
+    pub fn turn(&self) -> Turn {
+        self.turn_of(&self.ahead.packets[self.handed_out])
+    }
+
+    fn turn_of(&self, packet: &PacketMeta) -> Turn {
+        (packet.time, self.place)
+    }
+
+    /// Whether all packets of `burst`, which were just read, come before another file's turn. Otherwise they become
+    /// packets read ahead.
+    pub fn is_before(&mut self, burst: &mut Burst, turn: Option<Turn>) -> bool {
+        let is_before = turn.is_none_or(|turn| burst.packets.iter().all(|p| self.turn_of(p) < turn));
+        if !is_before {
+            (self.ahead, self.handed_out) = (std::mem::take(burst), 0);
+        }
+        is_before
+    }
+
+    /// Hands out packets read ahead, at least one, up to the first that is not before `limit`.
+    pub fn hand_out(&mut self, limit: Option<Turn>, burst: &mut Burst) {
+        let rest = &self.ahead.packets[self.handed_out..];
+        let is_before = |packet: &PacketMeta| limit.is_none_or(|limit| self.turn_of(packet) < limit);
+        let count = rest.iter().skip(1).take_while(|packet| is_before(packet)).count() + 1;
+        burst.packets.clear();
+        burst.packets.extend_from_slice(&rest[..count]);
+        if !Arc::ptr_eq(&burst.block, &self.ahead.block) {
+            burst.block = Arc::clone(&self.ahead.block);
+        }
+        self.handed_out += count;
+    }
+
+    /// Ends it; its window may be another's.
+    pub fn into_window(self) -> Window {
+        self.window
+    }
+}
+
+/// Opens an input, with a decompressor before it where it needs one, and tells its format.
+fn start(
+    pending: Pending,
+    window: &mut Window,
+    run: &mut Run,
+    read_bytes: &Arc<AtomicU64>,
+) -> Result<(Feed, Walker), Fault> {
+    let nobodys = &mut Burst::default();
+    let mut feed = Feed::Plain(pending.open(read_bytes)?);
+    fill_window(window, &mut feed, MAGIC_BYTES, nobodys)?;
+    if let Some(compression) = Compression::of(window.unread()) {
+        let Feed::Plain(reader) = feed else { unreachable!("opened as such") };
+        feed = input::inflate(compression, window.unread(), reader, window.geometry())?;
+        window.reset();
+        fill_window(window, &mut feed, MAGIC_BYTES, nobodys)?;
+    }
+    let walker = Walker::of(window, run)?;
+    Ok((feed, walker))
+}
+
+fn fill_window(window: &mut Window, feed: &mut Feed, need: usize, burst: &mut Burst) -> Result<bool, Fault> {
+    window.fill(feed, need, burst).map_err(|e| input::explain_read(feed, &e))
+}
+
+/// The error that `fault` is, at the place reached.
+fn locate(fault: Fault, name: &str, packets_before: u64, window: &Window) -> SourceError {
+    SourceError {
+        kind: fault.kind,
+        file: name.to_owned(),
+        packets_before,
+        offset_bytes: window.offset(),
+        message: fault.message,
+    }
+}

@@ -1,0 +1,148 @@
+//! Filters on parts of sessions: files, certificates. What the program is asked for is their sessions; which of a
+//! session's parts have a row, their own columns tell: `files.mime_type == "text/html"`.
+//!
+//! A filter is cut at its outermost `and`s: what names columns of the log stays here, the rest goes to the program.
+
+use crate::compile::{Compiler, Executor, sources_of};
+use crate::residual::residual;
+use crate::session_rows::Log;
+use weir_compile::{CONNECTION_COLUMNS, FieldKey, StackCatalog};
+use weir_engine::residual::Residual;
+use weir_ir::abi::Continuation;
+use weir_lang::diag::{Diagnostic, Diagnostics};
+use weir_lang::filter::{self, Catalog, Expr, FieldInfo, Filter, Predicate};
+use weir_packet::Value;
+use weir_sessions::{PROTOCOLS, SessionProtocol};
+
+/// What rows of a log are asked, by their columns.
+pub struct RowFilter {
+    node: Node,
+    scratch: Continuation,
+}
+
+enum Node {
+    Is { column: usize, residual: Residual },
+    All(Vec<Node>),
+    Any(Vec<Node>),
+}
+
+impl std::fmt::Debug for RowFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowFilter").finish_non_exhaustive()
+    }
+}
+
+impl RowFilter {
+    /// Whether a row is one of those that are asked for.
+    pub fn takes(&mut self, row: &[Value<'_>]) -> bool {
+        self.node.holds(row, &mut self.scratch)
+    }
+}
+
+impl Node {
+    fn holds(&self, row: &[Value<'_>], scratch: &mut Continuation) -> bool {
+        match self {
+            Self::Is { column, residual } => {
+                residual.ruled_out(row.get(*column).unwrap_or(&Value::Absent), scratch) == 0
+            }
+            Self::All(nodes) => nodes.iter().all(|node| node.holds(row, scratch)),
+            Self::Any(nodes) => nodes.iter().any(|node| node.holds(row, scratch)),
+        }
+    }
+}
+
+/// The index that the log's own fields have in the catalogue beside those of protocols.
+const OWN: u16 = PROTOCOLS.len() as u16;
+
+impl Log {
+    /// The fields that filters on its rows know besides those of the stack.
+    pub fn filter_fields(&self, compiler: &Compiler) -> Vec<FieldInfo> {
+        let catalog = self.catalog(compiler);
+        let numbered = catalog.fields().iter().enumerate();
+        let own = numbered.filter(|(index, _)| matches!(catalog.key(*index), FieldKey::SessionField(OWN, _)));
+        own.map(|(_, field)| field.clone()).collect()
+    }
+
+    /// The names that filters on its rows know: all of the stack's, and its columns, where it is of parts of sessions.
+    fn catalog(&self, compiler: &Compiler) -> StackCatalog {
+        let own = self.as_protocol();
+        let protocols: Vec<&SessionProtocol> = PROTOCOLS.iter().copied().chain(own.as_ref()).collect();
+        StackCatalog::new(compiler.stack(), CONNECTION_COLUMNS, &protocols)
+    }
+
+    /// Takes a filter on its rows apart: what the program is to be asked, and what rows are.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; and that one of its alternatives asks both for the log's columns and for others.
+    pub fn split_filter(
+        &self,
+        compiler: &Compiler,
+        text: &str,
+        bpf: bool,
+    ) -> Result<(String, Option<RowFilter>), Diagnostics> {
+        let whole = compiler.check_filter(text, bpf);
+        if bpf || self.as_protocol().is_none() || whole.is_ok() {
+            return whole.map(|()| (text.to_string(), None));
+        }
+        let catalog = self.catalog(compiler);
+        let wrong = |list| Diagnostics { sources: sources_of(text), list };
+        let Filter { expr, .. } = filter::compile(text, &catalog).map_err(wrong)?;
+        let parts = match expr {
+            Expr::And(parts) => parts,
+            one => vec![one],
+        };
+        let (mut own, mut others, mut mixed) = (vec![], vec![], vec![]);
+        for part in parts {
+            let mut predicates = vec![];
+            collect(&part, &mut predicates);
+            let is_own = |p: &&&Predicate| matches!(catalog.key(p.field), FieldKey::SessionField(OWN, _));
+            match predicates.iter().filter(is_own).count() {
+                0 => others.push(part),
+                all if all == predicates.len() => own.push(part),
+                _ => mixed.extend(predicates.first().map(|predicate| predicate.span)),
+            }
+        }
+        if !mixed.is_empty() {
+            let message = format!("columns of `{}` and other fields are alternatives here", self.path);
+            let help = "join them with `and`, or ask two questions: rows are chosen by their own columns once their \
+                        sessions are";
+            let list = mixed.into_iter();
+            let list = list.map(|span| Diagnostic::error("W0198", message.clone()).at(span).help(help));
+            return Err(wrong(list.collect()));
+        }
+        let others = match others.len() {
+            0 => String::new(),
+            1 => others[0].display(&catalog).to_string(),
+            _ => Expr::And(others).display(&catalog).to_string(),
+        };
+        let node = Node::All(own.iter().map(|part| self.node(part, &catalog)).collect());
+        Ok((others, Some(RowFilter { node, scratch: Continuation::default() })))
+    }
+
+    fn node(&self, expr: &Expr, catalog: &StackCatalog) -> Node {
+        let nodes = |parts: &[Expr]| parts.iter().map(|part| self.node(part, catalog)).collect();
+        match expr {
+            Expr::True => Node::All(vec![]),
+            Expr::And(parts) => Node::All(nodes(parts)),
+            Expr::Or(parts) => Node::Any(nodes(parts)),
+            Expr::Predicate(predicate) => {
+                let column = match catalog.key(predicate.field) {
+                    FieldKey::SessionField(_, index) => self.column_of_field(usize::from(index)),
+                    _ => None,
+                };
+                Node::Is {
+                    column: column.unwrap_or(usize::MAX),
+                    residual: residual(predicate.field, &[(predicate, 1)], (catalog, Executor::Interpreter)),
+                }
+            }
+        }
+    }
+}
+
+fn collect<'a>(expr: &'a Expr, found: &mut Vec<&'a Predicate>) {
+    match expr {
+        Expr::True => {}
+        Expr::Predicate(predicate) => found.push(predicate),
+        Expr::And(parts) | Expr::Or(parts) => parts.iter().for_each(|part| collect(part, found)),
+    }
+}
