@@ -19,7 +19,7 @@ use weir_ir::abi::{MESSAGES_LOST, Slice};
 use weir_packet::Block;
 
 /// Bytes of a message at most: what it wants beyond is no message.
-pub(crate) const MESSAGE_BYTES_MAX: u64 = 1 << 20;
+pub const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 
 /// Bytes that a worker keeps of unfinished messages at most.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
