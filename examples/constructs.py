@@ -42,6 +42,24 @@ frame(9.0, 1, 2, 0x88b5, box(3, 0) + shelf(1, RED + SIZE + END, b'!!'))
 frame(9.1, 2, 1, 0x88b5, box(3, 1) + box(4, 0) + shelf(2, SIZE + RED))
 frame(9.2, 1, 2, 0x88b5, box(1, 1) + box(2, 1) + box(3, 1) + box(4, 0) + shelf(3, b''))
 
+# Meters: messages over TCP, two in one segment, one in two, and one whose checksum is wrong.
+def tcp(t, source, seq, ack, flags, body=b''):
+    ports = (41000, 4444) if source == 1 else (4444, 41000)
+    pseudo = bytes([192, 0, 2, source, 192, 0, 2, 3 - source]) + struct.pack('!BBH', 0, 6, 20 + len(body))
+    head = struct.pack('!HHIIBBHHH', *ports, seq, ack, 0x50, flags, 4000, 0, 0)
+    sum = csum((pseudo + head + body).ljust((len(pseudo) + len(head) + len(body) + 1) // 2 * 2, b'\0'))
+    segment = head[:16] + struct.pack('!H', sum) + head[18:] + body
+    h = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(segment), len(frames), 0, 64, 6, 0, bytes([192, 0, 2, source]), bytes([192, 0, 2, 3 - source]))
+    frame(t, source, 3 - source, 0x0800, h[:10] + struct.pack('!H', csum(h)) + h[12:] + segment)
+def meter(kind, value, text=b''):
+    m = struct.pack('!HBBHI', 10 + len(text), kind << 4 | 5, 0, 0, value) + text
+    return m[:4] + struct.pack('!H', csum(m)) + m[6:]
+seq, ack = 1000, 5000
+tcp(10.0, 1, seq, 0, 2); tcp(10.1, 2, ack, seq + 1, 0x12); seq += 1; ack += 1; tcp(10.2, 1, seq, ack, 0x10)
+wrong = bytearray(meter(1, 9)); wrong[9] ^= 1
+for t, data in (10.3, meter(1, 230) + meter(2, 16, b'peak')), (10.4, meter(3, 7)[:5]), (10.5, meter(3, 7)[5:]), (10.6, bytes(wrong)):
+    tcp(t, 1, seq, ack, 0x18, data); seq += len(data)
+
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'constructs.pcap'), 'wb') as out:
     out.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
     for t, data in sorted(frames, key=lambda one: one[0]):

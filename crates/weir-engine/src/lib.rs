@@ -36,3 +36,5 @@ mod tables;
 mod timeouts;
 pub mod timer;
 pub mod worker;
+
+pub use messages::MESSAGE_BYTES_MAX;

@@ -20,7 +20,7 @@ use weir_ir::graph::Table;
 use weir_packet::Block;
 
 /// Bytes of a message at most: what wants more is no message.
-pub(crate) const MESSAGE_BYTES_MAX: u64 = 16 << 20;
+pub const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes that a worker keeps of unfinished messages at most.
 const TOTAL_BYTES_MAX: usize = 64 << 20;

@@ -244,3 +244,18 @@ fn a_key_of_mac_addresses_is_shown_as_such() {
         assert!(count > 0, "{command}");
     }
 }
+
+#[test]
+fn a_key_of_ipv4_addresses_alone_is_one_of_hosts() {
+    let path = scratch("hosts.weir");
+    let source = "//! Who asks whom\nprotocol asks { header { _: u64  sha: macaddr  spa: ipv4addr  tha: macaddr  tpa: ipv4addr }\n\
+        payload = rest\n instance (spa) <-> (tpa) timeout 1m }\n\
+        stack mine { start ETHERNET: eth  eth -> asks when ethertype == 0x0806 }\n";
+    std::fs::write(&path, source).expect("a temporary file");
+    let file = example();
+    let asked =
+        &["flows", "-r", file.to_str().unwrap(), "--stack", path.to_str().unwrap(), "--format", "csv"];
+    let rows = answer(asked, 0);
+    let hosts: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').nth(2)).collect();
+    assert!(!hosts.is_empty() && hosts.iter().all(|host| host.split('.').count() == 4), "{rows}");
+}

@@ -152,11 +152,12 @@ impl Lower<'_> {
         columns.filter(|(_, (_, column))| may_lack(protocol, column)).map(|(place, _)| place).collect()
     }
 
-    fn tell(&mut self, id: LayerId, telling: &Telling, index: usize, columns: Vec<super::Pair>) {
+    fn tell(&mut self, id: LayerId, telling: &Telling, at: usize, columns: Vec<super::Pair>) {
         let protocol = &self.layer(id).protocol;
-        let name = format!("{}.{}", protocol.name, protocol.events[index].name);
+        let name = format!("{}.{}", protocol.name, protocol.events[at].name);
         let index = self.b.graph.events.iter().position(|e| e.name == name).expect("declared");
-        let values: Vec<Value> = columns.into_iter().flat_map(|(high, low)| [high, low]).collect();
+        let words = 2 * protocol.events[at].columns.len() + 1;
+        let values = columns.into_iter().flat_map(|(high, low)| [high, low]).take(words).collect();
         self.b.push(Op::Emit { event: Event(index as u32), flow: telling.flow, values });
     }
 

@@ -3,7 +3,7 @@
 use super::Lower;
 use crate::types::value_type;
 use weir_ir::graph::{BinaryOp, CompareOp, Hosts, Op, Value};
-use weir_lang::model::{self, Expr, FieldId, FieldType, LayerId};
+use weir_lang::model::{self, Expr, FieldType, LayerId};
 use weir_packet::ValueType;
 
 impl Lower<'_> {
@@ -54,21 +54,22 @@ impl Lower<'_> {
 
     /// What the wide part of a side's key is: an address where it may be one on some way down.
     pub(super) fn hosts_of(&self, id: LayerId, instance: &model::Instance) -> Hosts {
-        let wide = |part: &&Expr| self.is_wide(id, part);
-        let Some(part) = instance.source.iter().find(wide) else { return Hosts::Nothing };
-        match value_type(self.stack, id, part) {
+        let Some(place) = self.address_of(id, &instance.source) else { return Hosts::Nothing };
+        match value_type(self.stack, id, &instance.source[place]) {
             ValueType::Mac => Hosts::Macs,
             ValueType::Unsigned => Hosts::Numbers,
             _ => Hosts::Addresses,
         }
     }
 
-    /// Whether a part of a two-sided key stands where addresses do.
-    fn is_wide(&self, id: LayerId, part: &Expr) -> bool {
-        let is_ipv4 = |field: &FieldId| {
+    /// The part of a side's key that stands where addresses do: the one that is wide, or else the first address of IPv4.
+    fn address_of(&self, id: LayerId, parts: &[Expr]) -> Option<usize> {
+        let is_ipv4 = |part: &Expr| {
+            let Expr::Field(field) = part else { return false };
             matches!(self.layer(id).protocol.fields[usize::from(field.0)].ty, FieldType::Ipv4)
         };
-        self.key_bits(id, part) > 32 || matches!(part, Expr::Field(field) if is_ipv4(field))
+        let wide = parts.iter().position(|part| self.key_bits(id, part) > 32);
+        wide.or_else(|| parts.iter().position(is_ipv4))
     }
 
     /// Key words, and whether the sender stands second.
@@ -104,9 +105,10 @@ impl Lower<'_> {
         }
         let ends = [&instance.source, &instance.destination].map(|parts| {
             let mut end = (self.b.int(0), self.b.int(0), self.b.int(0));
-            for part in parts {
+            let address = self.address_of(id, parts);
+            for (place, part) in parts.iter().enumerate() {
                 // One wide part and one of 32 bits: the checker has seen to it.
-                match self.is_wide(id, part) {
+                match address == Some(place) {
                     false => end.2 = self.key_part(id, part).1,
                     true => (end.0, end.1) = self.key_pair(id, part),
                 }

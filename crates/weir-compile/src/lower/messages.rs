@@ -25,7 +25,7 @@ use weir_lang::model::{EdgeKind, LayerId};
 use weir_packet::DropReason;
 
 /// Messages of one packet at most; others come with the next packet.
-const MESSAGES_MAX: u32 = 16_384;
+pub const MESSAGES_MAX: u32 = 16_384;
 
 /// Where what encloses a message ends: nobody knows before it is there.
 const NO_END: u64 = 1 << 40;

@@ -1,8 +1,9 @@
 //! The tree's meaning: names resolved, types checked, every mistake said at once.
 //!
-//! `protocol` goes through a protocol's clauses (`layout` its header, `lets` its derived values,
+//! `protocol` goes through a protocol's clauses (`layout` its header, `key` who shares an instance, `lets` its derived values,
 //! `machine` its states and events, `order` which event is told before which), `expr` resolves expressions
 //! against a `scope`, `range` knows which values they can have; `constants` puts functions and tables in place.
+//! `followers` leaves out what only follows from a part that could not be read.
 //! `extend` puts a protocol together with what others add to it; `stack` joins protocols, `reach` looks at the paths through a stack, `unread` at what nobody reads.
 
 pub mod codes;
@@ -11,6 +12,7 @@ mod constants;
 mod expr;
 mod extend;
 mod followers;
+mod key;
 mod layout;
 mod lets;
 mod machine;
@@ -30,11 +32,12 @@ pub(crate) use scope::BelowUse;
 pub(crate) mod limits {
     pub(crate) use super::constants::{FUNCTIONS_MAX, NODES_MAX, ROWS_MAX};
     pub(crate) use super::expr::LOOKUP_NODES_MAX;
+    pub(crate) use super::key::KEY_WORDS_MAX;
     pub(crate) use super::layout::FIELDS_MAX;
     pub(crate) use super::lets::LETS_MAX;
     pub(crate) use super::machine::{ORDERED_FIELDS_MAX, STATES_MAX};
     pub(crate) use super::order::WITH_MAX;
-    pub(crate) use super::protocol::{KEY_WORDS_MAX, VARS_MAX};
+    pub(crate) use super::protocol::VARS_MAX;
     pub(crate) use super::stack::{EDGES_MAX, REPEAT_MAX};
 }
 

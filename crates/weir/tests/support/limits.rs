@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use weir::lang::limits::{CHECKED, Limit};
-use weir_compile::lower::{HISTORY_LETTERS_MAX, LAYERS_MAX, ORDERED_MAX, RUN_ITEMS_MAX};
+use weir_compile::lower::{HISTORY_LETTERS_MAX, LAYERS_MAX, MESSAGES_MAX, ORDERED_MAX, RUN_ITEMS_MAX};
+use weir_engine::MESSAGE_BYTES_MAX;
 use weir_engine::plan::Limits;
 use weir_engine::sequence::SequenceLimits;
 use weir_ir::abi::{FUELS_MAX, OUTS_MAX};
@@ -60,6 +61,12 @@ fn later() -> Vec<Limit> {
             u64::from(ORDERED_MAX),
             "the others come with the next packet",
         ),
+        Limit::new(
+            "bytes of a message (`-> messages`)",
+            MESSAGE_BYTES_MAX,
+            "it is none: `messages_too_long`",
+        ),
+        Limit::new("messages of one packet", u64::from(MESSAGES_MAX), "the others come with the next packet"),
     ]
 }
 

@@ -1,0 +1,97 @@
+//! The key of an instance: what its parts may be, and how many fit.
+
+use super::codes;
+use super::expr::{Place, Value};
+use super::protocol::{Checker, InstanceTree};
+use super::scope::Kind;
+use crate::diag::Diagnostic;
+use crate::model::{Expr, FieldType, Instance};
+use crate::syntax::ast;
+
+/// Words of 64 bits that a key holds.
+pub(crate) const KEY_WORDS_MAX: usize = 5;
+
+impl Checker<'_> {
+    /// The key of an instance.
+    pub(super) fn instance(&mut self, instance: Option<InstanceTree<'_>>) {
+        let Some((span, source, destination, conditions)) = instance else { return };
+        let source_kinds: Vec<Value> = source.iter().map(|part| self.key(part)).collect();
+        let others: Vec<Value> = destination.unwrap_or_default().iter().map(|part| self.key(part)).collect();
+        if destination.is_some() && source_kinds.len() != others.len() {
+            let (one, two) = (source_kinds.len(), others.len());
+            let message = format!("the sender's key has {one} parts, the receiver's {two}");
+            self.error(
+                codes::BAD_CLAUSE,
+                message,
+                span,
+                "both keys name the same things, each of its own side",
+            );
+        }
+        let pairs = source_kinds.iter().zip(&others);
+        let known = |kind| kind != Kind::Unknown;
+        for ((one, two), part) in pairs.zip(destination.unwrap_or_default()) {
+            if known(one.kind) && known(two.kind) && one.kind != two.kind {
+                let message =
+                    format!("{} on one side, {} on the other", one.kind.describe(), two.kind.describe());
+                self.diagnostics.push(Diagnostic::error(codes::BAD_CLAUSE, message).at(part.span));
+            }
+        }
+        let bits = |parts: &[Value]| parts.iter().map(|part| self.key_bits(&part.expr)).collect::<Vec<u32>>();
+        let wide = |bits: &[u32], limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
+        let is_side = |parts: &[Value]| {
+            // Bytes were refused already; of addresses of IPv4 one is the address, where nothing else is.
+            let is_wide = |part: &&Value| part.kind != Kind::Bytes && self.key_bits(&part.expr) > 32;
+            let has_ipv4 = parts.iter().any(|part| part.kind == Kind::Ipv4);
+            let wide = parts.iter().filter(is_wide).count().max(usize::from(has_ipv4));
+            wide <= 1 && parts.len() - wide <= 1
+        };
+        let bits = bits(&source_kinds);
+        let (too_long, help) = match destination {
+            Some(_) => (
+                !is_side(&source_kinds) || !is_side(&others),
+                "a side's key is one address or number of up to 128 bits, and one number of up to 32; \
+                 what is `below` counts 128: `let port = below.src_port` makes a number of it",
+            ),
+            None => (
+                2 * wide(&bits, 64) + (bits.len() - wide(&bits, 64)) > KEY_WORDS_MAX,
+                "a key holds 320 bits; an address of IPv6 and what is `below` takes 128, a number 64 at most",
+            ),
+        };
+        if too_long {
+            self.error(codes::TOO_MUCH, "the key has more parts than fit", span, help);
+        }
+        if let ([_, Some(reversed)], None) = (conditions, destination) {
+            let help = "give it `instance (…) <-> (…)`";
+            self.error(codes::BAD_CLAUSE, "an instance without sides has no responder", reversed.span, help);
+        }
+        let [condition, reversed] = conditions
+            .map(|condition| condition.map(|tree| self.resolver(Place::Packet).condition(tree).expr));
+        let exprs = |values: Vec<Value>| values.into_iter().map(|value| value.expr).collect();
+        self.protocol.instance =
+            Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition, reversed });
+    }
+
+    /// Bits that a part of a key takes, as lowering has it: what is calculated is cut to 32.
+    fn key_bits(&self, part: &Expr) -> u32 {
+        match part {
+            Expr::Below(_) => 128,
+            Expr::Field(field) => match self.protocol.fields[usize::from(field.0)].ty {
+                FieldType::Ipv6 => 128,
+                FieldType::Unsigned { bits, .. } => bits,
+                FieldType::Mac => 48,
+                FieldType::Ipv4 => 32,
+                FieldType::Bytes(_) | FieldType::Counted(_) => 64,
+            },
+            _ => 32,
+        }
+    }
+
+    fn key(&mut self, part: &ast::Expr) -> Value {
+        let value = self.resolver(Place::Packet).value(part);
+        if value.kind == Kind::Bytes {
+            let help = "numbers and addresses can be; calculate a number from it";
+            self.error(codes::TYPE, "bytes can't be part of a key", part.span, help);
+        }
+        value
+    }
+}
