@@ -32,13 +32,22 @@ use weir_ir::graph::{Block, Graph, Value};
 /// How to compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
-    /// With the register allocator that goes through the code once: half the time, for what few packets need.
+    /// With the register allocator that goes through the code once: half the time.
     Least,
+    /// So at first; as `Quick` what many packets run through, once they have (`Program::note_packets`).
+    Growing,
     /// As fast as possible: the graph has been through its passes.
     #[default]
     Quick,
     /// Cranelift's own optimiser on top.
     Thorough,
+}
+
+impl Effort {
+    /// The effort for what runs for the first time.
+    fn first(self) -> Self {
+        if self == Effort::Growing { Effort::Least } else { self }
+    }
 }
 
 /// Why a graph was not compiled.
@@ -121,5 +130,5 @@ pub fn compile_with(graph: Graph, effort: Effort) -> Result<NativeProgram, Compi
 /// # Errors
 /// As [`compile`].
 pub fn compile_with_straight(graph: Graph, straight: Option<Graph>) -> Result<NativeProgram, CompileError> {
-    NativeProgram::new(graph, straight, Effort::default())
+    NativeProgram::new(graph, straight, Effort::Growing)
 }

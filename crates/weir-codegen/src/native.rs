@@ -13,8 +13,8 @@ use cranelift_frontend::FunctionBuilderContext;
 use std::fmt::{self, Write as _};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
 use weir_ir::graph::{Graph, Terminator};
@@ -35,6 +35,9 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
+/// Packets after which what they ran through is compiled again, better: by then a run is no short one.
+const WARM_PACKETS: usize = 8_192;
+
 /// Blocks beyond which a tail is large. TCP's has some tens; UDP's with tunnels in it some hundreds.
 const LARGE_TAIL_BLOCKS: usize = 200;
 
@@ -44,7 +47,8 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 /// A compiled question. See the crate's documentation for why calling it is sound.
 ///
 /// Parts are compiled when a packet first needs them: the straight head at once, the whole one when a
-/// packet leaves the straight way, a tail when a flow of its table is first met. Most captures never need most.
+/// packet leaves the straight way, a tail when a flow of its table is first met. Most captures never need most. First
+/// that is done with least effort; what thousands of packets run through is compiled once more, beside the run.
 pub struct NativeProgram {
     graph: Graph,
     layout: Layout,
@@ -54,19 +58,36 @@ pub struct NativeProgram {
     /// Binds continuations to this program. Nobody else knows it.
     secret: u64,
     straight: Option<Straight>,
-    head: OnceLock<Code>,
+    head: PartCode,
     /// By lookup.
     tails: Vec<TailPart>,
     memory: Memory,
-    /// Of the parts that lie off the straight way, once a packet needs one; `None` where there was no more memory.
-    aside: OnceLock<Option<Memory>>,
-    /// Nanoseconds that compiling took so far.
+    /// Of what is compiled again; `None` where there was no more memory.
+    again: OnceLock<Option<Memory>>,
+    /// Packets so far, of a program that is compiled again: some more than [`WARM_PACKETS`] at most.
+    packets: AtomicUsize,
+    /// Nanoseconds that compiling for the first time took so far.
     compiling: AtomicU64,
+}
+
+/// The code of a part.
+#[derive(Default)]
+struct PartCode {
+    first: OnceLock<Code>,
+    again: OnceLock<Code>,
+}
+
+impl PartCode {
+    /// The best there is.
+    #[inline]
+    fn best(&self) -> Option<&Code> {
+        self.again.get().or_else(|| self.first.get())
+    }
 }
 
 /// What goes on behind a lookup.
 struct TailPart {
-    code: OnceLock<Code>,
+    code: PartCode,
     /// Bytes of the variables of the flow that it is given.
     data_bytes: usize,
 }
@@ -75,7 +96,7 @@ struct TailPart {
 struct Straight {
     graph: Graph,
     plan: Plan,
-    code: OnceLock<Code>,
+    code: PartCode,
 }
 
 impl fmt::Debug for NativeProgram {
@@ -98,16 +119,19 @@ impl NativeProgram {
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
         let layout = Layout::of(&graph);
-        let tail =
-            |crossing: &Crossing| TailPart { code: OnceLock::new(), data_bytes: layout.size(crossing.table) };
+        let tail = |crossing: &Crossing| TailPart {
+            code: PartCode::default(),
+            data_bytes: layout.size(crossing.table),
+        };
         let program = Self {
-            aside: OnceLock::new(),
-            memory: Memory::reserve(&graph, parts, isa(effort)?)?,
+            again: OnceLock::new(),
+            packets: AtomicUsize::new(0),
+            memory: Memory::reserve(&graph, parts, isa(effort.first())?)?,
             tails: plan.crossings.iter().map(tail).collect(),
             layout,
             // Never 0, which binds to nothing.
             secret: RandomState::new().build_hasher().finish() | 1,
-            head: OnceLock::new(),
+            head: PartCode::default(),
             compiling: AtomicU64::new(0),
             graph,
             plan,
@@ -119,38 +143,40 @@ impl NativeProgram {
         // Both take about as long, and neither needs the other; nothing runs before both are through.
         let (verified, code) = std::thread::scope(|scope| {
             let verified = scope.spawn(|| verify(&program.graph));
-            let code = program.compile(first);
+            let code = program.memory.compile(first, program.source(first));
             (verified.join(), code)
         });
         match verified {
             Ok(verified) => verified.map_err(|violations| CompileError::Unverified(lines(&violations)))?,
             Err(panic) => std::panic::resume_unwind(panic),
         }
-        let _ = program.place(first).set(code?);
+        let _ = program.place(first).first.set(code?);
         program.compiling.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(program)
     }
 
-    /// Whether that a part is compiled soon matters more than that it is fast: the straight way leads past it, so
-    /// that few packets need it, or it is large, where a packet uses little of it and time is lost to none but
+    /// Whether a part is compiled again where many packets run. Not where the straight way leads past it, so that
+    /// few packets need it, nor where it is large, where a packet uses little of it and time is lost to none but
     /// the allocator of registers.
-    fn is_aside(&self, part: Part) -> bool {
-        match (part, &self.straight) {
-            (Part::Head, Some(_)) => true,
-            (Part::Tail(number), Some(straight)) => {
-                !straight.leads_to(number) || self.plan.tail(&self.graph, number).len() > LARGE_TAIL_BLOCKS
+    fn is_worth_more(&self, part: Part) -> bool {
+        self.effort == Effort::Growing
+            && match (part, &self.straight) {
+                (Part::Head, Some(_)) => false,
+                (Part::Tail(number), Some(straight)) => {
+                    straight.leads_to(number)
+                        && self.plan.tail(&self.graph, number).len() <= LARGE_TAIL_BLOCKS
+                }
+                _ => true,
             }
-            _ => false,
-        }
     }
 
-    /// The effort that a part is compiled with.
+    /// The effort that a part is compiled with at last.
     fn effort(&self, part: Part) -> Effort {
-        if self.is_aside(part) { Effort::Least } else { self.effort }
+        if self.is_worth_more(part) { Effort::Quick } else { self.effort.first() }
     }
 
     /// Where the code of a part is kept.
-    fn place(&self, part: Part) -> &OnceLock<Code> {
+    fn place(&self, part: Part) -> &PartCode {
         match (part, &self.straight) {
             (Part::Straight, Some(straight)) => &straight.code,
             (Part::Tail(number), _) => &self.tails[number].code,
@@ -166,35 +192,42 @@ impl NativeProgram {
         Source { graph, plan, layout: &self.layout, whole: &self.plan.crossings }
     }
 
-    fn compile(&self, part: Part) -> Result<Code, CompileError> {
-        let reserve = || {
-            let parts = 1 + self.tails.len();
-            isa(Effort::Least).and_then(|isa| Memory::reserve(&self.graph, parts, isa)).ok()
-        };
-        let aside = self.is_aside(part).then(|| self.aside.get_or_init(reserve).as_ref()).flatten();
-        aside.unwrap_or(&self.memory).compile(part, self.source(part))
-    }
-
     /// The code of a part, made where nobody needed it before.
     ///
     /// # Panics
     /// Where it can't be compiled although the first part could: no graph that passed the verifier and the
-    /// plan is such, and memory was to be had a moment ago.
+    /// plan is such, and the memory for it was reserved.
     #[inline]
     fn code(&self, part: Part) -> &Code {
-        self.place(part).get_or_init(|| {
+        self.place(part).best().unwrap_or_else(|| self.first_code(part))
+    }
+
+    #[cold]
+    fn first_code(&self, part: Part) -> &Code {
+        self.place(part).first.get_or_init(|| {
             let start = Instant::now();
-            let code = self.compile(part);
+            let code = self.memory.compile(part, self.source(part));
             self.compiling.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
             code.unwrap_or_else(|error| panic!("the {} of {}: {error}", part.name(), self.graph.name))
         })
     }
 
-    /// Compiles every part, as who measures or follows a live link wants it.
-    pub fn compile_all(&self) {
-        self.parts().for_each(|part| {
-            self.code(part);
-        });
+    /// Compiles again, better, what has been run so far and is worth it. Where it can't be it stays as it is.
+    pub fn compile_again(&self) {
+        let reserve = || {
+            let parts = 1 + self.tails.len();
+            isa(Effort::Quick).and_then(|isa| Memory::reserve(&self.graph, parts, isa)).ok()
+        };
+        let Some(memory) = self.again.get_or_init(reserve) else { return };
+        for part in self.parts().filter(|&part| self.is_worth_more(part)) {
+            let PartCode { first, again } = self.place(part);
+            if first.get().is_some()
+                && again.get().is_none()
+                && let Ok(code) = memory.compile(part, self.source(part))
+            {
+                let _ = again.set(code);
+            }
+        }
     }
 
     fn parts(&self) -> impl Iterator<Item = Part> + use<> {
@@ -214,7 +247,7 @@ impl NativeProgram {
 
     /// Bytes of machine code so far.
     pub fn code_bytes(&self) -> usize {
-        self.parts().filter_map(|part| self.place(part).get()).map(|code| code.bytes).sum()
+        self.parts().filter_map(|part| self.place(part).best()).map(|code| code.bytes).sum()
     }
 
     /// All functions as Cranelift saw them and as it compiled them. Compiles them once more.
@@ -342,7 +375,7 @@ impl Program for NativeProgram {
         let frame = bounded(frame);
         assert!(k.is_bound(self.secret, frame), "resumed with another packet than the head ran on");
         let part = &self.tails[number];
-        let tail = part.code.get().unwrap_or_else(|| self.code(Part::Tail(number)));
+        let tail = part.code.best().unwrap_or_else(|| self.first_code(Part::Tail(number)));
         let needed = part.data_bytes;
         assert!(flow.data.len() >= needed, "a flow record of {} of {needed} bytes", flow.data.len());
         let flow_data = flow.data.as_mut_ptr();
@@ -361,6 +394,19 @@ impl Program for NativeProgram {
         }
         // SAFETY: `k` was borrowed for the whole of this call, and native code has returned.
         self.step(status, frame, unsafe { &mut *k })
+    }
+
+    fn note_packets(self: Arc<Self>, packets: usize) {
+        if self.effort != Effort::Growing || self.packets.load(Ordering::Relaxed) >= 2 * WARM_PACKETS {
+            return;
+        }
+        let before = self.packets.fetch_add(packets, Ordering::Relaxed);
+        // Once when many have run; and once more, for what they needed only then.
+        if [WARM_PACKETS, 2 * WARM_PACKETS].iter().any(|&warm| before < warm && before + packets >= warm) {
+            // Without another thread it stays as it is.
+            let name = "compile".to_string();
+            let _ = std::thread::Builder::new().name(name).spawn(move || self.compile_again());
+        }
     }
 
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64 {
@@ -400,7 +446,7 @@ impl Straight {
                 }
             }
         }
-        Ok(Self { plan: Plan::of(&graph)?, graph, code: OnceLock::new() })
+        Ok(Self { plan: Plan::of(&graph)?, graph, code: PartCode::default() })
     }
 }
 
@@ -430,7 +476,7 @@ impl<T: Copy> Inputs<T> {
 
 /// The target, once per process and effort.
 fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
-    static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 3] = [const { OnceLock::new() }; 3];
+    static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 4] = [const { OnceLock::new() }; 4];
     let make = || {
         let mut flags = settings::builder();
         let set = [

@@ -718,6 +718,30 @@ fn the_host_is_asked_with_what_the_graph_says() {
 }
 
 #[test]
+fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
+    let (graph, _) = asks_the_host();
+    let program = Arc::new(weir_codegen::compile_with_straight(graph, None).expect("the graph compiles"));
+    let run = || {
+        let (packet, frame, mut k) = (PacketMeta::default(), [10, 11, 12], Continuation::default());
+        let mut host = Notes::default();
+        assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup);
+        let flow = FlowRecord { id: 6, data: &mut [] };
+        program.resume(&mut host, &packet, &frame, flow, true, false, &mut k);
+        (host.notes, k.outs)
+    };
+    let (before, bytes) = (run(), program.code_bytes());
+    Arc::clone(&program).note_packets(8_191);
+    assert_eq!(program.code_bytes(), bytes, "these were not many");
+    Arc::clone(&program).note_packets(1);
+    // Another thread does it; nobody waits for that but this test.
+    while Arc::strong_count(&program) > 1 {
+        std::thread::yield_now();
+    }
+    assert!(program.code_bytes() < bytes, "{} bytes, {bytes} before", program.code_bytes());
+    assert_eq!(run(), before);
+}
+
+#[test]
 fn a_panic_of_the_host_comes_out_of_the_program() {
     let (graph, _) = asks_the_host();
     let program = compile(graph).expect("the graph compiles");

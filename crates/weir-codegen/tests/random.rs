@@ -51,6 +51,9 @@ fn a_straight_graph_changes_nothing_but_speed() {
             .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{graph}"));
         let got = drive(&program, &packets);
         assert!(got == want, "seed {seed}: {got:#?}\nis not\n{want:#?}\nof\n{graph}");
+        program.compile_again();
+        let again = drive(&program, &packets);
+        assert!(again == want, "compiled again, seed {seed}: {again:#?}\nis not\n{want:#?}\nof\n{graph}");
         straightened += usize::from(program.straight().is_some());
     }
     assert!(straightened > GRAPHS as usize / 4, "{straightened} of {GRAPHS} had a straight graph");

@@ -49,6 +49,7 @@ impl<S: Subscriber> Worker<S> {
         let lanes = &mut all[..burst.packets.len()];
         let began = self.decider.stages.begin();
         let program = Arc::clone(&self.program);
+        Arc::clone(&program).note_packets(burst.packets.len());
         let program = &*program;
         let lookups = self.heads(program, burst, lanes);
         self.decider.stages.end(Stage::Head, burst.packets.len(), began);

@@ -318,6 +318,11 @@ pub trait Program: Send + Sync {
         k: &mut Continuation,
     ) -> Step;
 
+    /// So many packets more were run. What runs often may be compiled better, beside the run.
+    fn note_packets(self: Arc<Self>, packets: usize) {
+        let _ = packets;
+    }
+
     /// Runs a graph without packet (a residual filter) on a record's numbers and bytes; its terms.
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64;
 }

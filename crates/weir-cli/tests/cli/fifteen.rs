@@ -111,8 +111,9 @@ fn the_examples_of_the_language_run() {
     let page = read(&path);
     let folder = scratch("language");
     std::fs::create_dir_all(&folder).expect("a temporary folder");
-    std::fs::copy(root().join("examples/constructs.pcap"), folder.join("constructs.pcap"))
-        .expect("the capture");
+    for capture in ["constructs.pcap", "first-light.pcap"] {
+        std::fs::copy(root().join("examples").join(capture), folder.join(capture)).expect("the capture");
+    }
     let (mut right, mut files, mut commands) = (String::new(), 0, 0);
     let mut lines = page.lines();
     while let Some(line) = lines.next() {

@@ -2,6 +2,7 @@
 
 use crate::drive::{Packet, ask, compile, rows, seeds};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, ipv4, tcp};
+use weir::packet::LinkType;
 use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
 use weir_ir::testing::Random;
 
@@ -251,4 +252,151 @@ fn filters_are_given_the_packet_that_makes_a_message_whole() {
     assert_eq!(matching(&compiler, "note.kind == 0", &packets), [1]);
     assert_eq!(matching(&compiler, "note.kind == 2", &packets), [3]);
     assert_eq!(matching(&compiler, "note.payload contains \"\\x02\"", &packets), [2], "but who reads it");
+}
+
+/// All that messages can be made of: conditions, runs, layers inside with instances and circles, on both sides.
+const ALL: &str = "
+//! Streams of small numbers
+protocol carrier {
+    header { from: u8  to: u8  number: u8  flags { ack: u1  end: u1  _: u6 }  acked: u8 }
+    payload = rest
+    instance (from) <-> (to) reversed when flags.end == 1
+    each side { last: u8 }
+    prepare { me.last = number }
+    sequence at number of payload from first
+    acknowledge acked when flags.ack == 1
+    states { open: start  closed: accept }
+    on over: open -> closed when ordered.flags.end == 1
+    on anew: closed -> restart when flags.end == 0
+    timeout 1m
+    event part on ordered { assemble }
+}
+//! With what depends on what is in it
+protocol item {
+    header {
+        kind: u8 where <= 40
+        if kind == 1 { size: u16 } else if kind < 9 { small: u8 }
+        marks: run {
+            end = 0 stop
+            one = 1 { mark: u8 }
+            other = _ { length: u8 where >= 2  rest: bytes[length - 2] }
+        } until if kind == 2 then 6 else 0
+    }
+    let bytes = if kind == 1 then size & 0x1ff else if kind < 9 then small & 31 else kind
+    payload = rest[.. bytes]
+    let who = below.from
+    event told on packet { kind, bytes, who }
+}
+//! In items
+protocol inner {
+    header { a: u8  b: u8 }
+    payload = rest
+    instance (a) <-> (b)
+    each side { seen: u32 }
+    count { me.seen += 1 }
+    timeout 1m
+    event came on packet { a, b, seen = me.seen }
+}
+//! Heads alone
+protocol head {
+    header { size: u8 }
+    payload = rest[.. size & 63]
+    event counted on packet { size, number = below.number }
+}
+//! Of all these
+stack all {
+    start 147: carrier
+    repeat inner 3
+    carrier -> messages item when from < 3
+    carrier -> messages head when from == 3
+    item, inner -> inner when payload.length >= 2
+    dispatch carrier.from <-> carrier.to
+}
+";
+
+/// Packets of a few connections, mostly in order, of bytes that are mostly small.
+fn small_packets(random: &mut Random) -> Vec<Packet> {
+    let mut sent = [[0_u8; 5]; 5];
+    let mut packets: Vec<Packet> = vec![];
+    for number in 0..120 {
+        let (from, to) = (random.below(5) as usize, random.below(5) as usize);
+        let length = random.pick(&[0, 1, 2, 5, 20, 60]);
+        let mut small = || {
+            let most = random.pick(&[3, 12, 256]);
+            random.below(most) as u8
+        };
+        let payload: Vec<u8> = (0..length).map(|_| small()).collect();
+        let at = match random.below(12) {
+            0 => random.bits() as u8,
+            1 => sent[from][to].wrapping_sub(2),
+            2 => sent[from][to].wrapping_add(3),
+            _ => sent[from][to],
+        };
+        sent[from][to] = at.wrapping_add(length as u8);
+        let flags = random.pick(&[0, 0x80, 0x80, 0xc0]);
+        let bytes = [&[from as u8, to as u8, at, flags, sent[to][from]][..], &payload].concat();
+        let cut =
+            if random.once_in(15) { random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
+        packets.push(
+            Packet {
+                time_ns: number * 1_000_000,
+                link: LinkType(147),
+                wire_bytes: bytes.len() as u32,
+                bytes,
+            }
+            .cut(cut),
+        );
+    }
+    packets
+}
+
+#[test]
+fn messages_are_the_same_to_every_engine() {
+    let mut compiler = Compiler::default();
+    compiler.add("all.weir", ALL).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let names = ["item.told", "inner.came", "head.counted"].map(str::to_string);
+    let need =
+        Need { events: EventRows::of(compiler.stack(), &names).expect("declared").mask, ..Need::default() };
+    let asks = vec![
+        Ask { filter: String::new(), need, want: Want::Events },
+        Ask { filter: "head or inner.b == 1".into(), need, want: Want::Events },
+        ask("item.kind == 2 and item.marks.one", Want::Packets),
+        ask("inner and frame.len > 20", Want::Packets),
+        ask("head.size > 5 or item.payload contains \"\\x01\\x01\"", Want::Packets),
+        ask("item.told.who == 1", Want::Connections),
+        ask("", Want::Connections),
+    ];
+    let ways = [
+        Options { engine: Executor::Interpreter, without_passes: vec!["all".into()], ..Options::default() },
+        Options { engine: Executor::Interpreter, ..Options::default() },
+        Options { engine: Executor::Native, ..Options::default() },
+        Options { engine: Executor::Native, without_passes: vec!["all".into()], ..Options::default() },
+    ];
+    let each: Vec<Vec<_>> = asks
+        .iter()
+        .map(|one| ways.iter().map(|way| compile(&compiler, std::slice::from_ref(one), way)).collect())
+        .collect();
+    let together = compile(&compiler, &asks, &Options::default());
+    let mut said = vec![0; asks.len()];
+    for seed in seeds(0..60) {
+        let packets = small_packets(&mut Random::new(seed));
+        let (all, _) = rows(&compiler, &together, &packets, 1);
+        for (number, ways) in each.iter().enumerate() {
+            let first = rows(&compiler, &ways[0], &packets, 1).0;
+            for (way, compiled) in ways.iter().enumerate().skip(1) {
+                assert_eq!(
+                    rows(&compiler, compiled, &packets, 1).0,
+                    first,
+                    "seed {seed}, question {number}, way {way}"
+                );
+            }
+            let own = all.iter().filter_map(|row| row.strip_prefix(&format!("{number} ")));
+            let alone = first.iter().filter_map(|row| row.strip_prefix("0 "));
+            assert!(own.eq(alone), "seed {seed}, question {number} together with the others");
+            let spread = rows(&compiler, &ways[2], &packets, 3).0;
+            assert_eq!(spread, first, "seed {seed}, question {number}, three workers");
+            said[number] += first.len();
+        }
+    }
+    assert!(said.iter().all(|&rows| rows > 20), "each question has answers: {said:?}");
 }
