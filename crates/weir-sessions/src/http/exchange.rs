@@ -175,7 +175,7 @@ impl HttpExchange {
     /// The name of basic authentication (RFC 7617), without the password: to the server, else to a proxy.
     pub fn user_name(&self) -> Option<String> {
         let head = &self.request.as_ref()?.head;
-        let values =
+        let mut values =
             ["authorization", "proxy-authorization"].into_iter().filter_map(|name| head.header(name));
         values.find_map(basic_user)
     }
