@@ -366,6 +366,38 @@ mod tests {
     }
 
     #[test]
+    fn what_hangs_on_the_connection_is_a_column_and_told_from_both_ends() {
+        let fields = || {
+            let of_sessions = PROTOCOLS.iter().flat_map(|protocol| protocol.fields);
+            of_sessions.chain(PART_LOGS.iter().flat_map(|log| log.fields))
+        };
+        for (name, _) in OF_CONNECTION {
+            assert!(fields().any(|field| field.name == *name && !field.column.is_empty()), "{name}");
+        }
+        let address = |text: &str| Value::Address(text.parse().expect("an address"));
+        let tell = |name: &str, ends: [&str; 2], own: Value<'_>, is_orig: bool| {
+            let [orig, resp] = ends.map(address);
+            let ends = [orig, Value::Unsigned(1), resp, Value::Unsigned(2)];
+            let origin = Origin { uid: String::new(), protocol: 0, time: Timestamp(0), ends };
+            let (_, tell) = OF_CONNECTION.iter().find(|(of, _)| *of == name).expect("it is there");
+            tell(&origin, own, &|field| {
+                assert_eq!(field, "files.is_orig");
+                Value::Bool(is_orig)
+            })
+        };
+        let (inside, outside) = ("192.168.0.1", "1.1.1.1");
+        let absent = || Value::Absent;
+        assert_eq!(tell("files.local_orig", [inside, outside], absent(), true), Value::Bool(true));
+        assert_eq!(tell("files.local_orig", [inside, outside], absent(), false), Value::Bool(false));
+        assert_eq!(tell("ssh.direction", [inside, outside], absent(), false), Value::Text("OUTBOUND".into()));
+        assert_eq!(tell("ssh.direction", [outside, inside], absent(), false), Value::Text("INBOUND".into()));
+        assert_eq!(tell("ssh.direction", [inside, inside], absent(), false), Value::Absent);
+        let received = Value::Texts(vec!["10.0.0.9".to_string()].into());
+        let path = [inside, outside, "10.0.0.9"].map(str::to_string);
+        assert_eq!(tell("smtp.path", [outside, inside], received, false), Value::Texts(path.to_vec().into()));
+    }
+
+    #[test]
     fn files_and_certificates_have_the_columns_of_zeek_in_its_order() {
         let names = |log: &str| -> Vec<String> {
             Log::of(log).expect("there is one").columns().iter().map(|c| c.name.to_string()).collect()

@@ -28,6 +28,7 @@ const INTERVALS: &str = "vector[interval]";
 /// Columns of which Zeek's type says more than ours, or another kind of list.
 const TYPES: &[(&str, &str)] = &[
     ("proto", "enum"),
+    ("direction", "enum"),
     ("tags", "set[enum]"),
     ("proxied", "set[string]"),
     ("analyzers", "set[string]"),

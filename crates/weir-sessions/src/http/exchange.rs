@@ -109,6 +109,19 @@ pub(super) fn read_content_length(head: &Head) -> Option<Result<u64, ()>> {
     Some(first.and_then(|length| if values.all(is_same) { Ok(length) } else { Err(()) }))
 }
 
+/// The user in the value of a header with basic credentials.
+fn basic_user(value: &[u8]) -> Option<String> {
+    let (scheme, credentials) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let decoded = base64::engine::general_purpose::STANDARD_NO_PAD
+        .decode(credentials.trim_ascii().trim_suffix_padding())
+        .ok()?;
+    let name = decoded.split(|byte| *byte == b':').next()?;
+    Some(readable(name).into_owned())
+}
+
 /// A request with its response, or as much of them as there was. At least one of the two is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpExchange {
@@ -159,18 +172,12 @@ impl HttpExchange {
         Some(Cow::Owned(format!("{scheme}://{host}{path}")))
     }
 
-    /// The name of basic authentication (RFC 7617), without the password.
+    /// The name of basic authentication (RFC 7617), without the password: to the server, else to a proxy.
     pub fn user_name(&self) -> Option<String> {
-        let value = self.request.as_ref()?.head.header("authorization")?;
-        let (scheme, credentials) = value.split_at_checked(6)?;
-        if !scheme.eq_ignore_ascii_case(b"basic ") {
-            return None;
-        }
-        let decoded = base64::engine::general_purpose::STANDARD_NO_PAD
-            .decode(credentials.trim_ascii().trim_suffix_padding())
-            .ok()?;
-        let name = decoded.split(|byte| *byte == b':').next()?;
-        Some(readable(name).into_owned())
+        let head = &self.request.as_ref()?.head;
+        let mut values =
+            ["authorization", "proxy-authorization"].into_iter().filter_map(|name| head.header(name));
+        values.find_map(basic_user)
     }
 
     /// Time between the first bytes of request and response, nanoseconds.

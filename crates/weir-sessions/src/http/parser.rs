@@ -207,4 +207,23 @@ mod tests {
             assert_eq!(targets, [(&b"GET"[..], &b"/a"[..]), (b"GET", b"/b")], "in pieces of {piece_bytes}");
         }
     }
+
+    #[test]
+    fn users_name_themselves_to_servers_and_proxies() {
+        for (header, user) in [
+            ("Authorization: Basic YWxpY2U6c2VjcmV0", Some("alice")),
+            ("Proxy-Authorization: basic Ym9iOng=", Some("bob")),
+            ("Authorization: Bearer abc\r\nProxy-Authorization: Basic Ym9iOng=", Some("bob")),
+            ("Authorization: Digest x", None),
+        ] {
+            let (mut parser, mut sessions) = (HttpParser::default(), vec![]);
+            let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n");
+            let from = Direction::Originator;
+            let data = Data { from, time: Timestamp(0), bytes: request.as_bytes(), is_datagram: false };
+            parser.parse(&data, &mut sessions);
+            parser.finish(&mut sessions);
+            let exchange = sessions[0].as_any().downcast_ref::<HttpExchange>().expect("an exchange");
+            assert_eq!(exchange.user_name().as_deref(), user, "{header}");
+        }
+    }
 }

@@ -19,8 +19,8 @@ session_fields! { TlsHandshake;
     "tls.next_protocol" [] next_protocol: Text, "Application protocol the server chose, where it said so in clear" => |h| text(h.next_protocol());
     "tls.established" [] established: Bool, "Whether both sides went over to encryption" => |h| Value::Bool(h.is_established);
     "tls.history" ["tls.ssl_history"] ssl_history: Text, "Messages seen, a letter each, the client's in capitals, as Zeek's ssl_history" => |h| text(Some(&h.history));
-    "tls.cert.chain" ["tls.cert_chain_fps"] cert_chain_fps: Texts, "SHA-256 of each of the server's certificates, its own first" => |h| digests(&h.server_certificates);
-    "tls.client_cert.chain" ["tls.client_cert_chain_fps"] client_cert_chain_fps: Texts, "SHA-256 of each of the client's certificates, its own first" => |h| digests(&h.client_certificates);
+    "tls.cert.chain" ["tls.cert_chain_fps"] cert_chain_fps: Texts, "SHA-256 of each of the server's certificates, its own first" => |h| digests(h, &h.server_certificates);
+    "tls.client_cert.chain" ["tls.client_cert_chain_fps"] client_cert_chain_fps: Texts, "SHA-256 of each of the client's certificates, its own first" => |h| digests(h, &h.client_certificates);
     "tls.cert.subject" ["tls.subject"] subject: Text, "Subject of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.subject)));
     "tls.cert.issuer" ["tls.issuer"] issuer: Text, "Issuer of the server's certificate" => |h| of_certificate(h, |c| text(Some(&c.issuer)));
     "tls.client_cert.subject" ["tls.client_subject"] client_subject: Text, "Subject of the client's certificate" => |h| h.client_certificate().map_or(Value::Absent, |c| text(Some(&c.subject)));
@@ -87,8 +87,10 @@ pub(crate) fn version_number(handshake: &TlsHandshake) -> Value<'_> {
     unsigned(handshake.version().or(handshake.client_hello.as_ref().map(|hello| hello.version)))
 }
 
-pub(crate) fn digests(chain: &CertificateChain) -> Value<'_> {
-    if chain.is_empty() { Value::Absent } else { Value::Texts(chain.digests().into()) }
+/// The digests of a chain: an empty list where the other side alone showed certificates, as Zeek has it.
+pub(crate) fn digests<'a>(handshake: &TlsHandshake, chain: &'a CertificateChain) -> Value<'a> {
+    let has_any = !(handshake.server_certificates.is_empty() && handshake.client_certificates.is_empty());
+    if has_any { Value::Texts(chain.digests().into()) } else { Value::Absent }
 }
 
 #[cfg(test)]

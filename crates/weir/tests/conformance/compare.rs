@@ -226,7 +226,6 @@ pub fn zeek(tally: &mut Tally, file: &str, seen: &Seen, tests: &[Json]) {
         for (name, log) in logs {
             match name.as_str() {
                 "conn.log" => conn_log(tally, file, seen, array(&log["rows"])),
-                "ssl.log" => ssl_log(tally, file, seen, array(&log["rows"])),
                 other => sessions::log(tally, file, seen, (other, array(&log["rows"]))),
             }
         }
@@ -292,32 +291,5 @@ fn conn_log(tally: &mut Tally, file: &str, seen: &Seen, rows: &[Json]) {
     for (field, pairs) in agreed {
         let (ours, theirs) = pairs.into_iter().unzip();
         tally.lists(file, &format!("conn.log {field}"), ours, theirs);
-    }
-}
-
-fn ssl_log(tally: &mut Tally, file: &str, seen: &Seen, rows: &[Json]) {
-    let key = |row: &[weir::packet::Value<'static>]| {
-        ["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"].map(|c| column(row, c)).join(" ")
-    };
-    for row in rows {
-        let t = |name: &str| text(&row[name]);
-        let ends = ["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"].map(t).join(" ");
-        let ours = seen.tls.iter().find(|r| key(r) == ends);
-        tally.value(file, "ssl.log rows", ours.map_or("", |_| ends.as_str()), &ends);
-        let Some(ours) = ours else { continue };
-        for field in [
-            "version",
-            "cipher",
-            "curve",
-            "server_name",
-            "resumed",
-            "last_alert",
-            "next_protocol",
-            "established",
-            "ssl_history",
-        ] {
-            let theirs = if t(field) == "-" { String::new() } else { t(field) };
-            tally.value(file, &format!("ssl.log {field}"), column(ours, field), theirs);
-        }
     }
 }

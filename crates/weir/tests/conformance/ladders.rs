@@ -3,6 +3,7 @@
 
 use std::io::Cursor;
 use weir::io::CaptureReader;
+use weir::packet::Value;
 use weir::{Ask, Compiler, Connection, Item, Limits, Log, Need, Options, Want};
 
 /// Milliseconds between packets.
@@ -106,6 +107,18 @@ fn connections_beside(asks: &[Ask], link: u32, frames: &[Vec<u8>], limits: Limit
 
 fn ladder(steps: &[&str]) -> Vec<Connection> {
     connections(&steps.iter().map(|s| segment(s)).collect::<Vec<_>>(), Limits::default())
+}
+
+#[test]
+fn records_say_which_ends_are_of_this_site_and_what_ip_carried() {
+    let found = ladder(&["> S 100", "< RA 0 101"]);
+    let value = |name: &str| {
+        let place = weir::CONNECTION_COLUMNS.iter().position(|column| column.name == name);
+        found[0].value(place.expect("a column")).into_owned()
+    };
+    // 10.0.0.1 and 10.0.0.2.
+    assert_eq!([value("local_orig"), value("local_resp")], [Value::Bool(true), Value::Bool(true)]);
+    assert_eq!((value("ip_proto"), value("tunnel_parents")), (Value::Unsigned(6), Value::Absent));
 }
 
 /// What it is, packets, state, history, payload bytes.
