@@ -28,6 +28,13 @@ pub fn losses(ran: &Ran) {
              them first (mergecap)"
         );
     }
+    let messages = &ran.outcome.counters.message;
+    if messages.message_bytes_lost > 0 {
+        let bytes = messages.message_bytes_lost;
+        say!(
+            "weir: {bytes} bytes of streams are in no message: some are missing or no messages (--stats, messages_…)"
+        );
+    }
 }
 
 /// What streams lack is said to who asks for them.

@@ -8,7 +8,6 @@ use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, T
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
 
-/// The most items of a run that are looked at.
 /// Items of a run that are looked at.
 pub const RUN_ITEMS_MAX: u32 = 64;
 

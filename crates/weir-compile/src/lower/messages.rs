@@ -12,8 +12,8 @@
 //! Where a packet's way would end (`finish`) the next message begins, until no run has a whole one. What a packet's messages
 //! fulfil the packet fulfils, as of layers that occur several times.
 
-use super::Lower;
 use super::instance::FlowContext;
+use super::{Lower, reachable_from};
 use std::collections::HashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
 use weir_ir::build::Variable;
@@ -21,7 +21,7 @@ use weir_ir::graph::{
     BinaryOp, Block, CompareOp, Fuel, Op, Table, Target, Terminator, Type, Value, VarDecl, VarKind,
 };
 use weir_ir::sequence::MESSAGES;
-use weir_lang::model::{EdgeKind, LayerId};
+use weir_lang::model::{EdgeKind, LayerId, Stack};
 use weir_packet::DropReason;
 
 /// Messages of one packet at most; others come with the next packet.
@@ -55,6 +55,12 @@ pub(super) struct MessageVars {
     gather: Block,
     pub over: Block,
     pub lost: Block,
+}
+
+/// The layers that are messages, or in them.
+pub fn in_messages(stack: &Stack) -> HashSet<LayerId> {
+    let messages = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages).map(|edge| edge.to);
+    messages.flat_map(|to| [to].into_iter().chain(reachable_from(stack, to))).collect()
 }
 
 impl Lower<'_> {
@@ -107,11 +113,7 @@ impl Lower<'_> {
     }
 
     pub(super) fn declare_messages(&mut self) {
-        let edges = self.stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages);
-        for edge in edges {
-            self.in_messages.insert(edge.to);
-            self.in_messages.extend(&self.reachable[usize::from(edge.to.0)]);
-        }
+        self.in_messages = in_messages(self.stack);
         if self.in_messages.is_empty() {
             return;
         }

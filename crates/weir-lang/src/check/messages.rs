@@ -6,27 +6,36 @@ use crate::model::{Edge, EdgeKind, HeaderItem, LayerId, Protocol, Stack, Trigger
 use crate::syntax::ast;
 use std::collections::HashSet;
 
-/// Checks the edges to messages. Those of the stack that is extended were checked there.
+/// Checks the edges to messages: those of the stack that is extended, too, for what is added may make them wrong.
 pub(super) fn check(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
     let own: HashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
+    let mut said: HashSet<(String, Span)> = HashSet::new();
     for edge in stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages) {
-        if let Some((message, help)) = mistake(stack, edge)
-            && own.contains(&edge.span)
-        {
-            diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(edge.span).help(help));
-        }
         let one = protocol(stack, edge.to);
-        for other in stack.edges.iter().filter(|other| other.to == edge.to && other.kind != edge.kind) {
-            if own.contains(&other.span) || own.contains(&edge.span) {
-                let message = format!("`{}` is a message here, and a packet's layer there", one.name);
-                let help =
-                    format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
-                let diagnostic = Diagnostic::error(codes::MESSAGES, message).at(edge.span);
-                diagnostics.push(diagnostic.label(other.span, "follows in the packet").help(help));
-                break;
+        let place = format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
+        let starts = stack.starts.iter().any(|(_, layer)| *layer == edge.to);
+        let of_frame = format!("`{}` is a message here, and what frames begin with there", one.name);
+        let of_frame = starts.then(|| (of_frame, place.clone()));
+        for (message, help) in mistake(stack, edge).into_iter().chain(of_frame) {
+            // What was wrong without this stack was said there.
+            let is_new = own.contains(&edge.span) || !is_said(diagnostics, &message, edge.span);
+            if is_new && said.insert((message.clone(), edge.span)) {
+                diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(edge.span).help(help));
             }
         }
+        let mut others = stack.edges.iter().filter(|other| other.to == edge.to && other.kind != edge.kind);
+        let is_own = |other: &Edge| own.contains(&other.span) || own.contains(&edge.span);
+        if let Some(other) = others.find(|other| is_own(other)) {
+            let message = format!("`{}` is a message here, and a packet's layer there", one.name);
+            let diagnostic = Diagnostic::error(codes::MESSAGES, message).at(edge.span);
+            diagnostics.push(diagnostic.label(other.span, "follows in the packet").help(place));
+        }
     }
+}
+
+fn is_said(diagnostics: &[Diagnostic], message: &str, span: Span) -> bool {
+    let at = |one: &Diagnostic| one.spans.first().is_some_and(|(place, _)| *place == span);
+    diagnostics.iter().any(|one| one.message == message && at(one))
 }
 
 fn protocol(stack: &Stack, layer: LayerId) -> &Protocol {
@@ -46,6 +55,10 @@ fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
         let message = format!("nobody knows where a message of `{}` ends", to.name);
         let help = "say how much follows its header: `payload = rest[.. length]`, or leave `payload` out";
         return Some((message, help.into()));
+    }
+    if to.header.is_empty() {
+        let message = format!("messages of `{}` have no bytes", to.name);
+        return Some((message, "give it a `header`".into()));
     }
     if peeks(&to.header) {
         let message = format!("`{}` peeks at what is not part of the message", to.name);

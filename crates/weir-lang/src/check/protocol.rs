@@ -43,6 +43,14 @@ pub(super) fn check(
                 .help("`protocol x as y.z` names it for filters"),
         );
     }
+    let filter_name = tree.filter_name.as_ref().unwrap_or(&tree.name);
+    if is_word_of_filters(&filter_name.text) {
+        let message = format!("`{}` means something else in filters", filter_name.text);
+        let diagnostic = Diagnostic::error(codes::RESERVED_NAME, message).at(filter_name.span);
+        checker
+            .diagnostics
+            .push(diagnostic.help("give it another name; `protocol x as y` names it for filters alone"));
+    }
     for derived in &clauses.lets {
         checker.scope.later.insert(derived.name.text.clone(), derived.name.span);
     }
@@ -65,6 +73,11 @@ pub(super) fn check(
     let Checker { mut scope, mut protocol, diagnostics, .. } = checker;
     machine::check(&clauses, &mut protocol, &mut scope, diagnostics);
     (protocol, scope.below)
+}
+
+/// Operators of filters, and what they know of every packet.
+fn is_word_of_filters(name: &str) -> bool {
+    matches!(name, "frame" | "conn") || crate::filter::is_operator(name)
 }
 
 fn empty(tree: &ast::Protocol) -> Protocol {

@@ -191,3 +191,8 @@ pub fn fuzz_filter(bytes: &[u8]) {
         }
     }
 }
+
+/// Whether a word is an operator of filters.
+pub(crate) fn is_operator(word: &str) -> bool {
+    lexer::display_keyword(word).is_some()
+}

@@ -4,6 +4,8 @@ use super::ast::{Edge, Link, Name, Place, Stack};
 use super::lexer::TokenKind;
 use super::parser::Parser;
 use super::recover::{Block, PARTS};
+use crate::check::codes;
+use crate::diag::{Diagnostic, suggest};
 use crate::model::EdgeKind;
 
 impl Parser<'_> {
@@ -128,6 +130,15 @@ impl Parser<'_> {
         let kind = match self.word() {
             "quoted" if is_word => EdgeKind::Quoted,
             "messages" if is_word => EdgeKind::Messages,
+            word if is_word => match suggest(word, ["quoted", "messages"]) {
+                Some(meant) => {
+                    let message = format!("`->` is followed by a layer, not by `{word}`");
+                    let diagnostic = Diagnostic::error(codes::EXPECTED, message).at(self.span());
+                    self.report(diagnostic.help(format!("did you mean `{meant}`?")));
+                    if meant == "quoted" { EdgeKind::Quoted } else { EdgeKind::Messages }
+                }
+                None => EdgeKind::Payload,
+            },
             _ => EdgeKind::Payload,
         };
         if kind != EdgeKind::Payload {

@@ -3,6 +3,11 @@
 
 use crate::compile::Compiled;
 use weir_engine::plan::{Plan, Want};
+use weir_ir::graph::{Graph, Terminator};
+
+fn has_lookup(graph: &Graph) -> bool {
+    graph.blocks.iter().any(|block| matches!(block.terminator, Terminator::Lookup { .. }))
+}
 
 /// A line per state: its name, what happens in it, what ends it.
 pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
@@ -10,7 +15,11 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
     let tables: Vec<&str> =
         graph.tables.iter().filter(|table| table.observed).map(|table| &*table.name).collect();
     if tables.is_empty() {
-        return vec![("none", "packets are decided one by one: no connection is looked up".into())];
+        let states = match graph.tables.is_empty() || !has_lookup(graph) {
+            true => "packets are decided one by one: no connection is looked up",
+            false => "packets are decided one by one, with what was remembered of those before",
+        };
+        return vec![("none", states.into())];
     }
     let mut states = vec![];
     let carriers = carriers(plan, &tables);

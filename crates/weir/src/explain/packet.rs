@@ -116,6 +116,12 @@ impl Asked<'_> {
         if matches!(self.catalog.key(predicate.field), FieldKey::Event(..) | FieldKey::EventColumn(..)) {
             return format!("? {shown}   (known only from the packets before it)");
         }
+        if let Some(layer) = self.catalog.key(predicate.field).layer()
+            && !self.path.contains(&layer)
+            && weir_compile::lower::in_messages(self.stack).contains(&layer)
+        {
+            return format!("? {shown}   (in messages, known only from the stream)");
+        }
         match self.run(self.stack, &shown, Need::default()) {
             Some(ran) if ran.terms != 0 => format!("✓ {shown}"),
             Some(Ran { reason: Some(DropReason::FragmentWaiting), .. }) | None => {
