@@ -116,10 +116,7 @@ impl Asked<'_> {
         if matches!(self.catalog.key(predicate.field), FieldKey::Event(..) | FieldKey::EventColumn(..)) {
             return format!("? {shown}   (known only from the packets before it)");
         }
-        if let Some(layer) = self.catalog.key(predicate.field).layer()
-            && !self.path.contains(&layer)
-            && weir_compile::lower::in_messages(self.stack).contains(&layer)
-        {
+        if self.is_in_messages(predicate) {
             return format!("? {shown}   (in messages, known only from the stream)");
         }
         match self.run(self.stack, &shown, Need::default()) {
@@ -132,8 +129,19 @@ impl Asked<'_> {
         }
     }
 
+    /// Whether it asks for what streams hold: of that a packet by itself shows nothing.
+    fn is_in_messages(&self, predicate: &Predicate) -> bool {
+        let layer = self.catalog.key(predicate.field).layer();
+        layer.is_some_and(|layer| {
+            !self.path.contains(&layer) && weir_compile::lower::in_messages(self.stack).contains(&layer)
+        })
+    }
+
     /// The layers on the way to the predicate's, as far as they are there, and the bytes that decided.
     fn why(&self, predicate: &Predicate) -> Option<String> {
+        if self.is_in_messages(predicate) {
+            return None;
+        }
         let (layer, fields) = self.asks_of(self.catalog.key(predicate.field))?;
         if let Some(place) = self.path.iter().rposition(|&l| l == layer) {
             let (_, seen) = self.look(layer, &fields)?;
