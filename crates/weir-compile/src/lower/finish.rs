@@ -15,14 +15,21 @@ pub(super) struct FinishBlocks {
     blocks: HashMap<Option<DropReason>, Block>,
     /// All messages of the packet were taken apart.
     through: Option<Block>,
-    /// Where packets really end, where messages may go on in the final blocks.
-    ends: HashMap<Option<DropReason>, Block>,
+    /// Those of layers in messages: there the next message may begin.
+    in_messages: HashMap<Option<DropReason>, Block>,
+    /// The layer at hand is one of these.
+    is_inside: bool,
 }
 
 impl FinishBlocks {
-    /// The final block for `reason`.
+    /// The final block for `reason`, of the layer at hand.
     pub fn of(&self, reason: Option<DropReason>) -> Block {
-        self.blocks[&reason]
+        if self.is_inside { self.in_messages[&reason] } else { self.blocks[&reason] }
+    }
+
+    /// Whether the layer at hand is a message, or in one.
+    pub fn set_inside(&mut self, is_inside: bool) {
+        self.is_inside = is_inside;
     }
 
     /// Messages may go on where packets end.
@@ -61,7 +68,7 @@ impl Lower<'_> {
 
     pub(super) fn lower_finish(&mut self) {
         for reason in REASONS {
-            let block = self.finish.ends.get(&reason).copied().unwrap_or(self.finish.of(reason));
+            let block = self.finish.of(reason);
             self.b.seal(block);
             self.b.switch_to(block);
             if self.need.path || self.need.lines {
@@ -75,11 +82,18 @@ impl Lower<'_> {
         }
     }
 
-    /// In the final blocks: while a packet's messages are taken apart, the next one begins.
+    pub(super) fn declare_finish_in_messages(&mut self) {
+        for reason in REASONS {
+            let block = self.b.block();
+            self.finish.in_messages.insert(reason, block);
+        }
+    }
+
+    /// In the final blocks of layers in messages: while a packet's messages are taken apart, the next one begins.
     pub(super) fn lower_ends(&mut self, messages: &MessageVars) {
         for (number, reason) in (0..).zip(REASONS) {
-            let (block, next, end) = (self.finish.of(reason), self.b.block(), self.b.block());
-            self.finish.ends.insert(reason, end);
+            let (block, end) = (self.finish.in_messages[&reason], self.finish.blocks[&reason]);
+            let next = self.b.block();
             self.b.seal(block);
             self.b.switch_to(block);
             let active = self.b.read(messages.active);
@@ -98,7 +112,7 @@ impl Lower<'_> {
     pub(super) fn lower_through(&mut self, reason: Variable) {
         let value = self.b.read(reason);
         let target = |block| Target { block, args: vec![] };
-        let end = |reason| target(self.finish.ends[&reason]);
+        let end = |reason| target(self.finish.blocks[&reason]);
         let cases = (0..).zip(REASONS).skip(1).map(|(number, reason)| (number, end(reason))).collect();
         let otherwise = end(None);
         self.b.end(Terminator::Switch { value, cases, otherwise });

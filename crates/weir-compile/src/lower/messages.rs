@@ -13,7 +13,7 @@
 //! fulfil the packet fulfils, as of layers that occur several times.
 
 use super::instance::FlowContext;
-use super::{Lower, reachable_from};
+use super::{Lower, below_names, reachable_from};
 use std::collections::HashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
 use weir_ir::build::Variable;
@@ -120,7 +120,9 @@ impl Lower<'_> {
         let [edge, done, wanted, reason] = [(); 4].map(|()| self.b.variable(Type::Int));
         let (active, run) = (self.b.variable(Type::Bool), self.b.variable(Type::Buf));
         let path = [(); 2].map(|()| self.b.variable(Type::Int));
-        let below = self.below.values().flat_map(|&(low, high)| [low, high]);
+        let layers = self.in_messages.iter().map(|&layer| self.layer(layer));
+        let below = below_names(layers).into_iter().map(|name| self.below[&name]);
+        let below = below.flat_map(|(low, high)| [low, high]);
         let words: Vec<Variable> = self.path.into_iter().chain(below).collect();
         let saved = words.into_iter().map(|now| (now, self.b.variable(Type::Int))).collect();
         let asked = self.predicates.clone().into_iter().flat_map(|vars| vars.all());
@@ -128,6 +130,7 @@ impl Lower<'_> {
             asked.map(|now| [now, self.b.variable(Type::Bool), self.b.variable(Type::Bool)]).collect();
         let [enter, gather, over, lost, through] = [(); 5].map(|()| self.b.block());
         self.finish.set_through(through);
+        self.declare_finish_in_messages();
         let vars = MessageVars {
             edge,
             active,

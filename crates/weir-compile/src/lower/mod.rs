@@ -214,9 +214,12 @@ impl<'a> Lower<'a> {
         self.lower_start();
         for index in 0..self.stack.layers.len() {
             let first = self.b.graph.fuels;
-            self.lower_layer(LayerId(index as u16));
+            let id = LayerId(index as u16);
+            self.finish.set_inside(self.in_messages.contains(&id));
+            self.lower_layer(id);
             self.fuels.push(first..self.b.graph.fuels);
         }
+        self.finish.set_inside(false);
         self.lower_between_messages();
         for entry in self.entries.clone() {
             self.b.seal(entry);
@@ -239,7 +242,7 @@ impl<'a> Lower<'a> {
             let vars = self.declare_layer(layer);
             self.layers.push(Rc::new(vars));
         }
-        let below = below_names(self.stack).into_iter();
+        let below = below_names(self.stack.layers.iter()).into_iter();
         let below = below.map(|name| (name, (self.b.variable(Type::Int), self.b.variable(Type::Int))));
         self.below = Rc::new(below.collect());
         self.declare_predicates();
@@ -410,10 +413,10 @@ fn reachable_from(stack: &Stack, from: LayerId) -> HashSet<LayerId> {
     seen
 }
 
-/// Every name that some layer reads with `below.`.
-fn below_names(stack: &Stack) -> Vec<String> {
+/// Every name that some of these layers reads with `below.`.
+fn below_names<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<String> {
     let mut names = HashSet::new();
-    for layer in &stack.layers {
+    for layer in layers {
         expr::for_each_expr(&layer.protocol, &mut |e| {
             if let weir_lang::model::Expr::Below(name) = e {
                 names.insert(name.clone());
