@@ -51,7 +51,15 @@ fn resembles(word: &str, meant: &'static str) -> bool {
 impl Parser<'_> {
     /// A line that starts as `protocol NAME {` does, or nearly so: whatever was open before is over.
     pub(super) fn is_item_start(&self) -> bool {
+        use TokenKind as T;
+        // What no item could be is most: of that no word is compared with others.
+        let may_be = match self.peek_at(1) {
+            T::Text => true,
+            T::Name => matches!(self.peek_at(2), T::BraceOpen | T::ParenOpen | T::Name),
+            _ => false,
+        };
         self.token().first_of_line
+            && may_be
             && (self.has_item_form(self.word())
                 || suggest(self.word(), ITEMS.iter().copied()).is_some_and(|meant| self.has_item_form(meant)))
     }
