@@ -137,7 +137,7 @@ impl Unfinished {
 #[derive(Debug)]
 struct AtHand {
     direction: u64,
-    /// The run that was given out; empty where none was.
+    /// The run that was given out.
     run: Run,
 }
 
@@ -201,7 +201,9 @@ impl Messages {
             // A packet ended in the middle of its messages: a flow table was full.
             self.counters.messages_cut += 1;
             self.counters.message_bytes_lost += run.len() as u64;
-            self.unfinished.entry(direction).or_default().has_gap = true;
+            if let Some(unfinished) = self.unfinished.get_mut(&direction) {
+                unfinished.has_gap = true;
+            }
         }
         self.bearer = Some(bearer);
         self.give(direction(flow, side))
