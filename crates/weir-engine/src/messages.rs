@@ -25,6 +25,9 @@ pub const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes that a worker keeps of unfinished messages at most.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes that a packet may leave to the next one: each one copies what is left.
+const LATER_BYTES_MAX: usize = 1 << 20;
+
 /// Runs that wait in one direction at most.
 const RUNS_MAX: usize = 64;
 
@@ -226,7 +229,9 @@ impl Messages {
             return self.give(direction);
         }
         let is_later = wanted == MESSAGES_LATER;
-        if is_later || wanted <= MESSAGE_BYTES_MAX && is_last {
+        let may_wait =
+            if is_later { run.len() <= LATER_BYTES_MAX } else { wanted <= MESSAGE_BYTES_MAX && is_last };
+        if may_wait {
             let run = run.copied();
             self.held_bytes += run.len();
             // What wants nothing more than is there would be asked for for ever.
@@ -234,10 +239,12 @@ impl Messages {
             unfinished.runs.push_front(run);
             return Slice::default();
         }
-        if wanted <= MESSAGE_BYTES_MAX {
+        if is_later || wanted <= MESSAGE_BYTES_MAX {
             self.counters.messages_cut += 1;
             self.counters.message_bytes_lost += run.len() as u64;
-            return self.give(direction);
+            // What comes next begins anew.
+            unfinished.has_gap |= unfinished.runs.is_empty();
+            return if is_later { Slice::default() } else { self.give(direction) };
         }
         match wanted {
             MESSAGES_LOST => self.counters.messages_lost += 1,
@@ -476,6 +483,22 @@ mod tests {
         assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
         assert_eq!((messages.counters.messages_too_long, messages.counters.message_bytes_lost), (1, 6));
         assert_eq!(messages.held_bytes, 0);
+    }
+
+    #[test]
+    fn what_is_left_for_later_does_not_pile_up() {
+        let mut messages = Messages::default();
+        let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
+        for _ in 0..64 {
+            messages.collect((FLOW, false), 0, &block.bytes, 1 << 16, &block);
+            messages.first(FLOW, false, bearer());
+            assert_eq!(messages.next(1, MESSAGES_LATER).length, 0);
+            assert!(messages.held_bytes <= LATER_BYTES_MAX);
+        }
+        let counters = messages.counters;
+        let left = 64 * (1 << 16) - 64;
+        assert_eq!(counters.message_bytes_lost + messages.held_bytes as u64, left, "nothing goes uncounted");
+        assert!(counters.messages_cut > 0);
     }
 
     #[test]

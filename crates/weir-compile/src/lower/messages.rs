@@ -43,7 +43,7 @@ pub(super) struct MessageVars {
     done: Variable,
     /// Bytes that it takes at least, where they are not there, or why it is none.
     wanted: Variable,
-    /// Why one could not be followed to its end: a place in the list of reasons and one.
+    /// Why one could not be followed to its end: a place in the list of reasons, the first of which is none.
     pub reason: Variable,
     /// What the layers below left: the path, and what `below.` means.
     saved: Vec<(Variable, Variable)>,
