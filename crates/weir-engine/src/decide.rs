@@ -270,7 +270,7 @@ impl<S: Subscriber> Decider<S> {
             is_over |= streams.take(&mut to, (question, params), next);
         }
         streams.pass(next);
-        is_over && streams.are_over(possible)
+        is_over && streams.is_over(next.side, possible)
     }
 
     /// The questions about streams that a flow with these terms is given to, and those that it may be.
@@ -331,10 +331,10 @@ impl<S: Subscriber> Decider<S> {
         (&self.plan, to)
     }
 
-    /// Whether no question about streams wants any more of these.
-    pub fn are_over(&self, streams: &mut FlowStreams, terms: u64) -> bool {
+    /// Whether no question about streams wants any more of what this side sends.
+    pub fn is_over(&self, streams: &mut FlowStreams, side: bool, terms: u64) -> bool {
         let (_, possible) = self.given(terms, streams);
-        streams.are_over(possible)
+        streams.is_over(side, possible)
     }
 
     /// What the chunks of a flow's streams hold is handed over.

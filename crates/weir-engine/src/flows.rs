@@ -397,7 +397,10 @@ impl Flows {
                 let Some(next) = self.sequences.flush(sequence, record, side) else { break };
                 let kept = (&mut self.sequences, &mut self.messages);
                 let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
-                let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
+                let wanted = tail
+                    .facts
+                    .wants_at
+                    .is_some_and(|at| u64::from(data[at]) & WANTS_BYTES[usize::from(side)] != 0);
                 // Who reads messages is no more.
                 tail.messages.lose_behind_gap((table.0, id.0), side, next.ordered.bytes.bytes().len());
                 if tail.sessions.is_none() || !wanted {
@@ -482,9 +485,9 @@ fn sequence_limits(plan: &Plan) -> SequenceLimits {
     }
 }
 
-/// Nothing of the flow's bytes is wanted any longer.
-pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>) {
+/// Nothing of a side's bytes is wanted any longer.
+pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>, side: bool) {
     if let Some(at) = wants_at {
-        data[at] &= !(WANTS_BYTES as u8);
+        data[at] &= !(WANTS_BYTES[usize::from(side)] as u8);
     }
 }

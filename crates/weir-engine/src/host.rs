@@ -189,7 +189,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let over = decider.stream((order, queued_bytes), &view, flow.key(), streams, next, terms);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
-            stop_bytes(data, flow.facts.wants_at);
+            stop_bytes(data, flow.facts.wants_at, next.side);
         }
     }
     let plan = flow.plan;
@@ -264,8 +264,10 @@ fn after_sessions<S: Subscriber>(
     }
     if over {
         decider.sessions_over(order, flow.key(), &mut verdict);
-        if flow.streams.as_mut().is_none_or(|streams| decider.are_over(streams, terms)) {
-            stop_bytes(data, flow.facts.wants_at);
+        for side in [false, true] {
+            if flow.streams.as_mut().is_none_or(|streams| decider.is_over(streams, side, terms)) {
+                stop_bytes(data, flow.facts.wants_at, side);
+            }
         }
     }
     if let Some(at) = flow.facts.verdict_at {

@@ -54,7 +54,7 @@ impl Facts {
         let at = |name| find_var(graph, table, name).map(|v| layout.offset(v));
         let mut initial_wants = 0;
         if declared.delivers {
-            initial_wants |= WANTS_BYTES as u8;
+            initial_wants |= WANTS_BYTES.iter().fold(0, |all, &bit| all | bit as u8);
         }
         if plan.records {
             initial_wants |= WANTS_RECORD as u8;

@@ -141,3 +141,48 @@ fn user_data_of_an_association_is_a_stream() {
         streams.iter().map(|row| [number(row, "packets"), number(row, "payload_bytes")]).collect();
     assert_eq!(bytes, [[5, 27], [1, 3]]);
 }
+
+/// A capture file of TCP segments that one host sends another: sequence number, flags, payload.
+fn capture(segments: &[(u32, u8, usize)]) -> Vec<u8> {
+    let mut file = vec![];
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for (number, &(seq, flags, length)) in segments.iter().enumerate() {
+        let mut frame = [[2_u8, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
+        frame.extend([8, 0, 0x45, 0]);
+        frame.extend(((40 + length) as u16).to_be_bytes());
+        frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 0x1f, 0x90]);
+        frame.extend(seq.to_be_bytes());
+        frame.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.resize(frame.len() + length, b'x');
+        let number = number as u32;
+        for word in
+            [1_700_000_000 + number / 1000, number % 1000 * 1000, frame.len() as u32, frame.len() as u32]
+        {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}
+
+#[test]
+fn what_memory_refuses_is_not_what_the_capture_lacks() {
+    // The first 1400 bytes are missing; all that follows comes early.
+    let mut segments = vec![(99, 0x02, 0)];
+    segments.extend((1..60).map(|at| (100 + at * 1400, 0x18, 1400)));
+    let file = scratch("refused.pcap");
+    std::fs::write(&file, capture(&segments)).expect("the file is written");
+    let mut given_up = vec![];
+    for memory in ["512M", "100k", "64k", "32k", "1k"] {
+        let args = ["streams", "-r", file.to_str().unwrap(), "--memory", memory, "--format", "json"];
+        let rows: Vec<Json> =
+            answer(&args, 0).lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect();
+        add_up(&rows);
+        assert_eq!(number(&rows[0], "payload_bytes"), 60 * 1400, "{memory}");
+        assert_eq!(number(&rows[0], "gap_bytes"), 1400, "{memory}");
+        given_up.push(number(&rows[0], "dropped_bytes"));
+    }
+    assert!(given_up[0] == 0 && given_up[4] == 59 * 1400 && given_up.is_sorted(), "{given_up:?}");
+}

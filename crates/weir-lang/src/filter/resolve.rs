@@ -85,8 +85,8 @@ impl Resolver<'_, '_> {
         }
         match &test.comparison {
             Some(comparison) => {
-                let site =
-                    Site { subject: &subject, subject_span, domain, op: comparison.op, names: self.names };
+                let (op, masked) = (comparison.op, predicate.mask.is_some());
+                let site = Site { subject: &subject, subject_span, domain, op, masked, names: self.names };
                 self.compare(&mut predicate, field, comparison, &site)?;
             }
             None if predicate.mask.is_some() => predicate.op = Op::BitsAny,

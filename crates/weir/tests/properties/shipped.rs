@@ -208,3 +208,12 @@ fn flags_are_one_number_too() {
         assert_eq!(packets(&whole), packets(&parts), "{whole}");
     }
 }
+
+#[test]
+fn bytes_are_looked_for_in_what_is_no_bytes_field() {
+    let sources = packets("eth.src contains 02:00");
+    assert!(sources > 0);
+    let anywhere: Vec<String> = (0..5).map(|at| format!("eth.src[{at}:2] == 02:00")).collect();
+    assert_eq!(sources, packets(&anywhere.join(" or ")));
+    assert_eq!(packets("eth.src not contains 02:00"), packets("eth") - sources);
+}
