@@ -58,6 +58,28 @@ fn a_cutoff_leaves_the_first_bytes_and_counts_the_others() {
 }
 
 #[test]
+fn a_cutoff_may_differ_between_directions() {
+    for cutoff in [&["1k/100"][..], &["tls:1k/100"], &["tcp.port == 443:1k/100", "dns:5"]] {
+        let options = cutoff.iter().flat_map(|cutoff| ["--cutoff", cutoff]);
+        let streams =
+            rows(&["streams"].into_iter().chain(options).chain(["tcp.port == 443"]).collect::<Vec<_>>());
+        add_up(&streams);
+        assert!(streams.iter().any(|row| number(row, "cut_bytes") > 0));
+        for row in streams {
+            let most = if row["is_orig"].as_bool().unwrap() { 1024 } else { 100 };
+            assert_eq!(number(&row, "delivered_bytes"), number(&row, "payload_bytes").min(most), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_service_alone_is_its_ports() {
+    let of = |filter: &str| rows(&["streams", "--cutoff", &format!("{filter}:10")]);
+    assert_eq!(of("dns"), of("tcp.port in {53, 5353, 5355} or udp.port in {53, 5353, 5355}"));
+    assert!(of("dns").iter().any(|row| number(row, "cut_bytes") > 0));
+}
+
+#[test]
 fn chunks_and_workers_change_no_digest() {
     let digests = |more: &[&str]| {
         let all = rows(&[&["streams", "--digest", "sha256", "tcp"], more].concat());
@@ -105,6 +127,36 @@ fn patterns_are_found_where_they_stand() {
     let grep = answer(&["match", "-r", file, "-e", "GET /", "--format", "grep", "-m", "1", "-C", "3"], 0);
     let first = "192.0.2.10:54476 > 198.51.100.10:80 tcp:0:GET / HT";
     assert_eq!(grep.lines().next(), Some(first));
+}
+
+#[test]
+fn streams_are_named_as_grep_names_files() {
+    let file = example();
+    let ask = |more: &[&str]| answer(&[&["match", "-r", file.to_str().unwrap()], more].concat(), 0);
+    let count = |more: &[&str]| ask(&[more, &["-c"]].concat()).trim().parse::<usize>().expect("a number");
+    let uids = |more: &[&str]| -> Vec<(String, bool)> {
+        let rows = ask(more);
+        let row = |line: &str| serde_json::from_str::<Json>(line).expect("a JSON line");
+        let name = |row: Json| (row["uid"].as_str().unwrap().to_owned(), row["is_orig"] == true);
+        rows.lines().map(|line| name(row(line))).collect()
+    };
+    let mut of_matches = uids(&["-e", "nginx"]);
+    assert!(of_matches.len() > 3);
+    of_matches.sort();
+    of_matches.dedup();
+    let (mut with, without) = (uids(&["-e", "nginx", "-l"]), uids(&["-e", "nginx", "-L"]));
+    with.sort();
+    assert_eq!(with, of_matches);
+    assert!(!without.is_empty() && without.iter().all(|name| !with.contains(name)));
+    assert_eq!(count(&["-e", "nginx", "-l"]), with.len());
+    assert_eq!(count(&["-e", "nginx", "-L"]), without.len());
+    // Who sent anything has one or the other.
+    let sent = rows(&["streams"]).iter().filter(|row| number(row, "delivered_bytes") > 0).count();
+    assert_eq!(with.len() + without.len(), sent);
+    let named = ask(&["-e", "nginx", "-l", "--format", "grep"]);
+    assert!(named.lines().all(|line| line.ends_with(" tcp")), "{named}");
+    let colored = ask(&["-e", "nginx", "--color", "always", "-m", "1"]);
+    assert!(colored.lines().all(|line| line.contains("\x1b[1;31mnginx\x1b[m")), "{colored}");
 }
 
 #[test]
