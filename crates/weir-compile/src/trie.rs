@@ -3,12 +3,15 @@
 //! A path from the root is a conjunction: first what a packet tells, outer layers first, then what only the
 //! connection's record tells, then what only a session does (Retina §4.1). Lowering walks the packet part; where it
 //! ends on a path, the node carries the bit of the residue below.
+//!
+//! Columns of events are a packet's where packets, connections or sessions are asked for: it has them if any of its events
+//! does. Of a question about events each row is asked for itself; of its packet, what a row that fulfils it leaves no doubt of.
 
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::{Decides, Question, TermBit};
 use std::collections::HashMap;
 use weir_lang::diag::{Diagnostic, Span};
-use weir_lang::filter::{Predicate, Stage};
+use weir_lang::filter::{Op, Predicate, Stage};
 
 /// The most residues (question, predicates on connection and session) that one program tells apart.
 pub const RESIDUES_MAX: usize = 124;
@@ -123,16 +126,19 @@ impl Builder<'_> {
             false => Decides::Packets,
         };
         for term in &question.filter.terms {
-            let mut path: Vec<(Stage, usize, usize)> = term
-                .predicates
-                .iter()
-                .map(|&p| {
-                    let predicate = &predicates[p];
-                    let stage = stage_of(self.catalog, predicate);
-                    (stage, depth_of(self.catalog, predicate), self.share(predicate))
-                })
-                .collect();
+            let mut path: Vec<(Stage, usize, usize)> = vec![];
+            for predicate in term.predicates.iter().map(|&p| &predicates[p]) {
+                let (stage, depth) = (stage_of(self.catalog, predicate), depth_of(self.catalog, predicate));
+                let key = self.catalog.key(predicate.field);
+                if question.need.events == 0 || !matches!(key, FieldKey::EventColumn(..)) {
+                    path.push((stage, depth, self.share(predicate)));
+                    continue;
+                }
+                path.push((Stage::Row, depth, self.share(predicate)));
+                path.extend(of_any_row(predicate).map(|any| (Stage::Packet, depth, self.share(&any))));
+            }
             path.sort_unstable();
+            path.dedup();
             self.term(index, mode, &path)?;
         }
         Ok(())
@@ -149,8 +155,9 @@ impl Builder<'_> {
             at_stage.map(|&(_, _, p)| predicates[p].clone()).collect()
         };
         let all = &self.trie.predicates;
-        let (connection, session) = (of(Stage::Connection, all), of(Stage::Session, all));
-        let bit = self.bit(TermBit { question, connection, session })?;
+        let (row, connection, session) =
+            (of(Stage::Row, all), of(Stage::Connection, all), of(Stage::Session, all));
+        let bit = self.bit(TermBit { question, row, connection, session })?;
         let packet = path.iter().take_while(|(stage, ..)| *stage == Stage::Packet).count();
         let mut at = Trie::ROOT;
         for (place, &(stage, _, predicate)) in path.iter().enumerate() {
@@ -225,6 +232,16 @@ impl Builder<'_> {
         self.trie.predicates.push(predicate.clone());
         self.indices.insert(predicate.clone(), index);
         index
+    }
+}
+
+/// What a packet fulfils one of whose rows fulfils `predicate`; `None`: perhaps nothing.
+fn of_any_row(predicate: &Predicate) -> Option<Predicate> {
+    match predicate.op {
+        _ if predicate.negated => None,
+        // Other rows of the packet may well have that value.
+        Op::Ne => Some(Predicate { op: Op::Exists, literals: vec![], slice: None, mask: None, ..predicate.clone() }),
+        _ => Some(predicate.clone()),
     }
 }
 

@@ -355,6 +355,7 @@ impl Flows {
             self.tables[table.index()].wheel.cancel(id);
         }
         self.ending.retain(|over| *over != (table, id));
+        self.lose_unread(table, id);
         if self.tables[table.index()].facts.observed {
             self.flush(table, id, order, decider);
             let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
@@ -403,6 +404,20 @@ impl Flows {
         }
     }
 
+    /// Counts what waits behind a hole where messages are read: programs read them with packets, of which there are no more.
+    fn lose_unread(&mut self, table: Table, id: FlowId) {
+        let state = &mut self.tables[table.index()];
+        let (Some((at, stride)), Some(sequence)) = (state.facts.messages_at, state.facts.sequence) else { return };
+        let data = state.flows.entry_mut(id).1;
+        for side in [false, true] {
+            if read_number(data, at + usize::from(side) * stride, 16) != 0 {
+                let record = FlowRecord { id: id.0, data: &mut *data };
+                self.messages.counters.message_bytes_lost +=
+                    self.sequences.waiting_bytes(sequence, record, side);
+            }
+        }
+    }
+
     /// Hands what is left in a flow's sequences and sessions to whoever wants it.
     fn flush<S: Subscriber>(&mut self, table: Table, id: FlowId, order: Order, decider: &mut Decider<S>) {
         let state = &mut self.tables[table.index()];
@@ -414,8 +429,6 @@ impl Flows {
                 let kept = (&mut self.sequences, &mut self.messages);
                 let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
                 let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
-                // Who reads messages is no more.
-                tail.messages.lose_behind_gap((table.0, id.0), side, next.ordered.bytes.bytes().len());
                 if tail.sessions.is_none() || !wanted {
                     continue;
                 }

@@ -268,13 +268,6 @@ impl Messages {
         }
     }
 
-    /// Bytes of a direction that nobody will read, as its flow is over while they wait behind a gap.
-    pub fn lose_behind_gap(&mut self, flow: FlowKey, side: bool, bytes: usize) {
-        if self.unfinished.contains_key(&direction(flow, side)) {
-            self.counters.message_bytes_lost += bytes as u64;
-        }
-    }
-
     /// The flow is over.
     pub fn release(&mut self, flow: FlowKey) {
         for side in [false, true] {

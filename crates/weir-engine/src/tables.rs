@@ -13,6 +13,7 @@ use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
 use weir_ir::abi::{Layout, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::graph::{Sequence, Table};
+use weir_ir::sequence::MESSAGES;
 
 /// The flows of one table.
 pub(crate) struct TableState {
@@ -34,6 +35,9 @@ pub(crate) struct Facts {
     pub wants_at: Option<usize>,
     pub terms_at: Option<usize>,
     pub verdict_at: Option<usize>,
+    /// What its sides' messages are, where somebody wants to know of them: the originator's, and how far behind it the
+    /// responder's is.
+    pub messages_at: Option<(usize, usize)>,
     pub initial_wants: u8,
     /// Bytes of its flows are wanted.
     pub delivers: bool,
@@ -75,6 +79,7 @@ impl Facts {
             wants_at: at("$wants"),
             terms_at: at("$terms"),
             verdict_at: at("$verdict"),
+            messages_at: at(MESSAGES).map(|at| (at, layout.stride(table))),
             initial_wants,
             delivers: declared.delivers,
             observed: declared.observed,

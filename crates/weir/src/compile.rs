@@ -2,6 +2,7 @@
 
 use crate::connection::{self, Connection, Places};
 use crate::engine::MakeSink;
+use crate::events::never_told;
 use crate::residual::{bit_plan, residuals};
 use crate::words;
 use std::fmt;
@@ -227,7 +228,10 @@ impl Compiler {
                 questions.push(Question { filter: Filter::never(), need: Need::default() });
                 continue;
             }
-            let filter = self.filter(&ask.filter, options.bpf)?;
+            let mut filter = self.filter(&ask.filter, options.bpf)?;
+            if ask.want == Want::Events {
+                filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));
+            }
             if !filter.warnings.is_empty() {
                 let source = warnings.sources.add("filter", ask.filter.as_str());
                 let mut own = filter.warnings.clone();
@@ -299,6 +303,7 @@ impl Compiler {
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.trie.bits.iter().map(bit_plan).collect(),
+            row: residuals(&lowered.trie.bits, |bit| &bit.row, (catalog, options.engine)),
             connection: residuals(&lowered.trie.bits, |bit| &bit.connection, (catalog, options.engine)),
             session: residuals(&lowered.trie.bits, |bit| &bit.session, (catalog, options.engine)),
             classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),

@@ -33,6 +33,7 @@ use weir_packet::DropReason;
 pub use header::RUN_ITEMS_MAX;
 pub use instance::HISTORY_LETTERS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};
+pub use event::as_key;
 pub(crate) use predicate::{compare_part, compare_words};
 pub use sequence::ORDERED_MAX;
 pub use show::{OutValue, PATH_BITS};

@@ -2,8 +2,9 @@
 
 use crate::drive::{Packet, ask, compile, rows, seeds};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, ipv4, tcp};
+use std::collections::BTreeMap;
 use weir::packet::LinkType;
-use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
+use weir::{Ask, Compiled, Compiler, Counters, EventRows, Executor, Need, Options, Want};
 use weir_ir::testing::Random;
 
 const CHAT: &str = "
@@ -136,12 +137,23 @@ fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
 
 /// Kind and length of the messages of which was told.
 fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<(u64, u64)> {
-    let (rows, _) = rows(compiler, compiled, packets, 1);
+    told_and_counted(compiler, compiled, packets).0
+}
+
+/// And the counters of the run.
+fn told_and_counted(
+    compiler: &Compiler,
+    compiled: &Compiled,
+    packets: &[Packet],
+) -> (Vec<(u64, u64)>, Counters) {
+    let (rows, outcome) = rows(compiler, compiled, packets, 1);
+    let rows: Vec<&String> = rows.iter().filter(|row| row.contains("Event")).collect();
     let numbers = |row: &String| -> Vec<u64> {
         row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
     };
     // Behind the ports: kind and length, and the port.
-    rows.iter().map(numbers).map(|n| (n[n.len() - 3], n[n.len() - 2])).collect()
+    let told = rows.into_iter().map(numbers).map(|n| (n[n.len() - 3], n[n.len() - 2])).collect();
+    (told, outcome.counters)
 }
 
 /// What was sent, and what was told of it, for many conversations.
@@ -197,6 +209,58 @@ fn what_the_capture_cut_off_is_no_message() {
         differs += usize::from(told != sent);
     });
     assert!(differs > 0, "some were cut off");
+}
+
+/// Bytes of the client's stream that were captured, each once.
+fn captured_bytes(packets: &[Packet]) -> u64 {
+    let mut ends: BTreeMap<u32, usize> = BTreeMap::new();
+    for packet in packets.iter().filter(|packet| packet.bytes[34..36] == 40_000_u16.to_be_bytes()) {
+        let seq = u32::from_be_bytes(packet.bytes[38..42].try_into().expect("four bytes"));
+        let bytes = ends.entry(seq).or_default();
+        *bytes = packet.bytes.len().saturating_sub(54).max(*bytes);
+    }
+    ends.values().sum::<usize>() as u64
+}
+
+/// Of what was captured every byte is in a message that was told, or counted as lost: behind holes that nothing fills,
+/// and where all that tells of them is one side's packets, too.
+#[test]
+fn what_nobody_reads_is_counted() {
+    let mut compiler = Compiler::default();
+    compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let events = of_event(&compiler, "note.noted");
+    // Who asks for streams, too, is handed what waits when a connection ends.
+    let streams = Ask { want: Want::Sessions(1), ..ask("", Want::Packets) };
+    let with_sessions = {
+        let need = Need { events: events[0].events[0], ..Need::default() };
+        let asked = Ask { filter: String::new(), need, want: Want::Events };
+        compile(&compiler, &[asked, streams], &Options::default())
+    };
+    let (mut unread, mut ways) = (0, [0; 4]);
+    for seed in seeds(0..80) {
+        let mut random = Random::new(seed);
+        let messages: Vec<_> = (0..1 + random.below(30)).map(|_| message(&mut random, 0)).collect();
+        let said: Vec<u8> = messages.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+        let way = Way { loses: true, snaplen: random.once_in(4).then_some(54 + 700), ..WILD };
+        let mut packets = conversation(&mut random, 7778, &said, way);
+        let is_one_sided = random.once_in(2);
+        if is_one_sided {
+            packets.retain(|packet| packet.bytes[34..36] == 40_000_u16.to_be_bytes());
+        }
+        let loses_first = random.once_in(3) && packets.len() > 2 + usize::from(!is_one_sided);
+        if loses_first {
+            packets.remove(1 + usize::from(!is_one_sided));
+        }
+        let compiled = [&events[0], &events[1], &with_sessions][(seed % 3) as usize];
+        let (told, counters) = told_and_counted(&compiler, compiled, &packets);
+        let in_messages = |&(kind, length): &(u64, u64)| 5 + length + u64::from(kind == 1);
+        let read: u64 = told.iter().map(in_messages).sum();
+        let lost = counters.message.message_bytes_lost;
+        assert_eq!(read + lost, captured_bytes(&packets), "seed {seed}: {read} read, {lost} lost");
+        unread += usize::from(lost > 0);
+        ways[usize::from(is_one_sided) + 2 * usize::from(loses_first)] += usize::from(lost > 0);
+    }
+    assert!(unread > 30 && ways.iter().all(|&count| count > 0), "some was lost each way: {ways:?}");
 }
 
 /// Which packets match, by their numbers.
