@@ -240,7 +240,9 @@ fn of_any_row(predicate: &Predicate) -> Option<Predicate> {
     match predicate.op {
         _ if predicate.negated => None,
         // Other rows of the packet may well have that value.
-        Op::Ne => Some(Predicate { op: Op::Exists, literals: vec![], slice: None, mask: None, ..predicate.clone() }),
+        Op::Ne => {
+            Some(Predicate { op: Op::Exists, literals: vec![], slice: None, mask: None, ..predicate.clone() })
+        }
         _ => Some(predicate.clone()),
     }
 }
@@ -298,6 +300,33 @@ mod tests {
         assert_eq!(trie.nodes[port].children.len(), 2);
         // Questions about packets that need no connection are asked apart from those that do.
         assert!(trie.nodes.iter().skip(1).all(|node| node.mode == Decides::Connections));
+    }
+
+    #[test]
+    fn rows_are_asked_behind_their_packets() {
+        let library = Library::builtin();
+        let stack = library.stack("internet").expect("it is shipped");
+        let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+        let display = |predicate: &Predicate| predicate.display(&catalog).to_string();
+        // By question: what packets are asked, and what rows.
+        let asked = |text: &str, events: u64| {
+            let filter = weir_lang::filter::compile(text, &catalog).expect("a filter");
+            let need = Need { events, packets: events == 0, ..Need::default() };
+            let trie = Trie::of(&[Question { filter, need }], &catalog).expect("it is small");
+            let of_packets = trie.nodes.iter().filter(|node| node.stage == Some(Stage::Packet));
+            let packets = of_packets.filter_map(|node| node.predicate);
+            let packets: Vec<String> = packets.map(|p| display(&trie.predicates[p])).collect();
+            (packets, trie.bits[0].row.iter().map(display).collect::<Vec<_>>())
+        };
+        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let seq = "tcp.aborted.seq > 9";
+        assert_eq!(asked(&format!("{seq} and udp"), 0).1, texts(&[]), "packets have what any row has");
+        assert_eq!(asked(seq, 1), (texts(&[seq]), texts(&[seq])));
+        assert_eq!(asked("not tcp.aborted.seq > 9", 1), (texts(&[]), texts(&["not tcp.aborted.seq > 9"])));
+        assert_eq!(
+            asked("tcp.aborted.seq != 9 and tcp.aborted", 1),
+            (texts(&["tcp.aborted.seq", "tcp.aborted"]), texts(&["tcp.aborted.seq != 9"]))
+        );
     }
 
     #[test]

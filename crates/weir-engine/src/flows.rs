@@ -407,7 +407,9 @@ impl Flows {
     /// Counts what waits behind a hole where messages are read: programs read them with packets, of which there are no more.
     fn lose_unread(&mut self, table: Table, id: FlowId) {
         let state = &mut self.tables[table.index()];
-        let (Some((at, stride)), Some(sequence)) = (state.facts.messages_at, state.facts.sequence) else { return };
+        let (Some((at, stride)), Some(sequence)) = (state.facts.messages_at, state.facts.sequence) else {
+            return;
+        };
         let data = state.flows.entry_mut(id).1;
         for side in [false, true] {
             if read_number(data, at + usize::from(side) * stride, 16) != 0 {

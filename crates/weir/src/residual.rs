@@ -2,6 +2,7 @@
 //! for many.
 
 use crate::compile::{Executor, make_program};
+use std::borrow::Cow;
 use std::sync::Arc;
 use weir_compile::lower::as_key;
 use weir_compile::residual::{PREDICATES_MAX, lower_residuals};
@@ -89,10 +90,12 @@ pub(crate) fn residual(
     let is_protocol = matches!(key, ResidualField::Protocol(_));
     let program = (!is_protocol).then(|| {
         let is_key = matches!(key, ResidualField::Event(..)) && catalog.is_address(field);
-        let keys = asked.iter().filter(|_| is_key).map(|(predicate, _)| as_key(predicate));
-        let keys: Vec<Predicate> = keys.collect();
-        let predicates: Vec<&Predicate> =
-            if is_key { keys.iter().collect() } else { asked.iter().map(|(predicate, _)| *predicate).collect() };
+        let predicates = asked.iter().map(|(predicate, _)| match is_key {
+            true => Cow::Owned(as_key(predicate)),
+            false => Cow::Borrowed(*predicate),
+        });
+        let predicates: Vec<Cow<'_, Predicate>> = predicates.collect();
+        let predicates: Vec<&Predicate> = predicates.iter().map(|predicate| &**predicate).collect();
         let graph = lower_residuals(&predicates, catalog.fields()[field].value_type);
         let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
         match make_program(graph.clone(), None, engine) {

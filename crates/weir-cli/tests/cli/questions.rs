@@ -394,7 +394,8 @@ fn events_are_chosen_by_their_own_columns() {
     .unwrap();
     let stack = stack.to_str().unwrap();
     let events = |filter: &str| {
-        let (out, err, status) = weir(&["events", "-r", FIRST_LIGHT, "--stack", stack, "-e", "record.seen", filter]);
+        let (out, err, status) =
+            weir(&["events", "-r", FIRST_LIGHT, "--stack", stack, "-e", "record.seen", filter]);
         (out, err, status)
     };
     let all = events("").0;

@@ -30,10 +30,10 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
+pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
 pub use instance::HISTORY_LETTERS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};
-pub use event::as_key;
 pub(crate) use predicate::{compare_part, compare_words};
 pub use sequence::ORDERED_MAX;
 pub use show::{OutValue, PATH_BITS};

@@ -40,7 +40,8 @@ fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
     let edges = stack.edges.iter().filter(|next| next.from == edge.to);
     let places = one.rest_length.into_iter().chain(edges.filter_map(|next| next.rest_length));
     for span in places {
-        let message = format!("nobody knows what is left behind the header of `{}`, as it is a message", one.name);
+        let message =
+            format!("nobody knows what is left behind the header of `{}`, as it is a message", one.name);
         let help = "what follows a message is the next one: let fields of its header say how long it is";
         let diagnostic = Diagnostic::error(codes::MESSAGES, message);
         // What is wrong is the text that makes a message of it.

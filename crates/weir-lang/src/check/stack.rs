@@ -350,8 +350,10 @@ impl Checker<'_> {
                 if edge.condition.is_none() {
                     always.insert(from, edge.to.span);
                 }
-                let (condition, rest_length) =
-                    edge.condition.as_ref().map_or((Expr::Number(1), None), |expr| self.condition(from, expr));
+                let (condition, rest_length) = edge
+                    .condition
+                    .as_ref()
+                    .map_or((Expr::Number(1), None), |expr| self.condition(from, expr));
                 let span = edge.to.span;
                 for (what, range) in asked_values(&condition).into_iter().flatten() {
                     if asked.len() < ASKED_MAX {

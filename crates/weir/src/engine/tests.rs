@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_compile::Need;
 use weir_engine::plan::Want;
-use weir_packet::{Burst, PacketMeta, SourceError};
+use weir_packet::{Burst, PacketMeta, SourceError, Value};
 use weir_sessions::tls::TlsHandshake;
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");

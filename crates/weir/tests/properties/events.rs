@@ -111,6 +111,14 @@ struct Said<'a> {
     packets: &'a [Packet],
 }
 
+impl Said<'_> {
+    /// Whether something of this kind was said in the row's packet.
+    fn is_in_packet_of(&self, row: &Row, kind: u64) -> bool {
+        let mut rows = self.rows.iter().filter(|one| one.packet == row.packet);
+        rows.any(|one| of(one, "talk.said", one.kind) == Some(kind))
+    }
+}
+
 type Holds = fn(&Row, &Said<'_>) -> bool;
 
 /// A number of `talk.said`, or of `talk.meant`.
@@ -134,12 +142,8 @@ const TERMS: &[(&str, Holds)] = &[
     ("talk.meant.kind > 5", |row, _| of(row, "talk.meant", row.kind).is_some_and(|kind| kind > 5)),
     ("talk.meant.twice == 10", |row, _| row.twice == Some(10)),
     // What is asked of the packet, any of its messages may fulfil.
-    ("talk.kind == 3", |row, said| {
-        said.rows.iter().any(|one| one.packet == row.packet && one.event == "talk.said" && one.kind == Some(3))
-    }),
-    ("talk.ended", |row, said| {
-        said.rows.iter().any(|one| one.packet == row.packet && one.event == "talk.said" && one.kind == Some(7))
-    }),
+    ("talk.kind == 3", |row, said| said.is_in_packet_of(row, 3)),
+    ("talk.ended", |row, said| said.is_in_packet_of(row, 7)),
     ("frame.len > 70", |row, said| said.packets[row.packet as usize - 1].bytes.len() > 70),
     ("frame.number < 11", |row, _| row.packet < 11),
     ("ip.src == 10.0.0.1", |row, said| said.packets[row.packet as usize - 1].bytes[26..30] == V4[0]),
