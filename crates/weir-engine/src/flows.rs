@@ -17,7 +17,7 @@ use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Program, WANTS_BYTES};
+use weir_ir::abi::{Continuation, FlowRecord, Ordered, Program, WANTS_BYTES};
 use weir_ir::graph::Table;
 use weir_packet::PacketMeta;
 
@@ -44,11 +44,11 @@ pub(crate) struct Flows {
     pub sequences: Reassembler,
     /// What is unfinished of streams' messages.
     pub messages: Messages,
-    program: Arc<dyn Program>,
+    pub(crate) program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
     /// Connections that are over with the packet at hand.
-    ending: Vec<(Table, FlowId)>,
+    pub(crate) ending: Vec<(Table, FlowId)>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
     pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
 }
@@ -61,6 +61,11 @@ impl Flows {
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
         Self { tables, sequences, messages, program, plan, expired: vec![], ending: vec![], outer }
+    }
+
+    /// Lookups of one packet.
+    pub(crate) fn lookups_max(&self) -> u32 {
+        self.plan.limits.lookups_max
     }
 
     /// Whether the flows of a table are parts of connections found before them.
@@ -355,9 +360,15 @@ impl Flows {
             self.tables[table.index()].wheel.cancel(id);
         }
         self.ending.retain(|over| *over != (table, id));
-        self.lose_unread(table, id);
-        if self.tables[table.index()].facts.observed {
+        let facts = self.tables[table.index()].facts;
+        if facts.observed || facts.messages_at.is_some() {
             self.flush(table, id, order, decider);
+        }
+        if facts.messages_at.is_some() {
+            self.read_last(((table.0, id.0), reason), order, decider, counters);
+            self.lose_unread(table, id);
+        }
+        if facts.observed {
             let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
@@ -404,15 +415,13 @@ impl Flows {
         }
     }
 
-    /// Counts what waits behind a hole where messages are read: programs read them with packets, of which there are no more.
+    /// Counts what still waits behind a hole where messages are read: in strict mode none is passed over.
     fn lose_unread(&mut self, table: Table, id: FlowId) {
         let state = &mut self.tables[table.index()];
-        let (Some((at, stride)), Some(sequence)) = (state.facts.messages_at, state.facts.sequence) else {
-            return;
-        };
+        let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
         let data = state.flows.entry_mut(id).1;
         for side in [false, true] {
-            if read_number(data, at + usize::from(side) * stride, 16) != 0 {
+            if facts.has_messages(data, side) {
                 let record = FlowRecord { id: id.0, data: &mut *data };
                 self.messages.counters.message_bytes_lost +=
                     self.sequences.waiting_bytes(sequence, record, side);
@@ -420,7 +429,7 @@ impl Flows {
         }
     }
 
-    /// Hands what is left in a flow's sequences and sessions to whoever wants it.
+    /// Hands what is left in a flow's sequences and sessions to whoever wants it; for messages it is kept.
     fn flush<S: Subscriber>(&mut self, table: Table, id: FlowId, order: Order, decider: &mut Decider<S>) {
         let state = &mut self.tables[table.index()];
         for side in [false, true] {
@@ -430,6 +439,11 @@ impl Flows {
                 let Some(next) = self.sequences.flush(sequence, record, side) else { break };
                 let kept = (&mut self.sequences, &mut self.messages);
                 let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
+                if tail.facts.has_messages(data, side) {
+                    let Ordered { gap_bytes, bytes, claimed_bytes, .. } = &next.ordered;
+                    let direction = ((table.0, id.0), side);
+                    tail.messages.collect(direction, *gap_bytes, bytes.bytes(), *claimed_bytes, &bytes.block);
+                }
                 let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
                 if tail.sessions.is_none() || !wanted {
                     continue;

@@ -1,9 +1,11 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
+use crate::counters::Counters;
 use crate::decide::Decider;
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
-use crate::flows::stop_bytes;
+use crate::flows::{Flows, Found, stop_bytes};
 use crate::messages::Bearer;
+use crate::run::At;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
@@ -11,7 +13,7 @@ use crate::stream::Came;
 use crate::subscriber::{Order, Subscriber};
 use crate::tables::TailFlow;
 use std::sync::Arc;
-use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice};
+use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice, Step};
 use weir_ir::graph::{Event, Sequence, Table};
 use weir_packet::{Block, Timestamp};
 use weir_sessions::{Data, Direction};
@@ -116,9 +118,12 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         self.flow.messages.collect(direction, gap_bytes, bytes, claimed_bytes, self.block);
     }
 
-    fn messages(&mut self, _table: Table, _flow: FlowRecord<'_>, side: bool) -> Slice {
+    fn messages(&mut self, _table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
         let bearer = Bearer { table: self.flow.table, header: *self.flow.header };
-        self.flow.messages.first(self.flow.key(), side, bearer)
+        let sequence = self.flow.facts.sequence;
+        let waits = sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
+        let packet = waits.then_some(self.packet);
+        self.flow.messages.first(self.flow.key(), side, bearer, packet)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
@@ -146,6 +151,41 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             None => self.flow.messages.bearer().unwrap_or(own),
         };
         self.decider.emitted.push(event, table, header, values);
+    }
+}
+
+impl Flows {
+    /// From a packet's lookup to its next one, or its end: what it does to the flow that was found.
+    #[inline]
+    pub fn run_tail<S: Subscriber>(
+        &mut self,
+        at: &At<'_>,
+        k: &mut Continuation,
+        found: Found,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) -> Step {
+        let &At { program, block, packet, frame, order } = at;
+        self.messages.enter_flow();
+        let (mut tail, data) = self.open(found);
+        let mut host = TailHost {
+            flow: &mut tail,
+            decider,
+            block,
+            order,
+            packet: FrameRef { meta: packet, bytes: frame },
+            program,
+            origin: Origin::AtHand,
+        };
+        let record = FlowRecord { id: found.id.0, data: &mut *data };
+        let step = program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
+        if let Some(millis) = tail.changed_timeout(data, found.new) {
+            if !found.new {
+                self.flush_chunks(found, packet.time.0, order, decider);
+            }
+            self.set_timeout(found, millis, packet.time.0, order, decider, counters);
+        }
+        step
     }
 }
 

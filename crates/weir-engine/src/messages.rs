@@ -11,13 +11,13 @@
 
 use crate::counters::MessageCounters;
 use crate::decide::FlowKey;
-use crate::sequence::within;
+use crate::sequence::{FrameRef, within};
 use crate::table::{BuildIdHasher, Header};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice};
 use weir_ir::graph::Table;
-use weir_packet::Block;
+use weir_packet::{Block, PacketMeta};
 
 /// Bytes of a message at most: what wants more is no message.
 pub const MESSAGE_BYTES_MAX: u64 = 16 << 20;
@@ -110,9 +110,19 @@ impl Run {
     }
 }
 
+/// A packet of a direction in which something waits.
+#[derive(Debug)]
+pub(crate) struct LastPacket {
+    pub meta: PacketMeta,
+    /// Of its bytes alone.
+    pub block: Arc<Block>,
+}
+
 /// What is kept of one direction.
 #[derive(Debug, Default)]
 struct Unfinished {
+    /// The last packet, while something waits in the sequence.
+    last: Option<LastPacket>,
     runs: VecDeque<Run>,
     /// Bytes of the first run without which there is nothing new to be read.
     wanted: u64,
@@ -162,8 +172,10 @@ pub(crate) struct Messages {
     is_inside: bool,
     /// Whether one was given out since somebody asked.
     has_begun: bool,
-    /// Bytes of all runs.
+    /// Bytes of all runs, and of packets that are kept.
     held_bytes: usize,
+    /// These packets.
+    kept_packets: usize,
     pub counters: MessageCounters,
 }
 
@@ -198,8 +210,21 @@ impl Messages {
         unfinished.has_gap |= (bytes.len() as u64) < claimed_bytes;
     }
 
-    /// The first run of a direction in which there is something new to read, or no bytes.
-    pub fn first(&mut self, flow: FlowKey, side: bool, bearer: Bearer) -> Slice {
+    /// The first run of a direction in which there is something new to read, or no bytes. `packet` is the one at hand, where
+    /// others have to come before all of its bytes can be read.
+    pub fn first(
+        &mut self,
+        flow: FlowKey,
+        side: bool,
+        bearer: Bearer,
+        packet: Option<FrameRef<'_>>,
+    ) -> Slice {
+        if packet.is_some() || self.kept_packets > 0 {
+            self.take_packet(flow, side);
+        }
+        if let Some(packet) = packet {
+            self.keep_packet(direction(flow, side), packet);
+        }
         if let Some(AtHand { direction, run }) = self.at_hand.take() {
             // A packet ended in the middle of its messages: a flow table was full.
             self.counters.messages_cut += 1;
@@ -210,6 +235,25 @@ impl Messages {
         }
         self.bearer = Some(bearer);
         self.give(direction(flow, side))
+    }
+
+    fn keep_packet(&mut self, direction: u64, packet: FrameRef<'_>) {
+        if self.held_bytes + packet.bytes.len() > TOTAL_BYTES_MAX {
+            return;
+        }
+        self.held_bytes += packet.bytes.len();
+        self.kept_packets += 1;
+        let block = Arc::new(Block { bytes: packet.bytes.to_vec() });
+        let meta = PacketMeta { offset: 0, ..*packet.meta };
+        self.unfinished.entry(direction).or_default().last = Some(LastPacket { meta, block });
+    }
+
+    /// The last packet of a direction, if something waited then; it is kept no longer.
+    pub fn take_packet(&mut self, flow: FlowKey, side: bool) -> Option<LastPacket> {
+        let last = self.unfinished.get_mut(&direction(flow, side))?.last.take()?;
+        self.held_bytes -= last.block.bytes.len();
+        self.kept_packets -= 1;
+        Some(last)
     }
 
     /// Of the run at hand the first message took `done` bytes; or it takes `wanted`, or is none ([`MESSAGES_LOST`]), or is
@@ -271,6 +315,7 @@ impl Messages {
     /// The flow is over.
     pub fn release(&mut self, flow: FlowKey) {
         for side in [false, true] {
+            self.take_packet(flow, side);
             let Some(unfinished) = self.unfinished.remove(&direction(flow, side)) else { continue };
             for run in unfinished.runs {
                 self.held_bytes -= run.len();
@@ -296,6 +341,11 @@ impl Messages {
     /// Whether a message was given out since this was asked last.
     pub fn has_begun(&mut self) -> bool {
         std::mem::take(&mut self.has_begun)
+    }
+
+    /// Whether one was given out that is not over.
+    pub fn is_at_hand(&self) -> bool {
+        self.at_hand.is_some()
     }
 
     /// A flow was found: what happens is of it.
@@ -358,7 +408,7 @@ mod tests {
         }
 
         fn read(&mut self) {
-            let mut run = self.messages.first(FLOW, false, bearer());
+            let mut run = self.messages.first(FLOW, false, bearer(), None);
             let mut fuel = self.most.unwrap_or(usize::MAX);
             while let Some(&first) = run.bytes().first() {
                 let bytes = 1 + usize::from(first.wrapping_sub(b'0'));

@@ -9,14 +9,12 @@
 use crate::counters::Account;
 use crate::decide::PacketView;
 use crate::flows::Found;
-use crate::host::{Origin, TailHost};
-use crate::sequence::FrameRef;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
 use crate::worker::Worker;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
+use weir_ir::abi::{Continuation, Program, Step};
 use weir_packet::{BURST_PACKETS_MAX, Block, Burst, DropReason, PacketMeta};
 
 /// Packets whose entries are fetched together, before the tails of as many others: far enough ahead to hide a miss
@@ -130,7 +128,7 @@ impl<S: Subscriber> Worker<S> {
                         outer = connection.replace(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.run_tail(at, k, flow)
+                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
                 }
                 Step::Restart if lookups == self.plan.limits.lookups_max => {
                     break (Some(DropReason::NestingLimit), 0);
@@ -144,7 +142,7 @@ impl<S: Subscriber> Worker<S> {
                         connection = Some(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.run_tail(at, k, flow)
+                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
                 }
             };
         };
@@ -201,39 +199,13 @@ impl<S: Subscriber> Worker<S> {
             self.counters.met.count(reason);
         }
     }
-
-    #[inline]
-    fn run_tail(&mut self, at: &At<'_>, k: &mut Continuation, found: Found) -> Step {
-        let &At { program, block, packet, frame, order } = at;
-        self.flows.messages.enter_flow();
-        let (mut tail, data) = self.flows.open(found);
-        let mut host = TailHost {
-            flow: &mut tail,
-            decider: &mut self.decider,
-            block,
-            order,
-            packet: FrameRef { meta: packet, bytes: frame },
-            program,
-            origin: Origin::AtHand,
-        };
-        let record = FlowRecord { id: found.id.0, data: &mut *data };
-        let step = program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
-        if let Some(millis) = tail.changed_timeout(data, found.new) {
-            if !found.new {
-                self.flows.flush_chunks(found, packet.time.0, order, &mut self.decider);
-            }
-            let (now, counters) = (packet.time.0, &mut self.counters);
-            self.flows.set_timeout(found, millis, now, order, &mut self.decider, counters);
-        }
-        step
-    }
 }
 
 /// A packet, and where it stands.
-struct At<'a> {
-    program: &'a dyn Program,
-    block: &'a Arc<Block>,
-    packet: &'a PacketMeta,
-    frame: &'a [u8],
-    order: Order,
+pub(crate) struct At<'a> {
+    pub program: &'a dyn Program,
+    pub block: &'a Arc<Block>,
+    pub packet: &'a PacketMeta,
+    pub frame: &'a [u8],
+    pub order: Order,
 }

@@ -2,7 +2,7 @@
 //! touch of one.
 
 use crate::decide::FlowKey;
-use crate::flow::find_var;
+use crate::flow::{find_var, read_number};
 use crate::messages::Messages;
 use crate::plan::Plan;
 use crate::sequence::Reassembler;
@@ -87,6 +87,14 @@ impl Facts {
             sequence: graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32)),
             probed: plan.probed_over(&declared.name),
         }
+    }
+}
+
+impl Facts {
+    /// Whether it is known what a side's messages are.
+    pub fn has_messages(&self, data: &[u8], side: bool) -> bool {
+        let at = self.messages_at.map(|(at, stride)| at + usize::from(side) * stride);
+        at.is_some_and(|at| read_number(data, at, 16) != 0)
     }
 }
 

@@ -241,6 +241,11 @@ impl Reassembler {
         (self.budget.held_bytes(), self.budget.pinned_bytes())
     }
 
+    /// Whether something of a direction waits. Nothing but the record is touched.
+    pub fn is_waiting(&self, sequence: Sequence, data: &[u8], side: bool) -> bool {
+        self.sequences[sequence.index()].vars.read(data, side).flags & QUEUED != 0
+    }
+
     /// Captured bytes of a direction that wait for others before them. Takes as long as there are segments.
     pub fn waiting_bytes(&self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> u64 {
         let state = &self.sequences[sequence.index()];
