@@ -369,31 +369,7 @@ impl Flows {
             self.lose_unread(table, id);
         }
         if facts.observed {
-            let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
-            let state = &self.tables[table.index()];
-            let (header, data) = state.flows.entry(id);
-            let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
-            let view = FlowView {
-                recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
-                outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
-                ..view(&*self.program, table, (header, data))
-            };
-            let unconditional = self.plan.unconditional;
-            let terms = unconditional | state.facts.terms_at.map_or(0, |at| read_number(data, at, 64));
-            let verdict = state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
-            if let Some(streams) = streams {
-                decider.streams_over(
-                    (order, header.last_time),
-                    &view,
-                    (table.0, id.0),
-                    streams,
-                    terms,
-                    reason,
-                );
-            }
-            if !state.facts.part {
-                decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
-            }
+            self.tell_end((table, id), reason, order, decider);
         }
         if !self.messages.is_empty() {
             self.messages.release((table.0, id.0));
@@ -412,6 +388,34 @@ impl Flows {
         // At the end of the capture the tables go as a whole.
         if reason != EndReason::EndOfCapture {
             state.flows.remove(id);
+        }
+    }
+
+    /// A flow's streams are over, and its record goes out.
+    fn tell_end<S: Subscriber>(
+        &mut self,
+        (table, id): (Table, FlowId),
+        reason: EndReason,
+        order: Order,
+        decider: &mut Decider<S>,
+    ) {
+        let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
+        let state = &self.tables[table.index()];
+        let (header, data) = state.flows.entry(id);
+        let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
+        let view = FlowView {
+            recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
+            outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
+            ..view(&*self.program, table, (header, data))
+        };
+        let unconditional = self.plan.unconditional;
+        let terms = unconditional | state.facts.terms_at.map_or(0, |at| read_number(data, at, 64));
+        let verdict = state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
+        if let Some(streams) = streams {
+            decider.streams_over((order, header.last_time), &view, (table.0, id.0), streams, terms, reason);
+        }
+        if !state.facts.part {
+            decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
         }
     }
 

@@ -121,7 +121,8 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     fn messages(&mut self, _table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
         let bearer = Bearer { table: self.flow.table, header: *self.flow.header };
         let sequence = self.flow.facts.sequence;
-        let waits = sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
+        let waits =
+            sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
         let packet = waits.then_some(self.packet);
         self.flow.messages.first(self.flow.key(), side, bearer, packet)
     }

@@ -90,18 +90,19 @@ impl Flows {
             let (packet, block) = (&last.meta, &last.block);
             let at = At { program: &*program, block, packet, frame: &block.bytes, order };
             let mut k = Box::new(Continuation::default());
-            let mut found = vec![];
-            if let Some(bearer) = self.run_again((&at, &mut k), flow, &mut found, decider, counters) {
+            let mut made = vec![];
+            if let Some(bearer) = self.run_again((&at, &mut k), flow, &mut made, decider, counters) {
                 self.note_terms(bearer, k.terms);
                 decider.events(order, packet, k.terms);
             }
             k.release();
+            self.messages.abandon();
             self.messages.has_begun();
             decider.emitted = Emitted::default();
             self.end_closed(order, decider, counters);
             (decider.emitted, self.ending) = (emitted, ending);
             // Nobody else knows of what was made when everything ends.
-            for new in found.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
+            for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
                 if self.tables[new.table.index()].flows.is_live(new.id) {
                     self.end(new.table, new.id, reason, order, decider, counters);
                 }
@@ -188,8 +189,7 @@ impl Flows {
         let bearer = Bearer { table: found.table, header: *header };
         let mut host = Again { messages: &mut self.messages, emitted, key: found.key(), bearer, is_read };
         let record = FlowRecord { id: found.id.0, data: &mut *data };
-        let step =
-            at.program.resume(&mut host, at.packet, at.frame, record, found.responder, false, k);
+        let step = at.program.resume(&mut host, at.packet, at.frame, record, found.responder, false, k);
         data.copy_from_slice(&before);
         step
     }

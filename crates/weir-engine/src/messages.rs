@@ -8,6 +8,8 @@
 //! A gap ends a run: what its last message lacks is lost, and where the next one begins nobody knows. It is
 //! looked for at the start of the next segment, as where a stream is met midway, or where a program finds no message
 //! ([`MESSAGES_LOST`]): writers begin messages with segments more often than not.
+//!
+//! What is there and unread when a flow ends is read by `last`.
 
 use crate::counters::MessageCounters;
 use crate::decide::FlowKey;
@@ -225,16 +227,19 @@ impl Messages {
         if let Some(packet) = packet {
             self.keep_packet(direction(flow, side), packet);
         }
-        if let Some(AtHand { direction, run }) = self.at_hand.take() {
-            // A packet ended in the middle of its messages: a flow table was full.
-            self.counters.messages_cut += 1;
-            self.counters.message_bytes_lost += run.len() as u64;
-            if let Some(unfinished) = self.unfinished.get_mut(&direction) {
-                unfinished.has_gap = true;
-            }
-        }
+        self.abandon();
         self.bearer = Some(bearer);
         self.give(direction(flow, side))
+    }
+
+    /// A packet may have ended in the middle of its messages: where a flow table was full.
+    pub fn abandon(&mut self) {
+        let Some(AtHand { direction, run }) = self.at_hand.take() else { return };
+        self.counters.messages_cut += 1;
+        self.counters.message_bytes_lost += run.len() as u64;
+        if let Some(unfinished) = self.unfinished.get_mut(&direction) {
+            unfinished.has_gap = true;
+        }
     }
 
     fn keep_packet(&mut self, direction: u64, packet: FrameRef<'_>) {
@@ -470,7 +475,7 @@ mod tests {
         reader.read();
         reader.collect(0, "2ab", 3);
         reader.collect(0, "1c", 2);
-        assert_eq!(reader.messages.first(FLOW, false, bearer()).bytes(), b"42ab1c");
+        assert_eq!(reader.messages.first(FLOW, false, bearer(), None).bytes(), b"42ab1c");
         assert_eq!(reader.messages.next(0, MESSAGES_LOST).bytes(), b"2ab1c", "from the next segment on");
         assert_eq!(reader.messages.next(3, 0).bytes(), b"1c");
         assert_eq!(reader.messages.next(0, MESSAGES_LOST).length, 0);
@@ -507,7 +512,7 @@ mod tests {
     fn a_packet_that_ended_among_its_messages_loses_them() {
         let mut reader = Reader::default();
         reader.collect(0, "1a1b", 4);
-        reader.messages.first(FLOW, false, bearer());
+        reader.messages.first(FLOW, false, bearer(), None);
         reader.collect(0, "c0", 2);
         reader.read();
         assert_eq!(reader.read, ["0"; 0], "`c` is none");
@@ -521,7 +526,7 @@ mod tests {
         let mut messages = Messages::default();
         let block = Arc::new(Block { bytes: vec![7; 10] });
         messages.collect((FLOW, true), 0, &block.bytes, 10, &block);
-        assert_eq!(messages.first(FLOW, true, bearer()).length, 10);
+        assert_eq!(messages.first(FLOW, true, bearer(), None).length, 10);
         assert_eq!(messages.next(4, 0).length, 6);
         assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
         assert_eq!((messages.counters.messages_too_long, messages.counters.message_bytes_lost), (1, 6));
@@ -534,7 +539,7 @@ mod tests {
         let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
         for _ in 0..64 {
             messages.collect((FLOW, false), 0, &block.bytes, 1 << 16, &block);
-            messages.first(FLOW, false, bearer());
+            messages.first(FLOW, false, bearer(), None);
             assert_eq!(messages.next(1, MESSAGES_LATER).length, 0);
             assert!(messages.held_bytes <= LATER_BYTES_MAX);
         }
@@ -550,7 +555,7 @@ mod tests {
         let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
         for flow in 0..2_000 {
             messages.collect(((0, flow), false), 0, &block.bytes, 1 << 16, &block);
-            messages.first((0, flow), false, bearer());
+            messages.first((0, flow), false, bearer(), None);
             messages.next(0, 1 << 17);
         }
         assert!(messages.held_bytes <= TOTAL_BYTES_MAX);
@@ -558,5 +563,25 @@ mod tests {
         assert_eq!(messages.counters.message_bytes_lost, refused);
         messages.release_tables(|table| table != Table(0));
         assert_eq!((messages.held_bytes, messages.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
+        let mut messages = Messages::default();
+        let (meta, bytes) = (PacketMeta { offset: 9, number: 4, ..PacketMeta::default() }, vec![7; 1 << 16]);
+        let packet = Some(FrameRef { meta: &meta, bytes: &bytes });
+        for flow in 0..2_000 {
+            messages.first((0, flow), true, bearer(), packet);
+            messages.first((0, flow), true, bearer(), packet);
+        }
+        assert!(messages.held_bytes <= TOTAL_BYTES_MAX && messages.held_bytes > TOTAL_BYTES_MAX / 2);
+        assert!(messages.take_packet((0, 0), false).is_none(), "it is the other side's");
+        let last = messages.take_packet((0, 0), true).expect("it is kept");
+        assert_eq!((last.meta.offset, last.meta.number, last.block.bytes.len()), (0, 4, 1 << 16));
+        // Nothing waits any more.
+        messages.first((0, 1), true, bearer(), None);
+        assert!(messages.take_packet((0, 1), true).is_none());
+        messages.release_tables(|table| table != Table(0));
+        assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
     }
 }

@@ -322,14 +322,7 @@ impl Compiler {
             timed: options.timed,
         };
         plan.verdicts = plan.verdict_bits();
-        if plan.verdicts.count_ones() as usize > VERDICTS_MAX {
-            let message = format!(
-                "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
-            );
-            let help = "ask for sessions (`weir sessions`), or in several runs";
-            let list = vec![Diagnostic::error("W0190", message).help(help)];
-            return Err(Diagnostics { sources: Sources::new(), list });
-        }
+        refuse_many_verdicts(&plan)?;
         Ok(Compiled {
             plan: Arc::new(plan),
             events: questions.iter().map(|q| q.need.events).collect(),
@@ -345,6 +338,19 @@ impl Compiler {
             sinks: vec![],
         })
     }
+}
+
+/// A flow's record has so much room for verdicts.
+fn refuse_many_verdicts(plan: &Plan) -> Result<(), Diagnostics> {
+    if plan.verdicts.count_ones() as usize <= VERDICTS_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
+    );
+    let help = "ask for sessions (`weir sessions`), or in several runs";
+    let list = vec![Diagnostic::error("W0190", message).help(help)];
+    Err(Diagnostics { sources: Sources::new(), list })
 }
 
 /// The usual way, where there is one and somebody wants it.

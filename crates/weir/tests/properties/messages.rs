@@ -1,10 +1,10 @@
 //! Messages of streams: those that were sent are read, however they are cut into segments and whatever happens to these.
 
-use crate::drive::{Packet, ask, compile, rows, seeds};
-use crate::frames::{ACK, PSH, SYN, V4, ethernet, ipv4, tcp};
+use crate::drive::{Packet, ask, compile, rows, rows as rows_of, seeds};
+use crate::frames::{ACK, PSH, RST, SYN, V4, ethernet, ipv4, tcp};
 use std::collections::BTreeMap;
 use weir::packet::LinkType;
-use weir::{Ask, Compiled, Compiler, Counters, EventRows, Executor, Need, Options, Want};
+use weir::{Ask, Compiled, Compiler, Counters, EventRows, Executor, Limits, Need, Options, Want};
 use weir_ir::testing::Random;
 
 const CHAT: &str = "
@@ -32,6 +32,13 @@ protocol word {
     timeout 1m
     event written on packet { number }
 }
+//! Who calls whom
+protocol call {
+    header { from: u8  to: u8 }
+    payload = rest
+    instance (from) <-> (to)
+    timeout 1m
+}
 //! The same messages, with nothing in them
 protocol note {
     header {
@@ -47,6 +54,7 @@ stack chats extends internet {
     tcp -> messages chat when dst_port == 7777
     tcp -> messages note when dst_port == 7778
     chat -> word when kind == 2 and payload.length >= 4
+    chat -> call when kind == 4
 }
 ";
 
@@ -261,6 +269,103 @@ fn what_nobody_reads_is_counted() {
         ways[usize::from(is_one_sided) + 2 * usize::from(loses_first)] += usize::from(lost > 0);
     }
     assert!(unread > 30 && ways.iter().all(|&count| count > 0), "some was lost each way: {ways:?}");
+}
+
+/// How a connection ends on which messages wait behind a hole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    Capture,
+    Silence,
+    Reset,
+    Reuse,
+    /// The other side says that it has everything.
+    Acknowledged,
+}
+
+/// What a client says, of which one segment was not captured; the number of the packet with which the rest is read.
+fn with_hole(end: End) -> (Vec<Packet>, u64) {
+    let segment = |side: usize, port: u16, flags, seq: u32, ack: u32, payload: &[u8]| {
+        let ports = [(port, 7777), (7777, port)][side];
+        let segment = tcp(ports, seq, ack, flags, &[], payload);
+        Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+    };
+    let client = |flags, seq, payload: &[u8]| segment(0, 40_000, flags, seq, 0, payload);
+    let mut packets = vec![
+        client(SYN, 99, &[]),
+        client(ACK, 100, &[0x7e, 0x5a, 0, 0, 1, b'a']),
+        // Ten bytes are missing; then a number, half of a call whose end comes, and a word.
+        client(ACK, 116, &[0x7e, 0x5a, 2, 0, 4, 0, 0, 0, 9, 0x7e, 0x5a, 4, 0]),
+        client(ACK, 129, &[2, b'b', b'c', 0x7e, 0x5a, 0, 0, 0]),
+    ];
+    match end {
+        End::Capture => {}
+        End::Silence => packets.push(segment(0, 50_000, SYN, 1, 0, &[])),
+        End::Reset => packets.push(client(RST, 137, &[])),
+        End::Reuse => packets.push(client(SYN, 7_000_000, &[])),
+        End::Acknowledged => packets.push(segment(1, 40_000, ACK, 500, 137, &[])),
+    }
+    for (number, packet) in (1..).zip(&mut packets) {
+        packet.time_ns = number * 1_000_000;
+    }
+    if let (End::Silence, Some(last)) = (end, packets.last_mut()) {
+        last.time_ns = 3_600_000_000_000;
+    }
+    (packets, if end == End::Reset { 5 } else { 4 })
+}
+
+#[test]
+fn what_waits_when_its_connection_ends_is_read() {
+    let mut compiler = Compiler::default();
+    compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let names = ["chat.said", "word.written", "tcp.retransmission", "tcp.aborted"].map(str::to_string);
+    let mask = EventRows::of(compiler.stack(), &names).expect("they are declared").mask;
+    let need = Need { events: mask, ..Need::default() };
+    let events = |filter: &str| Ask { filter: filter.into(), need, want: Want::Events };
+    let asks = [
+        events(""),
+        events("chat.said.kind == 2 and tcp.dst_port == 7777"),
+        ask("word.number == 9", Want::Connections),
+        ask("call.from == 98", Want::Connections),
+        ask("chat.kind == 2", Want::Packets),
+    ];
+    for engine in [Executor::Interpreter, Executor::Native] {
+        let options = Options { engine, ..Options::default() };
+        let together = compile(&compiler, &asks, &options);
+        let alone = compile(&compiler, &asks[..1], &options);
+        for end in [End::Capture, End::Silence, End::Reset, End::Reuse, End::Acknowledged] {
+            let (packets, last) = with_hole(end);
+            let (rows, outcome) = rows_of(&compiler, &together, &packets, 1);
+            let what = format!("{end:?}, {engine:?}: {rows:#?}");
+            let told = |question: usize| -> Vec<&String> {
+                rows.iter().filter(|row| row.starts_with(&format!("{question} "))).collect()
+            };
+            let of_event = |question: usize, event: &str| -> Vec<u64> {
+                let rows =
+                    told(question).into_iter().filter(|row| row.contains(&format!("Text(\"{event}\")")));
+                let number = |row: &String| row.split("Unsigned(").nth(1)?.split(')').next()?.parse().ok();
+                rows.map(|row| number(row).expect("the packet's number")).collect()
+            };
+            assert_eq!(of_event(0, "chat.said"), [2, last, last, last], "{what}");
+            assert_eq!(of_event(0, "word.written"), [last], "{what}");
+            // The packet that reads them does nothing else a second time.
+            assert_eq!(told(0).len(), 5 + usize::from(end == End::Reset), "{what}");
+            assert_eq!(of_event(1, "chat.said"), [last], "{what}");
+            assert_eq!(told(2).len(), 1, "{what}");
+            // The connection that carries the call, and the call.
+            assert_eq!(told(3).len(), 2, "{what}");
+            assert_eq!(told(4).len(), 0, "packets have gone long before: {what}");
+            let counters = outcome.counters.message;
+            assert_eq!((counters.message_bytes_lost, counters.messages_cut), (0, 0), "{what}");
+            let (one, _) = rows_of(&compiler, &alone, &packets, 1);
+            assert!(one.iter().eq(told(0)), "{what}: alone {one:#?}");
+            assert_eq!(rows_of(&compiler, &together, &packets, 3).0, rows, "three workers: {what}");
+        }
+        // Nothing is passed over where reassembly is strict.
+        let options = Options { limits: Limits { strict: true, ..Limits::default() }, ..options };
+        let strict = compile(&compiler, &asks[..1], &options);
+        let (rows, outcome) = rows_of(&compiler, &strict, &with_hole(End::Capture).0, 1);
+        assert_eq!((rows.len(), outcome.counters.message.message_bytes_lost), (1, 21), "{rows:#?}");
+    }
 }
 
 /// Which packets match, by their numbers.
