@@ -4,6 +4,7 @@
 use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, read_number, write_number};
+use crate::found::Found;
 use crate::host::InOrder;
 use crate::messages::Messages;
 use crate::plan::{Mask, Plan};
@@ -20,23 +21,6 @@ use std::sync::Arc;
 use weir_ir::abi::{Continuation, FlowRecord, Ordered, Program, WANTS_BYTES};
 use weir_ir::graph::Table;
 use weir_packet::PacketMeta;
-
-/// A flow that was found or made for a packet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    pub table: Table,
-    pub id: FlowId,
-    /// The packet is the responder's.
-    pub responder: bool,
-    /// The flow was made for it.
-    pub new: bool,
-}
-
-impl Found {
-    pub fn key(self) -> FlowKey {
-        (self.table.0, self.id.0)
-    }
-}
 
 /// All flows of a worker.
 pub(crate) struct Flows {
@@ -83,17 +67,17 @@ impl Flows {
 
     /// A new connection was found in a packet of another one: it runs in a tunnel.
     pub fn note_outer(&mut self, inner: Found, outer: Found) {
-        if !self.tables[inner.table.index()].facts.observed
-            || !self.tables[outer.table.index()].facts.observed
+        if !self.tables[inner.table().index()].facts.observed
+            || !self.tables[outer.table().index()].facts.observed
         {
             return;
         }
         // One that was over with this packet, and whose key a later layer has, is gone; the new one may have its place.
-        if !self.tables[outer.table.index()].flows.is_live(outer.id) || inner.key() == outer.key() {
+        if !self.tables[outer.table().index()].flows.is_live(outer.id()) || inner.key() == outer.key() {
             return;
         }
         let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
-        all.push((outer.table, *self.tables[outer.table.index()].flows.entry(outer.id).0));
+        all.push((outer.table(), *self.tables[outer.table().index()].flows.entry(outer.id()).0));
         self.outer.insert(inner.key(), all);
     }
 
@@ -140,7 +124,7 @@ impl Flows {
             let is_over = self.ending.contains(&(table, id));
             if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
                 header.last_time = header.last_time.max(packet.time.0);
-                return Some(Found { table, id, responder: swap != header.swap, new: false });
+                return Some(Found::new(table, id, swap != header.swap, false));
             }
             let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
             self.end(table, id, reason, order, decider, counters);
@@ -197,7 +181,7 @@ impl Flows {
             decider.sessions_over(order, (table.0, id.0), &mut verdict);
             write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
         }
-        Some(Found { table, id, responder, new: true })
+        Some(Found::new(table, id, responder, true))
     }
 
     /// A packet is decided: the connections that were over with it end.
@@ -216,9 +200,9 @@ impl Flows {
     /// A flow's parts, for its packet's tail.
     #[inline]
     pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
-        let state = &mut self.tables[found.table.index()];
+        let state = &mut self.tables[found.table().index()];
         let kept = (&mut self.sequences, &mut self.messages);
-        state.tail((found.table, found.id), kept, self.program.layout(), &self.plan)
+        state.tail((found.table(), found.id()), kept, self.program.layout(), &self.plan)
     }
 
     /// The flow has another time-out now, milliseconds; at 0 it is over.
@@ -232,15 +216,15 @@ impl Flows {
         counters: &mut Counters,
     ) {
         if millis == 0 {
-            if self.is_observed(found.table) {
+            if self.is_observed(found.table()) {
                 // Its last packet is still to be decided by it.
-                self.ending.push((found.table, found.id));
+                self.ending.push((found.table(), found.id()));
                 return;
             }
-            return self.end(found.table, found.id, EndReason::Closed, order, decider, counters);
+            return self.end(found.table(), found.id(), EndReason::Closed, order, decider, counters);
         }
         let deadline = now.saturating_add(Timeouts::as_ns(millis));
-        self.tables[found.table.index()].wheel.schedule(found.id, deadline);
+        self.tables[found.table().index()].wheel.schedule(found.id(), deadline);
     }
 
     /// A packet of the flow fulfils these terms. The program itself notes what holds up to the flow's
@@ -248,10 +232,10 @@ impl Flows {
     /// fulfils now; none where the flow is none, but a datagram's fragments.
     #[inline]
     pub fn note_terms(&mut self, found: Found, terms: u64) -> u64 {
-        let state = &mut self.tables[found.table.index()];
+        let state = &mut self.tables[found.table().index()];
         let mut all = terms | self.plan.unconditional;
-        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(found.id)) {
-            let data = state.flows.entry_mut(found.id).1;
+        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(found.id())) {
+            let data = state.flows.entry_mut(found.id()).1;
             all |= read_number(data, at, 64);
             write_number(data, at, 64, all);
         }
@@ -261,11 +245,11 @@ impl Flows {
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
     /// datagram's fragments.
     pub fn verdict(&self, found: Found) -> Option<(FlowKey, Mask)> {
-        let state = &self.tables[found.table.index()];
-        if !state.facts.observed || !state.flows.is_live(found.id) {
+        let state = &self.tables[found.table().index()];
+        if !state.facts.observed || !state.flows.is_live(found.id()) {
             return None;
         }
-        let data = state.flows.entry(found.id).1;
+        let data = state.flows.entry(found.id()).1;
         Some((
             found.key(),
             state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64))),
@@ -279,12 +263,12 @@ impl Flows {
         packet: &'a PacketMeta,
         frame: &'a [u8],
     ) -> Option<TrackedPacket<'a>> {
-        let state = &self.tables[found.table.index()];
-        let is_live = state.facts.observed && state.flows.is_live(found.id);
+        let state = &self.tables[found.table().index()];
+        let is_live = state.facts.observed && state.flows.is_live(found.id());
         is_live.then(|| TrackedPacket {
-            flow: view(&*self.program, found.table, state.flows.entry(found.id)),
+            flow: view(&*self.program, found.table(), state.flows.entry(found.id())),
             key: found.key(),
-            from_responder: found.responder,
+            from_responder: found.is_responder(),
             packet,
             frame,
         })
@@ -477,9 +461,9 @@ impl Flows {
         order: Order,
         decider: &mut Decider<S>,
     ) {
-        let state = &mut self.tables[found.table.index()];
-        if let Some(streams) = state.streams.get_mut(found.id).filter(|streams| streams.have_chunks()) {
-            let view = view(&*self.program, found.table, state.flows.entry(found.id));
+        let state = &mut self.tables[found.table().index()];
+        if let Some(streams) = state.streams.get_mut(found.id()).filter(|streams| streams.have_chunks()) {
+            let view = view(&*self.program, found.table(), state.flows.entry(found.id()));
             decider.flush_chunks(order, &view, found.key(), streams, now);
         }
     }

@@ -1,11 +1,9 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
-use crate::counters::Counters;
 use crate::decide::Decider;
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
-use crate::flows::{Flows, Found, stop_bytes};
+use crate::flows::stop_bytes;
 use crate::messages::Bearer;
-use crate::run::At;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
@@ -13,7 +11,7 @@ use crate::stream::Came;
 use crate::subscriber::{Order, Subscriber};
 use crate::tables::TailFlow;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice, Step};
+use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice};
 use weir_ir::graph::{Event, Sequence, Table};
 use weir_packet::{Block, Timestamp};
 use weir_sessions::{Data, Direction};
@@ -152,41 +150,6 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             None => self.flow.messages.bearer().unwrap_or(own),
         };
         self.decider.emitted.push(event, table, header, values);
-    }
-}
-
-impl Flows {
-    /// From a packet's lookup to its next one, or its end: what it does to the flow that was found.
-    #[inline]
-    pub fn run_tail<S: Subscriber>(
-        &mut self,
-        at: &At<'_>,
-        k: &mut Continuation,
-        found: Found,
-        decider: &mut Decider<S>,
-        counters: &mut Counters,
-    ) -> Step {
-        let &At { program, block, packet, frame, order } = at;
-        self.messages.enter_flow();
-        let (mut tail, data) = self.open(found);
-        let mut host = TailHost {
-            flow: &mut tail,
-            decider,
-            block,
-            order,
-            packet: FrameRef { meta: packet, bytes: frame },
-            program,
-            origin: Origin::AtHand,
-        };
-        let record = FlowRecord { id: found.id.0, data: &mut *data };
-        let step = program.resume(&mut host, packet, frame, record, found.responder, found.new, k);
-        if let Some(millis) = tail.changed_timeout(data, found.new) {
-            if !found.new {
-                self.flush_chunks(found, packet.time.0, order, decider);
-            }
-            self.set_timeout(found, millis, packet.time.0, order, decider, counters);
-        }
-        step
     }
 }
 

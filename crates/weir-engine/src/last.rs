@@ -9,13 +9,16 @@
 use crate::counters::Counters;
 use crate::decide::{Decider, Emitted, FlowKey};
 use crate::flow::EndReason;
-use crate::flows::{Flows, Found};
+use crate::flows::Flows;
+use crate::found::Found;
+use crate::host::{Origin, TailHost};
 use crate::messages::{Bearer, Messages};
-use crate::run::At;
+use crate::sequence::FrameRef;
 use crate::subscriber::{Order, Subscriber};
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, SEQ_RETRANSMITTED, Slice, Step};
+use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, Program, SEQ_RETRANSMITTED, Slice, Step};
 use weir_ir::graph::{Event, Sequence, Table};
+use weir_packet::{Block, PacketMeta};
 
 /// The host of a packet that runs once more, up to the messages that its flow carries.
 struct Again<'a> {
@@ -72,6 +75,15 @@ impl Host for Again<'_> {
     }
 }
 
+/// The packet that runs once more, and where what comes of it stands.
+struct At<'a> {
+    program: &'a dyn Program,
+    block: &'a Arc<Block>,
+    packet: &'a PacketMeta,
+    frame: &'a [u8],
+    order: Order,
+}
+
 impl Flows {
     /// A flow is about to end, and what waited of it is in order: the messages that are there are read.
     pub(crate) fn read_last<S: Subscriber>(
@@ -103,8 +115,8 @@ impl Flows {
             (decider.emitted, self.ending) = (emitted, ending);
             // Nobody else knows of what was made when everything ends.
             for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
-                if self.tables[new.table.index()].flows.is_live(new.id) {
-                    self.end(new.table, new.id, reason, order, decider, counters);
+                if self.tables[new.table().index()].flows.is_live(new.id()) {
+                    self.end(new.table(), new.id(), reason, order, decider, counters);
                 }
             }
         }
@@ -152,17 +164,17 @@ impl Flows {
                 }
                 Step::Restart => self.renew(k, at.packet, at.order, decider, counters)?,
             };
-            if found.new {
+            if found.is_new() {
                 made.retain(|other| other.key() != found.key());
                 made.push(found);
             }
-            if self.is_observed(found.table) && !self.is_part(found.table) {
+            if self.is_observed(found.table()) && !self.is_part(found.table()) {
                 outer = Some(std::mem::replace(&mut connection, found));
             }
-            if let Some(outer) = outer.filter(|_| found.new) {
+            if let Some(outer) = outer.filter(|_| found.is_new()) {
                 self.note_outer(found, outer);
             }
-            step = self.run_tail(at, k, found, decider, counters);
+            step = self.run_inside(at, k, found, decider, counters);
         }
         None
     }
@@ -173,7 +185,7 @@ impl Flows {
         let flows = &self.tables[table.index()].flows;
         let id = flows.find(&k.key, k.hash, None)?;
         let responder = k.sender().0 != flows.entry(id).0.swap;
-        Some(Found { table, id, responder, new: false })
+        Some(Found::new(table, id, responder, false))
     }
 
     /// Goes on with a flow that stays as it is.
@@ -184,13 +196,38 @@ impl Flows {
         (found, is_read): (Found, bool),
         emitted: &mut Emitted,
     ) -> Step {
-        let (header, data) = self.tables[found.table.index()].flows.entry_mut(found.id);
+        let (header, data) = self.tables[found.table().index()].flows.entry_mut(found.id());
         let before = data.to_vec();
-        let bearer = Bearer { table: found.table, header: *header };
+        let bearer = Bearer { table: found.table(), header: *header };
         let mut host = Again { messages: &mut self.messages, emitted, key: found.key(), bearer, is_read };
-        let record = FlowRecord { id: found.id.0, data: &mut *data };
-        let step = at.program.resume(&mut host, at.packet, at.frame, record, found.responder, false, k);
+        let record = FlowRecord { id: found.id().0, data: &mut *data };
+        let step = at.program.resume(&mut host, at.packet, at.frame, record, found.is_responder(), false, k);
         data.copy_from_slice(&before);
+        step
+    }
+
+    /// As `run_tail` of the data path, of a flow inside a message.
+    fn run_inside<S: Subscriber>(
+        &mut self,
+        at: &At<'_>,
+        k: &mut Continuation,
+        found: Found,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) -> Step {
+        let &At { program, block, packet, frame, order } = at;
+        self.messages.enter_flow();
+        let (mut flow, data) = self.open(found);
+        let origin = Origin::AtHand;
+        let packet_ref = FrameRef { meta: packet, bytes: frame };
+        let mut host =
+            TailHost { flow: &mut flow, decider, block, order, packet: packet_ref, program, origin };
+        let record = FlowRecord { id: found.id().0, data: &mut *data };
+        let (responder, new) = (found.is_responder(), found.is_new());
+        let step = program.resume(&mut host, packet, frame, record, responder, new, k);
+        if let Some(millis) = flow.changed_timeout(data, new) {
+            self.set_timeout(found, millis, packet.time.0, order, decider, counters);
+        }
         step
     }
 }

@@ -21,6 +21,7 @@ pub mod counters;
 mod decide;
 pub mod flow;
 mod flows;
+mod found;
 pub mod hold;
 mod host;
 mod last;

@@ -8,13 +8,15 @@
 
 use crate::counters::Account;
 use crate::decide::PacketView;
-use crate::flows::Found;
+use crate::found::Found;
+use crate::host::{Origin, TailHost};
+use crate::sequence::FrameRef;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
 use crate::worker::Worker;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, Program, Step};
+use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
 use weir_packet::{BURST_PACKETS_MAX, Block, Burst, DropReason, PacketMeta};
 
 /// Packets whose entries are fetched together, before the tails of as many others: far enough ahead to hide a miss
@@ -59,8 +61,8 @@ impl<S: Subscriber> Worker<S> {
             ahead = groups.next();
             self.prefetch(&mut ahead);
             for (lane, packet) in lanes.iter_mut().zip(packets) {
-                let order = Order { burst: number, phase: 2, at: packet.number as i64, flow: 0 };
-                let at = At { program, block: &burst.block, packet, frame: burst.block.frame(packet), order };
+                let frame = burst.block.frame(packet);
+                let at = At { program, block: &burst.block, packet, frame, burst: number };
                 self.finish_packet(&at, lane);
             }
         }
@@ -94,7 +96,7 @@ impl<S: Subscriber> Worker<S> {
     /// From the head's step to the packet's end: lookups and tails in turn.
     #[inline]
     fn finish_packet(&mut self, at: &At<'_>, lane: &mut Lane) {
-        let &At { packet, order, .. } = at;
+        let &At { packet, .. } = at;
         let Lane { k, step, likely } = lane;
         let mut step = *step;
         let mut found;
@@ -118,39 +120,44 @@ impl<S: Subscriber> Worker<S> {
                         self.flows.hash(k);
                         *likely = None;
                     }
-                    found =
-                        self.flows.find((k, *likely), packet, order, &mut self.decider, &mut self.counters);
+                    found = self.flows.find(
+                        (k, *likely),
+                        packet,
+                        at.order(),
+                        &mut self.decider,
+                        &mut self.counters,
+                    );
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
-                    if self.flows.is_observed(flow.table)
-                        && (connection.is_none() || !self.flows.is_part(flow.table))
+                    if self.flows.is_observed(flow.table())
+                        && (connection.is_none() || !self.flows.is_part(flow.table()))
                     {
                         outer = connection.replace(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
+                    self.run_tail(at, k, flow)
                 }
                 Step::Restart if lookups == self.plan.limits.lookups_max => {
                     break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Restart => {
-                    found = self.flows.renew(k, packet, order, &mut self.decider, &mut self.counters);
+                    found = self.flows.renew(k, packet, at.order(), &mut self.decider, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
                     // What is a part, or seen by nobody, restarts inside the one that the packet belongs to.
-                    if connection.is_some_and(|connection: Found| connection.table == flow.table) {
+                    if connection.is_some_and(|connection: Found| connection.table() == flow.table()) {
                         connection = Some(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
+                    self.run_tail(at, k, flow)
                 }
             };
         };
         self.flows.messages.has_begun();
         self.count(packet, reason);
-        self.decider.events(order, packet, terms);
+        self.decider.events(at.order(), packet, terms);
         self.decide(at, k, bearer.or(connection), (reason, terms));
-        self.flows.end_closed(order, &mut self.decider, &mut self.counters);
+        self.flows.end_closed(at.order(), &mut self.decider, &mut self.counters);
         k.release();
     }
 
@@ -163,11 +170,11 @@ impl<S: Subscriber> Worker<S> {
         connection: Option<Found>,
         (reason, terms): (Option<DropReason>, u64),
     ) {
-        let &At { packet, frame, order, .. } = at;
+        let &At { packet, frame, .. } = at;
         let of_connection = connection.map_or(0, |found| self.flows.note_terms(found, terms));
         if self.decider.is_tracked(of_connection) {
             let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
-            tracked.iter().for_each(|packet| self.decider.track(order, of_connection, packet));
+            tracked.iter().for_each(|packet| self.decider.track(at.order(), of_connection, packet));
         }
         let otherwise = match reason {
             _ if of_connection & self.decider.other_classes() != 0 => Account::Delivered,
@@ -179,13 +186,13 @@ impl<S: Subscriber> Worker<S> {
             _ => connection.and_then(|f| self.flows.verdict(f)),
         };
         let view = PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise };
-        self.decider.packet(order, &view, flow);
+        self.decider.packet(at.order(), &view, flow);
     }
 
     /// A flow was found in a packet of another connection: if it is new, it is known from now on to run in that.
     #[inline]
     fn note_outer(&mut self, flow: Found, outer: Option<Found>) {
-        if let Some(outer) = outer.filter(|_| flow.new) {
+        if let Some(outer) = outer.filter(|_| flow.is_new()) {
             self.flows.note_outer(flow, outer);
         }
     }
@@ -199,13 +206,48 @@ impl<S: Subscriber> Worker<S> {
             self.counters.met.count(reason);
         }
     }
+
+    #[inline]
+    fn run_tail(&mut self, at: &At<'_>, k: &mut Continuation, found: Found) -> Step {
+        let &At { program, block, packet, frame, .. } = at;
+        self.flows.messages.enter_flow();
+        let (mut tail, data) = self.flows.open(found);
+        let mut host = TailHost {
+            flow: &mut tail,
+            decider: &mut self.decider,
+            block,
+            order: at.order(),
+            packet: FrameRef { meta: packet, bytes: frame },
+            program,
+            origin: Origin::AtHand,
+        };
+        let record = FlowRecord { id: found.id().0, data: &mut *data };
+        let step = program.resume(&mut host, packet, frame, record, found.is_responder(), found.is_new(), k);
+        if let Some(millis) = tail.changed_timeout(data, found.is_new()) {
+            if !found.is_new() {
+                self.flows.flush_chunks(found, packet.time.0, at.order(), &mut self.decider);
+            }
+            let (now, counters) = (packet.time.0, &mut self.counters);
+            self.flows.set_timeout(found, millis, now, at.order(), &mut self.decider, counters);
+        }
+        step
+    }
 }
 
 /// A packet, and where it stands.
-pub(crate) struct At<'a> {
-    pub program: &'a dyn Program,
-    pub block: &'a Arc<Block>,
-    pub packet: &'a PacketMeta,
-    pub frame: &'a [u8],
-    pub order: Order,
+struct At<'a> {
+    program: &'a dyn Program,
+    block: &'a Arc<Block>,
+    packet: &'a PacketMeta,
+    frame: &'a [u8],
+    /// Number of the burst, over all workers.
+    burst: u64,
+}
+
+impl At<'_> {
+    /// Made where it is wanted: kept, it would be copied from memory just after it was written there.
+    #[inline(always)]
+    fn order(&self) -> Order {
+        Order { burst: self.burst, phase: 2, at: self.packet.number as i64, flow: 0 }
+    }
 }

@@ -308,8 +308,11 @@ impl Subscriber for Collector {
             let made = self.row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
             let (_, row) = made
                 .unwrap_or_else(|| (Arc::clone(session), session_rows::values(flow, protocol, &**session)));
-            self.push(order, question, Item::Session(protocol, row.clone()));
-            self.row = Some((Arc::clone(session), row));
+            let others = self.presenter.sessions.get(question + 1..).unwrap_or_default();
+            if others.iter().any(|rows| rows >> protocol & 1 == 1) {
+                self.row = Some((Arc::clone(session), row.clone()));
+            }
+            self.push(order, question, Item::Session(protocol, row));
         }
         for (within, session) in session_rows::within(protocol, rows, &**session) {
             if !self.is_counted(question) {

@@ -252,16 +252,28 @@ impl FlowTable {
     }
 
     /// Doubles the index. Hashes are made anew from the keys: the entries are read in order of their
-    /// place, which costs less than keeping hashes would.
+    /// place, which costs less than keeping hashes would. The buckets they go to are fetched ahead, a group at a time.
     #[cold]
     fn grow(&mut self) -> Result<(), Full> {
+        const GROUP: usize = 16;
         self.buckets = Buckets::with_room(self.buckets.room() + 1).ok_or(Full)?;
+        let mut group = [(0, FlowId(0)); GROUP];
+        let mut filled = 0;
         for id in (0..self.slab.length()).map(FlowId) {
             let header = self.slab.header(id);
-            if header.live {
-                self.buckets.insert(self.keys.hash(&header.key), id);
+            if !header.live {
+                continue;
+            }
+            let hash = self.keys.hash(&header.key);
+            self.buckets.prefetch(hash);
+            group[filled] = (hash, id);
+            filled += 1;
+            if filled == GROUP {
+                group.iter().for_each(|&(hash, id)| self.buckets.insert(hash, id));
+                filled = 0;
             }
         }
+        group[..filled].iter().for_each(|&(hash, id)| self.buckets.insert(hash, id));
         Ok(())
     }
 }

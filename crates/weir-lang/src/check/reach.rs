@@ -150,20 +150,23 @@ fn find_below(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let name = |layer: LayerId| stack.layers[usize::from(layer.0)].protocol.name.as_str();
-    let mut seen = vec![false; stack.layers.len()];
+    let is_start = |layer: LayerId| stack.starts.iter().any(|(_, start)| *start == layer);
+    // By layer the one above it on the way to it.
+    let mut above: Vec<Option<LayerId>> = vec![None; stack.layers.len()];
     let mut lower: Vec<&Protocol> = Vec::new();
-    let mut without = stack.starts.iter().any(|(_, start)| *start == layer).then(|| vec![name(layer)]);
+    // Where a path without the name begins.
+    let mut without = is_start(layer).then_some(layer);
     let mut unfit: Option<&Protocol> = None;
     // Downwards from the layer, through those that lack the name.
-    let mut open: Vec<(LayerId, Vec<&str>)> = vec![(layer, vec![name(layer)])];
-    while let Some((at, path)) = open.pop() {
+    let mut open: Vec<LayerId> = vec![layer];
+    while let Some(at) = open.pop() {
         for &lower_layer in &below[usize::from(at.0)] {
-            if std::mem::replace(&mut seen[usize::from(lower_layer.0)], true) {
+            let place = &mut above[usize::from(lower_layer.0)];
+            if place.is_some() {
                 continue;
             }
+            *place = Some(at);
             let protocol = &stack.layers[usize::from(lower_layer.0)].protocol;
-            let mut path = path.clone();
-            path.push(name(lower_layer));
             lower.push(protocol);
             match provides(protocol, &need.name) {
                 Some(operand) => {
@@ -172,17 +175,16 @@ fn find_below(
                     }
                 }
                 None => {
-                    if without.is_none() && stack.starts.iter().any(|(_, start)| *start == lower_layer) {
-                        without = Some(path.clone());
-                    }
-                    open.push((lower_layer, path));
+                    without = without.or(is_start(lower_layer).then_some(lower_layer));
+                    open.push(lower_layer);
                 }
             }
         }
     }
     let wanted = &need.name;
-    if let Some(mut path) = without {
-        path.reverse();
+    if let Some(start) = without {
+        let path = path_up(start, layer, &above);
+        let path: Vec<&str> = path.into_iter().map(name).collect();
         let message = format!("`{}` needs `below.{wanted}`, which not every path to it has", name(layer));
         let names = lower.iter().flat_map(|protocol| names_of(protocol));
         let edge = stack.edges.iter().find(|edge| edge.to == layer && path.contains(&name(edge.from)));
@@ -202,6 +204,18 @@ fn find_below(
                 .help("bytes and addresses of more than 64 bits can only be parts of keys and columns"),
         );
     }
+}
+
+/// The layers from `start` up to `layer`; `above` leads there.
+fn path_up(start: LayerId, layer: LayerId, above: &[Option<LayerId>]) -> Vec<LayerId> {
+    let mut path = vec![start];
+    let mut at = start;
+    // A layer of a circle may be above itself.
+    while let Some(next) = above[usize::from(at.0)].filter(|next| at != layer && !path.contains(next)) {
+        path.push(next);
+        at = next;
+    }
+    path
 }
 
 fn names_of(protocol: &Protocol) -> impl Iterator<Item = &str> {

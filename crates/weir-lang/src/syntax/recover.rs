@@ -61,7 +61,8 @@ impl Parser<'_> {
         self.token().first_of_line
             && may_be
             && (self.has_item_form(self.word())
-                || suggest(self.word(), ITEMS.iter().copied()).is_some_and(|meant| self.has_item_form(meant)))
+                || suggest(self.word(), ITEMS.iter().copied().filter(|item| self.has_item_form(item)))
+                    .is_some())
     }
 
     /// Whether what stands behind the word here is what follows `word` at the start of an item.

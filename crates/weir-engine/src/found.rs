@@ -1,0 +1,79 @@
+//! A flow that was found or made for a packet.
+
+use crate::decide::FlowKey;
+use crate::table::FlowId;
+use std::num::NonZeroU64;
+use weir_ir::graph::Table;
+
+/// A flow that was found or made for a packet: the table, the id, and how the packet is related to it.
+///
+/// One word, so that it is copied in a register. Were it several fields, a copy would read from memory in one go what
+/// was just written there in pieces: the processor cannot forward that, and waits until all stores before it are done,
+/// among them those to entries that are still on their way from memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found(NonZeroU64);
+
+/// Always there, so that it is not 0.
+const FOUND: u64 = 1 << 63;
+/// The packet is the responder's.
+const RESPONDER: u64 = 1 << 62;
+/// The flow was made for the packet.
+const NEW: u64 = 1 << 61;
+/// Where the number of the table begins; below it is the flow's.
+const TABLE_SHIFT: u32 = 32;
+
+impl Found {
+    /// Flow `id` of `table`; whether the packet is the responder's, and whether the flow was made for it.
+    #[inline]
+    pub fn new(table: Table, id: FlowId, responder: bool, new: bool) -> Self {
+        debug_assert!(table.0 < 1 << 24, "graphs have some tens of tables");
+        let flags = if responder { FOUND | RESPONDER } else { FOUND } | if new { NEW } else { 0 };
+        let word = flags | u64::from(table.0) << TABLE_SHIFT | u64::from(id.0);
+        Self(NonZeroU64::new(word).expect("a bit is set"))
+    }
+
+    #[inline]
+    pub fn table(self) -> Table {
+        Table((self.0.get() >> TABLE_SHIFT) as u32 & 0xff_ffff)
+    }
+
+    #[inline]
+    pub fn id(self) -> FlowId {
+        FlowId(self.0.get() as u32)
+    }
+
+    /// The packet is the responder's.
+    #[inline]
+    pub fn is_responder(self) -> bool {
+        self.0.get() & RESPONDER != 0
+    }
+
+    /// The flow was made for the packet.
+    #[inline]
+    pub fn is_new(self) -> bool {
+        self.0.get() & NEW != 0
+    }
+
+    pub fn key(self) -> FlowKey {
+        (self.table().0, self.id().0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_it_is_made_of_comes_out() {
+        for (table, id, responder, new) in [
+            (0, 0, false, false),
+            (3, u32::MAX, true, false),
+            (0xff_ffff, 1, false, true),
+            (7, 6, true, true),
+        ] {
+            let found = Found::new(Table(table), FlowId(id), responder, new);
+            assert_eq!((found.table(), found.id()), (Table(table), FlowId(id)));
+            assert_eq!((found.is_responder(), found.is_new()), (responder, new));
+        }
+    }
+}
