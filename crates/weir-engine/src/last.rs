@@ -168,7 +168,10 @@ impl Flows {
                 made.retain(|other| other.key() != found.key());
                 made.push(found);
             }
-            if self.is_observed(found.table()) && !self.is_part(found.table()) {
+            if step == Step::Restart {
+                // It begins anew where the one that ended was.
+                connection = if connection.table() == found.table() { found } else { connection };
+            } else if self.is_observed(found.table()) && !self.is_part(found.table()) {
                 outer = Some(std::mem::replace(&mut connection, found));
             }
             if let Some(outer) = outer.filter(|_| found.is_new()) {
