@@ -82,7 +82,7 @@ pub enum Command {
     Ctl(Ctl),
     /// Packets, one line each; or their number; or a capture file of them
     Packets(Packets),
-    /// Events that the stack declares (fragments, resets, …), with their columns
+    /// Events that the stack declares (fragments, resets, …), with their columns; each row fulfils the filter by its own
     Events(Events),
     /// Packets and bytes per layer, sizes, top talkers, timing, why packets could not be followed, what the reader skipped
     Stats(Ask),

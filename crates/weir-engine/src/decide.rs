@@ -217,7 +217,8 @@ impl<S: Subscriber> Decider<S> {
         self.counters.account(account);
     }
 
-    /// A packet is through that fulfils `terms`: what was emitted on it goes to questions about events.
+    /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
+    /// events.
     #[inline]
     pub fn events(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
         if self.emitted.is_empty() {
@@ -225,8 +226,17 @@ impl<S: Subscriber> Decider<S> {
         }
         if terms & self.masks.events != 0 {
             let residues = self.plan.residues_of(terms) & self.masks.event_bits & self.masks.plain_bits;
-            for question in places(self.plan.questions_of(residues)) {
-                for event in self.emitted.views(packet) {
+            for event in self.emitted.views(packet) {
+                let mut met = residues;
+                for residual in &self.plan.row {
+                    let ResidualField::Event(number, column) = residual.field else { continue };
+                    if residual.asked_by & met != 0 {
+                        let words = event.column(column).filter(|_| event.event.index() == number);
+                        met &= !residual.ruled_out_by(words, &mut self.ask);
+                    }
+                }
+                // Once to each question, however many of its alternatives hold.
+                for question in places(self.plan.questions_of(met)) {
                     self.subscriber.event(order, question, &event);
                 }
             }
@@ -396,7 +406,9 @@ impl<S: Subscriber> Decider<S> {
             let value = match residual.field {
                 ResidualField::Session(p, field) if p == protocol => session.value(field),
                 ResidualField::Protocol(p) => Value::Bool(p == protocol),
-                ResidualField::Session(..) | ResidualField::Connection(_) => Value::Absent,
+                ResidualField::Session(..) | ResidualField::Connection(_) | ResidualField::Event(..) => {
+                    Value::Absent
+                }
             };
             met &= !residual.ruled_out(&value, &mut self.ask);
         }

@@ -116,9 +116,13 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         self.flow.messages.collect(direction, gap_bytes, bytes, claimed_bytes, self.block);
     }
 
-    fn messages(&mut self, _table: Table, _flow: FlowRecord<'_>, side: bool) -> Slice {
+    fn messages(&mut self, _table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
         let bearer = Bearer { table: self.flow.table, header: *self.flow.header };
-        self.flow.messages.first(self.flow.key(), side, bearer)
+        let sequence = self.flow.facts.sequence;
+        let waits =
+            sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
+        let packet = waits.then_some(self.packet);
+        self.flow.messages.first(self.flow.key(), side, bearer, packet)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
