@@ -3,6 +3,7 @@
 
 use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
+use crate::host::At;
 use crate::host::InOrder;
 use crate::plan::{HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want, places};
 use crate::residual::{Asks, ResidualField};
@@ -163,14 +164,11 @@ impl<S: Subscriber> Decider<S> {
         self.plan = plan;
     }
 
-    /// A packet is through the program. `flow`: its connection's key and verdict, where it has one.
+    /// A packet is through the program, and of a [class](Self::packet_classes) that some question about packets may be
+    /// given. `flow`: its connection's key and verdict, where it has one.
     #[inline]
     pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, Mask)>) {
         let mine = packet.terms & self.masks.packets;
-        if mine == 0 {
-            self.count(packet.otherwise);
-            return;
-        }
         if mine & self.masks.late_packets == 0 {
             let questions = places(Mask::from(mine)).fold(0, |all, class| all | self.packets_of_class[class]);
             self.deliver(order, questions, packet);
@@ -213,17 +211,22 @@ impl<S: Subscriber> Decider<S> {
         }
     }
 
-    fn count(&mut self, account: Account) {
+    /// A packet is decided.
+    #[inline]
+    pub fn count(&mut self, account: Account) {
         self.counters.account(account);
     }
 
     /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
     /// events.
     #[inline]
-    pub fn events(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
-        if self.emitted.is_empty() {
-            return;
+    pub fn events(&mut self, at: &At<'_>, terms: u64) {
+        if !self.emitted.is_empty() {
+            self.tell(at.order, at.packet, terms);
         }
+    }
+
+    fn tell(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
         if terms & self.masks.events != 0 {
             let residues = self.plan.residues_of(terms) & self.masks.event_bits & self.masks.plain_bits;
             for event in self.emitted.views(packet) {

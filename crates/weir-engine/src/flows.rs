@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::found::Found;
-use crate::host::InOrder;
+use crate::host::{At, InOrder};
 use crate::messages::Messages;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
@@ -110,12 +110,11 @@ impl Flows {
     pub fn find<S: Subscriber>(
         &mut self,
         (k, likely): (&Continuation, Option<FlowId>),
-        packet: &PacketMeta,
-        order: Order,
+        at: &At<'_>,
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) -> Option<Found> {
-        let table = Table(k.table);
+        let (packet, table) = (at.packet, Table(k.table));
         let state = &mut self.tables[table.index()];
         let (swap, _) = k.sender();
         if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
@@ -127,9 +126,9 @@ impl Flows {
                 return Some(Found::new(table, id, swap != header.swap, false));
             }
             let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
-            self.end(table, id, reason, order, decider, counters);
+            self.end(table, id, reason, at.order, decider, counters);
         }
-        self.make(table, k, packet, order, decider, counters)
+        self.make(table, k, packet, at.order, decider, counters)
     }
 
     /// Ends the flow that is there and makes a new one.
@@ -188,12 +187,12 @@ impl Flows {
     #[inline]
     pub fn end_closed<S: Subscriber>(
         &mut self,
-        order: Order,
+        order: &Order,
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) {
         while let Some(&(table, id)) = self.ending.first() {
-            self.end(table, id, EndReason::Closed, order, decider, counters);
+            self.end(table, id, EndReason::Closed, *order, decider, counters);
         }
     }
 

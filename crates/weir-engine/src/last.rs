@@ -11,14 +11,12 @@ use crate::decide::{Decider, Emitted, FlowKey};
 use crate::flow::EndReason;
 use crate::flows::Flows;
 use crate::found::Found;
-use crate::host::{Origin, TailHost};
+use crate::host::{At, Origin, TailHost};
 use crate::messages::{Bearer, Messages};
-use crate::sequence::FrameRef;
 use crate::subscriber::{Order, Subscriber};
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, Program, SEQ_RETRANSMITTED, Slice, Step};
+use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, SEQ_RETRANSMITTED, Slice, Step};
 use weir_ir::graph::{Event, Sequence, Table};
-use weir_packet::{Block, PacketMeta};
 
 /// The host of a packet that runs once more, up to the messages that its flow carries.
 struct Again<'a> {
@@ -75,15 +73,6 @@ impl Host for Again<'_> {
     }
 }
 
-/// The packet that runs once more, and where what comes of it stands.
-struct At<'a> {
-    program: &'a dyn Program,
-    block: &'a Arc<Block>,
-    packet: &'a PacketMeta,
-    frame: &'a [u8],
-    order: Order,
-}
-
 impl Flows {
     /// A flow is about to end, and what waited of it is in order: the messages that are there are read.
     pub(crate) fn read_last<S: Subscriber>(
@@ -105,13 +94,13 @@ impl Flows {
             let mut made = vec![];
             if let Some(bearer) = self.run_again((&at, &mut k), flow, &mut made, decider, counters) {
                 self.note_terms(bearer, k.terms);
-                decider.events(order, packet, k.terms);
+                decider.events(&at, k.terms);
             }
             k.release();
             self.messages.abandon();
             self.messages.has_begun();
             decider.emitted = Emitted::default();
-            self.end_closed(order, decider, counters);
+            self.end_closed(&order, decider, counters);
             (decider.emitted, self.ending) = (emitted, ending);
             // Nobody else knows of what was made when everything ends.
             for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
@@ -160,7 +149,7 @@ impl Flows {
                         connection = bearer;
                     }
                     self.hash(k);
-                    self.find((k, None), at.packet, at.order, decider, counters)?
+                    self.find((k, None), at, decider, counters)?
                 }
                 Step::Restart => self.renew(k, at.packet, at.order, decider, counters)?,
             };
@@ -218,13 +207,10 @@ impl Flows {
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) -> Step {
-        let &At { program, block, packet, frame, order } = at;
+        let &At { program, packet, frame, order, .. } = at;
         self.messages.enter_flow();
         let (mut flow, data) = self.open(found);
-        let origin = Origin::AtHand;
-        let packet_ref = FrameRef { meta: packet, bytes: frame };
-        let mut host =
-            TailHost { flow: &mut flow, decider, block, order, packet: packet_ref, program, origin };
+        let mut host = TailHost { at, flow: &mut flow, decider, origin: Origin::AtHand };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
         let (responder, new) = (found.is_responder(), found.is_new());
         let step = program.resume(&mut host, packet, frame, record, responder, new, k);
