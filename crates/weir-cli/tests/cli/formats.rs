@@ -167,7 +167,7 @@ fn every_event_of_eve_says_what_carries_it() {
             assert!(["TCP", "UDP"].contains(&event["proto"].as_str().unwrap_or_default()), "{event}");
         }
     }
-    for name in ["tls", "http", "dns", "mqtt", "krb5", "pgsql", "sip"] {
+    for name in ["tls", "http", "dns", "mqtt", "pgsql", "sip"] {
         assert!(types.contains_key(name), "{name}: {types:?}");
     }
 }
