@@ -447,6 +447,13 @@ fn formats(others: &[&'static str]) -> PossibleValuesParser {
     others.chain(formats).collect::<Vec<_>>().into()
 }
 
+/// What can be wanted of traffic: the names of the commands that ask for it.
+fn wanted() -> PossibleValuesParser {
+    let protocols = weir::sessions::PROTOCOLS.iter().map(|protocol| protocol.name);
+    let logs = protocols.chain(weir::Log::of_parts().map(|log| log.ask));
+    ["packets", "flows", "sessions", "streams", "events"].into_iter().chain(logs).collect::<Vec<_>>().into()
+}
+
 /// Numbers of which 0 would mean that nothing is done.
 fn one_or_more() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
@@ -527,8 +534,8 @@ pub struct Explain {
     /// The filter
     #[arg(default_value = "")]
     pub filter: String,
-    /// What is wanted: packets, flows, tls
-    #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = ["packets", "flows", "tls"])]
+    /// What is wanted, by the name of its command: packets, flows, sessions, streams, events, or a log, for instance tls
+    #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = wanted(), hide_possible_values = true)]
     pub wants: String,
     /// Show one stage only
     #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
