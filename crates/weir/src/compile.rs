@@ -3,7 +3,7 @@
 use crate::connection::{self, Connection, Places};
 use crate::engine::MakeSink;
 use crate::residual::{bit_plan, residuals};
-use crate::words;
+use crate::{never, words};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -227,7 +227,10 @@ impl Compiler {
                 questions.push(Question { filter: Filter::never(), need: Need::default() });
                 continue;
             }
-            let filter = self.filter(&ask.filter, options.bpf)?;
+            let mut filter = self.filter(&ask.filter, options.bpf)?;
+            if let Want::Sessions(asked) = ask.want {
+                filter.warnings.extend(never::of_others(&filter.expr, catalog, asked));
+            }
             if !filter.warnings.is_empty() {
                 let source = warnings.sources.add("filter", ask.filter.as_str());
                 let mut own = filter.warnings.clone();

@@ -20,6 +20,7 @@ mod flow_id;
 mod fuzz;
 mod line;
 mod merge;
+mod never;
 mod residual;
 mod row_filter;
 mod session_rows;
