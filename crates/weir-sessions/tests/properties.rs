@@ -191,6 +191,42 @@ fn any_cutting_is_recognised_as_the_same_protocol() {
     }
 }
 
+/// A client of one protocol that talks to a server of another, as long as neither minds.
+fn any_misunderstanding() -> impl Strategy<Value = Conversation> {
+    let of_streams = PROTOCOLS.iter().filter(|protocol| protocol.transports.contains(&"tcp"));
+    let all: Vec<Conversation> =
+        of_streams.flat_map(|protocol| seeds(protocol)).map(|(_, seed)| seed).collect();
+    let seed = || (prop::sample::select(all.clone()), any::<bool>());
+    (seed(), seed(), any::<bool>()).prop_map(
+        |((one, one_is_turned), (other, other_is_turned), server_first)| {
+            let [one, other] = [(one, one_is_turned), (other, other_is_turned)]
+                .map(|(seed, is_turned)| if is_turned { seed.turned() } else { seed });
+            let sides = [one.one_sided(Direction::Originator), other.one_sided(Direction::Responder)];
+            let mut steps = vec![];
+            for at in 0..4 {
+                let both = sides.iter().filter_map(|side| side.steps.get(at).cloned());
+                if server_first {
+                    steps.extend(both.collect::<Vec<_>>().into_iter().rev())
+                } else {
+                    steps.extend(both)
+                }
+            }
+            Conversation { is_datagram: false, steps }
+        },
+    )
+}
+
+#[test]
+fn any_cutting_of_a_misunderstanding_is_recognised_as_the_same_protocol() {
+    let strategy = (any_misunderstanding(), any_cuts(), prop::sample::select(PORTS.to_vec()));
+    hold(PROTOCOLS[0], cases(), &strategy, |(talk, cuts, port)| {
+        let whole = recognise(&talk, [0, port]);
+        prop_assert_eq!(recognise(&talk.cut(&[1]), [0, port]), whole, "byte by byte, port {}", port);
+        prop_assert_eq!(recognise(&talk.cut(&cuts), [0, port]), whole, "cut, port {}", port);
+        Ok(())
+    });
+}
+
 #[test]
 fn one_side_alone_and_sides_exchanged_do_no_harm() {
     for protocol in PROTOCOLS {
