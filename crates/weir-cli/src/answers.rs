@@ -225,6 +225,8 @@ impl Spec {
         }
         let (mut shape, mut need, mut filter) = (Shape::default(), Need::default(), self.filter.clone());
         let stack = || Arc::new(compiler.stack().clone());
+        // Events say what carries them.
+        let is_eve = self.format.as_deref() == Some("eve");
         let (kind, want, path, columns): (Kind, Want, &'static str, Vec<Column>) = match self.ask.as_str() {
             "flows" => {
                 need.service = true;
@@ -248,11 +250,13 @@ impl Spec {
             "sessions" => {
                 let union = Union::of_all(self.format.as_deref() == Some("table"));
                 let columns = union.columns.clone();
+                shape.carrier = is_eve;
                 let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
                 (Kind::Sessions(union), Want::Sessions(all), "", columns)
             }
             name => {
                 let log = Log::of(name).ok_or_else(|| Failure::new(unknown(name)))?;
+                let log = if is_eve { log.with_carrier() } else { log };
                 shape = log.shape();
                 let is_bpf = board.input.program.bpf;
                 let (of_sessions, of_rows) = log.split_filter(compiler, &self.filter, is_bpf)?;

@@ -4,8 +4,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser};
 use clap::{ArgMatches, Args as ClapArgs, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use weir::Log;
 use weir::io::Format;
-use weir::sessions::{PART_LOGS, PROTOCOLS};
+use weir::sessions::{PART_LOGS, PROTOCOLS, SessionProtocol};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,7 +132,11 @@ impl FromArgMatches for LogCommand {
 impl Subcommand for LogCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
         log_commands().fold(command, |command, (name, about)| {
-            command.subcommand(Ask::augment_args(clap::Command::new(name)).about(about))
+            let own = Ask::augment_args(clap::Command::new(name)).about(about);
+            command.subcommand(match rows_of_others(name) {
+                Some(tip) => own.after_help(tip),
+                None => own,
+            })
         })
     }
 
@@ -148,6 +153,25 @@ impl Subcommand for LogCommand {
 fn log_commands() -> impl Iterator<Item = (&'static str, String)> {
     let of_sessions = PROTOCOLS.iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
     of_sessions.chain(PART_LOGS.iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name))))
+}
+
+/// How rows of a log are chosen that are of other protocols' sessions: DTLS's, and what stands in QUIC's.
+fn rows_of_others(name: &str) -> Option<String> {
+    let asked = Log::of(name).filter(|_| PROTOCOLS.iter().any(|p| p.name == name))?.asked();
+    let is_other = |(index, p): &(usize, &&SessionProtocol)| asked >> index & 1 == 1 && p.name != name;
+    let others: Vec<&str> =
+        PROTOCOLS.iter().enumerate().filter(is_other).map(|(_, protocol)| protocol.name).collect();
+    let fields = |names: &[&str]| names.iter().map(|n| format!("`{n}.…`")).collect::<Vec<_>>().join(" and ");
+    (!others.is_empty()).then(|| {
+        format!(
+            "Rows that come of {} are chosen by the fields of these: {} chooses none of them, {} do \
+             (`weir fields {}`).",
+            others.join(" and "),
+            fields(&[name]),
+            fields(&others),
+            others[0]
+        )
+    })
 }
 
 /// What most questions have in common.
@@ -466,6 +490,13 @@ fn formats(others: &[&'static str]) -> PossibleValuesParser {
     others.chain(formats).collect::<Vec<_>>().into()
 }
 
+/// What can be wanted of traffic: the names of the commands that ask for it.
+fn wanted() -> PossibleValuesParser {
+    let protocols = PROTOCOLS.iter().map(|protocol| protocol.name);
+    let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
+    ["packets", "flows", "sessions", "streams", "events"].into_iter().chain(logs).collect::<Vec<_>>().into()
+}
+
 /// Numbers of which 0 would mean that nothing is done.
 fn one_or_more() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
@@ -546,8 +577,8 @@ pub struct Explain {
     /// The filter
     #[arg(default_value = "")]
     pub filter: String,
-    /// What is wanted: packets, flows, tls
-    #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = ["packets", "flows", "tls"])]
+    /// What is wanted, by the name of its command: packets, flows, sessions, streams, events, or a log, for instance tls
+    #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = wanted(), hide_possible_values = true)]
     pub wants: String,
     /// Show one stage only
     #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]

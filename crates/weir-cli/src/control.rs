@@ -165,7 +165,7 @@ fn carry_out(request: Request, control: &Control, board: &Board) -> Result<Answe
     }
 }
 
-/// How long `ctl` waits: a run answers between two bursts, and a source may have no packets for a while.
+/// How long `ctl` waits: a run answers between two bursts, whether packets come or not; but its outputs may hold it up.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Sends a request to the socket of a run.
@@ -183,7 +183,7 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(|e| match e.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::new(format!(
-            "{}: no answer in {} s: no packets come; it is carried out with the next ones",
+            "{}: no answer in {} s: the run waits for who reads its rows; it is carried out when they do",
             path.display(),
             ANSWER_MAX.as_secs()
         )),

@@ -14,6 +14,8 @@ pub struct Union {
     pub columns: Vec<Column>,
     logs: Vec<(Log, Places)>,
     is_narrow: bool,
+    /// Where it says what carries a session.
+    carrier: Option<usize>,
 }
 
 impl Union {
@@ -49,7 +51,8 @@ impl Union {
         };
         let logs =
             logs.into_iter().map(|log| (log, log.columns().into_iter().map(place).collect())).collect();
-        Self { columns, logs, is_narrow }
+        let carrier = columns.iter().position(|column| column.name == "proto");
+        Self { columns, logs, is_narrow, carrier }
     }
 
     /// The row of a session.
@@ -68,6 +71,10 @@ impl Union {
                     let _ = write!(session, "{}={} ", column.name, weir::io::json_text(value));
                 }
             }
+        }
+        // What carries it, where rows end with that.
+        if let (Some(carrier), Some(at)) = (values.get(places.len()), self.carrier) {
+            row[at] = carrier.borrowed();
         }
         if self.is_narrow {
             row[self.columns.len() - 1] = Value::Text(session.trim_end().to_string().into());

@@ -335,9 +335,12 @@ fn count(parser: &dyn SessionParser, counters: &mut SessionCounters) {
 }
 
 fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
+    // Of a stream no more than would be kept, were it cut into smaller pieces: so the answer is the same.
+    let bytes_max = if carrier.is_datagram { usize::MAX } else { carrier.plan.limits.probe_bytes_max };
+    let bytes = &data.bytes[..data.bytes.len().min(bytes_max)];
     let [originator, responder] = match data.from {
-        Direction::Originator => [data.bytes, &[][..]],
-        Direction::Responder => [&[][..], data.bytes],
+        Direction::Originator => [bytes, &[][..]],
+        Direction::Responder => [&[][..], bytes],
     };
     Opening {
         originator,

@@ -15,4 +15,4 @@ pub mod source;
 pub use sink::{
     CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, json_text,
 };
-pub use source::{CaptureReader, Interface, TimeResolution};
+pub use source::{Attended, CaptureReader, Found, Interface, TimeResolution};

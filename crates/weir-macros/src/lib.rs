@@ -155,6 +155,23 @@ mod tests {
     }
 
     #[test]
+    fn errors_stand_at_the_text_that_is_wrong() {
+        let function: ItemFn = parse_quote! { fn log(hello: &TlsHandshake) {} };
+        for (text, wrong) in [
+            (r#" "tls.sny == 'a'" "#, r#""tls.sny == 'a'""#),
+            (r#" "tls.sni == 443", stack = "internet" "#, r#""tls.sni == 443""#),
+            (r#" "tls", stack = "nine" "#, r#""nine""#),
+            (r#" "tls", pile = "nine" "#, "pile"),
+        ] {
+            let error = match syn::parse_str::<Arguments>(text) {
+                Ok(arguments) => expand(&arguments, &function).expect_err("it is wrong"),
+                Err(error) => error,
+            };
+            assert_eq!(error.span().source_text().as_deref(), Some(wrong), "{error}");
+        }
+    }
+
+    #[test]
     fn the_stack_decides_which_fields_there_are() {
         let function: ItemFn = parse_quote! { fn log(connection: &Connection) {} };
         assert!(expanded(parse_quote!("gtp.teid == 5"), function.clone()).is_err());

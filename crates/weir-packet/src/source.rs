@@ -5,8 +5,10 @@ use std::fmt;
 
 /// Where packets come from: a capture file, standard input, an interface.
 pub trait Source {
-    /// Replaces the packets of `burst` by the next ones, at least one and at most
-    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block; `Ok(false)` at the end.
+    /// Replaces the packets of `burst` by the next ones, at most
+    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block; `Ok(false)` at the end. None at all says that none came for
+    /// a while: who runs over the source may do something else. A source that rather waits than says so holds up
+    /// [`Control`](https://docs.rs/weir) of an engine.
     ///
     /// # Errors
     /// What could be read before the fault has been delivered by earlier calls. After an error the

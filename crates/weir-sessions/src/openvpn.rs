@@ -131,8 +131,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
     };
     match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
-        // What the server sends first is not looked at.
-        (Probe::Unsure, _) if !opening.is_datagram && opening.responder.is_empty() => Probe::Unsure,
+        (Probe::Unsure, Probe::Unsure) if !opening.is_datagram => Probe::Unsure,
         _ => Probe::NotForUs,
     }
 }

@@ -239,6 +239,9 @@ const SYNC: Option<&str> = Some("sync");
 const CLIENT_KINDS: &[u8] = b"BCDEFHPQSXcdfp";
 const SERVER_KINDS: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
 
+/// Longest name of a client's first parameter, its zero with it, bytes.
+const PARAMETER_BYTES_MAX: usize = 32;
+
 /// A client's first message, from either side: its code is known and its length fits.
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| match bytes {
@@ -247,9 +250,10 @@ fn probe(opening: &Opening<'_>) -> Probe {
             Some(_) => {
                 let name = &bytes[8..];
                 let is_name = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'_';
+                let name = &name[..name.len().min(PARAMETER_BYTES_MAX)];
                 match memchr::memchr(0, name) {
                     Some(end) if end > 3 && name[..end].iter().all(is_name) => Probe::Certain,
-                    None if name.len() < 32 && name.iter().all(is_name) => Probe::Unsure,
+                    None if name.len() < PARAMETER_BYTES_MAX && name.iter().all(is_name) => Probe::Unsure,
                     _ => Probe::NotForUs,
                 }
             }

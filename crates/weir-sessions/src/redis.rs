@@ -245,13 +245,18 @@ fn probe_inline(opening: &Opening<'_>) -> Probe {
     if letters == 0 || !is_command {
         return Probe::NotForUs;
     }
-    match opening.responder {
+    reply(opening.responder)
+}
+
+/// What a server says: nothing yet, a reply, something else.
+fn reply(bytes: &[u8]) -> Probe {
+    match bytes {
         [] | [b'+' | b'-' | b'$' | b':' | b'*'] => Probe::Unsure,
         [b'$' | b':' | b'*', b'0'..=b'9' | b'-', ..] | [b'-', b'A'..=b'Z', ..] => Probe::Certain,
-        [b'+', said @ ..] => {
-            let starts = |known: &[u8]| said.starts_with(known) || known.starts_with(said);
-            if starts(b"OK\r\n") || starts(b"PONG\r\n") { Probe::Certain } else { Probe::NotForUs }
-        }
+        [b'+', said @ ..] => match (Probe::of_word(said, b"OK\r\n"), Probe::of_word(said, b"PONG\r\n")) {
+            (Probe::NotForUs, pong) => pong,
+            (ok, _) => ok,
+        },
         _ => Probe::NotForUs,
     }
 }
@@ -280,6 +285,11 @@ fn probe(opening: &Opening<'_>) -> Probe {
     match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
         // The server answers, it does not begin.
+        // Where a reply is what is seen first, the client's next command tells.
+        (Probe::NotForUs, Probe::Unsure) => match reply(opening.originator) {
+            Probe::NotForUs => probe_inline(opening),
+            _ => Probe::Unsure,
+        },
         (Probe::NotForUs, _) | (_, Probe::NotForUs) => probe_inline(opening),
         _ => Probe::Unsure,
     }
@@ -590,6 +600,8 @@ mod tests {
         assert_eq!(probe(b"get a\r\n", b"$1\r\n1"), Probe::Certain);
         assert_eq!(probe(b"get a\r\n", b"END\r\n"), Probe::NotForUs);
         assert_eq!(probe(b"PING\r\n", b"PONG\r\n"), Probe::NotForUs);
+        assert_eq!(probe(b"PING\r\n", b"+O"), Probe::Unsure);
+        assert_eq!(probe(b"PING\r\n", b"+OX"), Probe::NotForUs);
         assert_eq!(probe(b"GET / HTTP/1.1\r\n", b""), Probe::NotForUs);
         assert_eq!(probe(b"MULTI\r\n", b"+OK\r\n"), Probe::NotForUs);
         let opening = Opening {
@@ -609,12 +621,27 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_is_seen_first_leaves_it_open() {
+        let probe = |originator: &[u8], responder: &[u8]| {
+            (PROTOCOL.probe)(&Opening { originator, responder, ..Opening::default() })
+        };
+        let command = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+        for reply in [&b"+OK\r\n"[..], b"$-1\r\n", b":7\r\n", b"-ERR no\r\n"] {
+            assert_eq!(probe(reply, b""), Probe::Unsure);
+            assert_eq!(probe(reply, b"*2\r\n"), Probe::Unsure);
+            assert_eq!(probe(reply, command), Probe::Certain);
+            assert_eq!(probe(reply, b"USER a\r\n"), Probe::NotForUs);
+        }
+        assert_eq!(probe(b"+OKAY\r\n", b""), Probe::NotForUs);
+    }
+
+    #[test]
     fn a_command_makes_it_one() {
         let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
         assert_eq!(probe(b"*1\r\n$4\r\nPING\r\n"), Probe::Certain);
         assert_eq!(probe(b"*1\r\n$4"), Probe::Unsure);
         assert_eq!(probe(b"*"), Probe::Unsure);
-        for other in [&b"* OK IMAP4 ready\r\n"[..], b"+OK\r\n", b"*1\r\n+a", b"**"] {
+        for other in [&b"* OK IMAP4 ready\r\n"[..], b"+OK ready\r\n", b"*x\r\n+a", b"**"] {
             assert_eq!(probe(other), Probe::NotForUs);
         }
     }

@@ -53,7 +53,9 @@ pub struct Opening<'a> {
     pub is_datagram: bool,
 }
 
-/// What a probe thinks of the first bytes of a connection.
+/// What a probe thinks of the first bytes of a connection. How segments cut a stream must not matter: what it is certain of, or
+/// denies, stays so whatever the same side sends next. So it is unsure where the next bytes may change its mind,
+/// and where another protocol's probe could be certain of the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// It is this protocol.

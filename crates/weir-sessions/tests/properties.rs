@@ -1,5 +1,5 @@
 //! What holds of every protocol of the registry, shown on its seeds in `corpus/PROTOCOL`: how the streams are cut into
-//! pieces changes nothing, no input makes a parser panic or hold much, a recognised seed stays recognised.
+//! pieces changes nothing, neither what they are recognised as nor what is read of them, no input makes a parser panic or hold much, a recognised seed stays recognised.
 //!
 //! A seed `NAME.talk` is a conversation as text (see `src/fuzz.rs`); other files are commands for the fuzzer.
 
@@ -146,6 +146,85 @@ fn any_cutting_gives_the_same_sessions() {
             Ok(())
         });
     }
+}
+
+/// Ports that a conversation may have: unknown ones, and those that probes take for a hint, of either side.
+const PORTS: [u16; 12] = [0, 21, 25, 53, 110, 137, 143, 502, 587, 3389, 5353, 6379];
+
+/// Which protocol a stream is found to be, as the engine looks for it: all are asked after each piece, those that say
+/// no are asked no more, the first that is certain is it.
+fn recognise(conversation: &Conversation, ports: [u16; 2]) -> Option<&'static str> {
+    let mut seen = [vec![], vec![]];
+    let mut left: Vec<_> = PROTOCOLS.iter().filter(|p| p.transports.contains(&"tcp")).collect();
+    for step in &conversation.steps {
+        let Act::Send(bytes) = &step.act else { return None };
+        if bytes.is_empty() {
+            continue;
+        }
+        seen[step.from as usize].extend_from_slice(bytes);
+        let opening = Opening { originator: &seen[0], responder: &seen[1], ports, ..Opening::default() };
+        let said: Vec<_> = left.iter().map(|protocol| (*protocol, (protocol.probe)(&opening))).collect();
+        if let Some((protocol, _)) = said.iter().find(|(_, probe)| *probe == Probe::Certain) {
+            return Some(protocol.name);
+        }
+        left = said.into_iter().filter(|(_, probe)| *probe == Probe::Unsure).map(|(p, _)| p).collect();
+        if left.is_empty() {
+            return None;
+        }
+    }
+    None
+}
+
+#[test]
+fn any_cutting_is_recognised_as_the_same_protocol() {
+    for protocol in PROTOCOLS.iter().filter(|protocol| protocol.transports.contains(&"tcp")) {
+        let ports = prop::sample::select(PORTS.to_vec());
+        let strategy = (any_mutated(protocol), any_cuts(), ports, any::<bool>());
+        hold(protocol, cases(), &strategy, |(seed, cuts, port, is_turned)| {
+            let seed = Conversation { is_datagram: false, ..if is_turned { seed.turned() } else { seed } };
+            let ports = if is_turned { [port, 0] } else { [0, port] };
+            let whole = recognise(&seed, ports);
+            prop_assert_eq!(recognise(&seed.cut(&[1]), ports), whole, "byte by byte, port {}", port);
+            prop_assert_eq!(recognise(&seed.cut(&cuts), ports), whole, "cut, port {}", port);
+            Ok(())
+        });
+    }
+}
+
+/// A client of one protocol that talks to a server of another, as long as neither minds.
+fn any_misunderstanding() -> impl Strategy<Value = Conversation> {
+    let of_streams = PROTOCOLS.iter().filter(|protocol| protocol.transports.contains(&"tcp"));
+    let all: Vec<Conversation> =
+        of_streams.flat_map(|protocol| seeds(protocol)).map(|(_, seed)| seed).collect();
+    let seed = || (prop::sample::select(all.clone()), any::<bool>());
+    (seed(), seed(), any::<bool>()).prop_map(
+        |((one, one_is_turned), (other, other_is_turned), server_first)| {
+            let [one, other] = [(one, one_is_turned), (other, other_is_turned)]
+                .map(|(seed, is_turned)| if is_turned { seed.turned() } else { seed });
+            let sides = [one.one_sided(Direction::Originator), other.one_sided(Direction::Responder)];
+            let mut steps = vec![];
+            for at in 0..4 {
+                let both = sides.iter().filter_map(|side| side.steps.get(at).cloned());
+                if server_first {
+                    steps.extend(both.collect::<Vec<_>>().into_iter().rev())
+                } else {
+                    steps.extend(both)
+                }
+            }
+            Conversation { is_datagram: false, steps }
+        },
+    )
+}
+
+#[test]
+fn any_cutting_of_a_misunderstanding_is_recognised_as_the_same_protocol() {
+    let strategy = (any_misunderstanding(), any_cuts(), prop::sample::select(PORTS.to_vec()));
+    hold(PROTOCOLS[0], cases(), &strategy, |(talk, cuts, port)| {
+        let whole = recognise(&talk, [0, port]);
+        prop_assert_eq!(recognise(&talk.cut(&[1]), [0, port]), whole, "byte by byte, port {}", port);
+        prop_assert_eq!(recognise(&talk.cut(&cuts), [0, port]), whole, "cut, port {}", port);
+        Ok(())
+    });
 }
 
 #[test]

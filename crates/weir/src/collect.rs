@@ -1,6 +1,6 @@
 //! What a worker yields, collected: rows as questions want them, each with its [`Order`].
 
-use crate::connection::{Connection, Places};
+use crate::connection::{Connection, Places, proto_name};
 use crate::engine::{Bytes, Flow, HandlerSink, Sink};
 use crate::events::EventRows;
 use crate::stream::{Stream, StreamSink};
@@ -17,7 +17,7 @@ use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, Tr
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Value};
-use weir_sessions::{PartLog, Session};
+use weir_sessions::{Field, PROTOCOLS, PartLog, Session};
 
 /// Something that a question was given.
 #[derive(Debug)]
@@ -72,6 +72,9 @@ pub struct Shape {
     pub rows: Option<u64>,
     /// In place of sessions their parts come, a row each, as this log has them.
     pub parts: Option<&'static PartLog>,
+    /// Rows of sessions end with what carries them, `tcp`, where they don't say it themselves:
+    /// [`Log::with_carrier`](crate::Log::with_carrier).
+    pub carrier: bool,
 }
 
 /// What a worker says.
@@ -282,15 +285,23 @@ impl Subscriber for Collector {
         protocol: usize,
         session: &Arc<dyn Session>,
     ) {
-        if let Some(log) = self.presenter.shapes[question].parts {
+        let shape = self.presenter.shapes[question];
+        let carried = |mut row: Vec<Value<'static>>, fields: &[Field]| {
+            if shape.carrier && !session_rows::says_carrier(fields) {
+                row.push(Value::Text(proto_name(flow.table_name())));
+            }
+            row
+        };
+        if let Some(log) = shape.parts {
             for row in session_rows::values_of_parts(flow, protocol, &**session, log) {
+                let row = carried(row, log.fields);
                 if !self.is_counted(question) {
                     self.push(order, question, Item::Session(protocol, row));
                 }
             }
             return;
         }
-        if self.presenter.shapes[question].whole || self.handler(question).is_some() {
+        if shape.whole || self.handler(question).is_some() {
             if self.is_counted(question) {
                 return;
             }
@@ -312,12 +323,12 @@ impl Subscriber for Collector {
             if others.iter().any(|rows| rows >> protocol & 1 == 1) {
                 self.row = Some((Arc::clone(session), row.clone()));
             }
-            self.push(order, question, Item::Session(protocol, row));
+            self.push(order, question, Item::Session(protocol, carried(row, PROTOCOLS[protocol].fields)));
         }
         for (within, session) in session_rows::within(protocol, rows, &**session) {
             if !self.is_counted(question) {
                 let row = session_rows::values(flow, within, &*session);
-                self.push(order, question, Item::Session(within, row));
+                self.push(order, question, Item::Session(within, carried(row, PROTOCOLS[within].fields)));
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::connection::{self, Connection, Places};
 use crate::engine::MakeSink;
 use crate::events::never_told;
 use crate::residual::{bit_plan, residuals};
-use crate::words;
+use crate::{never, words};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -229,8 +229,14 @@ impl Compiler {
                 continue;
             }
             let mut filter = self.filter(&ask.filter, options.bpf)?;
-            if ask.want == Want::Events {
-                filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));
+            match ask.want {
+                Want::Events => {
+                    filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));
+                }
+                Want::Sessions(asked) => {
+                    filter.warnings.extend(never::of_others(&filter.expr, catalog, asked));
+                }
+                _ => {}
             }
             if !filter.warnings.is_empty() {
                 let source = warnings.sources.add("filter", ask.filter.as_str());

@@ -20,6 +20,7 @@ mod flow_id;
 mod fuzz;
 mod line;
 mod merge;
+mod never;
 mod residual;
 mod row_filter;
 mod session_rows;
@@ -57,6 +58,30 @@ pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;
 pub use weir_lang as lang;
 #[cfg(feature = "macros")]
+/// A function becomes a subscription, its filter checked by the compiler:
+///
+/// ```
+/// #[weir::subscribe("tls.sni == 'a.example'")]
+/// fn log(hello: &weir::sessions::tls::TlsHandshake) {
+///     println!("{:?}", hello.server_name());
+/// }
+/// ```
+///
+/// A field that there is none of is no program, nor is one of another type:
+///
+/// ```compile_fail
+/// #[weir::subscribe("tls.sny == 'a.example'")]
+/// fn log(hello: &weir::sessions::tls::TlsHandshake) {
+///     println!("{:?}", hello.server_name());
+/// }
+/// ```
+///
+/// ```compile_fail
+/// #[weir::subscribe("tls.sni == 443")]
+/// fn log(hello: &weir::sessions::tls::TlsHandshake) {
+///     println!("{:?}", hello.server_name());
+/// }
+/// ```
 pub use weir_macros::subscribe;
 pub use weir_match as patterns;
 pub use weir_packet as packet;

@@ -33,7 +33,12 @@ pub struct Log {
     /// Protocols whose sessions it has: a bit each, by index into the registry.
     pub protocols: u64,
     rows: Rows,
+    /// Its rows say what carries them.
+    carrier: bool,
 }
+
+/// What rows end with that say what carries them.
+const CARRIER: Column = Column::new("proto", ValueType::Text, "transport protocol");
 
 /// What the rows of a log are made of.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +73,7 @@ impl Log {
                     ask: protocol.name,
                     protocols: 1 << index,
                     rows: Rows::Sessions(protocol),
+                    carrier: false,
                 }),
             }
         }
@@ -80,8 +86,22 @@ impl Log {
             let has_some = |protocol: &SessionProtocol| log.of.iter().any(|(name, _)| *name == protocol.name);
             let numbered = PROTOCOLS.iter().enumerate().filter(|(_, protocol)| has_some(protocol));
             let protocols = numbered.fold(0, |mask, (index, _)| mask | 1 << index);
-            Self { path: log.name, ask: log.name, protocols, rows: Rows::Parts(log) }
+            Self { path: log.name, ask: log.name, protocols, rows: Rows::Parts(log), carrier: false }
         })
+    }
+
+    /// The same with a last column `proto` where it has none: events of Suricata's say what carries them. A question takes it over
+    /// by its [`shape`](Self::shape).
+    #[must_use]
+    pub fn with_carrier(self) -> Self {
+        Self { carrier: true, ..self }
+    }
+
+    fn fields(&self) -> &'static [Field] {
+        match self.rows {
+            Rows::Sessions(protocol) => protocol.fields,
+            Rows::Parts(log) => log.fields,
+        }
     }
 
     /// Protocols whose sessions are asked for, so that it has all its rows: its own, and those that theirs stand in.
@@ -92,9 +112,10 @@ impl Log {
 
     /// What its rows are made of, for a question that asks for the sessions of its protocols.
     pub fn shape(&self) -> Shape {
+        let shape = Shape { carrier: self.carrier, ..Shape::default() };
         match self.rows {
-            Rows::Sessions(_) => Shape { rows: Some(self.protocols), ..Shape::default() },
-            Rows::Parts(log) => Shape { parts: Some(log), ..Shape::default() },
+            Rows::Sessions(_) => Shape { rows: Some(self.protocols), ..shape },
+            Rows::Parts(log) => Shape { parts: Some(log), ..shape },
         }
     }
 
@@ -108,14 +129,17 @@ impl Log {
 
     /// The columns of its rows.
     pub fn columns(&self) -> Vec<Column> {
+        let carrier = Some(CARRIER).filter(|_| self.carrier && !says_carrier(self.fields()));
         match self.rows {
-            Rows::Sessions(_) => CONNECTION.iter().cloned().chain(self.own_columns()).collect(),
+            Rows::Sessions(_) => {
+                CONNECTION.iter().cloned().chain(self.own_columns()).chain(carrier).collect()
+            }
             Rows::Parts(log) => {
                 let of_connection =
                     |name: &str| CONNECTION.iter().find(|column| column.name == name).cloned();
                 let of_part = |name: &str| log.fields.iter().find(|field| field.column == name).map(column);
                 let head = log.head.iter().filter_map(|name| of_connection(name).or_else(|| of_part(name)));
-                head.chain(self.own_columns()).collect()
+                head.chain(self.own_columns()).chain(carrier).collect()
             }
         }
     }
@@ -294,6 +318,11 @@ impl Origin {
             other => other.into_owned(),
         }
     }
+}
+
+/// Whether rows of these fields say themselves what carries them.
+pub(crate) fn says_carrier(fields: &[Field]) -> bool {
+    fields.iter().any(|field| field.column == CARRIER.name)
 }
 
 /// The row of a session.

@@ -51,11 +51,13 @@ impl Dispatcher {
         Ok(Self { plan, k: Continuation::default(), clock: Clock::default(), number: 0, balancer })
     }
 
-    /// Fills every worker's share of a batch; whether more follows.
+    /// Fills every worker's share of a batch, as long as packets come; whether more follows.
     fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> bool {
         for _ in 0..BATCH_BURSTS {
             let mut burst = Burst::default();
             match read(source, &mut burst, &mut outcome.stages) {
+                // What came so far is not to wait for what may come.
+                Ok(true) if burst.packets.is_empty() => return true,
                 Ok(true) => {
                     let (began, packets) = (outcome.stages.begin(), burst.packets.len());
                     self.split(&burst, shares);

@@ -69,6 +69,118 @@ fn nothing_weak_and_nothing_suspicious_is_in_the_capture() {
     assert_eq!(run("ttl_changes", &[FIRST_LIGHT]), "");
 }
 
+/// A capture in the making, of packets over TCP between two hosts.
+struct Talk(Vec<u8>);
+
+impl Talk {
+    fn new() -> Self {
+        // Microseconds, Ethernet.
+        let header = [0xa1b2_c3d4_u32, 2 << 16 | 4, 0, 0, 65_535, 1];
+        Self(header.iter().flat_map(|word| word.to_be_bytes()).collect())
+    }
+
+    /// A segment of the client on a port (`true`) or of its server; its first bytes are its side's first.
+    fn say(&mut self, (is_client, client, server): (bool, u16, u16), ttl: u8, flags: u8, payload: &[u8]) {
+        let ports = if is_client { [client, server] } else { [server, client] };
+        let hosts = if is_client { [1, 2] } else { [2, 1] };
+        let length = (40 + payload.len()) as u16;
+        let mut frame = vec![2, 0, 0, 0, 0, hosts[1], 2, 0, 0, 0, 0, hosts[0], 8, 0, 0x45, 0];
+        frame.extend(length.to_be_bytes());
+        frame.extend([0, 1, 0, 0, ttl, 6, 0, 0, 192, 0, 2, hosts[0], 192, 0, 2, hosts[1]]);
+        frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+        frame.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.extend(payload);
+        let frame_bytes = frame.len() as u32;
+        let head = [1_700_000_000_u32, self.0.len() as u32, frame_bytes, frame_bytes];
+        self.0.extend(head.iter().flat_map(|word| word.to_be_bytes()));
+        self.0.extend(frame);
+    }
+
+    fn write(&self, name: &str) -> String {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, &self.0).expect("a place for files");
+        path.to_str().expect("text").to_string()
+    }
+}
+
+const ACK: u8 = 0x10;
+const RST: u8 = 4;
+
+/// A hello of TLS 1.0 whose body goes on so behind version and random.
+fn tls_hello(kind: u8, rest: &[u8]) -> Vec<u8> {
+    let body = [&[3, 1][..], &[7; 32], rest].concat();
+    let length = body.len() as u8;
+    [&[22, 3, 1, 0, length + 4, kind, 0, 0, length][..], &body].concat()
+}
+
+/// A banner, and an offer of one algorithm each.
+fn ssh_offer(names: [&str; 4]) -> Vec<u8> {
+    let [kex, host_key, cipher, mac] = names;
+    let lists = [kex, host_key, cipher, cipher, mac, mac, "none", "none", "", ""];
+    let mut payload = vec![20];
+    payload.extend([9; 16]);
+    for list in lists {
+        payload.extend((list.len() as u32).to_be_bytes());
+        payload.extend(list.bytes());
+    }
+    payload.extend([0; 5]);
+    let padding = 4 + (8 - (payload.len() + 5 + 4) % 8) % 8;
+    let length = (payload.len() + 1 + padding) as u32;
+    let packet = [&length.to_be_bytes()[..], &[padding as u8], &payload, &vec![0; padding]].concat();
+    [b"SSH-2.0-old\r\n", &packet[..]].concat()
+}
+
+#[test]
+fn what_is_weak_is_named() {
+    let mut talk = Talk::new();
+    // RC4 without forward secrecy, in TLS 1.0.
+    talk.say((true, 40_001, 443), 64, ACK, &tls_hello(1, &[0, 0, 2, 0, 5, 1, 0]));
+    talk.say((false, 40_001, 443), 64, ACK, &tls_hello(2, &[0, 0, 5, 0]));
+    let offer = ssh_offer(["diffie-hellman-group1-sha1", "ssh-dss", "aes128-cbc", "hmac-md5"]);
+    talk.say((true, 40_002, 22), 64, ACK, &offer);
+    talk.say((false, 40_002, 22), 64, ACK, &offer);
+    let good = ssh_offer(["curve25519-sha256", "ssh-ed25519", "aes256-ctr", "hmac-sha2-256"]);
+    talk.say((true, 40_003, 22), 64, ACK, &good);
+    talk.say((false, 40_003, 22), 64, ACK, &good);
+    let text = run("weak_crypto", &[&talk.write("weak.pcap")]);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let expected = [
+        "ssh 192.0.2.1 -> 192.0.2.2 : diffie-hellman-group1-sha1, aes128-cbc, hmac-md5, ssh-dss",
+        "tls 192.0.2.1 -> 192.0.2.2 : TLSv10, TLS_RSA_WITH_RC4_128_SHA",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn what_looks_random_is_suspicious() {
+    let mut talk = Talk::new();
+    // Four bits of each byte are set, and none is printable.
+    let random: Vec<u8> = [0x87, 0xb1, 0xc6, 0xe8].repeat(30);
+    talk.say((true, 40_001, 8388), 64, ACK, &random);
+    // What is exempt: too few bits, and too many; a beginning that can be read; TLS; HTTP.
+    talk.say((true, 40_002, 8388), 64, ACK, &[0x80; 100]);
+    talk.say((true, 40_003, 8388), 64, ACK, &[0xff; 100]);
+    talk.say((true, 40_004, 8388), 64, ACK, &[b"readme", &random[..]].concat());
+    talk.say((true, 40_005, 8388), 64, ACK, &[&[22, 3, 1], &random[..]].concat());
+    talk.say((true, 40_006, 8388), 64, ACK, &[b"GET ", &random[..]].concat());
+    let text = run("fully_encrypted", &[&talk.write("random.pcap")]);
+    assert_eq!(text, "192.0.2.1:40001 -> 192.0.2.2:8388\n1 of 6 connections\n");
+}
+
+#[test]
+fn a_reset_from_nearer_by_has_another_time_to_live() {
+    let mut talk = Talk::new();
+    for port in [40_001, 40_002] {
+        talk.say((true, port, 80), 64, ACK, b"GET / HTTP/1.1\r\n\r\n");
+        talk.say((false, port, 80), 51, ACK, b"HTTP/1.1 200 OK\r\n");
+    }
+    talk.say((false, 40_001, 80), 60, RST, b"");
+    let text = run("ttl_changes", &[&talk.write("reset.pcap")]);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.ends_with(" 192.0.2.1 -> 192.0.2.2 responder: {51: 1, 60: 1}\n"), "{text}");
+}
+
 #[test]
 fn evidence_is_the_packets_that_brought_a_text() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("evidence.pcapng");

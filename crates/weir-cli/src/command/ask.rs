@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::io::CaptureReader;
+use weir::io::{CaptureReader, Found};
 use weir::lang::model::Stack;
 use weir::packet::{Column, Sink, Source, Value};
 use weir::stream::Streams;
@@ -46,14 +46,14 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// How a run over `reader` went, as far as the outcome tells.
-    pub fn of(outcome: Outcome, reader: &CaptureReader) -> Self {
+    /// How a run went whose reader `found` this, as far as the outcome tells.
+    pub fn of(outcome: Outcome, found: &Found) -> Self {
         Self {
             outcome,
             status: ExitCode::SUCCESS,
-            blocks_skipped: reader.blocks_skipped(),
-            interfaces_beyond: reader.interfaces_beyond(),
-            files_late: reader.files_late(),
+            blocks_skipped: found.blocks_skipped,
+            interfaces_beyond: found.interfaces_beyond,
+            files_late: found.files_late,
         }
     }
 }
@@ -131,8 +131,9 @@ impl Question {
         if let Some(why) = &outcome.one_worker {
             say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
         }
-        warn_of_links(&self.compiled.stack, &reader);
-        let ran = Ran { status, ..Ran::of(outcome, &reader) };
+        let found = reader.found();
+        warn_of_links(&self.compiled.stack, &found);
+        let ran = Ran { status, ..Ran::of(outcome, &found) };
         report::losses(&ran);
         if self.args.output.stats {
             report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());
@@ -142,9 +143,9 @@ impl Question {
 }
 
 /// Interfaces whose packets the stack can't start from are named, once each.
-pub fn warn_of_links(stack: &Stack, reader: &CaptureReader) {
+pub fn warn_of_links(stack: &Stack, found: &Found) {
     let mut named = vec![];
-    for interface in reader.interfaces() {
+    for interface in &found.interfaces {
         let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
         if !known && !named.contains(&interface.link) {
             named.push(interface.link);

@@ -8,17 +8,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::io::CaptureReader;
 use weir::packet::{Burst, Source};
-use weir::{Need, Want, explain};
+use weir::stream::StreamParams;
+use weir::{Ask, Compiler, EventRows, Log, Need, Want, explain};
 
 pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.program.stack)?;
     let options = input::options(&args.program, None)?;
-    let (need, want) = match args.wants.as_str() {
-        "flows" => (Need { service: true, ..Need::default() }, Want::Connections),
-        "tls" => (Need::default(), Want::Sessions(1)),
-        _ => (Need { packets: true, ..Need::default() }, Want::Packets),
-    };
-    let ask = weir::Ask { filter: args.filter.clone(), need, want };
+    let ask = asked(&compiler, args)?;
     let compiled = compiler.compile(&[ask], &options)?;
     if !compiled.warnings.list.is_empty() {
         say!("{}", compiled.warnings.render(output::stderr_color()));
@@ -43,6 +39,32 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the command of this name asks for.
+fn asked(compiler: &Compiler, args: &Explain) -> Result<Ask, Failure> {
+    let (mut filter, none) = (args.filter.clone(), Need::default());
+    let (need, want) = match args.wants.as_str() {
+        "packets" => (Need { packets: true, ..none }, Want::Packets),
+        "flows" => (Need { service: true, ..none }, Want::Connections),
+        "streams" => (Need { connections: true, ..none }, Want::Streams(StreamParams::default())),
+        "events" => {
+            // No names: all of them.
+            let rows = EventRows::of(compiler.stack(), &[]).map_err(Failure::new)?;
+            (Need { events: rows.mask, ..none }, Want::Events)
+        }
+        "sessions" => {
+            let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
+            (none, Want::Sessions(all))
+        }
+        name => {
+            let log = Log::of(name).ok_or_else(|| Failure::new(format!("there is no command `{name}`")))?;
+            // What asks for columns of the log chooses rows, and is no part of the program.
+            filter = log.split_filter(compiler, &args.filter, args.program.bpf)?.0;
+            (none, Want::Sessions(log.asked()))
+        }
+    };
+    Ok(Ask { filter, need, want })
 }
 
 fn split_place(place: &str) -> Result<(&str, u64), Failure> {

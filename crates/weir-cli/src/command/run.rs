@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use toml::Spanned;
-use weir::Engine;
-use weir::io::{CaptureReader, Format};
+use weir::io::{Attended, CaptureReader, Format};
+use weir::packet::Source;
+use weir::{Engine, Outcome};
 
 /// What a file of questions says.
 #[derive(Debug, Default, Deserialize)]
@@ -146,16 +147,15 @@ fn answer(
         say!("{}", compiled.warnings.render(crate::output::stderr_color()));
     }
     let mut reader = CaptureReader::open(&input.read);
-    let bar = ask::progress_bar(&reader);
-    let outcome = engine.run_shown(
-        &mut Stoppable::new(&mut reader)?,
-        input.workers.min(ask::WORKERS_MAX),
-        &mut |source| {
-            bar.iter().for_each(|bar| bar.set_position(source.progress().0));
-        },
-    )?;
-    bar.iter().for_each(indicatif::ProgressBar::finish_and_clear);
-    let mut ran = Ran::of(outcome, &reader);
+    let (outcome, found) = match socket {
+        // Who asks is not to wait until packets come.
+        Some(_) => {
+            let mut attended = Attended::start(reader).map_err(Failure::new)?;
+            (run_over(&mut engine, &mut attended, input.workers)?, attended.found())
+        }
+        None => (run_over(&mut engine, &mut reader, input.workers)?, reader.found()),
+    };
+    let mut ran = Ran::of(outcome, &found);
     for error in &ran.outcome.errors {
         say!("weir: {error}");
         ran.status = ExitCode::from(2);
@@ -163,7 +163,7 @@ fn answer(
     if let Some(why) = &ran.outcome.one_worker {
         say!("weir: one worker runs, and not {}: {why}", input.workers);
     }
-    ask::warn_of_links(board.compiler.stack(), &reader);
+    ask::warn_of_links(board.compiler.stack(), &found);
     report::losses(&ran);
     if specs.iter().any(Spec::is_of_streams) {
         report::lost_bytes(&ran);
@@ -177,4 +177,14 @@ fn answer(
         Some(failure) => Err(failure),
         None => Ok(ran.status),
     }
+}
+
+/// Runs over a source until it, or who started the run, ends it.
+fn run_over(engine: &mut Engine<'_>, source: &mut dyn Source, workers: usize) -> Result<Outcome, Failure> {
+    let bar = ask::progress_bar(source);
+    let mut progress = |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
+    let workers = workers.min(ask::WORKERS_MAX);
+    let outcome = engine.run_shown(&mut Stoppable::new(source)?, workers, &mut progress)?;
+    bar.iter().for_each(indicatif::ProgressBar::finish_and_clear);
+    Ok(outcome)
 }

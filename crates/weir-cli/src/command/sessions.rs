@@ -16,6 +16,7 @@ use weir::{Item, Log, Need, Want};
 /// The rows of one log.
 pub fn run_log(name: &str, args: &Ask) -> Result<ExitCode, Failure> {
     let log = Log::of(name).expect("commands are made of the registries");
+    let log = if is_eve(&args.output) { log.with_carrier() } else { log };
     let compiler = input::compiler(&args.input.program.stack)?;
     let text = args.filter.as_deref().unwrap_or_default();
     let split = log.split_filter(&compiler, text, args.input.program.bpf).map_err(Failure::from);
@@ -60,12 +61,18 @@ fn name_carriers(name: &str, wrong: Failure) -> Failure {
 /// The rows of all logs.
 pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
     let protocols = (1 << PROTOCOLS.len()) - 1;
-    let question = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(protocols)))?;
+    let mut question = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(protocols)))?;
+    question.shape.carrier = is_eve(&args.output);
     let union = Union::of_all(is_narrow(&args.output));
     ask::rows(&question, &args.output, ("", &union.columns), |item, write| match item {
         Item::Session(protocol, values) => write(&union.row(*protocol, values)),
         _ => Ok(()),
     })
+}
+
+/// Events say what carries them.
+fn is_eve(output: &Output) -> bool {
+    output.format.as_deref() == Some("eve")
 }
 
 /// A person reads it: what sessions have is one text, and not a column each.

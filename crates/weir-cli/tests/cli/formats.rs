@@ -137,3 +137,37 @@ fn questions_of_a_file_and_zeeks_logs_may_be_columns() {
     let refused = text(&of("").stderr);
     assert!(refused.contains("arrow needs an `output`"), "{refused}");
 }
+
+#[test]
+fn every_event_of_eve_says_what_carries_it() {
+    let events = |file: &str, args: &[&str]| -> Vec<serde_json::Value> {
+        let all = [args, &["-r", file, "--format", "eve"]].concat();
+        let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        answer(&all, 0).lines().map(read).collect()
+    };
+    let mut types: BTreeMap<String, usize> = BTreeMap::new();
+    for name in ["sessions.pcap", "services.pcap"] {
+        let file = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
+        let flows = events(&file, &["flows"]);
+        let carriers: BTreeMap<String, &serde_json::Value> =
+            flows.iter().map(|flow| (flow["flow_id"].to_string(), &flow["proto"])).collect();
+        let all = events(&file, &["sessions"]);
+        for event in &all {
+            let carrier = carriers.get(&event["flow_id"].to_string());
+            assert_eq!(carrier, Some(&&event["proto"]), "{event}");
+            *types.entry(event["event_type"].as_str().expect("text").to_string()).or_default() += 1;
+        }
+        // Of a log alone the same.
+        for log in ["mqtt", "kerberos", "sip", "dns", "tls"] {
+            for event in events(&file, &[log]) {
+                assert!(all.contains(&event), "{log}: {event}");
+            }
+        }
+        for event in events(&file, &["files"]).iter().chain(&events(&file, &["x509"])) {
+            assert!(["TCP", "UDP"].contains(&event["proto"].as_str().unwrap_or_default()), "{event}");
+        }
+    }
+    for name in ["tls", "http", "dns", "mqtt", "pgsql", "sip"] {
+        assert!(types.contains_key(name), "{name}: {types:?}");
+    }
+}

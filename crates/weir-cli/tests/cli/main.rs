@@ -423,6 +423,50 @@ fn explain_shows_each_stage() {
     }
 }
 
+#[test]
+fn commands_say_by_which_fields_rows_of_other_protocols_are_chosen() {
+    // Lines are broken where the terminal ends.
+    let help = answer(&["tls", "--help"], 0).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("`dtls.…`") && help.contains("`quic.…`") && help.contains("weir fields quic"),
+        "{help}"
+    );
+    assert!(!answer(&["http", "--help"], 0).contains("are chosen by the fields"));
+    // What it says holds: the shipped capture has rows of QUIC in the log of TLS.
+    let file = format!("{}/../../examples/sessions.pcap", env!("CARGO_MANIFEST_DIR"));
+    let rows = |filter: &str| answer(&["tls", "-r", &file, filter], 0).lines().count();
+    assert!(rows("quic.sni") > 0 && rows("dtls") > 0);
+    assert_eq!(
+        rows("tls.sni or quic.sni or dtls.sni"),
+        rows("tls.sni") + rows("quic.sni") + rows("dtls.sni")
+    );
+}
+
+#[test]
+fn explain_knows_what_every_command_asks_for() {
+    let states = |wants: &str, filter: &str| answer(&["explain", filter, "--wants", wants], 0);
+    for protocol in weir::sessions::PROTOCOLS {
+        let said = states(protocol.name, "");
+        let is_parsed =
+            said.lines().any(|line| line.contains("to the parser of ") && line.contains(protocol.name));
+        assert!(is_parsed, "{}: {said}", protocol.name);
+    }
+    let quic = states("tls", "");
+    assert!(quic.contains("tls") && quic.contains("quic"), "their rows are of both: {quic}");
+    assert!(states("x509", "").contains("parser of tls"));
+    // What asks for a column of the log is no part of the program.
+    assert!(states("files", "files.mime_type == \"text/html\"").contains("http"));
+    assert!(states("sessions", "").contains("tls, http, smtp"));
+    assert!(states("streams", "tcp").contains("bytes in order to their subscribers"));
+    assert!(states("events", "tcp").contains("wants: events"));
+    assert!(states("flows", "").contains("only recognised") || states("flows", "").contains("probe"));
+    let (_, err, status) = {
+        let output = weir(&["explain", "--wants", "tlss"]);
+        (text(&output.stdout), text(&output.stderr), output.status.code())
+    };
+    assert!(status == Some(2) && err.contains("'tls'"), "{err}");
+}
+
 /// What `explain` says of the first packet that a filter lets through.
 fn explained(which: &str, filter: &str, more: &[&str]) -> String {
     let file = example();

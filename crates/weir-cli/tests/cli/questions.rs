@@ -233,6 +233,45 @@ fn questions_come_and_go_while_it_runs() {
 }
 
 #[test]
+fn questions_come_and_go_while_no_packets_do() {
+    let dir = directory("ctl-idle");
+    let bytes = std::fs::read(FIRST_LIGHT).unwrap();
+    for workers in ["1", "2"] {
+        let (socket, names) = (dir.join(format!("{workers}.sock")), dir.join(format!("{workers}.json")));
+        let mut running = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["run", "-r", "-", "-j", workers, "--control"])
+            .arg(&socket)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the command runs");
+        let mut input = running.stdin.take().unwrap();
+        let began = Instant::now();
+        while !socket.exists() && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ctl = |args: &[&str]| {
+            let (out, err, status) = weir(&[&["ctl", socket.to_str().unwrap()], args].concat());
+            assert_eq!(status, 0, "{args:?}: {err}");
+            out
+        };
+        // Nothing was sent yet, not even the header of a capture.
+        let began = Instant::now();
+        assert_eq!(ctl(&["list"]), "");
+        ctl(&["add", "names", "tls", "tls", "-o", names.to_str().unwrap()]);
+        ctl(&["add", "other", "dns", "dns"]);
+        ctl(&["remove", "other"]);
+        let out = ctl(&["list"]);
+        assert!(out.contains("\"name\":\"names\"") && !out.contains("other"), "{out}");
+        assert!(began.elapsed() < Duration::from_secs(15), "as long as packets might take");
+        // What was added then takes effect with what comes first.
+        input.write_all(&bytes).expect("it reads");
+        drop(input);
+        assert!(running.wait().unwrap().success());
+        assert_eq!(std::fs::read_to_string(&names).unwrap(), weir(&["tls", "-r", FIRST_LIGHT]).0);
+    }
+}
+
+#[test]
 fn an_interrupted_run_leaves_whole_files() {
     let dir = directory("interrupted");
     let (rows, packets) = (dir.join("dns.json"), dir.join("all.pcap"));

@@ -27,11 +27,8 @@ pub(super) struct Eve {
 /// Where the values of a log's rows go.
 struct Plan {
     event_type: String,
-    proto: &'static str,
     /// Where a row says when it was, which connection it is of, and what carries it.
     head: Head<Option<usize>>,
-    /// What says that TLS runs over datagrams.
-    is_dtls: [Option<usize>; 2],
     /// What says that a file went to the originator: an event of Suricata's is of who sent it.
     is_orig: Option<usize>,
     nodes: Vec<Node>,
@@ -102,7 +99,7 @@ impl Sink for Eve {
 
 impl Plan {
     fn new(log: &str, columns: &[Column]) -> Self {
-        let unknown = Event { log: "", event_type: "", proto: "", fields: &[] };
+        let unknown = Event { log: "", event_type: "", fields: &[] };
         let event = EVENTS.iter().find(|event| event.log == log).unwrap_or(&unknown);
         let event_type = if event.log.is_empty() { log } else { event.event_type };
         let at = |name: &str| columns.iter().position(|column| column.name == name);
@@ -135,9 +132,8 @@ impl Plan {
             resp_p: at("id.resp_p"),
             proto: at("proto"),
         };
-        let is_dtls = if log == "ssl" { [at("version"), at("ja4")] } else { [None; 2] };
         let is_orig = if log == "files" { at("is_orig") } else { None };
-        Self { event_type: event_type.to_string(), proto: event.proto, head, is_dtls, is_orig, nodes }
+        Self { event_type: event_type.to_string(), head, is_orig, nodes }
     }
 
     fn push(&self, line: &mut Vec<u8>, values: &[Value<'_>]) {
@@ -157,7 +153,7 @@ impl Plan {
         }
         push_key(line, "event_type");
         push_string(line, &self.event_type);
-        let proto = self.proto(&head, values);
+        let proto = head.carrier();
         let is_icmp = proto.ends_with("ICMP");
         let (orig_p, resp_p) = if is_icmp { ("icmp_type", "icmp_code") } else { ("src_port", "dest_port") };
         let named =
@@ -180,26 +176,15 @@ impl Plan {
         push_nodes(line, &self.nodes, values, &head);
         line.extend_from_slice(b"}\n");
     }
+}
 
+impl Head<&Value<'_>> {
     /// Suricata's name of what carries it; empty: not known.
-    fn proto(&self, head: &Head<&Value<'_>>, values: &[Value<'_>]) -> String {
-        let begins = |at: Option<usize>, with: &str| match at.map(|at| &values[at]) {
-            Some(Value::Text(text)) => text.starts_with(with),
-            _ => false,
-        };
-        match head.proto {
-            Value::Text(proto) if proto == "icmp" && matches!(head.orig_h, Value::Address(IpAddr::V6(_))) => {
-                "IPv6-ICMP".into()
-            }
-            Value::Text(proto) => proto.to_uppercase(),
-            // The fingerprint of a hello begins with what carries it.
-            _ if begins(self.is_dtls[0], "DTLS")
-                || begins(self.is_dtls[1], "d")
-                || begins(self.is_dtls[1], "q") =>
-            {
-                "UDP".into()
-            }
-            _ => self.proto.into(),
+    fn carrier(&self) -> String {
+        match (self.proto, self.orig_h) {
+            (Value::Text(proto), Value::Address(IpAddr::V6(_))) if proto == "icmp" => "IPv6-ICMP".into(),
+            (Value::Text(proto), _) => proto.to_uppercase(),
+            _ => String::new(),
         }
     }
 }

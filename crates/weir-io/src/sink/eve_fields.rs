@@ -1,5 +1,5 @@
 //! What our columns are called in Suricata's EVE, a line each. Columns without a line stand in the event's own object
-//! by our name.
+//! by our name, and a log without an event of Suricata's goes by its own.
 //!
 //! The names are those of Suricata 8 (<https://docs.suricata.io/en/suricata-8.0.3/output/eve/eve-json-format.html>);
 //! of DNS version 3 of its layout: queries and answers are lists. Where a name fits and the meaning does not quite, it
@@ -11,8 +11,6 @@ pub(super) struct Event {
     pub log: &'static str,
     /// `event_type`, and the name of its object.
     pub event_type: &'static str,
-    /// What carries it, where no column says so.
-    pub proto: &'static str,
     pub fields: &'static [Field],
 }
 
@@ -78,12 +76,11 @@ pub(super) enum How {
 }
 
 macro_rules! events {
-    ($($log:literal => $event:literal, $proto:literal { $($column:literal $place:literal $how:expr;)* })*) => {
+    ($($log:literal => $event:literal { $($column:literal $place:literal $how:expr;)* })*) => {
         /// Every event.
         pub(super) const EVENTS: &[Event] = &[$(Event {
             log: $log,
             event_type: $event,
-            proto: $proto,
             fields: {
                 #[allow(unused_imports)]
                 use How::*;
@@ -95,7 +92,7 @@ macro_rules! events {
 
 #[rustfmt::skip]
 events! {
-    "conn" => "flow", "" {
+    "conn" => "flow" {
         "service"        "app_proto"           App;
         "service"        "app_proto_orig"      AppBefore;
         "vlan"           "vlan"                Listed;
@@ -113,7 +110,7 @@ events! {
         "conn_state"     "flow.conn_state"     Plain;
         "duration"       "flow.duration"       Plain;
     }
-    "ssl" => "tls", "TCP" {
+    "ssl" => "tls" {
         "subject"        "tls.subject"         Subject;
         "issuer"         "tls.issuerdn"        Subject;
         "resumed"        "tls.session_resumed" Plain;
@@ -126,7 +123,7 @@ events! {
         "client_subject" "tls.client.subject"  Subject;
         "client_issuer"  "tls.client.issuerdn" Subject;
     }
-    "http" => "http", "TCP" {
+    "http" => "http" {
         "trans_depth"       "tx_id"                  FromZero;
         "host"              "http.hostname"          Plain;
         "uri"               "http.url"               Url;
@@ -137,7 +134,7 @@ events! {
         "status_code"       "http.status"            Plain;
         "response_body_len" "http.length"            Plain;
     }
-    "dns" => "dns", "UDP" {
+    "dns" => "dns" {
         "query"       "dns.version"           Always("3");
         "rcode_name"  "dns.type"              DnsType;
         "trans_id"    "dns.id"                Plain;
@@ -153,7 +150,7 @@ events! {
         "answers"     "dns.answers"           DnsAnswers;   // rdata and ttl alone: Zeek's log has no more
         "TTLs"        "dns.answers"           DnsAnswers;
     }
-    "ssh" => "ssh", "TCP" {
+    "ssh" => "ssh" {
         "client"        "ssh.client.proto_version"    SshVersion;
         "client"        "ssh.client.software_version" SshSoftware;
         "hassh"         "ssh.client.hassh.hash"       Plain;
@@ -162,7 +159,7 @@ events! {
         "hasshServer"   "ssh.server.hassh.hash"       Plain;
         "hassh_server"  "ssh.server.hassh.hash"       Plain;
     }
-    "smtp" => "smtp", "TCP" {
+    "smtp" => "smtp" {
         "trans_depth"      "tx_id"                  FromZero;
         "helo"             "smtp.helo"              Plain;
         "mailfrom"         "smtp.mail_from"         Plain;
@@ -178,7 +175,7 @@ events! {
         "user_agent"       "email.user_agent"       Plain;
         "x_originating_ip" "email.x_originating_ip" Plain;
     }
-    "files" => "fileinfo", "TCP" {
+    "files" => "fileinfo" {
         "source"        "app_proto"          Carrier;
         "filename"      "fileinfo.filename"  Plain;
         "missing_bytes" "fileinfo.gaps"      IsSome;
@@ -189,13 +186,13 @@ events! {
         "seen_bytes"    "fileinfo.size"      Plain;
         "mime_type"     "fileinfo.magic"     Plain;         // a media type, where Suricata has libmagic's words
     }
-    "quic" => "quic", "UDP" {
+    "quic" => "quic" {
         "version"      "quic.version"  Plain;
         "server_name"  "quic.sni"      Plain;
         "ja3"          "quic.ja3.hash" Plain;
         "ja4"          "quic.ja4"      Plain;
     }
-    "ftp" => "ftp", "TCP" {
+    "ftp" => "ftp" {
         "command"              "ftp.command"         Plain;
         "arg"                  "ftp.command_data"    Plain;
         "reply_msg"            "ftp.reply"           Listed;
@@ -204,7 +201,10 @@ events! {
         "data_channel.passive" "ftp.mode"            FtpMode;
         "data_channel.resp_p"  "ftp.dynamic_port"    Plain;
     }
-    "dhcp" => "dhcp", "UDP" {
+    "mqtt_connect" => "mqtt" {}
+    "kerberos" => "krb5" {}
+    "postgresql" => "pgsql" {}
+    "dhcp" => "dhcp" {
         "mac"            "dhcp.client_mac"   Plain;
         "assigned_addr"  "dhcp.assigned_ip"  Plain;
         "client_addr"    "dhcp.client_ip"    Plain;
@@ -214,8 +214,4 @@ events! {
         "msg_types"      "dhcp.dhcp_type"    LastInLowerCase; // a transaction's, where Suricata has an event for each
         "msg_types"      "dhcp.msg_types"    Plain;
     }
-    "pop3" => "pop3", "TCP" {}
-    "imap" => "imap", "TCP" {}
-    "ntp"  => "ntp",  "UDP" {}
-    "stun" => "stun", "UDP" {}
 }

@@ -6,7 +6,9 @@
 //! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs` says what the two share)
 //! - `file.rs`: one file that is being read; `order.rs`: whose turn it is
 //! - `interface.rs`: what captures say of their interfaces
+//! - `attended.rs`: all of it on a thread of its own, for runs that must not wait for packets
 
+mod attended;
 #[cfg(test)]
 mod craft;
 mod file;
@@ -21,6 +23,7 @@ mod tests;
 mod walk;
 mod window;
 
+pub use attended::Attended;
 pub use interface::{Interface, TimeResolution};
 
 use file::OpenFile;
@@ -60,6 +63,19 @@ pub struct CaptureReader {
     packets: u64,
     read_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
+}
+
+/// What a reader met in its captures, beside packets.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The interfaces, in the order of their numbers in [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
+    pub interfaces: Vec<Interface>,
+    /// See [`CaptureReader::blocks_skipped`].
+    pub blocks_skipped: u64,
+    /// See [`CaptureReader::interfaces_beyond`].
+    pub interfaces_beyond: u64,
+    /// See [`CaptureReader::files_late`].
+    pub files_late: u64,
 }
 
 impl CaptureReader {
@@ -128,6 +144,22 @@ impl CaptureReader {
     /// Files whose turn came while 64 others were being read: they had to wait, and their packets come late.
     pub fn files_late(&self) -> u64 {
         self.waiting.late
+    }
+
+    /// What it met so far.
+    pub fn found(&self) -> Found {
+        let mut found = Found::default();
+        self.tell(&mut found);
+        found
+    }
+
+    /// Brings what it said before up to date.
+    fn tell(&self, found: &mut Found) {
+        let told = found.interfaces.len();
+        found.interfaces.extend_from_slice(&self.run.interfaces[told..]);
+        found.blocks_skipped = self.blocks_skipped();
+        found.interfaces_beyond = self.interfaces_beyond();
+        found.files_late = self.files_late();
     }
 
     /// Opens the file whose turn it is.

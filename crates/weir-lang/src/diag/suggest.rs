@@ -1,7 +1,8 @@
 //! "Did you mean …?": the candidate nearest to a mistyped name.
 
 /// The candidate that most resembles `name`, if any does: at most a third of its characters (and at
-/// least one) may be added, dropped, changed or swapped with a neighbour. Case doesn't count.
+/// least one) may be added, dropped, changed or swapped with a neighbour. Case doesn't count, nor do whole words before a
+/// dot that both begin with: `tls.nosuch` is nothing like `tls.auth`.
 ///
 /// Cost: for each candidate of similar length, the product of both lengths.
 pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -11,17 +12,20 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let wanted = letters(name);
-    let distance_max = (wanted.len() / 3).max(1);
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
         if candidate == name || candidate.len() > NAME_BYTES_MAX {
             continue;
         }
         let other = letters(candidate);
+        let same = wanted.iter().zip(&other).take_while(|(a, b)| a == b).count();
+        let words = wanted[..same].iter().rposition(|letter| *letter == '.').map_or(0, |dot| dot + 1);
+        let (wanted, other) = (&wanted[words..], &other[words..]);
+        let distance_max = (wanted.len().max(other.len()) / 3).max(1);
         if other.len().abs_diff(wanted.len()) > distance_max {
             continue;
         }
-        let distance = edit_distance(&wanted, &other);
+        let distance = edit_distance(wanted, other);
         // Of one letter nothing is left to resemble.
         let near = distance <= distance_max && distance < wanted.len();
         if near && best.is_none_or(|(least, _)| distance < least) {
@@ -67,6 +71,10 @@ mod tests {
         assert_eq!(suggest("flags.sin", names), Some("flags.syn"));
         assert_eq!(suggest("SEQ", names), Some("seq"));
         assert_eq!(suggest("window", names), None);
+        assert_eq!(suggest("flags.nosuch", names), None);
+        assert_eq!(suggest("postgresql.nosuch", ["postgresql.auth", "postgresql.user"]), None);
+        assert_eq!(suggest("postgresql.autg", ["postgresql.auth"]), Some("postgresql.auth"));
+        assert_eq!(suggest("tcp.dport", ["tcp.dstport"]), Some("tcp.dstport"));
         assert_eq!(suggest("", names), None);
         assert_eq!(suggest("a", ["b"]), None);
     }

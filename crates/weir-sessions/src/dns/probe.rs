@@ -29,7 +29,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.ports.iter().any(|port| PORTS.contains(port));
     let side = |bytes: &[u8]| match bytes {
         [] => Fit::Open,
-        _ if opening.is_datagram => message(bytes, is_port_known),
+        _ if opening.is_datagram => message(bytes, bytes.len(), is_port_known),
         _ => stream(bytes, is_port_known),
     };
     let judge = |fit: Fit| match fit {
@@ -51,23 +51,27 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// Over TCP each message has its length before it (RFC 1035 §4.2.2).
+/// Over TCP each message has its length before it (RFC 1035 §4.2.2). What is behind the first question changes nothing on
+/// a port of DNS, and elsewhere only the whole message tells: so it does not matter in which pieces it comes.
 fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     let Some(([high, low], rest)) = bytes.split_first_chunk::<2>() else { return Fit::Open };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
     if length < HEADER_BYTES {
         return Fit::No;
     }
-    match rest.get(..length) {
-        Some(whole) => message(whole, is_port_known),
-        None => match message(rest, is_port_known) {
-            Fit::Whole => Fit::No, // it says that it is longer
-            fit => fit,
-        },
+    let seen = &rest[..rest.len().min(length)];
+    let is_whole = seen.len() == length;
+    match message(seen, length, is_port_known) {
+        Fit::Whole | Fit::Question if is_port_known => Fit::Question,
+        Fit::Whole if is_whole => Fit::Whole,
+        Fit::No => Fit::No,
+        _ if is_whole => Fit::No,
+        _ => Fit::Open,
     }
 }
 
-fn message(bytes: &[u8], is_port_known: bool) -> Fit {
+/// What there is of a message of `length` bytes.
+fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
     if !is_header_possible(bytes, is_port_known) {
         return Fit::No;
     }
@@ -75,7 +79,7 @@ fn message(bytes: &[u8], is_port_known: bool) -> Fit {
     let [questions, records @ ..] = header.counts;
     if questions == 0 && records == [0; 3] {
         // A refusal may say nothing but that.
-        let is_refusal = header.is_response() && header.rcode() != 0 && bytes.len() == HEADER_BYTES;
+        let is_refusal = header.is_response() && header.rcode() != 0 && length == HEADER_BYTES;
         return if is_refusal && is_port_known { Fit::Question } else { Fit::No };
     }
     if questions > 0 {

@@ -1,8 +1,9 @@
 //! Is it FTP? A greeting that says so, or commands that no other protocol has. SMTP greets with the same code, and
 //! POP3 has USER, too.
 
+use crate::smtp::probe::{Says, says};
 use crate::{Opening, Probe};
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 /// The port of servers: what says little is taken for FTP there.
 const PORT: u16 = 21;
@@ -22,26 +23,32 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
         ([b'0'..=b'9', ..], client) => (originator.0, client, originator.1),
         (client, server) => (server, client, responder.1),
     };
-    let said = match (greeting(server), command(client)) {
-        (Probe::NotForUs, _) | (_, Probe::NotForUs) => return Probe::NotForUs,
-        (Probe::Certain, _) | (_, Probe::Certain) => return Probe::Certain,
-        _ => memchr(b'\n', server).is_some(),
-    };
+    let asks = command(client);
+    if asks == Probe::NotForUs || !is_greeting(server) {
+        return Probe::NotForUs;
+    }
+    // A first line that says nothing is enough with the port or the client: what the lines behind it say comes too late.
+    let said = memchr(b'\n', server).is_some_and(|end| says(&server[..end]) == Says::Nothing);
     let is_known = memchr(b'\n', client).is_some() && !is_common(client);
-    if (said && is_known) || ((said || is_known) && port == PORT) { Probe::Certain } else { Probe::Unsure }
+    if asks == Probe::Certain || (said && is_known) || ((said || is_known) && port == PORT) {
+        return Probe::Certain;
+    }
+    greeting(server)
+}
+
+/// The code of a greeting, or the beginning of one.
+fn is_greeting(bytes: &[u8]) -> bool {
+    let fits = [b"220", b"120", b"421"].iter().any(|code| Probe::of_word(bytes, *code) != Probe::NotForUs);
+    fits && matches!(bytes.get(3), None | Some(b' ' | b'-' | b'\r'))
 }
 
 fn greeting(bytes: &[u8]) -> Probe {
-    let fits = [b"220", b"120", b"421"].iter().any(|code| Probe::of_word(bytes, *code) != Probe::NotForUs);
-    if !fits || !matches!(bytes.get(3), None | Some(b' ' | b'-' | b'\r')) {
-        return Probe::NotForUs;
+    let is_line = memchr(b'\n', bytes).is_some();
+    match says(bytes) {
+        Says::Smtp => Probe::NotForUs,
+        Says::Ftp if is_line => Probe::Certain,
+        _ => Probe::Unsure,
     }
-    let upper = bytes[..bytes.len().min(1024)].to_ascii_uppercase();
-    if memmem::find(&upper, b"SMTP").is_some() {
-        return Probe::NotForUs;
-    }
-    let says_so = memmem::find(&upper, b"FTP").is_some();
-    if says_so && memchr(b'\n', bytes).is_some() { Probe::Certain } else { Probe::Unsure }
 }
 
 fn command(bytes: &[u8]) -> Probe {
@@ -53,11 +60,9 @@ fn command(bytes: &[u8]) -> Probe {
     if !matches!(word.get(4), None | Some(b' ' | b'\r' | b'\n')) {
         return Probe::NotForUs;
     }
-    if !is_of(b"AUTH") || memchr(b'\n', bytes).is_none() {
-        return Probe::Unsure;
-    }
+    let Some(end) = memchr(b'\n', bytes).filter(|_| is_of(b"AUTH")) else { return Probe::Unsure };
     // SMTP and POP3 have AUTH with other mechanisms.
-    let argument = bytes[4..].trim_ascii_start();
+    let argument = bytes[4..end].trim_ascii_start();
     let is_tls = argument.len() >= 3
         && [&b"TLS"[..], b"SSL"].iter().any(|name| argument[..3].eq_ignore_ascii_case(name));
     if is_tls { Probe::Certain } else { Probe::NotForUs }

@@ -1,11 +1,11 @@
 //! Is it HTTP? A request line or a status line, or the preface of HTTP/2, from either side.
 
 use super::head::{METHOD_BYTES_MAX, StartLine, is_token};
-use super::http2::frame::{PREFACE, is_settings};
+use super::http2::frame::is_settings;
 use crate::{Opening, Probe};
 use memchr::memchr;
 
-/// Methods that no other protocol has: with the space behind them they are enough.
+/// Methods of HTTP: with what only HTTP asks for behind them ([`TARGETS`]) they are enough.
 const METHODS: &[&[u8]] = &[
     b"GET",
     b"POST",
@@ -26,6 +26,12 @@ const METHODS: &[&[u8]] = &[
     b"UNLOCK",
 ];
 
+/// How what is asked for begins (RFC 9112 §3.2); other protocols have such methods, too: Redis GET, SIP sip:.
+const TARGETS: &[&[u8]] = &[b"/", b"http://", b"https://"];
+
+/// Line breaks that may stand before a request.
+const BLANK_BYTES_MAX: usize = 4;
+
 /// Looks at the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] = [opening.originator, opening.responder].map(side);
@@ -41,8 +47,8 @@ fn side(bytes: &[u8]) -> Probe {
     let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
     let bytes = &bytes[start..];
     match bytes {
-        [] if start <= 4 => Probe::Unsure,
-        [] => Probe::NotForUs,
+        _ if start > BLANK_BYTES_MAX => Probe::NotForUs,
+        [] => Probe::Unsure,
         [0, ..] => is_settings(bytes),
         [b'H', b'T', b'T', b'P', b'/', ..] => status_line(bytes),
         _ if bytes.len() < 5 && b"HTTP/".starts_with(bytes) => Probe::Unsure,
@@ -61,9 +67,6 @@ fn status_line(bytes: &[u8]) -> Probe {
 }
 
 fn request_line(bytes: &[u8]) -> Probe {
-    if bytes.len() > 4 && Probe::of_word(bytes, PREFACE) != Probe::NotForUs {
-        return Probe::Certain;
-    }
     let method = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];
     let space = memchr(b' ', method);
     let method = &method[..space.unwrap_or(method.len())];
@@ -71,17 +74,19 @@ fn request_line(bytes: &[u8]) -> Probe {
     if !bytes[0].is_ascii_uppercase() || method.len() > METHOD_BYTES_MAX || !method.iter().all(is_upper) {
         return Probe::NotForUs;
     }
-    let newline = memchr(b'\n', bytes);
-    match (space, newline) {
-        (None, None) => Probe::Unsure,
-        (_, Some(newline)) => {
+    // Whatever follows: a request of HTTP/0.9 has no version, and some misspell it.
+    let is_target = |space: usize| TARGETS.iter().any(|target| bytes[space + 1..].starts_with(target));
+    if METHODS.contains(&method) && space.is_some_and(is_target) {
+        return Probe::Certain;
+    }
+    match memchr(b'\n', bytes) {
+        Some(newline) => {
             let line = &bytes[..newline];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if StartLine::parse(line).is_some() { Probe::Certain } else { Probe::NotForUs }
         }
-        (Some(_), None) if METHODS.contains(&method) => Probe::Certain,
         // Other protocols have such methods: OPTIONS rtsp://…, REGISTER sip:…
-        (Some(_), None) => Probe::Unsure,
+        None => Probe::Unsure,
     }
 }
 
@@ -94,8 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_method_and_a_space_are_enough() {
+    fn a_method_and_what_it_asks_for_are_enough() {
         assert_eq!(probe(b"GET /index", b""), Probe::Certain);
+        assert_eq!(probe(b"GET /\r\n", b""), Probe::Certain);
+        assert_eq!(probe(b"GET / HTTPS/1.1\r\n", b""), Probe::Certain);
+        assert_eq!(probe(b"GET http:", b""), Probe::Unsure);
+        assert_eq!(probe(b"GET http://a", b""), Probe::Certain);
+        assert_eq!(probe(b"GET ", b""), Probe::Unsure);
+        assert_eq!(probe(b"CONNECT a:443 HTTP/1.1\r\n", b""), Probe::Certain);
         assert_eq!(probe(b"", b"GET /index"), Probe::Certain);
         assert_eq!(probe(b"\r\nGET / HTTP/1.0\r\n", b""), Probe::Certain);
         assert_eq!(probe(b"GE", b""), Probe::Unsure);
@@ -126,7 +137,8 @@ mod tests {
             b"EHLO x\r\n",
             &[22, 3, 1],
             b"get x\r\n",
-            b"GET /\r\n",
+            b"GET x\r\n",
+            b"\r\n\r\n\r\nGET / HTTP/1.1\r\n",
             &[0, 0, 0, 85, 0xff, b'S', b'M', b'B'],
         ] {
             assert_eq!(probe(bytes, b""), Probe::NotForUs, "{bytes:?}");

@@ -41,9 +41,10 @@ fn greeting(length: usize, payload: &[u8]) -> Probe {
     let is_version =
         seen[..end].iter().all(u8::is_ascii_graphic) && seen.first().is_none_or(u8::is_ascii_digit);
     // The number of the connection, the salt.
-    match version.get(end + 1 + 4 + 8) {
+    let behind = end + 1 + 4 + 8;
+    match version.get(behind) {
         _ if !is_version || end == 0 && !seen.is_empty() => Probe::NotForUs,
-        None if end == VERSION_BYTES_MAX || version.len() >= length => Probe::NotForUs,
+        _ if end == VERSION_BYTES_MAX || 1 + behind >= length => Probe::NotForUs,
         None => Probe::Unsure,
         Some(0) => Probe::Certain,
         Some(_) => Probe::NotForUs,
@@ -55,11 +56,12 @@ fn refusal(length: usize, payload: &[u8]) -> Probe {
     let [_, low, high, message @ ..] = payload else { return Probe::Unsure };
     let code = u16::from_le_bytes([*low, *high]);
     let is_known = matches!(code, 1040 | 1129 | 1130 | 1053 | 1077 | 1203 | 1226);
-    let rest = message.len().min(length.saturating_sub(3));
+    // As much of it as is enough: what follows changes nothing.
+    let rest = message.len().min(length.saturating_sub(3)).min(16);
     if !is_known || length > 512 || !message[..rest].iter().all(|byte| matches!(byte, b' '..=b'~')) {
         return Probe::NotForUs;
     }
-    if rest >= 16 || rest + 3 == length { Probe::Certain } else { Probe::Unsure }
+    if rest == 16 || rest + 3 == length { Probe::Certain } else { Probe::Unsure }
 }
 
 /// Capabilities with that of version 4.1, the longest packet, letters, and nineteen zeros.

@@ -1,4 +1,5 @@
-//! Is it POP3? The server's `+OK`, unless the client said before what none of POP3's does.
+//! Is it POP3? The server's `+OK` with text behind it, unless the client said before what none of POP3's does. A bare
+//! `+OK` is Redis's most frequent reply, too: that needs a client's command beside it.
 
 use crate::{Opening, Probe};
 
@@ -20,22 +21,34 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     match (greeting(server), command(client)) {
         (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
         (Probe::Certain, _) => Probe::Certain,
-        (_, Probe::Certain) if port == PORT => Probe::Certain,
+        (_, Probe::Certain) if port == PORT || (is_bare(server) && !is_common(client)) => Probe::Certain,
+        _ if port == PORT && is_bare(server) => Probe::Certain,
         _ => Probe::Unsure,
     }
 }
 
+/// One that says something is enough. Both `+OK` and `-ERR` alone are Redis's, too.
 fn greeting(bytes: &[u8]) -> Probe {
     for (word, meaning) in [(&b"+OK"[..], Probe::Certain), (b"-ERR", Probe::Unsure)] {
         if Probe::of_word(bytes, word) != Probe::NotForUs {
-            return match bytes.get(word.len()) {
-                None => Probe::Unsure,
-                Some(b' ' | b'\r' | b'\n') => meaning,
-                Some(_) => Probe::NotForUs,
+            return match bytes.get(word.len()..).unwrap_or_default() {
+                [] | [b' '] | [b' ', b'\r' | b'\n', ..] | [b'\r' | b'\n', ..] => Probe::Unsure,
+                [b' ', ..] => meaning,
+                _ => Probe::NotForUs,
             };
         }
     }
     Probe::NotForUs
+}
+
+/// The server said yes and nothing else.
+fn is_bare(server: &[u8]) -> bool {
+    matches!(server, [b'+', b'O', b'K', b' ' | b'\r' | b'\n', ..])
+}
+
+/// Commands that Redis has, too.
+fn is_common(client: &[u8]) -> bool {
+    [&b"AUTH"[..], b"QUIT"].iter().any(|verb| Probe::of_word_in_any_case(client, verb) == Probe::Certain)
 }
 
 /// Certain where it is a command of POP3 with its end, though it may be another protocol's, too.
@@ -44,9 +57,22 @@ fn command(bytes: &[u8]) -> Probe {
     match bytes.get(4) {
         _ if !COMMANDS.iter().any(is_of) => Probe::NotForUs,
         None => Probe::Unsure,
-        Some(b' ' | b'\r' | b'\n') => Probe::Certain,
+        Some(b' ' | b'\r' | b'\n') => match memchr::memchr(b'\n', bytes) {
+            None => Probe::Unsure,
+            Some(end) if is_tls(&bytes[..end]) => Probe::NotForUs,
+            Some(_) => Probe::Certain,
+        },
         Some(_) => Probe::NotForUs,
     }
+}
+
+/// FTP's AUTH asks for TLS (RFC 4217), POP3's never.
+fn is_tls(line: &[u8]) -> bool {
+    let argument = line[4..].trim_ascii();
+    Probe::of_word_in_any_case(line, b"AUTH") == Probe::Certain
+        && [&b"TLS"[..], b"SSL"]
+            .iter()
+            .any(|name| Probe::of_word_in_any_case(argument, name) == Probe::Certain)
 }
 
 #[cfg(test)]
@@ -66,7 +92,6 @@ mod tests {
     #[test]
     fn the_servers_greeting_is_enough() {
         assert_eq!(probe(b"", b"+OK ready\r\n", 0), Probe::Certain);
-        assert_eq!(probe(b"+OK\r\n", b"", 0), Probe::Certain);
         assert_eq!(probe(b"", b"+O", 0), Probe::Unsure);
         assert_eq!(probe(b"USER a\r\n", b"", 0), Probe::Unsure);
         assert_eq!(probe(b"USER a\r\n", b"", 110), Probe::Certain);
@@ -74,10 +99,24 @@ mod tests {
     }
 
     #[test]
+    fn a_bare_ok_is_not() {
+        for server in [&b"+OK\r\n"[..], b"+OK \r\n", b"+OK\n"] {
+            assert_eq!(probe(b"", server, 0), Probe::Unsure);
+            assert_eq!(probe(server, b"", 0), Probe::Unsure);
+            assert_eq!(probe(server, b"USER a\r\n", 0), Probe::Certain);
+            assert_eq!(probe(b"", server, 110), Probe::Certain);
+            // Redis has these, too.
+            assert_eq!(probe(b"AUTH a\r\n", server, 0), Probe::Unsure);
+            assert_eq!(probe(server, b"*1\r\n$4\r\nPING\r\n", 0), Probe::NotForUs);
+        }
+    }
+
+    #[test]
     fn other_protocols_are_not_for_us() {
         // Redis answers so, but its client speaks first.
         assert_eq!(probe(b"*1\r\n$4\r\nPING\r\n", b"+OK\r\n", 0), Probe::NotForUs);
         assert_eq!(probe(b"USER a\r\n", b"220 ftp\r\n", 0), Probe::NotForUs);
+        assert_eq!(probe(b"AUTH TLS\r\n", b"", 110), Probe::NotForUs);
         for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"* OK\r\n", b"SSH-2.0-x", &[22, 3, 1], b"+OKAY", b"EHLO x"]
         {
             assert_eq!(probe(bytes, b"", 110), Probe::NotForUs, "{bytes:?}");

@@ -11,7 +11,7 @@
 mod mail;
 mod parser;
 mod parts;
-mod probe;
+pub(crate) mod probe;
 mod transaction;
 
 pub use mail::{ADDRESSES_MAX, FIELD_BYTES_MAX, HEADER_BYTES_MAX, MailHeader};

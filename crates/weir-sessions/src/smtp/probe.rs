@@ -36,13 +36,32 @@ fn greeting(bytes: &[u8], port: u16) -> Probe {
     if !fits || !matches!(bytes.get(3), None | Some(b' ' | b'-' | b'\r')) {
         return Probe::NotForUs;
     }
-    let upper = bytes[..bytes.len().min(1024)].to_ascii_uppercase();
-    if memmem::find(&upper, b"FTP").is_some() {
-        return Probe::NotForUs;
+    let Some(newline) = memchr(b'\n', bytes) else {
+        return if says(bytes) == Says::Ftp { Probe::NotForUs } else { Probe::Unsure };
+    };
+    match (says(&bytes[..newline]), says(bytes)) {
+        (Says::Nothing, _) if PORTS.contains(&port) => Probe::Certain,
+        (_, Says::Nothing) => Probe::Unsure,
+        (_, Says::Smtp) => Probe::Certain,
+        (_, Says::Ftp) => Probe::NotForUs,
     }
-    let is_line = memchr(b'\n', bytes).is_some();
-    let says_so = memmem::find(&upper, b"SMTP").or(memmem::find(&upper, b"LMTP")).is_some();
-    if is_line && (says_so || PORTS.contains(&port)) { Probe::Certain } else { Probe::Unsure }
+}
+
+/// What a greeting says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Says {
+    Nothing,
+    Smtp,
+    Ftp,
+}
+
+/// The protocol whose name comes first in a greeting: what follows changes nothing.
+pub(crate) fn says(greeting: &[u8]) -> Says {
+    let upper = greeting[..greeting.len().min(1024)].to_ascii_uppercase();
+    let names = [(&b"SMTP"[..], Says::Smtp), (b"LMTP", Says::Smtp), (b"FTP", Says::Ftp)];
+    let places =
+        names.iter().filter_map(|(name, says)| Some((memmem::find(&upper, name)? + name.len(), *says)));
+    places.min_by_key(|place| place.0).map_or(Says::Nothing, |place| place.1)
 }
 
 fn command(bytes: &[u8]) -> Probe {

@@ -39,9 +39,8 @@ fn record(content: u8, rest: &[u8]) -> Probe {
         return Probe::Unsure;
     };
     match message {
-        [CLIENT_HELLO | SERVER_HELLO] => Probe::Certain,
-        // A hello is longer than 37 bytes and, but for freaks, shorter than 64 KiB.
-        [CLIENT_HELLO | SERVER_HELLO, 0, ..] => Probe::Certain,
+        // The next byte may be the next record's: a message may be cut into as many records as it has bytes (§5.1).
+        [CLIENT_HELLO | SERVER_HELLO, ..] => Probe::Certain,
         // HelloRequest (RFC 5246 §7.4.1.1): the hello it asks for comes from the other side.
         [0, ..] => Probe::Unsure,
         _ => Probe::NotForUs,
@@ -98,6 +97,11 @@ mod tests {
             assert_eq!(probe(&HELLO[..length], &[]), Probe::Unsure, "{length}");
         }
         assert_eq!(probe(&HELLO[..6], &[]), Probe::Certain);
+    }
+
+    #[test]
+    fn a_hello_may_be_cut_into_records_of_one_byte() {
+        assert_eq!(probe(&[22, 3, 1, 0, 1, 1, 22, 3, 1, 0, 1, 0], &[]), Probe::Certain);
     }
 
     #[test]

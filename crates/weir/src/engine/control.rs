@@ -90,8 +90,8 @@ impl Requests {
 }
 
 /// Adds and takes away subscriptions of an engine that runs on another thread. Each call waits until the new program
-/// is ready to take over (milliseconds), before the first run until that begins, and as long as a source has no
-/// packets; after a run it is an error, as it is on the engine's own thread.
+/// is ready to take over (milliseconds), before the first run until that begins, and while a source waits for
+/// packets without [saying so](weir_io::Attended); after a run it is an error, as it is on the engine's own thread.
 #[derive(Clone)]
 pub struct Control {
     sender: Sender<Request>,

@@ -284,6 +284,70 @@ fn a_type_of_ones_own_is_told_of_packets_and_sessions() {
     }
 }
 
+/// Number, bytes and time of every packet of a connection.
+#[derive(Debug, Clone, Default)]
+struct Seen(Vec<(u64, u64, i64)>);
+
+impl Track for Seen {
+    fn packet(&mut self, packet: &TrackPacket<'_>) {
+        self.0.push((packet.meta.number, packet.meta.wire_bytes.into(), packet.meta.time.0));
+    }
+}
+
+/// After how many of its packets a connection is to be given, its end included.
+fn due(every: Every, packets: &[(u64, u64, i64)]) -> Vec<usize> {
+    let (mut at, mut begin, mut last) = (vec![], 0, packets[0].2);
+    for end in 1..=packets.len() {
+        let is_due = match every {
+            Every::Connection => false,
+            Every::Packets(most) => (end - begin) as u64 >= most,
+            Every::Bytes(most) => packets[begin..end].iter().map(|packet| packet.1).sum::<u64>() >= most,
+            Every::Nanoseconds(most) => (packets[end - 1].2 - last) as u64 >= most,
+        };
+        if is_due {
+            at.push(end);
+            (begin, last) = (end, packets[end - 1].2);
+        }
+    }
+    at.push(packets.len());
+    at
+}
+
+#[test]
+fn a_connection_is_given_as_often_as_was_asked() {
+    use std::collections::BTreeMap;
+    for every in [
+        Every::Connection,
+        Every::Packets(3),
+        Every::Bytes(1),
+        Every::Bytes(900),
+        Every::Nanoseconds(1),
+        Every::Nanoseconds(2_000_000),
+        Every::Nanoseconds(u64::MAX),
+    ] {
+        // By the number of its first packet.
+        let mut given: BTreeMap<u64, Vec<Vec<_>>> = BTreeMap::new();
+        let mut engine = Engine::new();
+        engine
+            .subscribe_every(every, "tcp", |seen: &Tracked<Seen>| {
+                given.entry(seen.0[0].0).or_default().push(seen.0.clone());
+            })
+            .unwrap();
+        engine.run(&mut slow(64, || ()), 1).unwrap();
+        drop(engine);
+        assert!(given.len() > 20, "{every:?}");
+        let mut between = 0;
+        for times in given.values() {
+            let all = times.last().expect("at its end");
+            let lengths: Vec<usize> = times.iter().map(Vec::len).collect();
+            assert_eq!(lengths, due(every, all), "{every:?}: {all:?}");
+            between += times.len() - 1;
+        }
+        let never = matches!(every, Every::Connection | Every::Nanoseconds(u64::MAX));
+        assert_eq!(between == 0, never, "{every:?}");
+    }
+}
+
 #[test]
 fn a_callback_ends_its_subscription_or_one_connection() {
     let (mut first, mut each) = (0, 0);

@@ -115,7 +115,7 @@ fn packets_of_connections_are_those_that_their_records_count() {
 #[test]
 fn what_bounds_cut_off_sessions() {
     let compiler = Compiler::default();
-    let limits = Limits { probe_bytes_max: 4, ..Limits::default() };
+    let limits = Limits { probe_bytes_max: 6, ..Limits::default() };
     let options = Options { limits, ..Options::default() };
     let compiled = compile(&compiler, &[ask("", ALL_SESSIONS)], &options);
     let segment = |port: u16, seq: u32, payload: &[u8]| {
@@ -125,7 +125,7 @@ fn what_bounds_cut_off_sessions() {
     let packets = [
         // May be TLS; and then there is more of it than is kept.
         segment(1, 1, &[22]),
-        segment(1, 2, &[3, 1, 0, 200, 1]),
+        segment(1, 2, &[3, 1, 0, 200, 0, 0]),
         // A ClientHello of 128 KiB.
         segment(2, 1, &[22, 3, 1, 0, 200, 1]),
         segment(2, 7, &[2, 0, 0, 3, 3]),

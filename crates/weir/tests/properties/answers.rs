@@ -1,7 +1,7 @@
 //! Who asked and who answered, where the capture lacks packets.
 
 use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
-use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
+use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 use weir::{Compiler, Options, Want};
 use weir_ir::testing::Random;
 
@@ -72,5 +72,38 @@ fn who_answers_is_the_responder_whoever_is_seen_first() {
         let row = asked(first);
         let at = |port: &str| row.find(port).unwrap_or_else(|| panic!("{port} in {row}"));
         assert!(at("40000") < at("80,"), "from packet {first} on: {row}");
+    }
+}
+
+#[test]
+fn who_alone_has_a_port_of_servers_is_the_responder_though_it_is_seen_first() {
+    // Ports of who is seen first and of its peer; whether it is the originator.
+    let cases = [
+        ((53, 40_000), false),
+        ((40_000, 53), true),
+        // Both are of servers: DNS among servers, DHCP, NTP, IKE.
+        ((53, 53), true),
+        ((67, 68), true),
+        ((123, 123), true),
+        ((500, 500), true),
+        // Neither is: who is seen first.
+        ((8080, 40_000), true),
+        ((5353, 5353), true),
+        // A client of NFS.
+        ((1023, 2049), true),
+    ];
+    for ((from, to), is_originator) in cases {
+        for (protocol, segment) in
+            [(17, udp((from, to), b"x")), (6, tcp((from, to), 5000, 1000, ACK | PSH, &[], b"x"))]
+        {
+            let packet = ethernet(0x0800, &ipv4((V4[1], V4[0]), protocol, 1, 0, &[], &segment));
+            let talk = Talk { sent: [0; 2], packets: vec![Packet::ethernet(packet)] };
+            let [row] = &talk.rows("", Want::Connections)[..] else { panic!("one flow") };
+            let place = |end: usize| {
+                let [a, b, c, d] = V4[end];
+                row.find(&format!("{a}.{b}.{c}.{d}")).unwrap_or_else(|| panic!("{row}"))
+            };
+            assert_eq!(place(1) < place(0), is_originator, "{protocol} {from} > {to}: {row}");
+        }
     }
 }

@@ -1,0 +1,151 @@
+//! Captures that are read on a thread of their own, for runs that have other things to do while no packets come:
+//! questions that come and go on an idle link.
+
+use super::{CaptureReader, Found};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use weir_packet::{Burst, Source, SourceError};
+
+/// How long nothing comes until an empty burst says so.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Bursts that may wait to be taken.
+const BURSTS_WAITING_MAX: usize = 64;
+
+/// What was read, and how far the reader is.
+type Reading = (Result<Burst, SourceError>, (u64, Option<u64>));
+
+/// Reads captures on a thread of its own. Where they have no packets for 10 ms, [`next_burst`](Source::next_burst) yields a burst
+/// without packets.
+pub struct Attended {
+    readings: Receiver<Reading>,
+    progress: (u64, Option<u64>),
+    found: Arc<Mutex<Found>>,
+}
+
+impl std::fmt::Debug for Attended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attended").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}
+
+impl Attended {
+    /// Reads on with `reader`. The thread ends with its captures, or with the first packets that nobody takes any more.
+    ///
+    /// # Errors
+    /// Where there is no thread to be had.
+    pub fn start(reader: CaptureReader) -> std::io::Result<Self> {
+        let (sender, readings) = sync_channel(BURSTS_WAITING_MAX);
+        let (progress, found) = (reader.progress(), Arc::default());
+        let shared = Arc::clone(&found);
+        std::thread::Builder::new().name("weir-read".into()).spawn(move || read(reader, &sender, &shared))?;
+        Ok(Self { readings, progress, found })
+    }
+
+    /// What the reader met so far.
+    pub fn found(&self) -> Found {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>, shared: &Mutex<Found>) {
+    loop {
+        let mut burst = Burst::default();
+        let read = reader.next_burst(&mut burst);
+        {
+            let mut found = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            reader.tell(&mut found);
+        }
+        let read = match read {
+            Ok(true) => Ok(burst),
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
+        if sender.send((read, reader.progress())).is_err() {
+            return;
+        }
+    }
+}
+
+impl Source for Attended {
+    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        burst.packets.clear();
+        match self.readings.recv_timeout(PATIENCE) {
+            Ok((read, progress)) => {
+                self.progress = progress;
+                *burst = read?;
+                Ok(true)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(true),
+            Err(RecvTimeoutError::Disconnected) => Ok(false),
+        }
+    }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        self.progress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::craft;
+    use std::io::Read;
+
+    /// A pipe: its end is when its writer's is.
+    struct Pipe(Receiver<Vec<u8>>, Vec<u8>);
+
+    impl Read for Pipe {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            if self.1.is_empty() {
+                self.1 = self.0.recv().unwrap_or_default();
+            }
+            let n = self.1.len().min(out.len());
+            out[..n].copy_from_slice(&self.1[..n]);
+            self.1.drain(..n);
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn where_nothing_comes_there_are_empty_bursts() {
+        let (writer, pipe) = std::sync::mpsc::channel();
+        let reader = CaptureReader::from_reader("a pipe", Box::new(Pipe(pipe, vec![])));
+        let mut source = Attended::start(reader).expect("a thread");
+        let mut burst = Burst::default();
+        // Not even the file's header is there.
+        assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
+        assert!(source.found().interfaces.is_empty());
+        writer.send(craft::plain_pcap(&[3, 3])).expect("it is read");
+        let mut packets = 0;
+        while packets < 2 {
+            assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+            packets += burst.packets.len();
+        }
+        assert_eq!(source.found().interfaces.len(), 1);
+        assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
+        drop(writer);
+        while source.next_burst(&mut burst).expect("nothing is wrong") {
+            assert!(burst.packets.is_empty());
+        }
+    }
+
+    #[test]
+    fn faults_come_in_their_turn() {
+        let mut bytes = craft::plain_pcap(&[3]);
+        bytes.pop();
+        let reader = CaptureReader::from_reader("cut", Box::new(std::io::Cursor::new(bytes)));
+        let mut source = Attended::start(reader).expect("a thread");
+        let mut burst = Burst::default();
+        let fault = loop {
+            match source.next_burst(&mut burst) {
+                Ok(true) => assert!(burst.packets.is_empty()),
+                Ok(false) => panic!("the fault is lost"),
+                Err(fault) => break fault,
+            }
+        };
+        assert_eq!(fault.file, "cut");
+        while source.next_burst(&mut burst).expect("one file, one fault") {}
+    }
+}

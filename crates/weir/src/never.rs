@@ -1,0 +1,105 @@
+//! Questions for sessions whose filter asks for another protocol's: `weir http dns`. A filter is about the session itself, so
+//! nothing is ever found, and that is told.
+
+use weir_compile::{FieldKey, StackCatalog};
+use weir_lang::diag::Diagnostic;
+use weir_lang::filter::{Expr, Predicate};
+use weir_sessions::PROTOCOLS;
+
+/// A warning for each other protocol that all alternatives of a filter ask for, where sessions of `asked` (a bit each) are
+/// wanted. None where some alternative may hold.
+pub(crate) fn of_others(expr: &Expr, catalog: &StackCatalog, asked: u64) -> Vec<Diagnostic> {
+    let mut others = vec![];
+    if may_hold(expr, catalog, asked, &mut others) {
+        return vec![];
+    }
+    others.sort_by_key(|(protocol, _)| *protocol);
+    others.dedup_by_key(|(protocol, _)| *protocol);
+    let of = names(asked);
+    let warning = |(protocol, predicate): (usize, &Predicate)| {
+        let (name, service) = (PROTOCOLS[protocol].name, PROTOCOLS[protocol].service);
+        let message =
+            format!("this never holds: sessions of {of} are wanted, and this asks for one of {name}");
+        let help = format!(
+            "`weir {name}` has those; what else a connection carried says \
+             `conn.service contains \"{service}\"`"
+        );
+        Diagnostic::warning("W0200", message).at(predicate.span).help(help)
+    };
+    others.into_iter().map(warning).collect()
+}
+
+/// Whether a session of `asked` may fulfil it; what keeps it from that is put to `others`.
+fn may_hold<'a>(
+    expr: &'a Expr,
+    catalog: &StackCatalog,
+    asked: u64,
+    others: &mut Vec<(usize, &'a Predicate)>,
+) -> bool {
+    // All are looked at, so that all that is wrong is told.
+    let mut count =
+        |parts: &'a [Expr]| parts.iter().filter(|part| may_hold(part, catalog, asked, others)).count();
+    match expr {
+        Expr::True => true,
+        Expr::And(parts) => count(parts) == parts.len(),
+        Expr::Or(parts) => count(parts) > 0,
+        Expr::Predicate(predicate) => match catalog.key(predicate.field) {
+            FieldKey::Session(protocol) | FieldKey::SessionField(protocol, _) => {
+                let may = predicate.negated || asked >> protocol & 1 == 1;
+                if !may {
+                    others.push((usize::from(protocol), predicate));
+                }
+                may
+            }
+            _ => true,
+        },
+    }
+}
+
+fn names(asked: u64) -> String {
+    let all = PROTOCOLS.iter().enumerate().filter(|(index, _)| asked >> index & 1 == 1);
+    all.map(|(_, protocol)| protocol.name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Ask, Compiler, Log, Need, Options, Want};
+
+    /// The texts that are warned of, where sessions of a log are wanted.
+    fn warned(log: &str, filter: &str) -> Vec<String> {
+        let want = Want::Sessions(Log::of(log).expect("there is one").asked());
+        let ask = Ask { filter: filter.into(), need: Need::default(), want };
+        let compiled = Compiler::default().compile(&[ask], &Options::default()).expect("it is right");
+        let list = compiled.warnings.list.into_iter().filter(|one| one.code == "W0200");
+        list.map(|one| filter[one.spans[0].0.start as usize..one.spans[0].0.end as usize].to_string())
+            .collect()
+    }
+
+    #[test]
+    fn sessions_of_another_protocol_are_never_found() {
+        assert_eq!(warned("http", "dns"), ["dns"]);
+        assert_eq!(warned("mqtt", "tcp and tls.sni == \"x\""), ["tls.sni == \"x\""]);
+        assert_eq!(warned("http", "dns or tls and http"), ["tls", "dns"]);
+        assert_eq!(warned("http", "http and dns"), ["dns"]);
+    }
+
+    #[test]
+    fn what_may_be_is_not_warned_of() {
+        for (log, filter) in [
+            ("http", ""),
+            ("http", "not dns"),
+            ("http", "dns or tcp.port == 80"),
+            ("http", "http.request.method == \"GET\" and tcp"),
+            ("http", "conn.service contains \"dns\""),
+            // Rows of TLS are in DTLS and QUIC, too.
+            ("tls", "quic"),
+            ("tls", "dtls or tls"),
+            ("files", "http or smtp"),
+        ] {
+            assert_eq!(warned(log, filter), Vec::<String>::new(), "{log} {filter}");
+        }
+        let all = Ask { filter: "dns".into(), need: Need::default(), want: Want::Sessions(u64::MAX) };
+        let compiled = Compiler::default().compile(&[all], &Options::default()).expect("it is right");
+        assert!(compiled.warnings.list.is_empty());
+    }
+}
