@@ -83,7 +83,7 @@ pub enum Command {
     Ctl(Ctl),
     /// Packets, one line each; or their number; or a capture file of them
     Packets(Packets),
-    /// Events that the stack declares (fragments, resets, …), with their columns
+    /// Events that the stack declares (fragments, resets, …), with their columns; each row fulfils the filter by its own
     Events(Events),
     /// Packets and bytes per layer, sizes, top talkers, timing, why packets could not be followed, what the reader skipped
     Stats(Ask),
@@ -286,20 +286,38 @@ pub struct Match {
     /// How matches are written; grep (who, where, what; in colours) on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&["grep"]))]
     pub format: Option<String>,
-    /// Print the number of matches alone
-    #[arg(long)]
+    /// Colours in grep's format: always asks for that format, too; auto on a terminal
+    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]
+    pub color: Colors,
+    /// Print the streams in which something matches, each once, without what matches
+    #[arg(short = 'l', long, conflicts_with = "without_match")]
+    pub streams_with_matches: bool,
+    /// Print the streams in which nothing matches
+    #[arg(short = 'L', long)]
+    pub without_match: bool,
+    /// Print the number of matches alone (with -l, -L of streams)
+    #[arg(short = 'c', long)]
     pub count: bool,
     /// Print counters, and counts and cycles per stage, to standard error at the end
     #[arg(long)]
     pub stats: bool,
 }
 
+/// When there are colours.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colors {
+    Auto,
+    Always,
+    Never,
+}
+
 /// How much of streams is wanted, and how they are put together.
 #[derive(ClapArgs, Clone)]
 pub struct StreamBounds {
-    /// The first bytes of each stream alone (10k); or of those that fulfil a filter ('tcp.port == 443:1k'), the
-    /// first that fits; may be given several times
-    #[arg(long, value_name = "[FILTER:]BYTES")]
+    /// The first bytes of each stream alone (10k), or of what originators and what responders send (1k/64k); or of
+    /// those that fulfil a filter ('tcp.port == 443:1k') or have the ports of a service ('dns:1k'), the first that fits;
+    /// may be given several times
+    #[arg(long, value_name = "[FILTER:]BYTES[/BYTES]")]
     pub cutoff: Vec<String>,
     /// Hand bytes on in contiguous chunks of this size
     #[arg(long, value_name = "BYTES")]
@@ -310,7 +328,8 @@ pub struct StreamBounds {
     /// Hand a chunk on after this many seconds, full or not
     #[arg(long, value_name = "SECONDS", requires = "chunk")]
     pub flush: Option<f64>,
-    /// Priority of streams that fulfil a filter, 0 (lowest) to 15: where memory is short the lower lose first
+    /// Priority of streams that fulfil a filter, or have the ports of a service ('dns:9'), 0 (lowest) to 15: where memory
+    /// is short the lower lose first
     #[arg(long, value_name = "FILTER:PRIORITY")]
     pub priority: Vec<String>,
     /// Memory for streams, of each worker: chunks, and segments that wait for those before them

@@ -13,6 +13,8 @@ pub struct Grep {
 
 /// Columns of a line, in its order.
 const SHOWN: [&str; 9] = ["src_h", "src_p", "dst_h", "dst_p", "proto", "offset", "before", "match", "after"];
+/// So many of them say which stream it is; the others are not there where streams are asked for.
+const ENDS: usize = 5;
 
 impl Grep {
     /// A printer.
@@ -30,10 +32,16 @@ impl Sink for Grep {
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         let shown: Vec<String> = self.places.iter().map(|&place| text(&values[place])).collect();
-        let [src, src_port, dst, dst_port, proto, offset, before, found, after] = &shown[..] else {
+        let Some(([src, src_port, dst, dst_port, proto], what)) = shown.split_first_chunk::<ENDS>() else {
             return Err(io::Error::other("these are no matches"));
         };
         let ends = format!("{} > {} {proto}", end(src, src_port), end(dst, dst_port));
+        let [offset, before, found, after] = what else {
+            return match self.color {
+                true => writeln!(self.out, "\x1b[35m{ends}\x1b[m"),
+                false => writeln!(self.out, "{ends}"),
+            };
+        };
         match self.color {
             // As GNU grep: names magenta, numbers green, matches bold red.
             true => writeln!(

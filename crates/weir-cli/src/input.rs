@@ -52,8 +52,11 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
-/// Refuses a filter among the files: `-r` took it for one.
+/// Refuses a filter among the files (`-r` took it for one), and standard input twice.
 pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
+    if input.read.iter().filter(|word| *word == "-").count() > 1 {
+        return Err(Failure::new("-r - -r -: standard input can be read once".to_string()));
+    }
     let is_filter = |word: &str| {
         let has_signs = word.contains([' ', '=', '<', '>', '(', '"']);
         has_signs || compiler.check_filter(word, input.program.bpf).is_ok()

@@ -24,8 +24,7 @@ pub fn classes(
     bounds: &StreamBounds,
     filter: &str,
 ) -> Result<Classes, Failure> {
-    let read_cutoff = |text: &str| bytes("--cutoff", text);
-    let cutoffs = read_classes(compiler, program, "--cutoff", &bounds.cutoff, &read_cutoff, u64::MAX)?;
+    let cutoffs = read_classes(compiler, program, "--cutoff", &bounds.cutoff, &read_cutoff, [u64::MAX; 2])?;
     let priorities = read_classes(compiler, program, "--priority", &bounds.priority, &read_priority, 0)?;
     let chunk = read_chunk(bounds)?;
     compiler.check_filter(filter, program.bpf)?;
@@ -42,9 +41,8 @@ pub fn classes(
                 [one] => (*one).to_owned(),
                 all => all.iter().map(|part| format!("({part})")).collect::<Vec<_>>().join(" and "),
             };
-            let cutoff = [*cutoff; 2];
-            let params =
-                StreamParams { cutoff, chunk, priority: *priority, is_class, ..StreamParams::default() };
+            let (cutoff, priority) = (*cutoff, *priority);
+            let params = StreamParams { cutoff, chunk, priority, is_class, ..StreamParams::default() };
             questions.push((text, params));
         }
     }
@@ -78,8 +76,9 @@ fn read_classes<T>(
         let value = read(value)?;
         match filter {
             Some(filter) => {
-                compiler.check_filter(filter, program.bpf)?;
-                classes.push((Some(filter.to_owned()), value));
+                let filter = service(filter).unwrap_or_else(|| filter.to_owned());
+                compiler.check_filter(&filter, program.bpf)?;
+                classes.push((Some(filter), value));
             }
             None if others.is_some() => {
                 return Err(Failure::new(format!("{option} {text}: there is one for all streams already")));
@@ -89,6 +88,49 @@ fn read_classes<T>(
     }
     classes.push((None, others.unwrap_or(otherwise)));
     Ok(classes)
+}
+
+/// Ports that servers of a protocol listen on (IANA's registry), of TCP and UDP.
+const SERVICES: &[(&str, &[u16])] = &[
+    ("bittorrent", &[6881, 6882, 6883, 6884, 6885, 6886, 6887, 6888, 6889]),
+    ("dhcp", &[67, 68]),
+    ("dns", &[53, 5353, 5355]),
+    ("ftp", &[21]),
+    ("http", &[80, 8000, 8008, 8080]),
+    ("imap", &[143]),
+    ("kerberos", &[88]),
+    ("modbus", &[502]),
+    ("mqtt", &[1883]),
+    ("mysql", &[3306]),
+    ("ntp", &[123]),
+    ("openvpn", &[1194]),
+    ("pop3", &[110]),
+    ("postgresql", &[5432]),
+    ("quic", &[443]),
+    ("radius", &[1812, 1813]),
+    ("rdp", &[3389]),
+    ("redis", &[6379]),
+    ("sip", &[5060]),
+    ("smb", &[445]),
+    ("smtp", &[25, 587]),
+    ("snmp", &[161, 162]),
+    ("ssh", &[22]),
+    ("stun", &[3478]),
+    ("tls", &[443, 465, 636, 853, 993, 995, 8443]),
+    ("wireguard", &[51820]),
+];
+
+/// A class is known with the first packet, a session protocol only later: its name alone stands for its ports.
+fn service(name: &str) -> Option<String> {
+    let (_, ports) = SERVICES.iter().find(|(service, _)| *service == name)?;
+    let ports = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    Some(format!("tcp.port in {{{ports}}} or udp.port in {{{ports}}}"))
+}
+
+/// `10k`, or `1k/64k`: of what originators send, and of what responders send.
+fn read_cutoff(text: &str) -> Result<[u64; 2], Failure> {
+    let (originator, responder) = text.split_once('/').unwrap_or((text, text));
+    Ok([bytes("--cutoff", originator.trim())?, bytes("--cutoff", responder.trim())?])
 }
 
 fn read_priority(text: &str) -> Result<u8, Failure> {

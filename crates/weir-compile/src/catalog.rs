@@ -62,6 +62,8 @@ impl FieldKey {
 pub struct StackCatalog {
     fields: Vec<FieldInfo>,
     keys: Vec<FieldKey>,
+    /// By layer: the events of those before it.
+    events_before: Vec<usize>,
     /// Names and aliases of the fields so far that events and sessions may clash with.
     names: HashSet<String>,
     /// Fields by name and alias.
@@ -94,9 +96,10 @@ impl StackCatalog {
         for field in &catalog.fields {
             catalog.names.extend(field.aliases.iter().chain([&field.name]).cloned());
         }
-        for event in events(stack) {
-            catalog.add_event(&event);
-        }
+        let all = events(stack);
+        let layers = (0..stack.layers.len() as u16).map(LayerId);
+        catalog.events_before = layers.map(|id| all.partition_point(|event| event.layer < id)).collect();
+        all.iter().for_each(|event| catalog.add_event(event));
         for (index, column) in connection.iter().enumerate() {
             let key = FieldKey::Connection(index as u16);
             catalog.add(
@@ -172,6 +175,11 @@ impl StackCatalog {
     /// What field `index` is.
     pub fn key(&self, index: usize) -> FieldKey {
         self.keys[index]
+    }
+
+    /// The number that a layer's event has in a program.
+    pub fn event_number(&self, layer: LayerId, event: u16) -> usize {
+        self.events_before[usize::from(layer.0)] + usize::from(event)
     }
 
     /// Whether field `index` is an address of either version.

@@ -62,11 +62,13 @@ pub struct Question {
     pub need: Need,
 }
 
-/// One bit of a packet's terms: a question, and what remains to be asked of connection and session.
+/// One bit of a packet's terms: a question, and what remains to be asked of rows of events, connection and session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TermBit {
     /// Index of the question.
     pub question: usize,
+    /// Predicates on columns of events; the row that is told must fulfil all.
+    pub row: Vec<Predicate>,
     /// Predicates on the connection's record; all must hold.
     pub connection: Vec<Predicate>,
     /// Predicates on a session; one session must fulfil all.

@@ -3,12 +3,15 @@
 //! A path from the root is a conjunction: first what a packet tells, outer layers first, then what only the
 //! connection's record tells, then what only a session does (Retina §4.1). Lowering walks the packet part; where it
 //! ends on a path, the node carries the bit of the residue below.
+//!
+//! Columns of events are a packet's where packets, connections or sessions are asked for: it has them if any of its events
+//! does. Of a question about events each row is asked for itself; of its packet, what a row that fulfils it leaves no doubt of.
 
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::{Decides, Question, TermBit};
 use std::collections::HashMap;
 use weir_lang::diag::{Diagnostic, Span};
-use weir_lang::filter::{Predicate, Stage};
+use weir_lang::filter::{Op, Predicate, Stage};
 
 /// The most residues (question, predicates on connection and session) that one program tells apart.
 pub const RESIDUES_MAX: usize = 124;
@@ -123,16 +126,19 @@ impl Builder<'_> {
             false => Decides::Packets,
         };
         for term in &question.filter.terms {
-            let mut path: Vec<(Stage, usize, usize)> = term
-                .predicates
-                .iter()
-                .map(|&p| {
-                    let predicate = &predicates[p];
-                    let stage = stage_of(self.catalog, predicate);
-                    (stage, depth_of(self.catalog, predicate), self.share(predicate))
-                })
-                .collect();
+            let mut path: Vec<(Stage, usize, usize)> = vec![];
+            for predicate in term.predicates.iter().map(|&p| &predicates[p]) {
+                let (stage, depth) = (stage_of(self.catalog, predicate), depth_of(self.catalog, predicate));
+                let key = self.catalog.key(predicate.field);
+                if question.need.events == 0 || !matches!(key, FieldKey::EventColumn(..)) {
+                    path.push((stage, depth, self.share(predicate)));
+                    continue;
+                }
+                path.push((Stage::Row, depth, self.share(predicate)));
+                path.extend(of_any_row(predicate).map(|any| (Stage::Packet, depth, self.share(&any))));
+            }
             path.sort_unstable();
+            path.dedup();
             self.term(index, mode, &path)?;
         }
         Ok(())
@@ -149,8 +155,9 @@ impl Builder<'_> {
             at_stage.map(|&(_, _, p)| predicates[p].clone()).collect()
         };
         let all = &self.trie.predicates;
-        let (connection, session) = (of(Stage::Connection, all), of(Stage::Session, all));
-        let bit = self.bit(TermBit { question, connection, session })?;
+        let (row, connection, session) =
+            (of(Stage::Row, all), of(Stage::Connection, all), of(Stage::Session, all));
+        let bit = self.bit(TermBit { question, row, connection, session })?;
         let packet = path.iter().take_while(|(stage, ..)| *stage == Stage::Packet).count();
         let mut at = Trie::ROOT;
         for (place, &(stage, _, predicate)) in path.iter().enumerate() {
@@ -228,6 +235,18 @@ impl Builder<'_> {
     }
 }
 
+/// What a packet fulfils one of whose rows fulfils `predicate`; `None`: perhaps nothing.
+fn of_any_row(predicate: &Predicate) -> Option<Predicate> {
+    match predicate.op {
+        _ if predicate.negated => None,
+        // Other rows of the packet may well have that value.
+        Op::Ne => {
+            Some(Predicate { op: Op::Exists, literals: vec![], slice: None, mask: None, ..predicate.clone() })
+        }
+        _ => Some(predicate.clone()),
+    }
+}
+
 fn stage_of(catalog: &StackCatalog, predicate: &Predicate) -> Stage {
     match catalog.key(predicate.field) {
         FieldKey::Connection(_) => Stage::Connection,
@@ -281,6 +300,33 @@ mod tests {
         assert_eq!(trie.nodes[port].children.len(), 2);
         // Questions about packets that need no connection are asked apart from those that do.
         assert!(trie.nodes.iter().skip(1).all(|node| node.mode == Decides::Connections));
+    }
+
+    #[test]
+    fn rows_are_asked_behind_their_packets() {
+        let library = Library::builtin();
+        let stack = library.stack("internet").expect("it is shipped");
+        let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+        let display = |predicate: &Predicate| predicate.display(&catalog).to_string();
+        // By question: what packets are asked, and what rows.
+        let asked = |text: &str, events: u64| {
+            let filter = weir_lang::filter::compile(text, &catalog).expect("a filter");
+            let need = Need { events, packets: events == 0, ..Need::default() };
+            let trie = Trie::of(&[Question { filter, need }], &catalog).expect("it is small");
+            let of_packets = trie.nodes.iter().filter(|node| node.stage == Some(Stage::Packet));
+            let packets = of_packets.filter_map(|node| node.predicate);
+            let packets: Vec<String> = packets.map(|p| display(&trie.predicates[p])).collect();
+            (packets, trie.bits[0].row.iter().map(display).collect::<Vec<_>>())
+        };
+        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let seq = "tcp.aborted.seq > 9";
+        assert_eq!(asked(&format!("{seq} and udp"), 0).1, texts(&[]), "packets have what any row has");
+        assert_eq!(asked(seq, 1), (texts(&[seq]), texts(&[seq])));
+        assert_eq!(asked("not tcp.aborted.seq > 9", 1), (texts(&[]), texts(&["not tcp.aborted.seq > 9"])));
+        assert_eq!(
+            asked("tcp.aborted.seq != 9 and tcp.aborted", 1),
+            (texts(&["tcp.aborted.seq", "tcp.aborted"]), texts(&["tcp.aborted.seq != 9"]))
+        );
     }
 
     #[test]

@@ -253,7 +253,7 @@ fn begin_anew(table: &mut TableState, probed: u64) {
         }
         *sessions = Default::default();
         if let Some(at) = table.facts.wants_at {
-            table.flows.entry_mut(id).1[at] |= WANTS_BYTES as u8;
+            table.flows.entry_mut(id).1[at] |= WANTS_BYTES.iter().fold(0, |all, &bit| all | bit as u8);
         }
     }
 }

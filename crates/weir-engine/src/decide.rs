@@ -3,6 +3,7 @@
 
 use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
+use crate::host::At;
 use crate::host::InOrder;
 use crate::plan::{HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want, places};
 use crate::residual::{Asks, ResidualField};
@@ -163,14 +164,11 @@ impl<S: Subscriber> Decider<S> {
         self.plan = plan;
     }
 
-    /// A packet is through the program. `flow`: its connection's key and verdict, where it has one.
+    /// A packet is through the program, and of a [class](Self::packet_classes) that some question about packets may be
+    /// given. `flow`: its connection's key and verdict, where it has one.
     #[inline]
     pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, Mask)>) {
         let mine = packet.terms & self.masks.packets;
-        if mine == 0 {
-            self.count(packet.otherwise);
-            return;
-        }
         if mine & self.masks.late_packets == 0 {
             let questions = places(Mask::from(mine)).fold(0, |all, class| all | self.packets_of_class[class]);
             self.deliver(order, questions, packet);
@@ -213,20 +211,35 @@ impl<S: Subscriber> Decider<S> {
         }
     }
 
-    fn count(&mut self, account: Account) {
+    /// A packet is decided.
+    #[inline]
+    pub fn count(&mut self, account: Account) {
         self.counters.account(account);
     }
 
-    /// A packet is through that fulfils `terms`: what was emitted on it goes to questions about events.
+    /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
+    /// events.
     #[inline]
-    pub fn events(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
-        if self.emitted.is_empty() {
-            return;
+    pub fn events(&mut self, at: &At<'_>, terms: u64) {
+        if !self.emitted.is_empty() {
+            self.tell(at.order, at.packet, terms);
         }
+    }
+
+    fn tell(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
         if terms & self.masks.events != 0 {
             let residues = self.plan.residues_of(terms) & self.masks.event_bits & self.masks.plain_bits;
-            for question in places(self.plan.questions_of(residues)) {
-                for event in self.emitted.views(packet) {
+            for event in self.emitted.views(packet) {
+                let mut met = residues;
+                for residual in &self.plan.row {
+                    let ResidualField::Event(number, column) = residual.field else { continue };
+                    if residual.asked_by & met != 0 {
+                        let words = event.column(column).filter(|_| event.event.index() == number);
+                        met &= !residual.ruled_out_by(words, &mut self.ask);
+                    }
+                }
+                // Once to each question, however many of its alternatives hold.
+                for question in places(self.plan.questions_of(met)) {
                     self.subscriber.event(order, question, &event);
                 }
             }
@@ -270,7 +283,7 @@ impl<S: Subscriber> Decider<S> {
             is_over |= streams.take(&mut to, (question, params), next);
         }
         streams.pass(next);
-        is_over && streams.are_over(possible)
+        is_over && streams.is_over(next.side, possible)
     }
 
     /// The questions about streams that a flow with these terms is given to, and those that it may be.
@@ -331,10 +344,10 @@ impl<S: Subscriber> Decider<S> {
         (&self.plan, to)
     }
 
-    /// Whether no question about streams wants any more of these.
-    pub fn are_over(&self, streams: &mut FlowStreams, terms: u64) -> bool {
+    /// Whether no question about streams wants any more of what this side sends.
+    pub fn is_over(&self, streams: &mut FlowStreams, side: bool, terms: u64) -> bool {
         let (_, possible) = self.given(terms, streams);
-        streams.are_over(possible)
+        streams.is_over(side, possible)
     }
 
     /// What the chunks of a flow's streams hold is handed over.
@@ -396,7 +409,9 @@ impl<S: Subscriber> Decider<S> {
             let value = match residual.field {
                 ResidualField::Session(p, field) if p == protocol => session.value(field),
                 ResidualField::Protocol(p) => Value::Bool(p == protocol),
-                ResidualField::Session(..) | ResidualField::Connection(_) => Value::Absent,
+                ResidualField::Session(..) | ResidualField::Connection(_) | ResidualField::Event(..) => {
+                    Value::Absent
+                }
             };
             met &= !residual.ruled_out(&value, &mut self.ask);
         }

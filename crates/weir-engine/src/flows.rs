@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::found::Found;
-use crate::host::InOrder;
+use crate::host::{At, InOrder};
 use crate::messages::Messages;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
@@ -18,7 +18,7 @@ use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Program, WANTS_BYTES};
+use weir_ir::abi::{Continuation, FlowRecord, Ordered, Program, WANTS_BYTES};
 use weir_ir::graph::Table;
 use weir_packet::PacketMeta;
 
@@ -28,11 +28,11 @@ pub(crate) struct Flows {
     pub sequences: Reassembler,
     /// What is unfinished of streams' messages.
     pub messages: Messages,
-    program: Arc<dyn Program>,
+    pub(crate) program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
     /// Connections that are over with the packet at hand.
-    ending: Vec<(Table, FlowId)>,
+    pub(crate) ending: Vec<(Table, FlowId)>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
     pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
 }
@@ -45,6 +45,11 @@ impl Flows {
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
         Self { tables, sequences, messages, program, plan, expired: vec![], ending: vec![], outer }
+    }
+
+    /// Lookups of one packet.
+    pub(crate) fn lookups_max(&self) -> u32 {
+        self.plan.limits.lookups_max
     }
 
     /// Whether the flows of a table are parts of connections found before them.
@@ -105,12 +110,11 @@ impl Flows {
     pub fn find<S: Subscriber>(
         &mut self,
         (k, likely): (&Continuation, Option<FlowId>),
-        packet: &PacketMeta,
-        order: Order,
+        at: &At<'_>,
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) -> Option<Found> {
-        let table = Table(k.table);
+        let (packet, table) = (at.packet, Table(k.table));
         let state = &mut self.tables[table.index()];
         let (swap, _) = k.sender();
         if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
@@ -122,9 +126,9 @@ impl Flows {
                 return Some(Found::new(table, id, swap != header.swap, false));
             }
             let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
-            self.end(table, id, reason, order, decider, counters);
+            self.end(table, id, reason, at.order, decider, counters);
         }
-        self.make(table, k, packet, order, decider, counters)
+        self.make(table, k, packet, at.order, decider, counters)
     }
 
     /// Ends the flow that is there and makes a new one.
@@ -183,12 +187,12 @@ impl Flows {
     #[inline]
     pub fn end_closed<S: Subscriber>(
         &mut self,
-        order: Order,
+        order: &Order,
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) {
         while let Some(&(table, id)) = self.ending.first() {
-            self.end(table, id, EndReason::Closed, order, decider, counters);
+            self.end(table, id, EndReason::Closed, *order, decider, counters);
         }
     }
 
@@ -339,33 +343,16 @@ impl Flows {
             self.tables[table.index()].wheel.cancel(id);
         }
         self.ending.retain(|over| *over != (table, id));
-        if self.tables[table.index()].facts.observed {
+        let facts = self.tables[table.index()].facts;
+        if facts.observed || facts.messages_at.is_some() {
             self.flush(table, id, order, decider);
-            let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
-            let state = &self.tables[table.index()];
-            let (header, data) = state.flows.entry(id);
-            let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
-            let view = FlowView {
-                recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
-                outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
-                ..view(&*self.program, table, (header, data))
-            };
-            let unconditional = self.plan.unconditional;
-            let terms = unconditional | state.facts.terms_at.map_or(0, |at| read_number(data, at, 64));
-            let verdict = state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
-            if let Some(streams) = streams {
-                decider.streams_over(
-                    (order, header.last_time),
-                    &view,
-                    (table.0, id.0),
-                    streams,
-                    terms,
-                    reason,
-                );
-            }
-            if !state.facts.part {
-                decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
-            }
+        }
+        if facts.messages_at.is_some() {
+            self.read_last(((table.0, id.0), reason), order, decider, counters);
+            self.lose_unread(table, id);
+        }
+        if facts.observed {
+            self.tell_end((table, id), reason, order, decider);
         }
         if !self.messages.is_empty() {
             self.messages.release((table.0, id.0));
@@ -387,7 +374,49 @@ impl Flows {
         }
     }
 
-    /// Hands what is left in a flow's sequences and sessions to whoever wants it.
+    /// A flow's streams are over, and its record goes out.
+    fn tell_end<S: Subscriber>(
+        &mut self,
+        (table, id): (Table, FlowId),
+        reason: EndReason,
+        order: Order,
+        decider: &mut Decider<S>,
+    ) {
+        let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
+        let state = &self.tables[table.index()];
+        let (header, data) = state.flows.entry(id);
+        let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
+        let view = FlowView {
+            recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
+            outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
+            ..view(&*self.program, table, (header, data))
+        };
+        let unconditional = self.plan.unconditional;
+        let terms = unconditional | state.facts.terms_at.map_or(0, |at| read_number(data, at, 64));
+        let verdict = state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
+        if let Some(streams) = streams {
+            decider.streams_over((order, header.last_time), &view, (table.0, id.0), streams, terms, reason);
+        }
+        if !state.facts.part {
+            decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
+        }
+    }
+
+    /// Counts what still waits behind a hole where messages are read: in strict mode none is passed over.
+    fn lose_unread(&mut self, table: Table, id: FlowId) {
+        let state = &mut self.tables[table.index()];
+        let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
+        let data = state.flows.entry_mut(id).1;
+        for side in [false, true] {
+            if facts.has_messages(data, side) {
+                let record = FlowRecord { id: id.0, data: &mut *data };
+                self.messages.counters.message_bytes_lost +=
+                    self.sequences.waiting_bytes(sequence, record, side);
+            }
+        }
+    }
+
+    /// Hands what is left in a flow's sequences and sessions to whoever wants it; for messages it is kept.
     fn flush<S: Subscriber>(&mut self, table: Table, id: FlowId, order: Order, decider: &mut Decider<S>) {
         let state = &mut self.tables[table.index()];
         for side in [false, true] {
@@ -397,9 +426,13 @@ impl Flows {
                 let Some(next) = self.sequences.flush(sequence, record, side) else { break };
                 let kept = (&mut self.sequences, &mut self.messages);
                 let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
-                let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & WANTS_BYTES != 0);
-                // Who reads messages is no more.
-                tail.messages.lose_behind_gap((table.0, id.0), side, next.ordered.bytes.bytes().len());
+                if tail.facts.has_messages(data, side) {
+                    let Ordered { gap_bytes, bytes, claimed_bytes, .. } = &next.ordered;
+                    let direction = ((table.0, id.0), side);
+                    tail.messages.collect(direction, *gap_bytes, bytes.bytes(), *claimed_bytes, &bytes.block);
+                }
+                let of_side = WANTS_BYTES[usize::from(side)];
+                let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & of_side != 0);
                 if tail.sessions.is_none() || !wanted {
                     continue;
                 }
@@ -482,9 +515,9 @@ fn sequence_limits(plan: &Plan) -> SequenceLimits {
     }
 }
 
-/// Nothing of the flow's bytes is wanted any longer.
-pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>) {
+/// Nothing of a side's bytes is wanted any longer.
+pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>, side: bool) {
     if let Some(at) = wants_at {
-        data[at] &= !(WANTS_BYTES as u8);
+        data[at] &= !(WANTS_BYTES[usize::from(side)] as u8);
     }
 }

@@ -193,6 +193,7 @@ mod tests {
             program: Arc::new(Interpreter::new(b.finish()).unwrap()),
             questions: vec![QuestionPlan { want: Want::Packets }; 2],
             bits: vec![bit(0, Asks::Presence, Asks::Nothing), bit(1, Asks::Nothing, Asks::Presence)],
+            row: vec![],
             connection: vec![],
             session: vec![],
             protocols: &[],

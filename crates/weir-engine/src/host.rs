@@ -13,18 +13,31 @@ use crate::tables::TailFlow;
 use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice};
 use weir_ir::graph::{Event, Sequence, Table};
-use weir_packet::{Block, Timestamp};
+use weir_packet::{Block, PacketMeta, Timestamp};
 use weir_sessions::{Data, Direction};
+
+/// The packet at hand, and where what comes of it stands.
+pub(crate) struct At<'a> {
+    pub program: &'a dyn Program,
+    pub block: &'a Arc<Block>,
+    pub packet: &'a PacketMeta,
+    pub frame: &'a [u8],
+    /// Copied where something comes of the packet, and not for each: a copy just after it was written waits for all
+    /// stores before it.
+    pub order: Order,
+}
+
+impl<'a> At<'a> {
+    fn packet(&self) -> FrameRef<'a> {
+        FrameRef { meta: self.packet, bytes: self.frame }
+    }
+}
 
 /// The host of one packet's tail.
 pub(crate) struct TailHost<'a, 'f, S> {
+    pub at: &'a At<'a>,
     pub flow: &'a mut TailFlow<'f>,
     pub decider: &'a mut Decider<S>,
-    pub block: &'a Arc<Block>,
-    pub order: Order,
-    /// The packet at hand.
-    pub packet: FrameRef<'a>,
-    pub program: &'a dyn Program,
     /// What the bytes that are delivered next came in.
     pub origin: Origin,
 }
@@ -64,20 +77,20 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let policies = &self.flow.plan.policies;
         let own = self.flow.streams.as_ref().and_then(|streams| streams.policy(side));
         let policy = own.or_else(|| policies.uniform()).unwrap_or_else(|| {
-            let two_sided = self.program.graph().tables[self.flow.table.index()].two_sided;
+            let two_sided = self.at.program.graph().tables[self.flow.table.index()].two_sided;
             policies.of(receiver(self.flow.header, two_sided, side))
         });
         let mut frame = None;
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
             let terms = terms_of_data(self.flow.facts.terms_at, flow.data, self.decider);
-            frame = self.decider.asks_for_packets(terms, streams).then_some(self.packet);
+            frame = self.decider.asks_for_packets(terms, streams).then_some(self.at.packet());
             let (priority, offset) = streams.rank(side, self.decider.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
             let end = offset.saturating_add(bytes.len() as u64);
             self.decider.streams.overload.admits(priority, end, waiting_cost(bytes, frame), held)
         });
         let segment = Segment { at, bytes, claimed_bytes, span, metas, policy, may_wait, frame };
-        let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.block);
+        let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.at.block);
         if let Some(streams) = &mut self.flow.streams {
             streams.count(side, &inserted);
             if inserted.refused_bytes > 0 {
@@ -85,7 +98,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             }
         }
         let differs =
-            inserted.inconsistent_bytes > 0 && self.program.graph().sequences[sequence.index()].tells;
+            inserted.inconsistent_bytes > 0 && self.at.program.graph().sequences[sequence.index()].tells;
         (inserted.status | if differs { SEQ_INCONSISTENT } else { 0 }, inserted.skip)
     }
 
@@ -113,12 +126,16 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         claimed_bytes: u64,
     ) {
         let direction = (self.flow.key(), side);
-        self.flow.messages.collect(direction, gap_bytes, bytes, claimed_bytes, self.block);
+        self.flow.messages.collect(direction, gap_bytes, bytes, claimed_bytes, self.at.block);
     }
 
-    fn messages(&mut self, _table: Table, _flow: FlowRecord<'_>, side: bool) -> Slice {
+    fn messages(&mut self, _table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
         let bearer = Bearer { table: self.flow.table, header: *self.flow.header };
-        self.flow.messages.first(self.flow.key(), side, bearer)
+        let sequence = self.flow.facts.sequence;
+        let waits =
+            sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
+        let packet = waits.then_some(self.at.packet());
+        self.flow.messages.first(self.flow.key(), side, bearer, packet)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
@@ -134,9 +151,9 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         bytes: &[u8],
         claimed_bytes: u64,
     ) {
-        let packet = self.origin.came(self.packet);
-        let next = InOrder { now: self.packet.meta.time.0, side, gap_bytes, bytes, claimed_bytes, packet };
-        deliver_bytes(self.flow, flow.data, self.decider, self.program, self.order, &next);
+        let packet = self.origin.came(self.at.packet());
+        let next = InOrder { now: self.at.packet.time.0, side, gap_bytes, bytes, claimed_bytes, packet };
+        deliver_bytes(self.flow, flow.data, self.decider, self.at.program, self.at.order, &next);
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
@@ -189,7 +206,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let over = decider.stream((order, queued_bytes), &view, flow.key(), streams, next, terms);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
-            stop_bytes(data, flow.facts.wants_at);
+            stop_bytes(data, flow.facts.wants_at, next.side);
         }
     }
     let plan = flow.plan;
@@ -264,8 +281,10 @@ fn after_sessions<S: Subscriber>(
     }
     if over {
         decider.sessions_over(order, flow.key(), &mut verdict);
-        if flow.streams.as_mut().is_none_or(|streams| decider.are_over(streams, terms)) {
-            stop_bytes(data, flow.facts.wants_at);
+        for side in [false, true] {
+            if flow.streams.as_mut().is_none_or(|streams| decider.is_over(streams, side, terms)) {
+                stop_bytes(data, flow.facts.wants_at, side);
+            }
         }
     }
     if let Some(at) = flow.facts.verdict_at {

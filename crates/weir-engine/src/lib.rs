@@ -8,6 +8,7 @@
 //! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
+//! * `last`: messages that are unread when their flow ends.
 //! * `change`: another program takes over between two bursts.
 //! * [`counters`]: what became of every packet; they add up.
 //!
@@ -23,6 +24,7 @@ mod flows;
 mod found;
 pub mod hold;
 mod host;
+mod last;
 mod messages;
 pub mod plan;
 pub mod residual;

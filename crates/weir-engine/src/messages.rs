@@ -8,16 +8,18 @@
 //! A gap ends a run: what its last message lacks is lost, and where the next one begins nobody knows. It is
 //! looked for at the start of the next segment, as where a stream is met midway, or where a program finds no message
 //! ([`MESSAGES_LOST`]): writers begin messages with segments more often than not.
+//!
+//! What is there and unread when a flow ends is read by `last`.
 
 use crate::counters::MessageCounters;
 use crate::decide::FlowKey;
-use crate::sequence::within;
+use crate::sequence::{FrameRef, within};
 use crate::table::{BuildIdHasher, Header};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice};
 use weir_ir::graph::Table;
-use weir_packet::Block;
+use weir_packet::{Block, PacketMeta};
 
 /// Bytes of a message at most: what wants more is no message.
 pub const MESSAGE_BYTES_MAX: u64 = 16 << 20;
@@ -110,9 +112,19 @@ impl Run {
     }
 }
 
+/// A packet of a direction in which something waits.
+#[derive(Debug)]
+pub(crate) struct LastPacket {
+    pub meta: PacketMeta,
+    /// Of its bytes alone.
+    pub block: Arc<Block>,
+}
+
 /// What is kept of one direction.
 #[derive(Debug, Default)]
 struct Unfinished {
+    /// The last packet, while something waits in the sequence.
+    last: Option<LastPacket>,
     runs: VecDeque<Run>,
     /// Bytes of the first run without which there is nothing new to be read.
     wanted: u64,
@@ -162,8 +174,10 @@ pub(crate) struct Messages {
     is_inside: bool,
     /// Whether one was given out since somebody asked.
     has_begun: bool,
-    /// Bytes of all runs.
+    /// Bytes of all runs, and of packets that are kept.
     held_bytes: usize,
+    /// These packets.
+    kept_packets: usize,
     pub counters: MessageCounters,
 }
 
@@ -198,18 +212,53 @@ impl Messages {
         unfinished.has_gap |= (bytes.len() as u64) < claimed_bytes;
     }
 
-    /// The first run of a direction in which there is something new to read, or no bytes.
-    pub fn first(&mut self, flow: FlowKey, side: bool, bearer: Bearer) -> Slice {
-        if let Some(AtHand { direction, run }) = self.at_hand.take() {
-            // A packet ended in the middle of its messages: a flow table was full.
-            self.counters.messages_cut += 1;
-            self.counters.message_bytes_lost += run.len() as u64;
-            if let Some(unfinished) = self.unfinished.get_mut(&direction) {
-                unfinished.has_gap = true;
-            }
+    /// The first run of a direction in which there is something new to read, or no bytes. `packet` is the one at hand, where
+    /// others have to come before all of its bytes can be read.
+    pub fn first(
+        &mut self,
+        flow: FlowKey,
+        side: bool,
+        bearer: Bearer,
+        packet: Option<FrameRef<'_>>,
+    ) -> Slice {
+        if packet.is_some() || self.kept_packets > 0 {
+            self.take_packet(flow, side);
         }
+        if let Some(packet) = packet {
+            self.keep_packet(direction(flow, side), packet);
+        }
+        self.abandon();
         self.bearer = Some(bearer);
         self.give(direction(flow, side))
+    }
+
+    /// A packet may have ended in the middle of its messages: where a flow table was full.
+    pub fn abandon(&mut self) {
+        let Some(AtHand { direction, run }) = self.at_hand.take() else { return };
+        self.counters.messages_cut += 1;
+        self.counters.message_bytes_lost += run.len() as u64;
+        if let Some(unfinished) = self.unfinished.get_mut(&direction) {
+            unfinished.has_gap = true;
+        }
+    }
+
+    fn keep_packet(&mut self, direction: u64, packet: FrameRef<'_>) {
+        if self.held_bytes + packet.bytes.len() > TOTAL_BYTES_MAX {
+            return;
+        }
+        self.held_bytes += packet.bytes.len();
+        self.kept_packets += 1;
+        let block = Arc::new(Block { bytes: packet.bytes.to_vec() });
+        let meta = PacketMeta { offset: 0, ..*packet.meta };
+        self.unfinished.entry(direction).or_default().last = Some(LastPacket { meta, block });
+    }
+
+    /// The last packet of a direction, if something waited then; it is kept no longer.
+    pub fn take_packet(&mut self, flow: FlowKey, side: bool) -> Option<LastPacket> {
+        let last = self.unfinished.get_mut(&direction(flow, side))?.last.take()?;
+        self.held_bytes -= last.block.bytes.len();
+        self.kept_packets -= 1;
+        Some(last)
     }
 
     /// Of the run at hand the first message took `done` bytes; or it takes `wanted`, or is none ([`MESSAGES_LOST`]), or is
@@ -268,16 +317,10 @@ impl Messages {
         }
     }
 
-    /// Bytes of a direction that nobody will read, as its flow is over while they wait behind a gap.
-    pub fn lose_behind_gap(&mut self, flow: FlowKey, side: bool, bytes: usize) {
-        if self.unfinished.contains_key(&direction(flow, side)) {
-            self.counters.message_bytes_lost += bytes as u64;
-        }
-    }
-
     /// The flow is over.
     pub fn release(&mut self, flow: FlowKey) {
         for side in [false, true] {
+            self.take_packet(flow, side);
             let Some(unfinished) = self.unfinished.remove(&direction(flow, side)) else { continue };
             for run in unfinished.runs {
                 self.held_bytes -= run.len();
@@ -303,6 +346,11 @@ impl Messages {
     /// Whether a message was given out since this was asked last.
     pub fn has_begun(&mut self) -> bool {
         std::mem::take(&mut self.has_begun)
+    }
+
+    /// Whether one was given out that is not over.
+    pub fn is_at_hand(&self) -> bool {
+        self.at_hand.is_some()
     }
 
     /// A flow was found: what happens is of it.
@@ -365,7 +413,7 @@ mod tests {
         }
 
         fn read(&mut self) {
-            let mut run = self.messages.first(FLOW, false, bearer());
+            let mut run = self.messages.first(FLOW, false, bearer(), None);
             let mut fuel = self.most.unwrap_or(usize::MAX);
             while let Some(&first) = run.bytes().first() {
                 let bytes = 1 + usize::from(first.wrapping_sub(b'0'));
@@ -427,7 +475,7 @@ mod tests {
         reader.read();
         reader.collect(0, "2ab", 3);
         reader.collect(0, "1c", 2);
-        assert_eq!(reader.messages.first(FLOW, false, bearer()).bytes(), b"42ab1c");
+        assert_eq!(reader.messages.first(FLOW, false, bearer(), None).bytes(), b"42ab1c");
         assert_eq!(reader.messages.next(0, MESSAGES_LOST).bytes(), b"2ab1c", "from the next segment on");
         assert_eq!(reader.messages.next(3, 0).bytes(), b"1c");
         assert_eq!(reader.messages.next(0, MESSAGES_LOST).length, 0);
@@ -464,7 +512,7 @@ mod tests {
     fn a_packet_that_ended_among_its_messages_loses_them() {
         let mut reader = Reader::default();
         reader.collect(0, "1a1b", 4);
-        reader.messages.first(FLOW, false, bearer());
+        reader.messages.first(FLOW, false, bearer(), None);
         reader.collect(0, "c0", 2);
         reader.read();
         assert_eq!(reader.read, ["0"; 0], "`c` is none");
@@ -478,7 +526,7 @@ mod tests {
         let mut messages = Messages::default();
         let block = Arc::new(Block { bytes: vec![7; 10] });
         messages.collect((FLOW, true), 0, &block.bytes, 10, &block);
-        assert_eq!(messages.first(FLOW, true, bearer()).length, 10);
+        assert_eq!(messages.first(FLOW, true, bearer(), None).length, 10);
         assert_eq!(messages.next(4, 0).length, 6);
         assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
         assert_eq!((messages.counters.messages_too_long, messages.counters.message_bytes_lost), (1, 6));
@@ -491,7 +539,7 @@ mod tests {
         let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
         for _ in 0..64 {
             messages.collect((FLOW, false), 0, &block.bytes, 1 << 16, &block);
-            messages.first(FLOW, false, bearer());
+            messages.first(FLOW, false, bearer(), None);
             assert_eq!(messages.next(1, MESSAGES_LATER).length, 0);
             assert!(messages.held_bytes <= LATER_BYTES_MAX);
         }
@@ -507,7 +555,7 @@ mod tests {
         let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
         for flow in 0..2_000 {
             messages.collect(((0, flow), false), 0, &block.bytes, 1 << 16, &block);
-            messages.first((0, flow), false, bearer());
+            messages.first((0, flow), false, bearer(), None);
             messages.next(0, 1 << 17);
         }
         assert!(messages.held_bytes <= TOTAL_BYTES_MAX);
@@ -515,5 +563,25 @@ mod tests {
         assert_eq!(messages.counters.message_bytes_lost, refused);
         messages.release_tables(|table| table != Table(0));
         assert_eq!((messages.held_bytes, messages.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
+        let mut messages = Messages::default();
+        let (meta, bytes) = (PacketMeta { offset: 9, number: 4, ..PacketMeta::default() }, vec![7; 1 << 16]);
+        let packet = Some(FrameRef { meta: &meta, bytes: &bytes });
+        for flow in 0..2_000 {
+            messages.first((0, flow), true, bearer(), packet);
+            messages.first((0, flow), true, bearer(), packet);
+        }
+        assert!(messages.held_bytes <= TOTAL_BYTES_MAX && messages.held_bytes > TOTAL_BYTES_MAX / 2);
+        assert!(messages.take_packet((0, 0), false).is_none(), "it is the other side's");
+        let last = messages.take_packet((0, 0), true).expect("it is kept");
+        assert_eq!((last.meta.offset, last.meta.number, last.block.bytes.len()), (0, 4, 1 << 16));
+        // Nothing waits any more.
+        messages.first((0, 1), true, bearer(), None);
+        assert!(messages.take_packet((0, 1), true).is_none());
+        messages.release_tables(|table| table != Table(0));
+        assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
     }
 }

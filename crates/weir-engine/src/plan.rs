@@ -40,7 +40,7 @@ pub enum Want {
     Sessions(u64),
     /// Every stream that matches: that it begins, its bytes in order, that it is over.
     Streams(StreamParams),
-    /// The events that the program emits on packets that match.
+    /// The events that the program emits on packets that match, each if its own columns do.
     Events,
     /// Every packet and, of the protocols whose bits are set, every session of connections that may yet match, as
     /// they come; and the record of each that does, when it is over.
@@ -78,6 +78,8 @@ pub struct Plan {
     pub questions: Vec<QuestionPlan>,
     /// What remains to be asked of connections and sessions: residues.
     pub bits: Vec<BitPlan>,
+    /// What these ask of rows of events.
+    pub row: Vec<Residual>,
     /// What these ask of the records of connections.
     pub connection: Vec<Residual>,
     /// What these ask of sessions.

@@ -1,4 +1,5 @@
-//! What remains to be asked of a connection's record or of a session, once packets have told all they can.
+//! What remains to be asked of a connection's record, of a session or of a row of an event, once packets have told all
+//! they can.
 //!
 //! All predicates on one field are asked at once, of its value read once; what does not hold takes with it the residues
 //! that need it. So a hundred questions about one name cost one reading of it.
@@ -18,6 +19,8 @@ pub enum ResidualField {
     Session(usize, usize),
     /// Whether a session is of this protocol.
     Protocol(usize),
+    /// A column of an event, by its number in the graph.
+    Event(usize, usize),
 }
 
 /// What a residue asks of a connection, or of a session.
@@ -69,7 +72,17 @@ impl Residual {
 
     /// The residues that the field's value rules out.
     pub fn ruled_out(&self, value: &Value<'_>, k: &mut Continuation) -> Mask {
-        let held = match self.ask(value, k) {
+        self.rule_out(self.ask(value, k))
+    }
+
+    /// As [`ruled_out`](Self::ruled_out), by a number's high and low word, or where there is none.
+    pub fn ruled_out_by(&self, words: Option<[u64; 2]>, k: &mut Continuation) -> Mask {
+        self.rule_out(words.map(|words| self.ask_number(words, k)))
+    }
+
+    /// The residues that are ruled out where some element fulfils these predicates, or where there is no value.
+    fn rule_out(&self, fulfilled: Option<u64>) -> Mask {
+        let held = match fulfilled {
             Some(any) => any ^ self.all_differ,
             None => 0,
         };
@@ -87,10 +100,7 @@ impl Residual {
 
     /// The predicates that some element of the value fulfils; `None` where there is no value.
     fn ask(&self, value: &Value<'_>, k: &mut Continuation) -> Option<u64> {
-        let mut number = |high: u64, low: u64| match &self.program {
-            Some(program) => program.ask(&[high, low], &[], k),
-            None => 0u64.wrapping_sub(low & 1),
-        };
+        let mut number = |high: u64, low: u64| self.ask_number([high, low], k);
         match value {
             Value::Absent => None,
             Value::Bool(b) => Some(number(0, u64::from(*b))),
@@ -112,6 +122,13 @@ impl Residual {
             Value::Bytes(bytes) => Some(self.ask_bytes(bytes, k)),
             Value::Texts(list) => (!list.is_empty())
                 .then(|| list.iter().fold(0, |any, t| any | self.ask_bytes(t.as_bytes(), k))),
+        }
+    }
+
+    fn ask_number(&self, words: [u64; 2], k: &mut Continuation) -> u64 {
+        match &self.program {
+            Some(program) => program.ask(&words, &[], k),
+            None => 0u64.wrapping_sub(words[1] & 1),
         }
     }
 

@@ -9,15 +9,14 @@
 use crate::counters::Account;
 use crate::decide::PacketView;
 use crate::found::Found;
-use crate::host::{Origin, TailHost};
-use crate::sequence::FrameRef;
+use crate::host::{At, Origin, TailHost};
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
 use crate::worker::Worker;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
-use weir_packet::{BURST_PACKETS_MAX, Block, Burst, DropReason, PacketMeta};
+use weir_packet::{BURST_PACKETS_MAX, Burst, DropReason, PacketMeta};
 
 /// Packets whose entries are fetched together, before the tails of as many others: far enough ahead to hide a miss
 /// behind the work on those, few enough that the processor can keep all the misses under way at once.
@@ -62,7 +61,8 @@ impl<S: Subscriber> Worker<S> {
             self.prefetch(&mut ahead);
             for (lane, packet) in lanes.iter_mut().zip(packets) {
                 let frame = burst.block.frame(packet);
-                let at = At { program, block: &burst.block, packet, frame, burst: number };
+                let order = Order { burst: number, phase: 2, at: packet.number as i64, flow: 0 };
+                let at = At { program, block: &burst.block, packet, frame, order };
                 self.finish_packet(&at, lane);
             }
         }
@@ -120,13 +120,7 @@ impl<S: Subscriber> Worker<S> {
                         self.flows.hash(k);
                         *likely = None;
                     }
-                    found = self.flows.find(
-                        (k, *likely),
-                        packet,
-                        at.order(),
-                        &mut self.decider,
-                        &mut self.counters,
-                    );
+                    found = self.flows.find((k, *likely), at, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
                     if self.flows.is_observed(flow.table())
@@ -141,7 +135,7 @@ impl<S: Subscriber> Worker<S> {
                     break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Restart => {
-                    found = self.flows.renew(k, packet, at.order(), &mut self.decider, &mut self.counters);
+                    found = self.flows.renew(k, packet, at.order, &mut self.decider, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
                     // What is a part, or seen by nobody, restarts inside the one that the packet belongs to.
@@ -155,9 +149,9 @@ impl<S: Subscriber> Worker<S> {
         };
         self.flows.messages.has_begun();
         self.count(packet, reason);
-        self.decider.events(at.order(), packet, terms);
+        self.decider.events(at, terms);
         self.decide(at, k, bearer.or(connection), (reason, terms));
-        self.flows.end_closed(at.order(), &mut self.decider, &mut self.counters);
+        self.flows.end_closed(&at.order, &mut self.decider, &mut self.counters);
         k.release();
     }
 
@@ -174,19 +168,19 @@ impl<S: Subscriber> Worker<S> {
         let of_connection = connection.map_or(0, |found| self.flows.note_terms(found, terms));
         if self.decider.is_tracked(of_connection) {
             let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
-            tracked.iter().for_each(|packet| self.decider.track(at.order(), of_connection, packet));
+            tracked.iter().for_each(|packet| self.decider.track(at.order, of_connection, packet));
         }
         let otherwise = match reason {
             _ if of_connection & self.decider.other_classes() != 0 => Account::Delivered,
             Some(reason) => Account::Dropped(reason),
             None => Account::Filtered,
         };
-        let flow = match terms & self.decider.packet_classes() {
-            0 => None,
-            _ => connection.and_then(|f| self.flows.verdict(f)),
-        };
+        if terms & self.decider.packet_classes() == 0 {
+            return self.decider.count(otherwise);
+        }
+        let flow = connection.and_then(|found| self.flows.verdict(found));
         let view = PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise };
-        self.decider.packet(at.order(), &view, flow);
+        self.decider.packet(at.order, &view, flow);
     }
 
     /// A flow was found in a packet of another connection: if it is new, it is known from now on to run in that.
@@ -209,45 +203,19 @@ impl<S: Subscriber> Worker<S> {
 
     #[inline]
     fn run_tail(&mut self, at: &At<'_>, k: &mut Continuation, found: Found) -> Step {
-        let &At { program, block, packet, frame, .. } = at;
+        let &At { program, packet, frame, .. } = at;
         self.flows.messages.enter_flow();
         let (mut tail, data) = self.flows.open(found);
-        let mut host = TailHost {
-            flow: &mut tail,
-            decider: &mut self.decider,
-            block,
-            order: at.order(),
-            packet: FrameRef { meta: packet, bytes: frame },
-            program,
-            origin: Origin::AtHand,
-        };
+        let mut host = TailHost { at, flow: &mut tail, decider: &mut self.decider, origin: Origin::AtHand };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
         let step = program.resume(&mut host, packet, frame, record, found.is_responder(), found.is_new(), k);
         if let Some(millis) = tail.changed_timeout(data, found.is_new()) {
             if !found.is_new() {
-                self.flows.flush_chunks(found, packet.time.0, at.order(), &mut self.decider);
+                self.flows.flush_chunks(found, packet.time.0, at.order, &mut self.decider);
             }
             let (now, counters) = (packet.time.0, &mut self.counters);
-            self.flows.set_timeout(found, millis, now, at.order(), &mut self.decider, counters);
+            self.flows.set_timeout(found, millis, now, at.order, &mut self.decider, counters);
         }
         step
-    }
-}
-
-/// A packet, and where it stands.
-struct At<'a> {
-    program: &'a dyn Program,
-    block: &'a Arc<Block>,
-    packet: &'a PacketMeta,
-    frame: &'a [u8],
-    /// Number of the burst, over all workers.
-    burst: u64,
-}
-
-impl At<'_> {
-    /// Made where it is wanted: kept, it would be copied from memory just after it was written there.
-    #[inline(always)]
-    fn order(&self) -> Order {
-        Order { burst: self.burst, phase: 2, at: self.packet.number as i64, flow: 0 }
     }
 }

@@ -68,8 +68,17 @@ pub struct EventView<'a> {
     pub packet: &'a PacketMeta,
     /// The flow: its key and its times until then.
     pub flow: (Table, &'a Header),
-    /// The words of its columns, two each, the high one first.
+    /// The words of its columns, two each, the high one first; where packets may lack some, another one behind all.
     pub values: &'a [u64],
+}
+
+impl EventView<'_> {
+    /// High and low word of a column; `None`: its packet lacks it.
+    pub fn column(&self, column: usize) -> Option<[u64; 2]> {
+        let (words, known) = self.values.as_chunks::<2>();
+        let is_there = column >= 64 || known.first().is_none_or(|known| known >> column & 1 == 1);
+        words.get(column).copied().filter(|_| is_there)
+    }
 }
 
 /// A packet of a connection that a question tracks.

@@ -2,7 +2,7 @@
 //! touch of one.
 
 use crate::decide::FlowKey;
-use crate::flow::find_var;
+use crate::flow::{find_var, read_number};
 use crate::messages::Messages;
 use crate::plan::Plan;
 use crate::sequence::Reassembler;
@@ -13,6 +13,7 @@ use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
 use weir_ir::abi::{Layout, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::graph::{Sequence, Table};
+use weir_ir::sequence::MESSAGES;
 
 /// The flows of one table.
 pub(crate) struct TableState {
@@ -34,6 +35,9 @@ pub(crate) struct Facts {
     pub wants_at: Option<usize>,
     pub terms_at: Option<usize>,
     pub verdict_at: Option<usize>,
+    /// What its sides' messages are, where somebody wants to know of them: the originator's, and how far behind it the
+    /// responder's is.
+    pub messages_at: Option<(usize, usize)>,
     pub initial_wants: u8,
     /// Bytes of its flows are wanted.
     pub delivers: bool,
@@ -54,7 +58,7 @@ impl Facts {
         let at = |name| find_var(graph, table, name).map(|v| layout.offset(v));
         let mut initial_wants = 0;
         if declared.delivers {
-            initial_wants |= WANTS_BYTES as u8;
+            initial_wants |= WANTS_BYTES.iter().fold(0, |all, &bit| all | bit as u8);
         }
         if plan.records {
             initial_wants |= WANTS_RECORD as u8;
@@ -75,6 +79,7 @@ impl Facts {
             wants_at: at("$wants"),
             terms_at: at("$terms"),
             verdict_at: at("$verdict"),
+            messages_at: at(MESSAGES).map(|at| (at, layout.stride(table))),
             initial_wants,
             delivers: declared.delivers,
             observed: declared.observed,
@@ -82,6 +87,14 @@ impl Facts {
             sequence: graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32)),
             probed: plan.probed_over(&declared.name),
         }
+    }
+}
+
+impl Facts {
+    /// Whether it is known what a side's messages are.
+    pub fn has_messages(&self, data: &[u8], side: bool) -> bool {
+        let at = self.messages_at.map(|(at, stride)| at + usize::from(side) * stride);
+        at.is_some_and(|at| read_number(data, at, 16) != 0)
     }
 }
 

@@ -19,8 +19,9 @@ pub const FUELS_MAX: usize = 64;
 /// The most slots of a packet's record.
 pub const OUTS_MAX: usize = 64;
 
-/// Bit of the variable `$wants`: the flow's bytes in order are wanted.
-pub const WANTS_BYTES: u64 = 1;
+/// Bits of the variable `$wants`: the bytes in order of the originator, and of the responder, are wanted. What is done
+/// with one side (its cutoff is reached, whoever set it) clears that side's.
+pub const WANTS_BYTES: [u64; 2] = [1, 8];
 /// Bit of `$wants`: the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
 /// Bit of `$wants`: what happens to the flow is wanted.

@@ -54,6 +54,8 @@ pub struct Protocol {
     pub events: Vec<Event>,
     /// How a packet's line shows this layer, from `show "…"`.
     pub show: Vec<ShowPart>,
+    /// Where `rest.length` stands in it first.
+    pub rest_length: Option<Span>,
     /// Where its name stands.
     pub span: Span,
 }
@@ -559,6 +561,8 @@ pub struct Edge {
     pub condition: Expr,
     /// How it follows.
     pub kind: EdgeKind,
+    /// Where its condition has `rest.length` first.
+    pub rest_length: Option<Span>,
     /// Where it stands.
     pub span: Span,
 }

@@ -2,6 +2,7 @@
 
 use crate::connection::{self, Connection, Places};
 use crate::engine::MakeSink;
+use crate::events::never_told;
 use crate::residual::{bit_plan, residuals};
 use crate::{never, words};
 use std::fmt;
@@ -231,6 +232,9 @@ impl Compiler {
             if let Want::Sessions(asked) = ask.want {
                 filter.warnings.extend(never::of_others(&filter.expr, catalog, asked));
             }
+            if ask.want == Want::Events {
+                filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));
+            }
             if !filter.warnings.is_empty() {
                 let source = warnings.sources.add("filter", ask.filter.as_str());
                 let mut own = filter.warnings.clone();
@@ -302,6 +306,7 @@ impl Compiler {
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             bits: lowered.trie.bits.iter().map(bit_plan).collect(),
+            row: residuals(&lowered.trie.bits, |bit| &bit.row, (catalog, options.engine)),
             connection: residuals(&lowered.trie.bits, |bit| &bit.connection, (catalog, options.engine)),
             session: residuals(&lowered.trie.bits, |bit| &bit.session, (catalog, options.engine)),
             classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
@@ -320,14 +325,7 @@ impl Compiler {
             timed: options.timed,
         };
         plan.verdicts = plan.verdict_bits();
-        if plan.verdicts.count_ones() as usize > VERDICTS_MAX {
-            let message = format!(
-                "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
-            );
-            let help = "ask for sessions (`weir sessions`), or in several runs";
-            let list = vec![Diagnostic::error("W0190", message).help(help)];
-            return Err(Diagnostics { sources: Sources::new(), list });
-        }
+        refuse_many_verdicts(&plan)?;
         Ok(Compiled {
             plan: Arc::new(plan),
             events: questions.iter().map(|q| q.need.events).collect(),
@@ -343,6 +341,19 @@ impl Compiler {
             sinks: vec![],
         })
     }
+}
+
+/// A flow's record has so much room for verdicts.
+fn refuse_many_verdicts(plan: &Plan) -> Result<(), Diagnostics> {
+    if plan.verdicts.count_ones() as usize <= VERDICTS_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
+    );
+    let help = "ask for sessions (`weir sessions`), or in several runs";
+    let list = vec![Diagnostic::error("W0190", message).help(help)];
+    Err(Diagnostics { sources: Sources::new(), list })
 }
 
 /// The usual way, where there is one and somebody wants it.

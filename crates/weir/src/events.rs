@@ -3,9 +3,12 @@
 use crate::flow_id;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_compile::events::{StackEvent, events};
+use weir_compile::{FieldKey, StackCatalog};
 use weir_engine::flow::{address, endpoints};
 use weir_engine::subscriber::EventView;
 use weir_ir::graph::Graph;
+use weir_lang::diag::Diagnostic;
+use weir_lang::filter::{Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_packet::{Column, Value, ValueType};
 
@@ -111,15 +114,47 @@ impl EventRows {
             values[7] = Value::Unsigned(u64::from(responder.port));
         }
         let columns = self.events[index].columns.iter().zip(&self.places[index]);
-        // Where packets may lack some, a word behind all says which are there.
-        let known = view.values.get(2 * self.events[index].columns.len()).copied().unwrap_or(u64::MAX);
-        for (at, ((column, &place), words)) in columns.zip(view.values.chunks_exact(2)).enumerate() {
-            if at >= 64 || known >> at & 1 == 1 {
-                values[place] = value(column.1, words[0], words[1]);
+        for (at, (column, &place)) in columns.enumerate() {
+            if let Some([high, low]) = view.column(at) {
+                values[place] = value(column.1, high, low);
             }
         }
         values
     }
+}
+
+/// A warning where no row of the events `asked` for (a bit each) can fulfil the filter: a row is of one event, and fulfils
+/// nothing that is asked of another's.
+pub(crate) fn never_told(
+    filter: &Filter,
+    asked: u64,
+    (catalog, stack): (&StackCatalog, &Stack),
+) -> Option<Diagnostic> {
+    let event_of = |predicate: &Predicate| match catalog.key(predicate.field) {
+        FieldKey::EventColumn(layer, event, _) => Some(catalog.event_number(layer, event)),
+        _ => None,
+    };
+    let mut wrong = None;
+    for term in &filter.terms {
+        let predicates = term.predicates.iter().map(|&index| &filter.predicates[index]);
+        let named: Vec<(&Predicate, usize)> = predicates
+            .filter(|predicate| !predicate.negated)
+            .filter_map(|predicate| Some((predicate, event_of(predicate)?)))
+            .collect();
+        let (_, first) = *named.first()?;
+        let is_other = |&&(_, event): &&(&Predicate, usize)| event != first || asked >> event & 1 == 0;
+        let &(predicate, event) = named.iter().find(is_other)?;
+        wrong = wrong.or(Some((predicate, first, event)));
+    }
+    let (predicate, first, event) = wrong?;
+    let events = events(stack);
+    let (first, name) = (&events[first].name, &events[event].name);
+    let (message, help) = match asked >> event & 1 {
+        0 => (format!("no row of `{name}` is asked for"), format!("`-e {name}` asks for them")),
+        _ => (format!("no row is of `{first}` and of `{name}`"), "join them with `or`".to_string()),
+    };
+    let help = format!("columns of an event are asked of its own rows: {help}");
+    Some(Diagnostic::warning("W0119", message).at(predicate.span).help(help))
 }
 
 /// What two words of a program say, by its type.

@@ -139,6 +139,7 @@ fn trie(compiled: &Compiled, catalog: &StackCatalog) -> String {
             let stage = match child.stage {
                 Some(stage) if Some(stage) != node.stage.or(Some(Stage::Packet)) => match stage {
                     Stage::Packet => "packet: ",
+                    Stage::Row => "row: ",
                     Stage::Connection => "connection: ",
                     Stage::Session => "session: ",
                 },

@@ -1,7 +1,10 @@
-//! What remains to be asked of connections and sessions, for the engine: predicates by field, and code for many.
+//! What remains to be asked of connections, sessions and rows of events, for the engine: predicates by field, and code
+//! for many.
 
 use crate::compile::{Executor, make_program};
+use std::borrow::Cow;
 use std::sync::Arc;
+use weir_compile::lower::as_key;
 use weir_compile::residual::{PREDICATES_MAX, lower_residuals};
 use weir_compile::{FieldKey, StackCatalog, TermBit};
 use weir_engine::plan::{BitPlan, Mask};
@@ -21,7 +24,7 @@ fn name_of(bit: &TermBit) -> String {
         parts.sort_unstable();
         parts.join(" and ")
     };
-    format!("{} / {}", of(&bit.connection), of(&bit.session))
+    format!("{} / {} / {}", of(&bit.row), of(&bit.connection), of(&bit.session))
 }
 
 pub(crate) fn bit_plan(bit: &TermBit) -> BitPlan {
@@ -38,7 +41,7 @@ pub(crate) fn bit_plan(bit: &TermBit) -> BitPlan {
     }
 }
 
-/// What residues ask of connections, or of sessions (`part` of each), field by field.
+/// What residues ask of rows, of connections, or of sessions (`part` of each), field by field.
 pub(crate) fn residuals<'a>(
     bits: &'a [TermBit],
     part: impl Fn(&'a TermBit) -> &'a [Predicate],
@@ -79,11 +82,20 @@ pub(crate) fn residual(
         FieldKey::Connection(column) => ResidualField::Connection(usize::from(column)),
         FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
         FieldKey::SessionField(p, f) => ResidualField::Session(usize::from(p), usize::from(f)),
+        FieldKey::EventColumn(layer, event, column) => {
+            ResidualField::Event(catalog.event_number(layer, event), usize::from(column))
+        }
         _ => unreachable!("predicates on packets are in the program"),
     };
     let is_protocol = matches!(key, ResidualField::Protocol(_));
     let program = (!is_protocol).then(|| {
-        let predicates: Vec<&Predicate> = asked.iter().map(|(predicate, _)| *predicate).collect();
+        let is_key = matches!(key, ResidualField::Event(..)) && catalog.is_address(field);
+        let predicates = asked.iter().map(|(predicate, _)| match is_key {
+            true => Cow::Owned(as_key(predicate)),
+            false => Cow::Borrowed(*predicate),
+        });
+        let predicates: Vec<Cow<'_, Predicate>> = predicates.collect();
+        let predicates: Vec<&Predicate> = predicates.iter().map(|predicate| &**predicate).collect();
         let graph = lower_residuals(&predicates, catalog.fields()[field].value_type);
         let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
         match make_program(graph.clone(), None, engine) {

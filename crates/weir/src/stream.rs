@@ -115,8 +115,7 @@ impl Stream<'_, '_> {
 
     /// What became of its bytes so far, as this subscription sees it.
     pub fn counts(&self) -> StreamCounts {
-        let counts = self.handle.counts();
-        StreamCounts { dropped_bytes: counts.dropped_bytes + self.never_passed(), ..counts }
+        self.handle.counts_up_to(self.seen_bytes())
     }
 
     /// What its sequence met so far.
@@ -137,16 +136,16 @@ impl Stream<'_, '_> {
     /// Packets, and bytes of payload up to the last that was seen, missing ones included, where the handler
     /// [asks for the record](StreamHandler::RECORD).
     pub fn volume(&self) -> (u64, u64) {
-        let (packets, bytes) = self.places.volume(self.handle.flow, !self.is_orig());
-        // The sequence's numbers count a FIN, too, that may have come and not have been taken.
-        (packets, bytes.max(self.offset()) + self.never_passed())
+        let (packets, _) = self.places.volume(self.handle.flow, !self.is_orig());
+        let seen_bytes = self.seen_bytes();
+        (packets, seen_bytes + self.handle.behind(seen_bytes))
     }
 
-    /// Bytes that came early and found no memory, behind all that passed or waited.
-    fn never_passed(&self) -> u64 {
+    /// Up to where bytes passed or wait for their turn.
+    fn seen_bytes(&self) -> u64 {
         let (_, bytes) = self.places.volume(self.handle.flow, !self.is_orig());
-        let sequence = self.sequence();
-        sequence.refused_end.saturating_sub(bytes.max(self.offset())).min(sequence.refused_bytes)
+        // The sequence's numbers count a FIN, too, that may have come and not have been taken.
+        bytes.max(self.offset())
     }
 
     /// Bytes that strict reassembly left out, as their receiver would; where the handler

@@ -14,6 +14,7 @@ mod assembler;
 mod cases;
 mod child;
 mod compile;
+mod stages;
 mod table;
 
 use std::io::{IsTerminal, Read};
@@ -79,6 +80,8 @@ pub fn run(args: &[String]) -> Result {
         for (title, table) in [
             (compile::TITLE, compile::table as fn(&Path, &Path) -> Result<String>),
             (compile::STACKS_TITLE, compile::stacks_table),
+            (stages::FUNNEL_TITLE, stages::funnel),
+            (stages::SWAPS_TITLE, stages::swaps),
         ] {
             if options.wants_whole(title) {
                 add(table(&programs.weir, &programs.scratch)?);

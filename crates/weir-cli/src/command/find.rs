@@ -1,7 +1,7 @@
 //! `weir match`: where patterns match in streams.
 
 use super::ask;
-use crate::args::{Ask, Match as Args, Output};
+use crate::args::{Ask, Colors, Match as Args, Output};
 use crate::failure::Failure;
 use crate::grep::{Grep, escaped};
 use crate::{input, output, stream_questions};
@@ -41,10 +41,26 @@ pub const COLUMNS: &[Column] = &[
     Column::new("after", ValueType::Text, "bytes after it, of the same segment"),
 ];
 
+/// Columns that say which stream it is: the first ones.
+const STREAM_COLUMNS: usize = 8;
+
+/// What is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Told {
+    /// Every match.
+    #[default]
+    Matches,
+    /// Streams in which something matches.
+    StreamsWith,
+    /// Streams in which nothing does.
+    StreamsWithout,
+}
+
 /// Looks for the patterns in each stream.
 pub struct Finder {
-    /// Matches are only counted.
+    /// Rows are only counted.
     count: bool,
+    told: Told,
     patterns: Arc<Patterns>,
     texts: Arc<Vec<String>>,
     scratch: Scratch,
@@ -93,7 +109,25 @@ impl StreamHandler for Finder {
         self.patterns.finish(&mut self.scratch, &mut state.search, &mut |found_now| found.push(found_now));
         let end = state.end;
         self.tell(&mut state, stream, &found, (end, &[]));
+        if self.told == Told::StreamsWithout && state.matches == 0 && end > 0 {
+            stream.emit(if self.count { vec![] } else { named(stream, stream.first_time()) });
+        }
     }
+}
+
+/// The values of [`STREAM_COLUMNS`].
+fn named(stream: &Stream<'_, '_>, time: Timestamp) -> Vec<Value<'static>> {
+    let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
+    vec![
+        Value::Time(time),
+        Value::Text(stream.uid().into()),
+        Value::Bool(stream.is_orig()),
+        Value::Address(src_h),
+        Value::Unsigned(src_p.into()),
+        Value::Address(dst_h),
+        Value::Unsigned(dst_p.into()),
+        Value::Text(stream.proto().to_owned().into()),
+    ]
 }
 
 impl Finder {
@@ -113,8 +147,16 @@ impl Finder {
             if state.matches == self.most {
                 stream.discard();
             }
+            if self.told == Told::StreamsWithout {
+                continue;
+            }
             if self.count {
                 stream.emit(vec![]);
+                continue;
+            }
+            let mut row = named(stream, if found.end <= offset { state.time } else { stream.now() });
+            if self.told == Told::StreamsWith {
+                stream.emit(row);
                 continue;
             }
             let start = offset - state.recent.len() as u64;
@@ -125,16 +167,7 @@ impl Finder {
                 escaped(&bytes.copied().collect::<Vec<u8>>())
             };
             let (context, most) = (self.context as u64, SHOWN_BYTES_MAX as u64);
-            let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
-            let row = vec![
-                Value::Time(if found.end <= offset { state.time } else { stream.now() }),
-                Value::Text(stream.uid().into()),
-                Value::Bool(stream.is_orig()),
-                Value::Address(src_h),
-                Value::Unsigned(src_p.into()),
-                Value::Address(dst_h),
-                Value::Unsigned(dst_p.into()),
-                Value::Text(stream.proto().to_owned().into()),
+            row.extend([
                 Value::Text(self.texts[found.pattern].clone().into()),
                 Value::Unsigned(found.start),
                 Value::Unsigned(found.end - found.start),
@@ -142,7 +175,7 @@ impl Finder {
                 Value::Text(shown(found.start.saturating_sub(context), found.start).into()),
                 Value::Text(shown(found.start, found.end.min(found.start + most)).into()),
                 Value::Text(shown(found.end, found.end + context).into()),
-            ];
+            ]);
             stream.emit(row);
         }
     }
@@ -189,8 +222,10 @@ pub struct Look {
     pub context: usize,
     /// Matches of a stream after which the rest of it is of no interest.
     pub most: usize,
-    /// Matches are only counted.
+    /// Rows are only counted.
     pub count: bool,
+    /// What rows tell of.
+    pub told: Told,
 }
 
 impl Default for Look {
@@ -201,6 +236,7 @@ impl Default for Look {
             context: CONTEXT_BYTES,
             most: usize::MAX,
             count: false,
+            told: Told::Matches,
         }
     }
 }
@@ -217,7 +253,8 @@ impl Look {
         if texts.is_empty() {
             return Err(Failure::new("there is no pattern"));
         }
-        let Self { ignore_case, fixed_strings, context, most, count } = self;
+        let Self { ignore_case, fixed_strings, context, most, count, told } = self;
+        let most = if told == Told::Matches { most } else { 1 };
         let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal: fixed_strings };
         let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
         let patterns = Patterns::compile(&patterns, EngineChoice::Auto)
@@ -225,6 +262,7 @@ impl Look {
         let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
         Ok(move || Finder {
             count,
+            told,
             scratch: patterns.scratch(),
             patterns: Arc::clone(&patterns),
             texts: Arc::clone(&texts),
@@ -241,6 +279,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         context: usize::from(args.context),
         most: args.max_count.unwrap_or(usize::MAX),
         count: args.count,
+        told: match (args.streams_with_matches, args.without_match) {
+            (true, _) => Told::StreamsWith,
+            (_, true) => Told::StreamsWithout,
+            _ => Told::Matches,
+        },
     };
     let make = look.compile(read_patterns(args)?)?;
     if let Some(path) = &args.output {
@@ -254,14 +297,20 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         streams.subscribe(&filter, params, make.clone());
     }
     let is_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let as_grep = args.format.as_ref().map_or(is_terminal, |format| format == "grep");
+    let is_usual = is_terminal || args.color == Colors::Always;
+    let as_grep = args.format.as_ref().map_or(is_usual, |format| format == "grep");
     let format = args.format.clone().filter(|_| !as_grep);
     let output = Output { format, output: args.output.clone(), count: args.count, stats: args.stats };
     let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
     let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
     let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
-    let color = is_terminal && output::stdout_color();
+    let color = match args.color {
+        Colors::Auto => is_terminal && output::stdout_color(),
+        Colors::Always => true,
+        Colors::Never => false,
+    };
+    let columns = if look.told == Told::Matches { COLUMNS } else { &COLUMNS[..STREAM_COLUMNS] };
     let grep = grep.map(|out| Box::new(Grep::new(out, color)) as Box<dyn Sink + Send>);
-    let (ran, count) = ask::stream_rows(&question, &ask.output, grep, COLUMNS)?;
+    let (ran, count) = ask::stream_rows(&question, &ask.output, grep, columns)?;
     Ok(ask::status_of(&ran, count))
 }

@@ -418,3 +418,50 @@ fn rows_of_files_and_certificates_are_chosen_by_their_columns() {
         assert!(status == 2 && err.contains(said), "{err}");
     }
 }
+
+/// Of several messages in a segment each row is asked for itself, by `events` and by `run`.
+#[test]
+fn events_are_chosen_by_their_own_columns() {
+    let dir = directory("event-rows");
+    let (stack, file, out) = (dir.join("records.weir"), dir.join("questions.toml"), dir.join("alerts.json"));
+    std::fs::write(
+        &stack,
+        "//! TLS record\nprotocol record {\n header { type: u8 where <= 24  version: u16 where <= 0x0304  length: u16 where <= 16640 }\n\
+         payload = rest[.. length]\n event seen on packet { type, length } }\n\
+         //! TLS's records\nstack records extends internet { tcp -> messages record when port == 443 }\n",
+    )
+    .unwrap();
+    let stack = stack.to_str().unwrap();
+    let events = |filter: &str| {
+        let (out, err, status) =
+            weir(&["events", "-r", FIRST_LIGHT, "--stack", stack, "-e", "record.seen", filter]);
+        (out, err, status)
+    };
+    let all = events("").0;
+    let is_short = |row: &&str| {
+        let row: serde_json::Value = serde_json::from_str(row).expect("a row");
+        row["type"] == 22 && row["length"].as_u64().is_some_and(|length| length < 100)
+    };
+    let expected: Vec<&str> = all.lines().filter(is_short).collect();
+    assert!(!expected.is_empty() && expected.len() < all.lines().count());
+    let filter = "seen.type == 22 and seen.length < 100";
+    let (found, err, status) = events(filter);
+    assert_eq!((found.lines().collect::<Vec<_>>(), status), (expected.clone(), 0), "{err}");
+    let without = events(&format!("not ({filter})")).0;
+    assert_eq!(without.lines().count() + expected.len(), all.lines().count());
+    // Of the packet, other messages will do.
+    assert!(events("record.type == 22 and record.length < 100").0.lines().count() > expected.len());
+    let text = format!(
+        "stack = {stack:?}\n[[question]]\nname = \"a\"\nask = \"events\"\nevents = [\"record.seen\"]\nfilter = {filter:?}\noutput = {out:?}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), found);
+    // What no row can fulfil is said.
+    let (rows, err, _) = events("tcp.aborted.seq > 0");
+    assert!(rows.is_empty() && err.contains("no row of `tcp.aborted` is asked for"), "{err}");
+    let both = "record.seen.type == 22 and tcp.aborted.seq > 0";
+    let (rows, err, _) = weir(&["events", "-r", FIRST_LIGHT, "--stack", stack, both]);
+    assert!(rows.is_empty() && err.contains("no row is of `record.seen` and of `tcp.aborted`"), "{err}");
+}

@@ -58,6 +58,28 @@ fn a_cutoff_leaves_the_first_bytes_and_counts_the_others() {
 }
 
 #[test]
+fn a_cutoff_may_differ_between_directions() {
+    for cutoff in [&["1k/100"][..], &["tls:1k/100"], &["tcp.port == 443:1k/100", "dns:5"]] {
+        let options = cutoff.iter().flat_map(|cutoff| ["--cutoff", cutoff]);
+        let streams =
+            rows(&["streams"].into_iter().chain(options).chain(["tcp.port == 443"]).collect::<Vec<_>>());
+        add_up(&streams);
+        assert!(streams.iter().any(|row| number(row, "cut_bytes") > 0));
+        for row in streams {
+            let most = if row["is_orig"].as_bool().unwrap() { 1024 } else { 100 };
+            assert_eq!(number(&row, "delivered_bytes"), number(&row, "payload_bytes").min(most), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_service_alone_is_its_ports() {
+    let of = |filter: &str| rows(&["streams", "--cutoff", &format!("{filter}:10")]);
+    assert_eq!(of("dns"), of("tcp.port in {53, 5353, 5355} or udp.port in {53, 5353, 5355}"));
+    assert!(of("dns").iter().any(|row| number(row, "cut_bytes") > 0));
+}
+
+#[test]
 fn chunks_and_workers_change_no_digest() {
     let digests = |more: &[&str]| {
         let all = rows(&[&["streams", "--digest", "sha256", "tcp"], more].concat());
@@ -108,6 +130,36 @@ fn patterns_are_found_where_they_stand() {
 }
 
 #[test]
+fn streams_are_named_as_grep_names_files() {
+    let file = example();
+    let ask = |more: &[&str]| answer(&[&["match", "-r", file.to_str().unwrap()], more].concat(), 0);
+    let count = |more: &[&str]| ask(&[more, &["-c"]].concat()).trim().parse::<usize>().expect("a number");
+    let uids = |more: &[&str]| -> Vec<(String, bool)> {
+        let rows = ask(more);
+        let row = |line: &str| serde_json::from_str::<Json>(line).expect("a JSON line");
+        let name = |row: Json| (row["uid"].as_str().unwrap().to_owned(), row["is_orig"] == true);
+        rows.lines().map(|line| name(row(line))).collect()
+    };
+    let mut of_matches = uids(&["-e", "nginx"]);
+    assert!(of_matches.len() > 3);
+    of_matches.sort();
+    of_matches.dedup();
+    let (mut with, without) = (uids(&["-e", "nginx", "-l"]), uids(&["-e", "nginx", "-L"]));
+    with.sort();
+    assert_eq!(with, of_matches);
+    assert!(!without.is_empty() && without.iter().all(|name| !with.contains(name)));
+    assert_eq!(count(&["-e", "nginx", "-l"]), with.len());
+    assert_eq!(count(&["-e", "nginx", "-L"]), without.len());
+    // Who sent anything has one or the other.
+    let sent = rows(&["streams"]).iter().filter(|row| number(row, "delivered_bytes") > 0).count();
+    assert_eq!(with.len() + without.len(), sent);
+    let named = ask(&["-e", "nginx", "-l", "--format", "grep"]);
+    assert!(named.lines().all(|line| line.ends_with(" tcp")), "{named}");
+    let colored = ask(&["-e", "nginx", "--color", "always", "-m", "1"]);
+    assert!(colored.lines().all(|line| line.contains("\x1b[1;31mnginx\x1b[m")), "{colored}");
+}
+
+#[test]
 fn what_is_wrong_with_options_is_said() {
     let file = example();
     let file = file.to_str().unwrap();
@@ -140,4 +192,49 @@ fn user_data_of_an_association_is_a_stream() {
     let bytes: Vec<[u64; 2]> =
         streams.iter().map(|row| [number(row, "packets"), number(row, "payload_bytes")]).collect();
     assert_eq!(bytes, [[5, 27], [1, 3]]);
+}
+
+/// A capture file of TCP segments that one host sends another: sequence number, flags, payload.
+fn capture(segments: &[(u32, u8, usize)]) -> Vec<u8> {
+    let mut file = vec![];
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for (number, &(seq, flags, length)) in segments.iter().enumerate() {
+        let mut frame = [[2_u8, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
+        frame.extend([8, 0, 0x45, 0]);
+        frame.extend(((40 + length) as u16).to_be_bytes());
+        frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 0x1f, 0x90]);
+        frame.extend(seq.to_be_bytes());
+        frame.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.resize(frame.len() + length, b'x');
+        let number = number as u32;
+        for word in
+            [1_700_000_000 + number / 1000, number % 1000 * 1000, frame.len() as u32, frame.len() as u32]
+        {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}
+
+#[test]
+fn what_memory_refuses_is_not_what_the_capture_lacks() {
+    // The first 1400 bytes are missing; all that follows comes early.
+    let mut segments = vec![(99, 0x02, 0)];
+    segments.extend((1..60).map(|at| (100 + at * 1400, 0x18, 1400)));
+    let file = scratch("refused.pcap");
+    std::fs::write(&file, capture(&segments)).expect("the file is written");
+    let mut given_up = vec![];
+    for memory in ["512M", "100k", "64k", "32k", "1k"] {
+        let args = ["streams", "-r", file.to_str().unwrap(), "--memory", memory, "--format", "json"];
+        let rows: Vec<Json> =
+            answer(&args, 0).lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect();
+        add_up(&rows);
+        assert_eq!(number(&rows[0], "payload_bytes"), 60 * 1400, "{memory}");
+        assert_eq!(number(&rows[0], "gap_bytes"), 1400, "{memory}");
+        given_up.push(number(&rows[0], "dropped_bytes"));
+    }
+    assert!(given_up[0] == 0 && given_up[4] == 59 * 1400 && given_up.is_sorted(), "{given_up:?}");
 }

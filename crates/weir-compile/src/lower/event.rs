@@ -240,7 +240,7 @@ impl Lower<'_> {
 }
 
 /// With IPv4 addresses as keys have them: mapped into IPv6 (RFC 4291, 2.5.5.2). What may be of either has them so.
-fn as_key(predicate: &Predicate) -> Predicate {
+pub fn as_key(predicate: &Predicate) -> Predicate {
     let mapped = |word: u32| Ipv6Addr::from(0xffff_0000_0000 | u128::from(word));
     let literals = predicate.literals.iter().map(|literal| match *literal {
         Literal::Ipv4(address, bits) => {

@@ -30,6 +30,7 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
 
+pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
 pub use instance::HISTORY_LETTERS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};

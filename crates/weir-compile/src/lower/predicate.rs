@@ -320,6 +320,8 @@ impl Lower<'_> {
         let ty = &self.layer(id).protocol.fields[index].ty;
         let is_bytes = matches!(ty, FieldType::Bytes(_));
         let is_bit = matches!(ty, FieldType::Unsigned { bits: 1, .. });
+        // What is looked for in bytes is looked for where they lie in the packet, whatever they are read as.
+        let is_searched = matches!(predicate.op, FilterOp::Contains | FilterOp::Matches);
         let holds = if predicate.op == FilterOp::Exists && predicate.slice.is_none() {
             if is_bit {
                 let value = self.b.read(vars.fields[index].0);
@@ -327,7 +329,7 @@ impl Lower<'_> {
             } else {
                 self.b.bool(true)
             }
-        } else if is_bytes || predicate.slice.is_some() {
+        } else if is_bytes || is_searched || predicate.slice.is_some() {
             let (at, length) = vars.field_at[index];
             let (at, length, buf) = (self.b.read(at), self.b.read(length), self.b.read(self.buf));
             self.compare_bytes(predicate, buf, at, length)

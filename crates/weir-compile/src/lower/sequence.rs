@@ -131,7 +131,8 @@ impl Lower<'_> {
     ) {
         let var = self.var(context.table, "$wants");
         let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
-        let bit = self.b.int(WANTS_BYTES);
+        let [originator, responder] = WANTS_BYTES.map(|bit| self.b.int(bit));
+        let bit = self.b.one(Op::Select(context.responder, responder, originator));
         let wanted = self.b.binary(BinaryOp::And, wants, bit);
         let wanted = self.b.truth(wanted);
         let wanted = self.b.binary(BinaryOp::And, wanted, is_before_cutoff);

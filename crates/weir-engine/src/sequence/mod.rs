@@ -241,6 +241,19 @@ impl Reassembler {
         (self.budget.held_bytes(), self.budget.pinned_bytes())
     }
 
+    /// Whether something of a direction waits. Nothing but the record is touched.
+    pub fn is_waiting(&self, sequence: Sequence, data: &[u8], side: bool) -> bool {
+        self.sequences[sequence.index()].vars.read(data, side).flags & QUEUED != 0
+    }
+
+    /// Captured bytes of a direction that wait for others before them. Takes as long as there are segments.
+    pub fn waiting_bytes(&self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> u64 {
+        let state = &self.sequences[sequence.index()];
+        let waits = state.vars.read(flow.data, side).flags & QUEUED != 0;
+        let kept = waits.then(|| state.kept.get(&direction(flow.id, side))).flatten();
+        kept.map_or(0, |kept| kept.queue.bytes())
+    }
+
     /// The receiver has all numbers of a direction before `at`: what of them is missing will not come any more (or
     /// comes late, for the two directions were captured apart), so what waits behind it need not wait. It passes with
     /// the other direction's [`next`](Self::next), before the packet that said so.

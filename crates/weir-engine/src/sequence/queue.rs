@@ -156,6 +156,11 @@ impl Queue {
         self.held_bytes
     }
 
+    /// Captured bytes of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| u64::from(piece.bytes.length)).sum()
+    }
+
     /// The first number that is there.
     pub(super) fn first(&self) -> Option<u64> {
         self.pieces.front().map(|piece| piece.start)

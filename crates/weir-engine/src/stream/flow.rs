@@ -166,16 +166,32 @@ impl StreamState {
 impl StreamHandle<'_> {
     /// What became of its bytes so far.
     pub fn counts(&self) -> StreamCounts {
+        self.counts_up_to(self.offset)
+    }
+
+    /// As [`counts`](Self::counts), and of those behind `seen_bytes`, up to which bytes passed or wait for their turn.
+    /// What came early and was refused there, for want of memory, has passed nowhere; between lie bytes that never came.
+    ///
+    /// Where bytes were refused twice, more of what is missing counts as refused than was.
+    pub fn counts_up_to(&self, seen_bytes: u64) -> StreamCounts {
         let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
         let dropped_bytes = self.state.dropped_bytes();
+        let refused_bytes = self.sequence.refused_bytes;
+        let behind = self.behind(seen_bytes);
+        let refused_behind = refused_bytes.min(behind);
         // What was refused and never came again is missing for want of memory.
-        let refused_bytes = self.sequence.refused_bytes.min(missing_bytes);
+        let refused_before = (refused_bytes - refused_behind).min(missing_bytes);
         StreamCounts {
             delivered_bytes,
-            gap_bytes: missing_bytes - refused_bytes,
+            gap_bytes: missing_bytes - refused_before + (behind - refused_behind),
             cut_bytes: self.offset - delivered_bytes - missing_bytes - dropped_bytes,
-            dropped_bytes: dropped_bytes + refused_bytes,
+            dropped_bytes: dropped_bytes + refused_before + refused_behind,
         }
+    }
+
+    /// Bytes behind `seen_bytes`, up to the last that was refused for want of memory.
+    pub fn behind(&self, seen_bytes: u64) -> u64 {
+        self.sequence.refused_end.saturating_sub(seen_bytes)
     }
 }
 
@@ -306,13 +322,12 @@ impl FlowStreams {
         self.sides[usize::from(next.side)].offset += bytes;
     }
 
-    /// Whether none of these questions wants any more of either stream.
-    pub(crate) fn are_over(&mut self, questions: Mask) -> bool {
-        self.sides.iter_mut().all(|side| {
-            let offset = side.offset;
-            let closed = side.states().filter(|state| offset >= state.cutoff);
-            closed.fold(Mask::default(), |mask, state| mask | 1 << state.question()) & questions == questions
-        })
+    /// Whether none of these questions wants any more of what this side sends.
+    pub(crate) fn is_over(&mut self, side: bool, questions: Mask) -> bool {
+        let side = &mut self.sides[usize::from(side)];
+        let offset = side.offset;
+        let closed = side.states().filter(|state| offset >= state.cutoff);
+        closed.fold(Mask::default(), |mask, state| mask | 1 << state.question()) & questions == questions
     }
 
     /// Whether a question about them wants chunks.

@@ -35,7 +35,7 @@ const TRIALS_MAX: usize = 24;
 /// What a packet has to gain from a condition, in instructions.
 const GAIN_MIN: usize = 16;
 /// Instructions that are copied for each that a packet gains, at most.
-const COPIED_PER_GAIN: usize = 6;
+const COPIED_PER_GAIN: usize = 7;
 
 /// Runs the pass; whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {

@@ -295,7 +295,10 @@ impl Resolver<'_> {
     fn name(&mut self, name: &str, span: Span, number: bool) -> Value {
         match name {
             "payload.length" => return self.payload_length(span),
-            "rest.length" => return self.length(name, Expr::RestLength, span),
+            "rest.length" => {
+                self.scope.rest_length.get_or_insert(span);
+                return self.length(name, Expr::RestLength, span);
+            }
             "header.length" => return self.length(name, Expr::HeaderLength, span),
             "originator" | "responder" => return self.direction(name, span),
             "cursor" => return self.cursor(span),

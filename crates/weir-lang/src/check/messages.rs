@@ -30,6 +30,26 @@ pub(super) fn check(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diag
             let diagnostic = Diagnostic::error(codes::MESSAGES, message).at(edge.span);
             diagnostics.push(diagnostic.label(other.span, "follows in the packet").help(place));
         }
+        find_rest(stack, edge, diagnostics);
+    }
+}
+
+/// A message is read before anybody knows where what it lies in ends: nothing of it can be asked by that.
+fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
+    let one = protocol(stack, edge.to);
+    let edges = stack.edges.iter().filter(|next| next.from == edge.to);
+    let places = one.rest_length.into_iter().chain(edges.filter_map(|next| next.rest_length));
+    for span in places {
+        let message =
+            format!("nobody knows what is left behind the header of `{}`, as it is a message", one.name);
+        let help = "what follows a message is the next one: let fields of its header say how long it is";
+        let diagnostic = Diagnostic::error(codes::MESSAGES, message);
+        // What is wrong is the text that makes a message of it.
+        let diagnostic = match span.source == edge.span.source {
+            true => diagnostic.at(span).label(edge.span, "is one here"),
+            false => diagnostic.at(edge.span).label(span, "asks for it"),
+        };
+        diagnostics.push(diagnostic.help(help));
     }
 }
 

@@ -72,6 +72,7 @@ pub(super) fn check(
     checker.show(clauses.show);
     let Checker { mut scope, mut protocol, diagnostics, .. } = checker;
     machine::check(&clauses, &mut protocol, &mut scope, diagnostics);
+    protocol.rest_length = scope.rest_length;
     (protocol, scope.below)
 }
 
@@ -104,6 +105,7 @@ fn empty(tree: &ast::Protocol) -> Protocol {
         timeouts: Vec::new(),
         events: Vec::new(),
         show: Vec::new(),
+        rest_length: None,
         span: tree.name.span,
     }
 }

@@ -99,6 +99,8 @@ pub(super) struct Scope {
     pub(super) has_instance: bool,
     pub(super) two_sided: bool,
     pub(super) below: Vec<BelowUse>,
+    /// Where `rest.length` was met first.
+    pub(super) rest_length: Option<Span>,
 }
 
 /// Words that are values by themselves.

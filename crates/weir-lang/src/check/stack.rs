@@ -350,8 +350,10 @@ impl Checker<'_> {
                 if edge.condition.is_none() {
                     always.insert(from, edge.to.span);
                 }
-                let condition =
-                    edge.condition.as_ref().map_or(Expr::Number(1), |expr| self.condition(from, expr));
+                let (condition, rest_length) = edge
+                    .condition
+                    .as_ref()
+                    .map_or((Expr::Number(1), None), |expr| self.condition(from, expr));
                 let span = edge.to.span;
                 for (what, range) in asked_values(&condition).into_iter().flatten() {
                     if asked.len() < ASKED_MAX {
@@ -359,7 +361,7 @@ impl Checker<'_> {
                         asked.push((from, what, span, range));
                     }
                 }
-                self.stack.edges.push(Edge { from, to, condition, kind: edge.kind, span });
+                self.stack.edges.push(Edge { from, to, condition, kind: edge.kind, rest_length, span });
             }
         }
         self.stack.edges.extend(inherited);
@@ -387,17 +389,18 @@ impl Checker<'_> {
         }
     }
 
-    /// The condition in terms of `from`.
-    fn condition(&mut self, from: LayerId, expr: &ast::Expr) -> Expr {
+    /// The condition in terms of `from`, and where it has `rest.length`.
+    fn condition(&mut self, from: LayerId, expr: &ast::Expr) -> (Expr, Option<Span>) {
         let protocol = &self.stack.layers[usize::from(from.0)].protocol;
         // Conditions are about fields; where those are wrong there is nothing more to say.
         if self.wrong.contains(&protocol.span) {
-            return Expr::Number(1);
+            return (Expr::Number(1), None);
         }
         let scope = self.scopes.entry(from).or_insert_with(|| Scope::of(protocol, self.constants));
         let mut found = Vec::new();
         let condition =
             Resolver { scope, place: Place::Packet, diagnostics: &mut found }.condition(expr).expr;
+        let rest_length = scope.rest_length.take();
         for below in std::mem::take(&mut scope.below) {
             let name = &below.name;
             found.push(
@@ -417,7 +420,7 @@ impl Checker<'_> {
                 self.diagnostics.push(diagnostic);
             }
         }
-        condition
+        (condition, rest_length)
     }
 
     fn repeats(&mut self, tree: &ast::Stack) {

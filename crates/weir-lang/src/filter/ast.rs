@@ -10,6 +10,8 @@ use weir_packet::ValueType;
 pub enum Stage {
     /// From one packet.
     Packet,
+    /// From one row of an event, of questions about events alone: of many events of a packet each is asked for itself.
+    Row,
     /// From the connection's record (`conn.duration`).
     Connection,
     /// From a session (`tls.sni`).

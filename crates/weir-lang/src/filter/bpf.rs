@@ -36,7 +36,15 @@ type Nested = (Expr, usize);
 
 /// Parses and resolves a filter; `None` where something was wrong, all of which is reported.
 pub(super) fn parse(text: &str, names: &Names, report: &mut Report) -> Option<Expr> {
-    let tokens = lex(text, bpf_keyword, report);
+    let mut tokens = lex(text, bpf_keyword, report);
+    // Signs of words, too (`10.0.0.0/8`, `tcp-syn`): alone they calculate.
+    for token in tokens.iter_mut().filter(|token| token.kind == Kind::Word) {
+        match &text[token.span.start as usize..token.span.end as usize] {
+            "-" => token.kind = Kind::Symbol('-'),
+            "/" => token.kind = Kind::Symbol('/'),
+            _ => {}
+        }
+    }
     if let [Token { kind: Kind::End, .. }] = tokens[..] {
         return Some(Expr::True);
     }
@@ -114,7 +122,7 @@ impl<'a> Parser<'a, '_> {
                     self.report
                         .error(report::UNEXPECTED, span, "there is no `and` or `or` before this")
                         .help = Some("join two primitives with `and` or `or`".to_string());
-                    self.recover();
+                    self.recover(0);
                     left = None;
                     continue;
                 }
@@ -219,7 +227,7 @@ impl<'a> Parser<'a, '_> {
         };
         if found.is_none() {
             debug_assert!(self.report.has_errors(), "{:?} at {start:?}", self.text);
-            self.recover();
+            self.recover(0);
         }
         found
     }
@@ -377,8 +385,17 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn relation(&mut self) -> Option<Expr> {
-        let start = self.span();
-        let (access, op, number) = relation::parse(self)?;
+        let (start, first) = (self.span(), self.at);
+        let Some((access, op, number)) = relation::parse(self) else {
+            let consumed = self.tokens[first..self.at].iter();
+            let open = consumed.fold(0usize, |open, token| match token.kind {
+                Kind::LeftParen => open + 1,
+                Kind::RightParen => open.saturating_sub(1),
+                _ => open,
+            });
+            self.recover(open);
+            return None;
+        };
         let end = self.tokens[self.at.saturating_sub(1)].span;
         self.builder(start.to(end)).relation(access, op, number)
     }
@@ -408,9 +425,8 @@ impl<'a> Parser<'a, '_> {
         });
     }
 
-    /// Skips to the next `and`, `or`, parenthesis that closes, or the end.
-    fn recover(&mut self) {
-        let mut open = 0usize;
+    /// Skips to the next `and`, `or`, parenthesis that closes, or the end; out of so many that are open first.
+    fn recover(&mut self, mut open: usize) {
         loop {
             match self.peek() {
                 Kind::End => return,

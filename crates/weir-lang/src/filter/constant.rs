@@ -16,6 +16,8 @@ pub(super) struct Site<'a> {
     pub subject_span: Span,
     pub domain: Domain,
     pub op: Op,
+    /// Of a number only some bits are compared.
+    pub masked: bool,
     pub names: &'a Names<'a>,
 }
 
@@ -77,12 +79,29 @@ fn single(site: &Site, constant: &Constant, report: &mut Report) -> Option<Liter
         report_too_large(site, constant.span, &number.to_string(), max, report);
         return None;
     }
+    if let (Domain::Slice(length), ConstantText::Word(word)) = (site.domain, &constant.value) {
+        warn_decimal(site, constant.span, (word, length), report);
+    }
     if let Domain::Slice(length) = site.domain
         && let Literal::Bytes(bytes) = literal
     {
         return slice_literal(site, constant, length, bytes, report);
     }
     Some(without_host_bits(literal, constant.span, report))
+}
+
+/// A number of decimal digits that others would read as bytes: where it has as many digits as the slice.
+fn warn_decimal(site: &Site, span: Span, (word, length): (&str, u32), report: &mut Report) {
+    let is_decimal = word.bytes().all(|byte| byte.is_ascii_digit());
+    let equals = matches!(site.op, Op::Eq | Op::Ne | Op::In);
+    if site.masked || !equals || !is_decimal || word.len() != 2 * length as usize || length > 8 {
+        return;
+    }
+    let pairs: Vec<&str> = (0..length as usize).map(|at| &word[2 * at..2 * at + 2]).collect();
+    let bytes = if length == 1 { format!("0x{word}") } else { pairs.join(":") };
+    let message = format!("`{word}` is read as a decimal number");
+    report.warning(report::DECIMAL, span, message).help =
+        Some(format!("if these are bytes, write `{bytes}`"));
 }
 
 fn report_too_large(site: &Site, span: Span, number: &str, max: u64, report: &mut Report) {

@@ -105,7 +105,8 @@ impl Domain {
             Op::Exists => true,
             Op::Eq | Op::Ne | Op::In => !matches!(self, Domain::Protocol | Domain::Fraction),
             Op::Lt | Op::Le | Op::Gt | Op::Ge => {
-                self.number_max().is_some() || matches!(self, Domain::Time | Domain::Interval)
+                let is_address = matches!(self, Domain::Ipv4 | Domain::Ipv6 | Domain::Address);
+                self.number_max().is_some() || is_address || matches!(self, Domain::Time | Domain::Interval)
             }
             Op::Contains => matches!(self, Domain::Text | Domain::Bytes | Domain::Mac | Domain::Slice(_)),
             Op::Matches => matches!(self, Domain::Text | Domain::Bytes | Domain::Slice(_)),
@@ -115,7 +116,7 @@ impl Domain {
 
     /// Whether ranges of its values make sense.
     pub fn has_ranges(self) -> bool {
-        self.has(Op::Lt) || matches!(self, Domain::Ipv4 | Domain::Ipv6 | Domain::Address)
+        self.has(Op::Lt)
     }
 }
 

@@ -101,8 +101,10 @@ pub(super) fn parse_ipv4(word: &str) -> Result<(Ipv4Addr, u8), Fault> {
     match address.parse() {
         Ok(address) => Ok((address, parse_prefix(prefix, 32)?)),
         Err(_) if address.split('.').count() < 4 => {
-            let zeros = ".0".repeat(4 - address.split('.').count());
-            let help = format!("write `{}{zeros}/{}`", address.trim_end_matches('.'), prefix.unwrap_or("8"));
+            let address = address.trim_end_matches('.');
+            let parts = address.split('.').count();
+            let (zeros, whole) = (".0".repeat(4 - parts), (parts * 8).to_string());
+            let help = format!("write `{address}{zeros}/{}`", prefix.unwrap_or(&whole));
             malformed(format!("`{word}` is no IPv4 address: it has fewer than four parts"), help)
         }
         Err(_) => malformed(

@@ -48,6 +48,8 @@ pub const SIDES: &str = "W0120";
 pub const BPF_UNSUPPORTED: &str = "W0121";
 /// Qualifiers of pcap-filter(7) that do not go together.
 pub const BPF_QUALIFIER: &str = "W0122";
+/// Warning: a decimal number where bytes may be meant.
+pub const DECIMAL: &str = "W0123";
 
 /// Every code of a filter's diagnostics with its meaning, for `docs/diagnostics.md`.
 pub const CODES: &[(&str, &str)] = &[
@@ -73,6 +75,7 @@ pub const CODES: &[(&str, &str)] = &[
     (SIDES, "a constant where the field belongs, or two fields"),
     (BPF_UNSUPPORTED, "pcap-filter(7) has it, Weir has not"),
     (BPF_QUALIFIER, "qualifiers of pcap-filter(7) that do not go together"),
+    (DECIMAL, "warning: a decimal number where bytes may be meant"),
 ];
 
 /// What was found wrong so far, in the order of finding.

@@ -85,8 +85,8 @@ impl Resolver<'_, '_> {
         }
         match &test.comparison {
             Some(comparison) => {
-                let site =
-                    Site { subject: &subject, subject_span, domain, op: comparison.op, names: self.names };
+                let (op, masked) = (comparison.op, predicate.mask.is_some());
+                let site = Site { subject: &subject, subject_span, domain, op, masked, names: self.names };
                 self.compare(&mut predicate, field, comparison, &site)?;
             }
             None if predicate.mask.is_some() => predicate.op = Op::BitsAny,
@@ -217,6 +217,18 @@ impl Resolver<'_, '_> {
         predicate.literals = literals.into_iter().collect::<Option<Vec<_>>>()?;
         predicate.op = comparison.op;
         predicate.negated ^= comparison.negated;
+        if let ([literal], Op::Lt | Op::Le | Op::Gt | Op::Ge) = (&predicate.literals[..], comparison.op)
+            && matches!(literal, Literal::Ipv4(..) | Literal::Ipv6(..))
+        {
+            // Addresses on one side of another are a range of them.
+            let Some(range) = addresses(comparison.op, literal) else {
+                let where_to = if comparison.op == Op::Lt { "below" } else { "above" };
+                let message = format!("no address is {where_to} this");
+                self.report.error(report::RANGE, comparison.operand_span, message);
+                return None;
+            };
+            (predicate.op, predicate.literals) = (Op::In, vec![range]);
+        }
         Some(())
     }
 
@@ -252,13 +264,6 @@ impl Resolver<'_, '_> {
         let what = site.domain.describe();
         let help = match (comparison.op, site.domain) {
             (_, Domain::Fraction) => format!("ask whether it is there: `{subject}`"),
-            (Op::Lt | Op::Le | Op::Gt | Op::Ge, Domain::Ipv4 | Domain::Ipv6 | Domain::Address) => {
-                let range = match site.domain {
-                    Domain::Ipv6 => "2001:db8::/32, 2001:db8::1..2001:db8::9",
-                    _ => "10.0.0.0/8, 192.0.2.1..192.0.2.9",
-                };
-                format!("ask for a prefix or a range: `{subject} in {{{range}}}`")
-            }
             (Op::Contains | Op::Matches, _) => {
                 format!("compare it: `{subject} == {}`", site.domain.example())
             }
@@ -405,6 +410,23 @@ fn sort_key(literal: &Literal) -> (u8, u128, u128, &[u8]) {
         Literal::Bytes(bytes) => (3, 0, 0, bytes),
         Literal::Text(text) => (4, 0, 0, text.as_bytes()),
     }
+}
+
+/// The addresses below (all of) a literal's, or above; of its family. `None`: there are none.
+fn addresses(op: Op, literal: &Literal) -> Option<Literal> {
+    let is_v4 = matches!(literal, Literal::Ipv4(..));
+    let last = if is_v4 { u128::from(u32::MAX) } else { u128::MAX };
+    let (low, high) = bounds(literal);
+    let (from, to) = match op {
+        Op::Lt => (0, low.checked_sub(1)?),
+        Op::Le => (0, high),
+        Op::Gt => (high.checked_add(1).filter(|from| *from <= last)?, last),
+        _ => (low, last),
+    };
+    Some(match is_v4 {
+        true => Literal::Ipv4Range((from as u32).into(), (to as u32).into()),
+        false => Literal::Ipv6Range(from.into(), to.into()),
+    })
 }
 
 /// First and last address.

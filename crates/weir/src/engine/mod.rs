@@ -24,7 +24,7 @@
 //! | a connection's record | [`Connection`](crate::Connection) | when it is over |
 //! | what a program of its own keeps of each connection | a type that is [`Track`] | when it is over, or [every so often](Every) |
 //! | a stream's bytes in order, as packets bring them, or in chunks | [`Segment`], [`StreamChunk`] | as they come |
-//! | an event of the stack | [`EventRow`] | when its packet is through |
+//! | an event of the stack, if its own columns are as asked | [`EventRow`] | when its packet is through |
 //! | which connection it is | [`Flow`] | with any of the others but packets and events |
 //! | a stream's bytes in order | [`StreamHandler`](crate::stream::StreamHandler) | as they come, on the worker |
 //!

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_compile::Need;
 use weir_engine::plan::Want;
-use weir_packet::{Burst, PacketMeta, SourceError};
+use weir_packet::{Burst, PacketMeta, SourceError, Value};
 use weir_sessions::tls::TlsHandshake;
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
@@ -374,6 +374,53 @@ fn a_callback_ends_its_subscription_or_one_connection() {
     engine.run(&mut slow(64, || ()), 1).unwrap();
     drop(engine);
     assert_eq!(each, connections);
+}
+
+/// Messages of a packet are several: callbacks are given those that their filter holds of.
+#[test]
+fn events_are_chosen_by_their_own_columns() {
+    let records = "
+        //! TLS record
+        protocol record {
+            header { type: u8 where <= 24  version: u16 where <= 0x0304  length: u16 where <= 16640 }
+            payload = rest[.. length]
+            event seen on packet { type, length }
+        }
+        //! TLS's records
+        stack records extends internet { tcp -> messages record when port == 443 }";
+    let mut compiler = crate::Compiler::default();
+    compiler.add("records.weir", records).unwrap();
+    let columns = crate::EventRows::with_mask(compiler.stack(), u64::MAX).columns;
+    let at = |name: &str| columns.iter().position(|column| column.name == name).unwrap();
+    let (name, kind) = (at("event"), at("type"));
+    let is_record = |row: &EventRow| row.values[name] == Value::Text("record.seen".into());
+    let is_alert = |row: &EventRow| is_record(row) && row.values[kind] == Value::Unsigned(21);
+    let (mut all, mut alerts, mut own, mut others, mut beside) = (0, 0, 0, 0, 0);
+    let mut engine = Engine::with(compiler, Options::default());
+    engine
+        .subscribe("", |row: &EventRow| {
+            all += usize::from(is_record(row));
+            alerts += usize::from(is_alert(row));
+        })
+        .unwrap();
+    engine
+        .subscribe("record.seen.type == 21", |row: &EventRow| {
+            assert!(is_alert(row), "{row:?}");
+            own += 1;
+        })
+        .unwrap();
+    engine
+        .subscribe("record.seen.type != 21", |row: &EventRow| {
+            assert!(is_record(row) && !is_alert(row), "{row:?}");
+            others += 1;
+        })
+        .unwrap();
+    engine.subscribe("record.type == 21", |row: &EventRow| beside += usize::from(is_record(row))).unwrap();
+    engine.run(&mut slow(64, || ()), 1).unwrap();
+    drop(engine);
+    assert!(own > 0 && others > 0, "some of each");
+    assert_eq!((own, own + others), (alerts, all));
+    assert!(beside >= own, "fields of layers are the packet's: {beside}");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! * `unions`: `A or B` is what `A` is and what `B` is; `not A` the rest.
 //! * `workers`: the same items in the same order, whatever the number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
+//! * `events`: rows of events fulfil their filters themselves.
 //! * `clock`: wrong times of packets.  `anomalies`: segments that nobody honest sends.
 //! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
@@ -25,6 +26,7 @@ mod clock;
 mod corpus;
 mod drive;
 mod engines;
+mod events;
 mod filters;
 mod frames;
 mod hostile;

@@ -1,9 +1,10 @@
 //! Messages of streams: those that were sent are read, however they are cut into segments and whatever happens to these.
 
-use crate::drive::{Packet, ask, compile, rows, seeds};
-use crate::frames::{ACK, PSH, SYN, V4, ethernet, ipv4, tcp};
+use crate::drive::{Packet, ask, compile, rows, rows as rows_of, seeds};
+use crate::frames::{ACK, PSH, RST, SYN, V4, ethernet, ipv4, tcp};
+use std::collections::BTreeMap;
 use weir::packet::LinkType;
-use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
+use weir::{Ask, Compiled, Compiler, Counters, EventRows, Executor, Limits, Need, Options, Want};
 use weir_ir::testing::Random;
 
 const CHAT: &str = "
@@ -31,6 +32,13 @@ protocol word {
     timeout 1m
     event written on packet { number }
 }
+//! Who calls whom
+protocol call {
+    header { from: u8  to: u8 }
+    payload = rest
+    instance (from) <-> (to)
+    timeout 1m
+}
 //! The same messages, with nothing in them
 protocol note {
     header {
@@ -46,6 +54,7 @@ stack chats extends internet {
     tcp -> messages chat when dst_port == 7777
     tcp -> messages note when dst_port == 7778
     chat -> word when kind == 2 and payload.length >= 4
+    chat -> call when kind == 4
 }
 ";
 
@@ -136,12 +145,23 @@ fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
 
 /// Kind and length of the messages of which was told.
 fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<(u64, u64)> {
-    let (rows, _) = rows(compiler, compiled, packets, 1);
+    told_and_counted(compiler, compiled, packets).0
+}
+
+/// And the counters of the run.
+fn told_and_counted(
+    compiler: &Compiler,
+    compiled: &Compiled,
+    packets: &[Packet],
+) -> (Vec<(u64, u64)>, Counters) {
+    let (rows, outcome) = rows(compiler, compiled, packets, 1);
+    let rows: Vec<&String> = rows.iter().filter(|row| row.contains("Event")).collect();
     let numbers = |row: &String| -> Vec<u64> {
         row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
     };
     // Behind the ports: kind and length, and the port.
-    rows.iter().map(numbers).map(|n| (n[n.len() - 3], n[n.len() - 2])).collect()
+    let told = rows.into_iter().map(numbers).map(|n| (n[n.len() - 3], n[n.len() - 2])).collect();
+    (told, outcome.counters)
 }
 
 /// What was sent, and what was told of it, for many conversations.
@@ -197,6 +217,155 @@ fn what_the_capture_cut_off_is_no_message() {
         differs += usize::from(told != sent);
     });
     assert!(differs > 0, "some were cut off");
+}
+
+/// Bytes of the client's stream that were captured, each once.
+fn captured_bytes(packets: &[Packet]) -> u64 {
+    let mut ends: BTreeMap<u32, usize> = BTreeMap::new();
+    for packet in packets.iter().filter(|packet| packet.bytes[34..36] == 40_000_u16.to_be_bytes()) {
+        let seq = u32::from_be_bytes(packet.bytes[38..42].try_into().expect("four bytes"));
+        let bytes = ends.entry(seq).or_default();
+        *bytes = packet.bytes.len().saturating_sub(54).max(*bytes);
+    }
+    ends.values().sum::<usize>() as u64
+}
+
+/// Of what was captured every byte is in a message that was told, or counted as lost: behind holes that nothing fills,
+/// and where all that tells of them is one side's packets, too.
+#[test]
+fn what_nobody_reads_is_counted() {
+    let mut compiler = Compiler::default();
+    compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let events = of_event(&compiler, "note.noted");
+    // Who asks for streams, too, is handed what waits when a connection ends.
+    let streams = Ask { want: Want::Sessions(1), ..ask("", Want::Packets) };
+    let with_sessions = {
+        let need = Need { events: events[0].events[0], ..Need::default() };
+        let asked = Ask { filter: String::new(), need, want: Want::Events };
+        compile(&compiler, &[asked, streams], &Options::default())
+    };
+    let (mut unread, mut ways) = (0, [0; 4]);
+    for seed in seeds(0..80) {
+        let mut random = Random::new(seed);
+        let messages: Vec<_> = (0..1 + random.below(30)).map(|_| message(&mut random, 0)).collect();
+        let said: Vec<u8> = messages.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+        let way = Way { loses: true, snaplen: random.once_in(4).then_some(54 + 700), ..WILD };
+        let mut packets = conversation(&mut random, 7778, &said, way);
+        let is_one_sided = random.once_in(2);
+        if is_one_sided {
+            packets.retain(|packet| packet.bytes[34..36] == 40_000_u16.to_be_bytes());
+        }
+        let loses_first = random.once_in(3) && packets.len() > 2 + usize::from(!is_one_sided);
+        if loses_first {
+            packets.remove(1 + usize::from(!is_one_sided));
+        }
+        let compiled = [&events[0], &events[1], &with_sessions][(seed % 3) as usize];
+        let (told, counters) = told_and_counted(&compiler, compiled, &packets);
+        let in_messages = |&(kind, length): &(u64, u64)| 5 + length + u64::from(kind == 1);
+        let read: u64 = told.iter().map(in_messages).sum();
+        let lost = counters.message.message_bytes_lost;
+        assert_eq!(read + lost, captured_bytes(&packets), "seed {seed}: {read} read, {lost} lost");
+        unread += usize::from(lost > 0);
+        ways[usize::from(is_one_sided) + 2 * usize::from(loses_first)] += usize::from(lost > 0);
+    }
+    assert!(unread > 30 && ways.iter().all(|&count| count > 0), "some was lost each way: {ways:?}");
+}
+
+/// How a connection ends on which messages wait behind a hole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    Capture,
+    Silence,
+    Reset,
+    Reuse,
+    /// The other side says that it has everything.
+    Acknowledged,
+}
+
+/// What a client says, of which one segment was not captured; the number of the packet with which the rest is read.
+fn with_hole(end: End) -> (Vec<Packet>, u64) {
+    let segment = |side: usize, port: u16, flags, seq: u32, ack: u32, payload: &[u8]| {
+        let ports = [(port, 7777), (7777, port)][side];
+        let segment = tcp(ports, seq, ack, flags, &[], payload);
+        Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+    };
+    let client = |flags, seq, payload: &[u8]| segment(0, 40_000, flags, seq, 0, payload);
+    let mut packets = vec![
+        client(SYN, 99, &[]),
+        client(ACK, 100, &[0x7e, 0x5a, 0, 0, 1, b'a']),
+        // Ten bytes are missing; then a number, half of a call whose end comes, and a word.
+        client(ACK, 116, &[0x7e, 0x5a, 2, 0, 4, 0, 0, 0, 9, 0x7e, 0x5a, 4, 0]),
+        client(ACK, 129, &[2, b'b', b'c', 0x7e, 0x5a, 0, 0, 0]),
+    ];
+    match end {
+        End::Capture => {}
+        End::Silence => packets.push(segment(0, 50_000, SYN, 1, 0, &[])),
+        End::Reset => packets.push(client(RST, 137, &[])),
+        End::Reuse => packets.push(client(SYN, 7_000_000, &[])),
+        End::Acknowledged => packets.push(segment(1, 40_000, ACK, 500, 137, &[])),
+    }
+    for (number, packet) in (1..).zip(&mut packets) {
+        packet.time_ns = number * 1_000_000;
+    }
+    if let (End::Silence, Some(last)) = (end, packets.last_mut()) {
+        last.time_ns = 3_600_000_000_000;
+    }
+    (packets, if end == End::Reset { 5 } else { 4 })
+}
+
+#[test]
+fn what_waits_when_its_connection_ends_is_read() {
+    let mut compiler = Compiler::default();
+    compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let names = ["chat.said", "word.written", "tcp.retransmission", "tcp.aborted"].map(str::to_string);
+    let mask = EventRows::of(compiler.stack(), &names).expect("they are declared").mask;
+    let need = Need { events: mask, ..Need::default() };
+    let events = |filter: &str| Ask { filter: filter.into(), need, want: Want::Events };
+    let asks = [
+        events(""),
+        events("chat.said.kind == 2 and tcp.dst_port == 7777"),
+        ask("word.number == 9", Want::Connections),
+        ask("call.from == 98", Want::Connections),
+        ask("chat.kind == 2", Want::Packets),
+    ];
+    for engine in [Executor::Interpreter, Executor::Native] {
+        let options = Options { engine, ..Options::default() };
+        let together = compile(&compiler, &asks, &options);
+        let alone = compile(&compiler, &asks[..1], &options);
+        for end in [End::Capture, End::Silence, End::Reset, End::Reuse, End::Acknowledged] {
+            let (packets, last) = with_hole(end);
+            let (rows, outcome) = rows_of(&compiler, &together, &packets, 1);
+            let what = format!("{end:?}, {engine:?}: {rows:#?}");
+            let told = |question: usize| -> Vec<&String> {
+                rows.iter().filter(|row| row.starts_with(&format!("{question} "))).collect()
+            };
+            let of_event = |question: usize, event: &str| -> Vec<u64> {
+                let rows =
+                    told(question).into_iter().filter(|row| row.contains(&format!("Text(\"{event}\")")));
+                let number = |row: &String| row.split("Unsigned(").nth(1)?.split(')').next()?.parse().ok();
+                rows.map(|row| number(row).expect("the packet's number")).collect()
+            };
+            assert_eq!(of_event(0, "chat.said"), [2, last, last, last], "{what}");
+            assert_eq!(of_event(0, "word.written"), [last], "{what}");
+            // The packet that reads them does nothing else a second time.
+            assert_eq!(told(0).len(), 5 + usize::from(end == End::Reset), "{what}");
+            assert_eq!(of_event(1, "chat.said"), [last], "{what}");
+            assert_eq!(told(2).len(), 1, "{what}");
+            // The connection that carries the call, and the call.
+            assert_eq!(told(3).len(), 2, "{what}");
+            assert_eq!(told(4).len(), 0, "packets have gone long before: {what}");
+            let counters = outcome.counters.message;
+            assert_eq!((counters.message_bytes_lost, counters.messages_cut), (0, 0), "{what}");
+            let (one, _) = rows_of(&compiler, &alone, &packets, 1);
+            assert!(one.iter().eq(told(0)), "{what}: alone {one:#?}");
+            assert_eq!(rows_of(&compiler, &together, &packets, 3).0, rows, "three workers: {what}");
+        }
+        // Nothing is passed over where reassembly is strict.
+        let options = Options { limits: Limits { strict: true, ..Limits::default() }, ..options };
+        let strict = compile(&compiler, &asks[..1], &options);
+        let (rows, outcome) = rows_of(&compiler, &strict, &with_hole(End::Capture).0, 1);
+        assert_eq!((rows.len(), outcome.counters.message.message_bytes_lost), (1, 21), "{rows:#?}");
+    }
 }
 
 /// Which packets match, by their numbers.

@@ -4,6 +4,7 @@ use crate::drive::{FIRST_LIGHT, TLS_SESSIONS, ask, compile, read_capture, rows};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
 use weir::packet::Value;
 use weir::{Ask, Compiler, Connection, Item, Log, Options, Shape, Want};
 
@@ -207,4 +208,31 @@ fn flags_are_one_number_too() {
         assert!(packets(&whole) > 0, "{whole}");
         assert_eq!(packets(&whole), packets(&parts), "{whole}");
     }
+}
+
+#[test]
+fn bytes_are_looked_for_in_what_is_no_bytes_field() {
+    let sources = packets("eth.src contains 02:00");
+    assert!(sources > 0);
+    let anywhere: Vec<String> = (0..5).map(|at| format!("eth.src[{at}:2] == 02:00")).collect();
+    assert_eq!(sources, packets(&anywhere.join(" or ")));
+    assert_eq!(packets("eth.src not contains 02:00"), packets("eth") - sources);
+}
+
+#[test]
+fn addresses_have_an_order() {
+    let (below, rest) = (packets("ip.src < 192.0.2.11"), packets("ip.src >= 192.0.2.11"));
+    assert!(below > 0 && rest > 0);
+    assert_eq!(below, packets("ip.src in 0.0.0.0..192.0.2.10"));
+    assert_eq!(rest, packets("ip.src in 192.0.2.11..255.255.255.255"));
+    assert_eq!(below + packets("not ip.src < 192.0.2.11"), packets(""));
+    assert_eq!(packets("ip.src > 192.0.2.0/24"), packets("ip.src in 192.0.3.0..255.255.255.255"));
+    assert_eq!(packets("ip.src <= 192.0.2.0/24"), packets("ip.src in 0.0.0.0..192.0.2.255"));
+    let old = packets("ipv6.src < 2001:db8:2::");
+    assert_eq!(old, packets("ipv6.src in ::..2001:db8:1:ffff:ffff:ffff:ffff:ffff"));
+    // Of both families each has its own order.
+    let connections = connections("conn.id.orig_h > 192.0.2.9");
+    let is_above =
+        |c: &Connection| matches!(c.orig_h, IpAddr::V4(address) if address > Ipv4Addr::new(192, 0, 2, 9));
+    assert!(!connections.is_empty() && connections.iter().all(is_above));
 }

@@ -132,6 +132,39 @@ fn what_the_receiver_would_not_take_is_in_no_stream() {
     }
 }
 
+/// The client's stream where its SYN brings a word; `again`: it is sent once more behind the handshake.
+fn words_in_a_syn(cookie: &[u8], server_ack: u32, again: bool) -> [String; 2] {
+    let syn = |options: &[u8]| {
+        datagram(CLIENT, 6, tcp((40_000, 80), 100, 0, SYN, options, b"early"), 16, Sum::Good)
+    };
+    let mut packets = vec![syn(cookie)];
+    let mut rest = vec![
+        Segment(SERVER, 500, server_ack, SYN | ACK, None, b"", Sum::Good),
+        Segment(CLIENT, server_ack, 501, ACK, None, b"", Sum::Good),
+    ];
+    if server_ack == 101 {
+        rest.push(Segment(CLIENT, 101, 501, ACK | PSH, None, b"EARLY", Sum::Good));
+    }
+    rest.push(Segment(CLIENT, 106, 501, ACK | PSH, None, b" late", Sum::Good));
+    packets.extend(rest.iter().map(packet));
+    if again {
+        packets.insert(3, syn(&[]));
+    }
+    [true, false].map(|strict| streams(&packets, strict)[CLIENT].clone())
+}
+
+#[test]
+fn payload_of_a_syn_is_where_the_client_has_a_cookie() {
+    let cookie = [34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
+    assert_eq!(words_in_a_syn(&cookie, 106, false), ["early late", "early late"]);
+    // It asks for a cookie, or for nothing: the server did not take it, and it comes again.
+    for options in [&[34, 2, 1, 1][..], &[]] {
+        assert_eq!(words_in_a_syn(options, 101, false), ["EARLY late", "early late"]);
+    }
+    // When the handshake is over a SYN brings nothing more, not even with the number of the first one.
+    assert_eq!(words_in_a_syn(&[], 101, true), ["EARLY late", "early late"]);
+}
+
 #[test]
 fn who_never_had_a_checksum_leaves_it_to_a_network_card() {
     let partial = |segment: &Segment| {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! relation = sum op sum                 one side a number, the other bytes of a packet
-//! sum      = operators | & << >> + * % ^ over these, in C's order of `|`, `^`, `&`, shifts, `+`, `*`
+//! sum      = operators | & << >> + - * / % ^ over these, in C's order of `|`, `^`, `&`, shifts, `+`, `*`
 //! operand  = number | name | "(" sum ")" | "len" | protocol "[" offset [ ":" size ] "]"
 //! ```
 //!
@@ -33,7 +33,7 @@ pub(super) fn continues(kind: &Kind) -> bool {
             | Kind::Pipe
             | Kind::ShiftLeft
             | Kind::ShiftRight
-            | Kind::Symbol('+' | '*' | '%' | '^')
+            | Kind::Symbol('+' | '-' | '*' | '/' | '%' | '^')
     )
 }
 
@@ -89,8 +89,8 @@ fn binding(kind: &Kind) -> Option<u8> {
         Kind::Symbol('^') => 2,
         Kind::Ampersand => 3,
         Kind::ShiftLeft | Kind::ShiftRight => 4,
-        Kind::Symbol('+') => 5,
-        Kind::Symbol('*' | '%') => 6,
+        Kind::Symbol('+' | '-') => 5,
+        Kind::Symbol('*' | '/' | '%') => 6,
         _ => return None,
     })
 }
@@ -138,7 +138,9 @@ fn fold(operator: &Kind, a: u32, b: u32) -> Option<u32> {
         Kind::ShiftLeft => a.checked_shl(b).unwrap_or(0),
         Kind::ShiftRight => a.checked_shr(b).unwrap_or(0),
         Kind::Symbol('+') => a.wrapping_add(b),
+        Kind::Symbol('-') => a.wrapping_sub(b),
         Kind::Symbol('*') => a.wrapping_mul(b),
+        Kind::Symbol('/') => a.checked_div(b)?,
         _ => a.checked_rem(b)?,
     })
 }

@@ -1,0 +1,222 @@
+//! Messages that are there and unread when their flow ends.
+//!
+//! Programs read messages with a packet of the side that sends them: from it comes all that the layers below say. Of a
+//! side whose bytes wait for others before them the last packet is kept ([`Messages::keep_packet`]). When its flow ends,
+//! what waits is put in order, and that packet runs once more, as if it had been sent again and brought nothing new: what
+//! it does to flows is taken back, sequences are not asked, and nothing is told but of the messages. These are its own, then.
+//! A packet that came in fragments is not kept whole; of that side nothing is read, and all is counted as lost.
+
+use crate::counters::Counters;
+use crate::decide::{Decider, Emitted, FlowKey};
+use crate::flow::EndReason;
+use crate::flows::Flows;
+use crate::found::Found;
+use crate::host::{At, Origin, TailHost};
+use crate::messages::{Bearer, Messages};
+use crate::subscriber::{Order, Subscriber};
+use std::sync::Arc;
+use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, SEQ_RETRANSMITTED, Slice, Step};
+use weir_ir::graph::{Event, Sequence, Table};
+
+/// The host of a packet that runs once more, up to the messages that its flow carries.
+struct Again<'a> {
+    messages: &'a mut Messages,
+    emitted: &'a mut Emitted,
+    /// The flow at hand.
+    key: FlowKey,
+    bearer: Bearer,
+    /// It is the one whose messages are read.
+    is_read: bool,
+}
+
+impl Host for Again<'_> {
+    fn seq_insert(
+        &mut self,
+        _: Sequence,
+        _: FlowRecord<'_>,
+        _: bool,
+        _: u64,
+        _: &[u8],
+        _: u64,
+        _: u64,
+        _: &[u64],
+    ) -> (u64, u64) {
+        (SEQ_RETRANSMITTED, 0)
+    }
+
+    fn seq_acknowledge(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool, _: u64) {}
+
+    fn seq_next(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Option<Ordered> {
+        None
+    }
+
+    fn seq_assemble(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Slice {
+        Slice::default()
+    }
+
+    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
+
+    fn messages(&mut self, _: Table, _: FlowRecord<'_>, side: bool) -> Slice {
+        if self.is_read { self.messages.first(self.key, side, self.bearer, None) } else { Slice::default() }
+    }
+
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        self.messages.next(done, wanted)
+    }
+
+    fn deliver(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
+
+    fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
+        if let Some(Bearer { table, header }) = self.messages.bearer().filter(|_| flow.is_none()) {
+            self.emitted.push(event, table, header, values);
+        }
+    }
+}
+
+impl Flows {
+    /// A flow is about to end, and what waited of it is in order: the messages that are there are read.
+    pub(crate) fn read_last<S: Subscriber>(
+        &mut self,
+        (flow, reason): (FlowKey, EndReason),
+        order: Order,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) {
+        for side in [false, true] {
+            let Some(last) = self.messages.take_packet(flow, side) else { continue };
+            // Flows end in the middle of other packets, too, which have told of something or ended others.
+            let emitted = std::mem::take(&mut decider.emitted);
+            let ending = std::mem::take(&mut self.ending);
+            let program = Arc::clone(&self.program);
+            let (packet, block) = (&last.meta, &last.block);
+            let at = At { program: &*program, block, packet, frame: &block.bytes, order };
+            let mut k = Box::new(Continuation::default());
+            let mut made = vec![];
+            if let Some(bearer) = self.run_again((&at, &mut k), flow, &mut made, decider, counters) {
+                self.note_terms(bearer, k.terms);
+                decider.events(&at, k.terms);
+            }
+            k.release();
+            self.messages.abandon();
+            self.messages.has_begun();
+            decider.emitted = Emitted::default();
+            self.end_closed(&order, decider, counters);
+            (decider.emitted, self.ending) = (emitted, ending);
+            // Nobody else knows of what was made when everything ends.
+            for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
+                if self.tables[new.table().index()].flows.is_live(new.id()) {
+                    self.end(new.table(), new.id(), reason, order, decider, counters);
+                }
+            }
+        }
+    }
+
+    /// Runs a packet again, and reads with it the messages that `flow` carries. That flow, and the terms in `k`; `None`: the
+    /// packet does not lead there, or not to its end. What is made by it is added to `made`.
+    fn run_again<S: Subscriber>(
+        &mut self,
+        (at, k): (&At<'_>, &mut Continuation),
+        flow: FlowKey,
+        made: &mut Vec<Found>,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) -> Option<Found> {
+        let mut step = at.program.head(at.packet, at.frame, k);
+        let mut bearer = None;
+        for _ in 0..self.lookups_max() {
+            match step {
+                Step::Done(_) => return bearer,
+                Step::Restart => return None,
+                Step::Lookup => self.hash(k),
+            }
+            let found = self.known(k)?;
+            let is_read = found.key() == flow;
+            step = self.resume_again(at, k, (found, is_read), &mut decider.emitted);
+            if is_read {
+                bearer = Some(found);
+                break;
+            }
+        }
+        let bearer = bearer?;
+        // From here on it is as with any packet: instances in messages are their own.
+        let (mut connection, mut outer) = (bearer, None);
+        for _ in 0..self.lookups_max() {
+            let found = match step {
+                Step::Done(_) => return Some(bearer),
+                _ if !self.messages.is_at_hand() => return None,
+                Step::Lookup => {
+                    if self.messages.has_begun() {
+                        connection = bearer;
+                    }
+                    self.hash(k);
+                    self.find((k, None), at, decider, counters)?
+                }
+                Step::Restart => self.renew(k, at.packet, at.order, decider, counters)?,
+            };
+            if found.is_new() {
+                made.retain(|other| other.key() != found.key());
+                made.push(found);
+            }
+            if step == Step::Restart {
+                // It begins anew where the one that ended was.
+                connection = if connection.table() == found.table() { found } else { connection };
+            } else if self.is_observed(found.table()) && !self.is_part(found.table()) {
+                outer = Some(std::mem::replace(&mut connection, found));
+            }
+            if let Some(outer) = outer.filter(|_| found.is_new()) {
+                self.note_outer(found, outer);
+            }
+            step = self.run_inside(at, k, found, decider, counters);
+        }
+        None
+    }
+
+    /// The flow that a program asked for, if it is there.
+    fn known(&self, k: &Continuation) -> Option<Found> {
+        let table = Table(k.table);
+        let flows = &self.tables[table.index()].flows;
+        let id = flows.find(&k.key, k.hash, None)?;
+        let responder = k.sender().0 != flows.entry(id).0.swap;
+        Some(Found::new(table, id, responder, false))
+    }
+
+    /// Goes on with a flow that stays as it is.
+    fn resume_again(
+        &mut self,
+        at: &At<'_>,
+        k: &mut Continuation,
+        (found, is_read): (Found, bool),
+        emitted: &mut Emitted,
+    ) -> Step {
+        let (header, data) = self.tables[found.table().index()].flows.entry_mut(found.id());
+        let before = data.to_vec();
+        let bearer = Bearer { table: found.table(), header: *header };
+        let mut host = Again { messages: &mut self.messages, emitted, key: found.key(), bearer, is_read };
+        let record = FlowRecord { id: found.id().0, data: &mut *data };
+        let step = at.program.resume(&mut host, at.packet, at.frame, record, found.is_responder(), false, k);
+        data.copy_from_slice(&before);
+        step
+    }
+
+    /// As `run_tail` of the data path, of a flow inside a message.
+    fn run_inside<S: Subscriber>(
+        &mut self,
+        at: &At<'_>,
+        k: &mut Continuation,
+        found: Found,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) -> Step {
+        let &At { program, packet, frame, order, .. } = at;
+        self.messages.enter_flow();
+        let (mut flow, data) = self.open(found);
+        let mut host = TailHost { at, flow: &mut flow, decider, origin: Origin::AtHand };
+        let record = FlowRecord { id: found.id().0, data: &mut *data };
+        let (responder, new) = (found.is_responder(), found.is_new());
+        let step = program.resume(&mut host, packet, frame, record, responder, new, k);
+        if let Some(millis) = flow.changed_timeout(data, new) {
+            self.set_timeout(found, millis, packet.time.0, order, decider, counters);
+        }
+        step
+    }
+}

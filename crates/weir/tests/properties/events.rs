@@ -1,0 +1,251 @@
+//! Filters of events: a row is told if it fulfils them itself, and its packet what they ask of that.
+
+use crate::drive::{Memory, Packet, ask, compile, rows, seeds};
+use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use weir::packet::Value;
+use weir::{Ask, Compiled, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
+use weir_ir::testing::Random;
+
+const TALK: &str = "
+//! What is said
+protocol talk {
+    header {
+        kind: u8 where < 8
+        if kind == 1 { mood: u8 }
+        length: u8
+    }
+    payload = rest[.. length]
+    event said on packet { kind, mood, length, who = below.src }
+    event meant on packet when kind > 4 { kind, twice = kind * 2 }
+    event ended on packet when kind == 7
+}
+//! Over TCP
+stack talks extends internet {
+    tcp -> messages talk when dst_port == 7777 or src_port == 7777
+}
+";
+
+/// A row of an event, as far as filters here ask for it.
+#[derive(Debug, Clone, PartialEq)]
+struct Row {
+    event: String,
+    packet: u64,
+    kind: Option<u64>,
+    mood: Option<u64>,
+    length: Option<u64>,
+    who: Option<IpAddr>,
+    twice: Option<u64>,
+}
+
+/// What was said: a message's bytes.
+fn message(random: &mut Random) -> Vec<u8> {
+    let (kind, length) = (random.below(8) as u8, random.below(6) as u8);
+    let mut bytes = vec![kind];
+    if kind == 1 {
+        bytes.push(random.below(4) as u8);
+    }
+    bytes.push(length);
+    bytes.resize(bytes.len() + usize::from(length), b'x');
+    bytes
+}
+
+/// Both sides talk, up to six messages at a time.
+fn talk(random: &mut Random) -> Vec<Packet> {
+    let mut next = [100_u32, 900];
+    let mut packets = vec![];
+    for number in 1..=20 {
+        let side = random.below(2) as usize;
+        let payload: Vec<u8> = (0..random.below(7)).flat_map(|_| message(random)).collect();
+        let ports = [(40_000, 7777), (7777, 40_000)][side];
+        let segment = tcp(ports, next[side], next[1 - side], ACK, &[], &payload);
+        next[side] += payload.len() as u32;
+        let frame = ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment));
+        packets.push(Packet { time_ns: number * 1_000_000, ..Packet::ethernet(frame) });
+    }
+    packets
+}
+
+/// A question about rows of these events.
+fn asked(compiler: &Compiler, filter: &str, events: &[&str]) -> Ask {
+    let names: Vec<String> = events.iter().map(ToString::to_string).collect();
+    let mask = EventRows::of(compiler.stack(), &names).expect("they are declared").mask;
+    Ask { filter: filter.into(), need: Need { events: mask, ..Need::default() }, want: Want::Events }
+}
+
+fn told(compiler: &Compiler, compiled: &Compiled, mask: u64, packets: &[Packet], workers: usize) -> Vec<Row> {
+    let columns = EventRows::with_mask(compiler.stack(), mask).columns;
+    let place = |name: &str| columns.iter().position(|column| column.name == name);
+    let mut told = vec![];
+    let mut each = |_: usize, item: Item| {
+        let Item::Event(values) = item else { panic!("{item:?} is no event") };
+        let number = |name: &str| match place(name).map(|at| &values[at]) {
+            Some(Value::Unsigned(number)) => Some(*number),
+            _ => None,
+        };
+        let who = match place("who").map(|at| &values[at]) {
+            Some(Value::Address(who)) => Some(*who),
+            _ => None,
+        };
+        let Value::Text(event) = &values[1] else { panic!("an event has a name") };
+        told.push(Row {
+            event: event.to_string(),
+            packet: number("packet").expect("an event has a packet"),
+            kind: number("kind"),
+            mood: number("mood"),
+            length: number("length"),
+            who,
+            twice: number("twice"),
+        });
+        Ok::<(), Infallible>(())
+    };
+    let (shapes, mut source) = (vec![Shape::default(); compiled.filters.len()], Memory::new(packets));
+    let Ok(_) = weir::run(compiler, compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
+    told
+}
+
+/// What rows are asked in: all rows, and the packets.
+struct Said<'a> {
+    rows: &'a [Row],
+    packets: &'a [Packet],
+}
+
+impl Said<'_> {
+    /// Whether something of this kind was said in the row's packet.
+    fn is_in_packet_of(&self, row: &Row, kind: u64) -> bool {
+        let mut rows = self.rows.iter().filter(|one| one.packet == row.packet);
+        rows.any(|one| of(one, "talk.said", one.kind) == Some(kind))
+    }
+}
+
+type Holds = fn(&Row, &Said<'_>) -> bool;
+
+/// A number of `talk.said`, or of `talk.meant`.
+fn of(row: &Row, event: &str, number: Option<u64>) -> Option<u64> {
+    number.filter(|_| row.event == event)
+}
+
+/// Terms, and whether they hold of a row.
+const TERMS: &[(&str, Holds)] = &[
+    ("talk.said.kind == 2", |row, _| of(row, "talk.said", row.kind) == Some(2)),
+    ("talk.said.kind != 2", |row, _| of(row, "talk.said", row.kind).is_some_and(|kind| kind != 2)),
+    ("talk.said.kind in {0, 1, 5..6}", |row, _| {
+        of(row, "talk.said", row.kind).is_some_and(|kind| matches!(kind, 0 | 1 | 5 | 6))
+    }),
+    ("talk.said.length > 2", |row, _| of(row, "talk.said", row.length).is_some_and(|length| length > 2)),
+    ("talk.said.length & 1", |row, _| of(row, "talk.said", row.length).is_some_and(|length| length & 1 == 1)),
+    ("talk.said.mood", |row, _| row.mood.is_some()),
+    ("talk.said.mood != 3", |row, _| row.mood.is_some_and(|mood| mood != 3)),
+    ("talk.said.who == 10.0.0.1", |row, _| row.who == Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)))),
+    ("talk.said.who in 10.0.0.2/31", |row, _| row.who == Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)))),
+    ("talk.meant.kind > 5", |row, _| of(row, "talk.meant", row.kind).is_some_and(|kind| kind > 5)),
+    ("talk.meant.twice == 10", |row, _| row.twice == Some(10)),
+    // What is asked of the packet, any of its messages may fulfil.
+    ("talk.kind == 3", |row, said| said.is_in_packet_of(row, 3)),
+    ("talk.ended", |row, said| said.is_in_packet_of(row, 7)),
+    ("frame.len > 70", |row, said| said.packets[row.packet as usize - 1].bytes.len() > 70),
+    ("frame.number < 11", |row, _| row.packet < 11),
+    ("ip.src == 10.0.0.1", |row, said| said.packets[row.packet as usize - 1].bytes[26..30] == V4[0]),
+];
+
+/// A filter, and how it is to be read.
+enum Tree {
+    Term(usize),
+    Not(Box<Tree>),
+    All(Vec<Tree>),
+    Any(Vec<Tree>),
+}
+
+impl Tree {
+    fn random(random: &mut Random, depth: u32) -> Self {
+        match random.below(if depth == 0 { 1 } else { 4 }) {
+            0 => Self::Term(random.below(TERMS.len() as u64) as usize),
+            1 => Self::Not(Box::new(Self::random(random, depth - 1))),
+            is_any => {
+                let parts = (0..2 + random.below(2)).map(|_| Self::random(random, depth - 1)).collect();
+                if is_any == 2 { Self::Any(parts) } else { Self::All(parts) }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let joined = |parts: &[Tree], word: &str| {
+            let parts: Vec<String> = parts.iter().map(Tree::text).collect();
+            format!("({})", parts.join(word))
+        };
+        match self {
+            Self::Term(index) => TERMS[*index].0.to_string(),
+            Self::Not(tree) => format!("not ({})", tree.text()),
+            Self::All(parts) => joined(parts, " and "),
+            Self::Any(parts) => joined(parts, " or "),
+        }
+    }
+
+    fn holds(&self, row: &Row, said: &Said<'_>) -> bool {
+        match self {
+            Self::Term(index) => TERMS[*index].1(row, said),
+            Self::Not(tree) => !tree.holds(row, said),
+            Self::All(parts) => parts.iter().all(|part| part.holds(row, said)),
+            Self::Any(parts) => parts.iter().any(|part| part.holds(row, said)),
+        }
+    }
+}
+
+#[test]
+fn a_row_is_told_if_it_fulfils_the_filter_itself() {
+    let mut compiler = Compiler::default();
+    compiler.add("talk.weir", TALK).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let everything = asked(&compiler, "", &["talk.said", "talk.meant"]);
+    let mask = everything.need.events;
+    let all = compile(&compiler, &[everything], &Options::default());
+    let (mut some, mut few) = (0, 0);
+    for seed in seeds(0..50) {
+        let mut random = Random::new(seed);
+        let packets = talk(&mut random);
+        let rows = told(&compiler, &all, mask, &packets, 1);
+        let said = Said { rows: &rows, packets: &packets };
+        let tree = if seed < TERMS.len() as u64 * 2 {
+            let term = Tree::Term(seed as usize / 2);
+            if seed % 2 == 0 { term } else { Tree::Not(Box::new(term)) }
+        } else {
+            Tree::random(&mut random, 3)
+        };
+        let filter = tree.text();
+        let wanted: Vec<Row> = rows.iter().filter(|row| tree.holds(row, &said)).cloned().collect();
+        some += usize::from(!wanted.is_empty());
+        few += usize::from(wanted.len() < rows.len());
+        let ask = asked(&compiler, &filter, &["talk.said", "talk.meant"]);
+        for engine in [Executor::Interpreter, Executor::Native] {
+            let options = Options { engine, ..Options::default() };
+            let compiled = compile(&compiler, std::slice::from_ref(&ask), &options);
+            for workers in [1, 3] {
+                let found = told(&compiler, &compiled, mask, &packets, workers);
+                assert_eq!(found, wanted, "seed {seed}: {filter}, {engine:?}, {workers} workers");
+            }
+        }
+    }
+    assert!(some > 25 && few > 25, "filters tell rows apart: {some}, {few}");
+}
+
+/// Packets and connections have what any of their events has, as before.
+#[test]
+fn of_packets_and_connections_any_row_will_do() {
+    let mut compiler = Compiler::default();
+    compiler.add("talk.weir", TALK).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let said = [2, 0, 5, 1, b'x', 3, 0];
+    let segment = tcp((40_000, 7777), 1, 1, ACK, &[], &said);
+    let packets = [Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))];
+    let filter = "talk.said.kind == 2 and talk.said.length == 1";
+    let asks = [
+        ask(filter, Want::Packets),
+        ask(filter, Want::Connections),
+        asked(&compiler, filter, &["talk.said"]),
+        asked(&compiler, "talk.said.kind == 5 and talk.said.length == 1", &["talk.said"]),
+        asked(&compiler, "talk.said.kind == 5 or talk.said.kind == 2", &["talk.said"]),
+    ];
+    let together = compile(&compiler, &asks, &Options::default());
+    let (rows, _) = rows(&compiler, &together, &packets, 1);
+    let of = |question: usize| rows.iter().filter(|row| row.starts_with(&format!("{question} "))).count();
+    assert_eq!([0, 1, 2, 3, 4].map(of), [1, 1, 0, 1, 2], "{rows:#?}");
+}
