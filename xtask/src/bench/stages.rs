@@ -82,7 +82,7 @@ fn trace_file(trace: &str) -> Result<PathBuf> {
     if file.exists() {
         return Ok(file);
     }
-    Err(format!("bench/data/{trace}.pcap is missing: cargo xtask traces {trace}, as root").into())
+    Err(format!("bench/data/{trace}.pcap is missing: cargo xtask traces {trace}, as root"))
 }
 
 /// How long it takes until another question is answered, while traffic runs.
