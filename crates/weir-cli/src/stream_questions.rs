@@ -76,7 +76,11 @@ fn read_classes<T>(
         let value = read(value)?;
         match filter {
             Some(filter) => {
-                let filter = service(filter).unwrap_or_else(|| filter.to_owned());
+                // A layer's name is a filter already.
+                let is_layer =
+                    compiler.stack().layers.iter().any(|layer| layer.protocol.filter_name == filter);
+                let ports = if is_layer { None } else { service(filter, program.bpf) };
+                let filter = ports.unwrap_or_else(|| filter.to_owned());
                 compiler.check_filter(&filter, program.bpf)?;
                 classes.push((Some(filter), value));
             }
@@ -121,8 +125,11 @@ const SERVICES: &[(&str, &[u16])] = &[
 ];
 
 /// A class is known with the first packet, a session protocol only later: its name alone stands for its ports.
-fn service(name: &str) -> Option<String> {
+fn service(name: &str, bpf: bool) -> Option<String> {
     let (_, ports) = SERVICES.iter().find(|(service, _)| *service == name)?;
+    if bpf {
+        return Some(ports.iter().map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or "));
+    }
     let ports = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
     Some(format!("tcp.port in {{{ports}}} or udp.port in {{{ports}}}"))
 }

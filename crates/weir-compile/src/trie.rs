@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Op, Predicate, Stage};
 
-/// The most residues (question, predicates on connection and session) that one program tells apart.
+/// The most residues (question, predicates on connection, session and row) that one program tells apart.
 pub const RESIDUES_MAX: usize = 124;
 /// The most classes of packets: sets of residues that they come to.
 pub const CLASSES_MAX: usize = 62;

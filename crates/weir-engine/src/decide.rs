@@ -265,7 +265,7 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// Bytes in order, for questions about streams. What depends on a session or the record is not known yet; such
-    /// filters are refused when the question is compiled. Whether nobody wants any more of either direction.
+    /// filters are refused when the question is compiled. Whether nobody wants any more of this direction.
     pub fn stream(
         &mut self,
         (order, queued_bytes): (Order, usize),

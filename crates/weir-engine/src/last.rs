@@ -138,7 +138,7 @@ impl Flows {
             }
         }
         let bearer = bearer?;
-        // From here on it is as with any packet: instances in messages are their own.
+        // From here on it is as with any packet: instances in messages are their own, as far as they are new.
         let (mut connection, mut outer) = (bearer, None);
         for _ in 0..self.lookups_max() {
             let found = match step {
@@ -149,6 +149,10 @@ impl Flows {
                         connection = bearer;
                     }
                     self.hash(k);
+                    // One that was there before may be over, or told of already; and this packet is not of its time.
+                    if self.known(k).is_some_and(|known| made.iter().all(|new| new.key() != known.key())) {
+                        return None;
+                    }
                     self.find((k, None), at, decider, counters)?
                 }
                 Step::Restart => self.renew(k, at.packet, at.order, decider, counters)?,

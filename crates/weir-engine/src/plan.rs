@@ -76,7 +76,7 @@ pub struct Plan {
     pub program: Arc<dyn Program>,
     /// Its questions.
     pub questions: Vec<QuestionPlan>,
-    /// What remains to be asked of connections and sessions: residues.
+    /// What remains to be asked of connections, sessions and rows of events: residues.
     pub bits: Vec<BitPlan>,
     /// What these ask of rows of events.
     pub row: Vec<Residual>,

@@ -297,7 +297,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         streams.subscribe(&filter, params, make.clone());
     }
     let is_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let is_usual = is_terminal || args.color == Colors::Always;
+    let is_usual = is_terminal || args.color == Colors::Always && args.output.is_none();
     let as_grep = args.format.as_ref().map_or(is_usual, |format| format == "grep");
     let format = args.format.clone().filter(|_| !as_grep);
     let output = Output { format, output: args.output.clone(), count: args.count, stats: args.stats };

@@ -4,6 +4,7 @@
 use super::{CaptureReader, Found};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_packet::{Burst, Source, SourceError};
 
@@ -22,6 +23,7 @@ pub struct Attended {
     readings: Receiver<Reading>,
     progress: (u64, Option<u64>),
     found: Arc<Mutex<Found>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Attended {
@@ -39,8 +41,9 @@ impl Attended {
         let (sender, readings) = sync_channel(BURSTS_WAITING_MAX);
         let (progress, found) = (reader.progress(), Arc::default());
         let shared = Arc::clone(&found);
-        std::thread::Builder::new().name("weir-read".into()).spawn(move || read(reader, &sender, &shared))?;
-        Ok(Self { readings, progress, found })
+        let thread = std::thread::Builder::new().name("weir-read".into());
+        let thread = Some(thread.spawn(move || read(reader, &sender, &shared))?);
+        Ok(Self { readings, progress, found, thread })
     }
 
     /// What the reader met so far.
@@ -78,7 +81,13 @@ impl Source for Attended {
                 Ok(true)
             }
             Err(RecvTimeoutError::Timeout) => Ok(true),
-            Err(RecvTimeoutError::Disconnected) => Ok(false),
+            Err(RecvTimeoutError::Disconnected) => {
+                // It ended as it should, or a panic there is one here.
+                if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+                    std::panic::resume_unwind(panic);
+                }
+                Ok(false)
+            }
         }
     }
 

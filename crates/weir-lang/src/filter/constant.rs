@@ -97,6 +97,9 @@ fn warn_decimal(site: &Site, span: Span, (word, length): (&str, u32), report: &m
     if site.masked || !equals || !is_decimal || word.len() != 2 * length as usize || length > 8 {
         return;
     }
+    if word.parse::<u64>().ok() == u64::from_str_radix(word, 16).ok() {
+        return;
+    }
     let pairs: Vec<&str> = (0..length as usize).map(|at| &word[2 * at..2 * at + 2]).collect();
     let bytes = if length == 1 { format!("0x{word}") } else { pairs.join(":") };
     let message = format!("`{word}` is read as a decimal number");

@@ -65,7 +65,7 @@ const MARKUP: &[(&[u8], &str)] = &[
 ];
 
 /// The media type of a content that begins with `bytes`; none where nothing is known of it. `coding` is its
-/// Content-Encoding: gzip, deflate and br (RFC 7932) are undone.
+/// Content-Encoding: gzip and deflate are undone.
 pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
     if bytes.is_empty() {
         return None;
@@ -79,9 +79,6 @@ pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str>
             // Some send it without the wrapping that RFC 9110 §8.4.1.2 asks for.
             let is_bare = unpacked.is_empty();
             Cow::Owned(if is_bare { unpack(flate2::read::DeflateDecoder::new(bytes)) } else { unpacked })
-        }
-        Some(coding) if coding.eq_ignore_ascii_case(b"br") => {
-            Cow::Owned(unpack(brotli_decompressor::Decompressor::new(bytes, bytes.len())))
         }
         Some(coding) if !coding.eq_ignore_ascii_case(b"identity") => return None,
         _ => Cow::Borrowed(bytes),
@@ -184,46 +181,5 @@ mod tests {
         assert_eq!(sniff(&packed, None), Some("application/x-gzip"));
         assert_eq!(sniff(&packed, Some(b"br")), None);
         assert_eq!(sniff(b"no gzip", Some(b"gzip")), None);
-    }
-
-    /// `<html><body>` by the encoder of Node.js 20.
-    const BR: &[u8] =
-        &[0x8b, 0x05, 0x80, 0x3c, 0x68, 0x74, 0x6d, 0x6c, 0x3e, 0x3c, 0x62, 0x6f, 0x64, 0x79, 0x3e, 0x03];
-
-    /// The beginning of `{"rows": [{"id":0},{"id":7919},…`, which goes on for 877 bytes.
-    #[rustfmt::skip]
-    const BR_CUT: &[u8] = &[
-        0x1b, 0x9e, 0x12, 0x00, 0x44, 0xb5, 0x01, 0x4d, 0x59, 0xf2, 0x1a, 0x71, 0x6d, 0xd7, 0x75, 0x45,
-        0x59, 0x82, 0xc3, 0xa0, 0x48, 0x40, 0x20, 0xc8, 0xc3, 0x7f, 0x74, 0xcf, 0x4f, 0x30, 0x1c, 0xdb,
-        0x48, 0x07, 0x0f, 0x86, 0xf4, 0xc3, 0xc5, 0xc5, 0x6b, 0x09, 0x44, 0x8b, 0x83, 0x27, 0x7b, 0x59,
-        0x0a, 0xa9, 0x33, 0x49, 0x64, 0x47, 0x94, 0x85, 0xfd, 0x0a, 0x1b, 0xe7, 0xab, 0x22, 0x93, 0xf4,
-        0x3f, 0xff, 0x3f, 0xfe, 0xfc, 0xfe, 0xf7, 0xf7, 0xe3, 0xdb, 0x97, 0xef, 0xff, 0x3f, 0x7e, 0xfd,
-        0xfc, 0xf8, 0xf6, 0x3e, 0xbf, 0xfe, 0x7e, 0xa5, 0xe8, 0xcf, 0xf2, 0x09, 0x4b, 0x19, 0x2d, 0xac,
-        0xbd, 0xea, 0xcc, 0xca, 0xdc, 0x2e, 0xab, 0x17, 0x09, 0x9f, 0xb1, 0x40, 0xb2, 0x8a, 0xa9, 0x3c,
-        0xd7, 0x74, 0xdf, 0x79, 0xc9, 0xbe, 0xf2, 0x72, 0x79, 0xb3, 0x76, 0x59, 0x63, 0x85, 0x33, 0x38,
-    ];
-
-    #[test]
-    fn brotli_is_undone_as_far_as_it_is_there() {
-        assert_eq!(sniff(BR, Some(b" BR ")), Some("text/html"));
-        assert_eq!(sniff(BR_CUT, Some(b"br")), Some("text/json"));
-        assert_eq!(sniff(b"no brotli at all", Some(b"br")), None);
-    }
-
-    #[test]
-    fn damaged_brotli_does_no_harm() {
-        for whole in [BR, BR_CUT] {
-            for at in 0..whole.len() {
-                sniff(&whole[..at], Some(b"br"));
-                for byte in [0, 0x7f, 0xff, whole[at] ^ 1, whole[at] ^ 0x40] {
-                    let mut damaged = whole.to_vec();
-                    damaged[at] = byte;
-                    sniff(&damaged, Some(b"br"));
-                }
-            }
-        }
-        // A window of 16 MiB, and content that claims to fill it: no more than what is looked at comes of it.
-        let bytes = [&[0x0f][..], &[0xff; 511]].concat();
-        assert!(unpack(brotli_decompressor::Decompressor::new(&bytes[..], bytes.len())).len() <= 512);
     }
 }

@@ -5,6 +5,8 @@ use memchr::{memchr, memmem};
 
 /// Ports of servers: a greeting there that says nothing is taken for SMTP's.
 const PORTS: &[u16] = &[25, 587, 2525];
+/// FTP's port of servers: its greeting has the same code.
+const FTP_PORT: u16 = 21;
 
 /// Looks at the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
@@ -41,6 +43,8 @@ fn greeting(bytes: &[u8], port: u16) -> Probe {
     };
     match (says(&bytes[..newline]), says(bytes)) {
         (Says::Nothing, _) if PORTS.contains(&port) => Probe::Certain,
+        // FTP is certain of it there, whatever the lines behind say.
+        (Says::Nothing, _) if port == FTP_PORT => Probe::Unsure,
         (_, Says::Nothing) => Probe::Unsure,
         (_, Says::Smtp) => Probe::Certain,
         (_, Says::Ftp) => Probe::NotForUs,
