@@ -3,12 +3,13 @@
 use crate::CompileError;
 use crate::lower::{Part, Source};
 use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleError};
+use cranelift_module::{Linkage, Module, ModuleError, ModuleReloc};
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use weir_ir::graph::Graph;
 
 /// One function's code. It lies in the [`Memory`] that it was compiled into, and is gone with it.
@@ -26,21 +27,18 @@ unsafe impl Send for Code {}
 unsafe impl Sync for Code {}
 
 /// The memory of a program's functions. Freed with it: what owns it owns all [`Code`] in it.
-pub(crate) struct Memory(ManuallyDrop<Mutex<Compiler>>);
-
-struct Compiler {
-    module: JITModule,
-    context: Context,
-    scratch: FunctionBuilderContext,
+pub(crate) struct Memory {
+    module: ManuallyDrop<Mutex<JITModule>>,
+    isa: OwnedTargetIsa,
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: taken once, here.
-        let compiler = unsafe { ManuallyDrop::take(&mut self.0) };
-        let compiler = compiler.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let module = unsafe { ManuallyDrop::take(&mut self.module) };
+        let module = module.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         // SAFETY: nobody runs the code, for that takes a reference to the program that owns this.
-        unsafe { compiler.module.free_memory() };
+        unsafe { module.free_memory() };
     }
 }
 
@@ -50,7 +48,7 @@ impl Memory {
     /// # Errors
     /// What the system has against it.
     pub fn reserve(graph: &Graph, parts: usize, isa: OwnedTargetIsa) -> Result<Self, CompileError> {
-        let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+        let mut builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
         // An instruction is some tens of bytes.
         let things: usize = graph.blocks.iter().map(|block| 4 + block.insts.len() + block.params.len()).sum();
         let sets: usize = graph.sets.iter().map(Vec::len).sum();
@@ -58,30 +56,33 @@ impl Memory {
         let memory = ArenaMemoryProvider::new_with_size(reserve)
             .map_err(|error| CompileError::NoExecutableMemory(error.to_string()))?;
         builder.memory_provider(Box::new(memory));
-        let module = JITModule::new(builder);
-        let (context, scratch) = (module.make_context(), FunctionBuilderContext::new());
-        Ok(Self(ManuallyDrop::new(Mutex::new(Compiler { module, context, scratch }))))
+        Ok(Self { module: ManuallyDrop::new(Mutex::new(JITModule::new(builder))), isa })
     }
 
-    /// Compiles `part`, once.
+    /// Compiles `part`, once; several parts at the same time where several threads ask.
     ///
     /// # Errors
     /// What the code generator or the system has against it.
     pub fn compile(&self, part: Part, source: Source<'_>) -> Result<Code, CompileError> {
-        let Compiler { module, context, scratch } = &mut *self.lock();
-        let config = module.isa().frontend_config();
-        let signature = part.signature(module.isa().default_call_conv());
+        let mut context = Context::new();
+        let mut scratch = FunctionBuilderContext::new();
+        source.lower(part, &mut context.func, &mut scratch, self.isa.frontend_config());
+        context
+            .compile(&*self.isa, &mut ControlPlane::default())
+            .map_err(|error| CompileError::Backend(error.inner.to_string()))?;
+        let Some(code) = context.compiled_code() else {
+            return Err(CompileError::Backend(format!("no code for the {}", part.name())));
+        };
+        let mut module = self.module.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let signature = part.signature(self.isa.default_call_conv());
         let id = module.declare_function(&part.name(), Linkage::Export, &signature).map_err(backend)?;
-        module.clear_context(context);
-        source.lower(part, &mut context.func, scratch, config);
-        module.define_function(id, context).map_err(backend)?;
-        let bytes = context.compiled_code().map_or(0, |code| code.code_buffer().len());
+        let relocs =
+            code.buffer.relocs().iter().map(|reloc| ModuleReloc::from_mach_reloc(reloc, &context.func, id));
+        let (relocs, bytes): (Vec<_>, _) = (relocs.collect(), code.code_buffer());
+        let alignment = u64::from(code.buffer.alignment);
+        module.define_function_bytes(id, alignment, bytes, &relocs).map_err(backend)?;
         module.finalize_definitions().map_err(backend)?;
-        Ok(Code { address: module.get_finalized_function(id), bytes })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Compiler> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        Ok(Code { address: module.get_finalized_function(id), bytes: bytes.len() })
     }
 }
 

@@ -2,7 +2,7 @@
 //! sessions. All are generated from definitions; none is written down a second time.
 
 use crate::events::{StackEvent, events};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::graph::Meta;
 use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol, Stack};
@@ -65,9 +65,9 @@ pub struct StackCatalog {
     /// By layer: the events of those before it.
     events_before: Vec<usize>,
     /// Names and aliases of the fields so far that events and sessions may clash with.
-    names: HashSet<String>,
+    names: FxHashSet<String>,
     /// Fields by name and alias.
-    by_name: HashMap<String, usize>,
+    by_name: FxHashMap<String, usize>,
 }
 
 impl Catalog for StackCatalog {

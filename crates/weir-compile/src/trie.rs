@@ -9,7 +9,7 @@
 
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::{Decides, Question, TermBit};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Op, Predicate, Stage};
 
@@ -63,7 +63,7 @@ impl Trie {
     /// Where there are more residues than [`RESIDUES_MAX`], more classes than [`CLASSES_MAX`], or more nodes than
     /// [`NODES_MAX`].
     pub fn of(questions: &[Question], catalog: &StackCatalog) -> Result<Self, Diagnostic> {
-        let mut builder = Builder { trie: Self::default(), indices: HashMap::new(), catalog };
+        let mut builder = Builder { trie: Self::default(), indices: FxHashMap::default(), catalog };
         builder.trie.nodes.push(Node::default());
         for (index, question) in questions.iter().enumerate() {
             // The whole of a filter is at fault, where there is but one.
@@ -112,7 +112,7 @@ impl Trie {
 
 struct Builder<'a> {
     trie: Trie,
-    indices: HashMap<Predicate, usize>,
+    indices: FxHashMap<Predicate, usize>,
     catalog: &'a StackCatalog,
 }
 

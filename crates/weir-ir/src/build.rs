@@ -5,38 +5,31 @@
 //! Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (CC 2013): a
 //! block is *sealed* once all its predecessors are known.
 
-use crate::graph::{BinaryOp, Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use crate::graph::{
+    BinaryOp, Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value, Values,
+};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::{SmallVec, smallvec};
 use weir_packet::DropReason;
-
-/// Hashes small numbers that nobody hostile chooses: a multiplication each.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct PairHasher(u64);
-
-type BuildPairHasher = BuildHasherDefault<PairHasher>;
-
-impl Hasher for PairHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&b| self.write_u64(u64::from(b)));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-}
 
 /// A variable of the builder; it exists only until the graph is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Variable(pub u32);
+
+/// Room for definitions at the start: what the smaller stacks take.
+const DEFINITIONS: usize = 1 << 12;
+
+/// Whether a parameter is needed is known only when its arguments are.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Guess {
+    /// It is no guess.
+    #[default]
+    None,
+    /// Nobody has read it.
+    Unread,
+    /// Somebody has: it has to stay.
+    Read,
+}
 
 #[derive(Debug, Default, Clone)]
 struct BlockState {
@@ -53,10 +46,12 @@ pub struct Builder {
     pub graph: Graph,
     at: Block,
     types: Vec<Type>,
-    definitions: HashMap<(Variable, Block), Value, BuildPairHasher>,
+    definitions: FxHashMap<(Variable, Block), Value>,
+    /// By value: whether it stands for a parameter whose arguments are still being looked for.
+    guesses: Vec<Guess>,
     states: Vec<BlockState>,
     /// Constants of the current block and its type: shared within it.
-    constants: HashMap<(Type, u64, Block), Value, BuildPairHasher>,
+    constants: FxHashMap<(Type, u64, Block), Value>,
 }
 
 impl Builder {
@@ -66,9 +61,10 @@ impl Builder {
             graph,
             at: Block(0),
             types: Vec::new(),
-            definitions: HashMap::default(),
+            definitions: FxHashMap::with_capacity_and_hasher(DEFINITIONS, FxBuildHasher),
+            guesses: Vec::new(),
             states: Vec::new(),
-            constants: HashMap::default(),
+            constants: FxHashMap::default(),
         };
         let entry = builder.block();
         builder.graph.entry = entry;
@@ -90,7 +86,7 @@ impl Builder {
         for (index, state) in self.states.iter().enumerate() {
             if !state.terminated {
                 let block = &mut self.graph.blocks[index];
-                block.insts = vec![Inst { results: vec![zero], op: Op::Const(0) }];
+                block.insts = vec![Inst { results: smallvec![zero], op: Op::Const(0) }];
                 block.params.clear();
                 block.terminator = Terminator::Done { terms: zero, reason: None };
             }
@@ -125,7 +121,9 @@ impl Builder {
         let incomplete = std::mem::take(&mut self.states[block.index()].incomplete);
         self.states[block.index()].sealed = true;
         for (variable, param) in incomplete {
-            self.add_arguments(variable, block, param);
+            let arguments = self.arguments(variable, block);
+            self.hand_over(block, &arguments);
+            debug_assert!(self.graph.block(block).params.contains(&param), "it was read and stays");
         }
     }
 
@@ -152,6 +150,9 @@ impl Builder {
         let mut at = block;
         let value = loop {
             if let Some(&value) = self.definitions.get(&(variable, at)) {
+                if let Some(guess @ Guess::Unread) = self.guesses.get_mut(value.index()) {
+                    *guess = Guess::Read;
+                }
                 break value;
             }
             let state = &self.states[at.index()];
@@ -168,12 +169,7 @@ impl Builder {
                 }
                 // The start, or a circle that nothing leads into.
                 [] | [_] => break self.undefined(variable, at),
-                _ => {
-                    let param = self.param(at, self.types[variable.0 as usize]);
-                    self.definitions.insert((variable, at), param);
-                    self.add_arguments(variable, at, param);
-                    break param;
-                }
+                _ => break self.join(variable, at),
             }
         };
         for block in chain {
@@ -190,22 +186,46 @@ impl Builder {
             Type::Flow(table) => panic!("a flow of {table} is read where none was looked up"),
         };
         let value = self.graph.value(self.types[variable.0 as usize]);
-        self.graph.blocks[block.index()].insts.insert(0, Inst { results: vec![value], op });
+        self.graph.blocks[block.index()].insts.insert(0, Inst { results: smallvec![value], op });
         self.definitions.insert((variable, block), value);
         value
     }
 
-    fn add_arguments(&mut self, variable: Variable, block: Block, _param: Value) {
-        let mut predecessors = self.states[block.index()].predecessors.clone();
+    /// The value of a variable where several ways meet: a parameter, unless all bring the same.
+    fn join(&mut self, variable: Variable, block: Block) -> Value {
+        let param = self.param(block, self.types[variable.0 as usize]);
+        self.definitions.insert((variable, block), param);
+        self.guesses.resize(self.graph.values.len(), Guess::None);
+        self.guesses[param.index()] = Guess::Unread;
+        let arguments = self.arguments(variable, block);
+        let guess = std::mem::take(&mut self.guesses[param.index()]);
+        if let [(_, first), others @ ..] = &arguments[..]
+            && guess == Guess::Unread
+            && others.iter().all(|(_, value)| value == first)
+        {
+            self.graph.blocks[block.index()].params.retain(|&p| p != param);
+            self.definitions.insert((variable, block), *first);
+            return *first;
+        }
+        self.hand_over(block, &arguments);
+        param
+    }
+
+    /// What each predecessor has for a variable.
+    fn arguments(&mut self, variable: Variable, block: Block) -> SmallVec<[(Block, Value); 4]> {
+        let mut predecessors: SmallVec<[Block; 4]> = self.states[block.index()].predecessors[..].into();
         predecessors.sort_unstable();
         predecessors.dedup();
-        for predecessor in predecessors {
-            let value = self.read_in(variable, predecessor);
-            for target in self.graph.blocks[predecessor.index()].terminator.targets_mut() {
+        predecessors.into_iter().map(|before| (before, self.read_in(variable, before))).collect()
+    }
+
+    fn hand_over(&mut self, block: Block, arguments: &[(Block, Value)]) {
+        for &(before, value) in arguments {
+            self.graph.blocks[before.index()].terminator.for_each_target_mut(|target| {
                 if target.block == block {
                     target.args.push(value);
                 }
-            }
+            });
         }
     }
 
@@ -217,10 +237,10 @@ impl Builder {
     }
 
     /// Appends an instruction with any number of results.
-    pub fn push(&mut self, op: Op) -> Vec<Value> {
+    pub fn push(&mut self, op: Op) -> Values {
         debug_assert!(!self.is_terminated(), "{} has ended", self.at);
-        let results: Vec<Value> =
-            self.graph.result_types(&op).into_iter().map(|ty| self.graph.value(ty)).collect();
+        let mut results = Values::new();
+        self.graph.result_types(&op).into_iter().for_each(|ty| results.push(self.graph.value(ty)));
         self.graph.blocks[self.at.index()].insts.push(Inst { results: results.clone(), op });
         results
     }

@@ -5,6 +5,7 @@
 //! Dominance Algorithm" (2001): graphs here are small and almost reducible, so it takes two rounds.
 
 use crate::graph::{Block, Graph};
+use crate::lists::Lists;
 
 const NONE: u32 = u32::MAX;
 
@@ -13,7 +14,7 @@ const NONE: u32 = u32::MAX;
 pub struct ControlFlow {
     order: Vec<Block>,
     position: Vec<u32>,
-    predecessors: Vec<Vec<Block>>,
+    predecessors: Lists<Block>,
     dominator: Vec<u32>,
     /// Entering and leaving times of a walk over the dominator tree: one block dominates another
     /// exactly where its interval encloses the other's.
@@ -37,12 +38,11 @@ impl ControlFlow {
         for (at, block) in order.iter().enumerate() {
             position[block.index()] = at as u32;
         }
-        let mut predecessors = vec![vec![]; graph.blocks.len()];
-        for &block in &order {
-            for successor in graph.block(block).terminator.successors() {
-                predecessors[successor.index()].push(block);
+        let predecessors = Lists::of(graph.blocks.len(), |add| {
+            for &block in &order {
+                graph.block(block).terminator.for_each_successor(|successor| add(successor.index(), block));
             }
-        }
+        });
         let dominator = dominator_positions(&order, &position, &predecessors);
         let interval = intervals(&dominator);
         Self { order, position, predecessors, dominator, interval }
@@ -61,7 +61,7 @@ impl ControlFlow {
     /// The reachable blocks that lead to it: one entry per edge, so a branch with both ways the same
     /// counts twice.
     pub fn predecessors(&self, block: Block) -> &[Block] {
-        &self.predecessors[block.index()]
+        self.predecessors.at(block.index())
     }
 
     /// The closest block that every path to it passes; none for the entry and unreachable blocks.
@@ -130,7 +130,7 @@ fn reverse_postorder(graph: &Graph) -> Vec<Block> {
 }
 
 /// Immediate dominators, blocks given by their place in the order.
-fn dominator_positions(order: &[Block], position: &[u32], predecessors: &[Vec<Block>]) -> Vec<u32> {
+fn dominator_positions(order: &[Block], position: &[u32], predecessors: &Lists<Block>) -> Vec<u32> {
     let mut dominator = vec![NONE; order.len()];
     if order.is_empty() {
         return dominator;
@@ -151,7 +151,7 @@ fn dominator_positions(order: &[Block], position: &[u32], predecessors: &[Vec<Bl
         let mut changed = false;
         for (at, block) in order.iter().enumerate().skip(1) {
             let mut new = NONE;
-            for predecessor in &predecessors[block.index()] {
+            for predecessor in predecessors.at(block.index()) {
                 let p = position[predecessor.index()];
                 if dominator[p as usize] != NONE {
                     new = if new == NONE { p } else { meet(&dominator, new, p) };
@@ -167,10 +167,9 @@ fn dominator_positions(order: &[Block], position: &[u32], predecessors: &[Vec<Bl
 }
 
 fn intervals(dominator: &[u32]) -> Vec<(u32, u32)> {
-    let mut children = vec![vec![]; dominator.len()];
-    for (at, &above) in dominator.iter().enumerate().skip(1) {
-        children[above as usize].push(at);
-    }
+    let children = Lists::of(dominator.len(), |add| {
+        dominator.iter().enumerate().skip(1).for_each(|(at, &above)| add(above as usize, at as u32));
+    });
     let mut interval = vec![(0, 0); dominator.len()];
     let mut time = 0;
     let mut stack = if dominator.is_empty() { vec![] } else { vec![(0, 0)] };
@@ -179,10 +178,10 @@ fn intervals(dominator: &[u32]) -> Vec<(u32, u32)> {
             interval[*at].0 = time;
             time += 1;
         }
-        match children[*at].get(*next) {
+        match children.at(*at).get(*next) {
             Some(&child) => {
                 *next += 1;
-                stack.push((child, 0));
+                stack.push((child as usize, 0));
             }
             None => {
                 interval[*at].1 = time;

@@ -92,6 +92,7 @@ mod operands;
 pub use op::Op;
 pub use operands::{Touch, Touches};
 
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use weir_packet::DropReason;
 
@@ -238,11 +239,14 @@ pub enum Meta {
     Number,
 }
 
+/// A few values, most often one or none: nothing is allocated for them.
+pub type Values = SmallVec<[Value; 2]>;
+
 /// An instruction with what it defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inst {
     /// The values it defines.
-    pub results: Vec<Value>,
+    pub results: Values,
     /// What it does.
     pub op: Op,
 }
@@ -531,7 +535,7 @@ impl Graph {
     }
 
     /// The types of what `op` defines.
-    pub fn result_types(&self, op: &Op) -> Vec<Type> {
+    pub fn result_types(&self, op: &Op) -> SmallVec<[Type; 2]> {
         match op {
             Op::Const(_)
             | Op::FromBool(_)
@@ -540,21 +544,22 @@ impl Graph {
             | Op::Sum16 { .. }
             | Op::Meta(_)
             | Op::Input(_)
-            | Op::Get { .. } => vec![Type::Int],
+            | Op::Get { .. } => smallvec![Type::Int],
             Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => {
-                vec![Type::Bool]
+                smallvec![Type::Bool]
             }
-            Op::Binary(_, a, _) | Op::Select(_, a, _) => vec![self.type_of(*a)],
+            Op::Binary(_, a, _) | Op::Select(_, a, _) => smallvec![self.type_of(*a)],
             Op::Frame
             | Op::Narrow(..)
             | Op::InputBytes(_)
             | Op::SeqAssemble { .. }
             | Op::Messages { .. }
-            | Op::NextMessages { .. } => vec![Type::Buf],
-            Op::SeqInsert { .. } => vec![Type::Int, Type::Int],
+            | Op::NextMessages { .. } => smallvec![Type::Buf],
+            Op::SeqInsert { .. } => smallvec![Type::Int, Type::Int],
             Op::SeqNext { sequence, .. } => {
                 let metas = self.sequences[sequence.index()].metas as usize;
-                let mut types = vec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int, Type::Bool];
+                let mut types: SmallVec<[Type; 2]> =
+                    smallvec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int, Type::Bool];
                 types.extend(std::iter::repeat_n(Type::Int, metas));
                 types
             }
@@ -565,7 +570,7 @@ impl Graph {
             | Op::Refuel { .. }
             | Op::Deliver { .. }
             | Op::Emit { .. }
-            | Op::Store { .. } => vec![],
+            | Op::Store { .. } => smallvec![],
         }
     }
 }

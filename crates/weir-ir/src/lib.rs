@@ -18,6 +18,7 @@ pub mod dominators;
 pub mod graph;
 pub mod interpret;
 pub mod lengths;
+mod lists;
 pub mod liveness;
 pub mod passes;
 pub mod patterns;

@@ -8,7 +8,7 @@ use crate::diag::{Diagnostic, Diagnostics, Sources};
 use crate::format;
 use crate::model::{Protocol, Stack};
 use crate::syntax::{self, ast};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::path::{Component, Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
@@ -93,7 +93,7 @@ impl Library {
     pub fn latest_protocols(&self) -> impl Iterator<Item = &str> {
         let declared = self.latest().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
         let extended = self.latest().flat_map(|file| &file.extensions).map(|tree| tree.of.text.as_str());
-        let mut seen = HashSet::new();
+        let mut seen = FxHashSet::default();
         declared.chain(extended).filter(move |name| seen.insert(*name))
     }
 

@@ -3,7 +3,7 @@
 use super::Lower;
 use super::messages::MessageVars;
 use crate::trie::{Node, NodeId, Trie};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, Block, Op, Out, Target, Terminator, Value};
 use weir_lang::filter::Stage;
@@ -12,11 +12,11 @@ use weir_packet::DropReason;
 /// The final blocks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FinishBlocks {
-    blocks: HashMap<Option<DropReason>, Block>,
+    blocks: FxHashMap<Option<DropReason>, Block>,
     /// All messages of the packet were taken apart.
     through: Option<Block>,
     /// Those of layers in messages: there the next message may begin.
-    in_messages: HashMap<Option<DropReason>, Block>,
+    in_messages: FxHashMap<Option<DropReason>, Block>,
     /// The layer at hand is one of these.
     is_inside: bool,
 }

@@ -14,7 +14,7 @@
 
 use super::instance::FlowContext;
 use super::{Lower, below_names, reachable_from};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
 use weir_ir::build::Variable;
 use weir_ir::graph::{
@@ -58,7 +58,7 @@ pub(super) struct MessageVars {
 }
 
 /// The layers that are messages, or in them.
-pub fn in_messages(stack: &Stack) -> HashSet<LayerId> {
+pub fn in_messages(stack: &Stack) -> FxHashSet<LayerId> {
     let messages = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages).map(|edge| edge.to);
     messages.flat_map(|to| [to].into_iter().chain(reachable_from(stack, to))).collect()
 }
@@ -80,7 +80,7 @@ impl Lower<'_> {
 
     /// Whether somebody wants to know of messages that this layer's streams hold, or of what is in them.
     pub(super) fn are_messages_wanted(&self, id: LayerId) -> bool {
-        let mut above = HashSet::new();
+        let mut above = FxHashSet::default();
         for (_, to) in self.message_edges(id) {
             above.insert(to);
             above.extend(&self.reachable[usize::from(to.0)]);

@@ -22,7 +22,8 @@ mod show;
 use crate::catalog::StackCatalog;
 use crate::question::{Need, Question};
 use crate::trie::Trie;
-use std::collections::{BTreeMap, HashSet};
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use weir_ir::build::{Builder, Variable};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Target, Terminator, Type, Value};
@@ -128,7 +129,7 @@ struct Lower<'a> {
     below: Rc<BTreeMap<String, (Variable, Variable)>>,
     predicates: Vec<predicate::PredicateVars>,
     finish: finish::FinishBlocks,
-    reachable: Vec<HashSet<LayerId>>,
+    reachable: Vec<FxHashSet<LayerId>>,
     /// Whether a layer occurred.
     seen: Vec<Variable>,
     /// Bytes from the header's start to where an expression of the header stands.
@@ -138,7 +139,7 @@ struct Lower<'a> {
     asked: Vec<bool>,
     /// Where the stack has messages, and the layers that are messages or in them.
     messages: Option<messages::MessageVars>,
-    in_messages: HashSet<LayerId>,
+    in_messages: FxHashSet<LayerId>,
     /// By layer: its loops.
     fuels: Vec<std::ops::Range<u32>>,
     outs: Vec<OutValue>,
@@ -201,7 +202,7 @@ impl<'a> Lower<'a> {
             flow: None,
             asked: vec![],
             messages: None,
-            in_messages: HashSet::new(),
+            in_messages: FxHashSet::default(),
             fuels: vec![],
             outs: vec![],
             parts_left_out: 0,
@@ -401,8 +402,8 @@ impl<'a> Lower<'a> {
 }
 
 /// The layers that may follow a layer, itself only where it can occur again.
-fn reachable_from(stack: &Stack, from: LayerId) -> HashSet<LayerId> {
-    let mut seen = HashSet::new();
+fn reachable_from(stack: &Stack, from: LayerId) -> FxHashSet<LayerId> {
+    let mut seen = FxHashSet::default();
     let mut work = vec![from];
     while let Some(at) = work.pop() {
         for edge in stack.edges.iter().filter(|e| e.from == at) {
@@ -416,7 +417,7 @@ fn reachable_from(stack: &Stack, from: LayerId) -> HashSet<LayerId> {
 
 /// Every name that some of these layers reads with `below.`.
 fn below_names<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<String> {
-    let mut names = HashSet::new();
+    let mut names = FxHashSet::default();
     for layer in layers {
         expr::for_each_expr(&layer.protocol, &mut |e| {
             if let weir_lang::model::Expr::Below(name) = e {

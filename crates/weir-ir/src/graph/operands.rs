@@ -1,6 +1,7 @@
 //! What instructions and terminators read, and where terminators lead.
 
 use super::{Block, Op, Target, Terminator, Value, Var};
+use smallvec::{SmallVec, smallvec};
 
 /// Calls `$each` on a reference to every value that `$op` reads: shared or not, as `$op` itself is.
 macro_rules! each_operand {
@@ -124,43 +125,43 @@ impl Op {
 
 impl Terminator {
     /// The blocks it may lead to, with their arguments. A lookup's block has none here.
-    pub fn targets(&self) -> Vec<&Target> {
+    pub fn targets(&self) -> SmallVec<[&Target; 2]> {
         match self {
-            Terminator::Jump(t) => vec![t],
+            Terminator::Jump(t) => smallvec![t],
             Terminator::Branch { then, otherwise, .. }
             | Terminator::Check { then, otherwise, .. }
-            | Terminator::Again { then, otherwise, .. } => vec![then, otherwise],
+            | Terminator::Again { then, otherwise, .. } => smallvec![then, otherwise],
             Terminator::Switch { cases, otherwise, .. } => {
                 cases.iter().map(|(_, t)| t).chain([otherwise]).collect()
             }
             Terminator::Lookup { .. }
             | Terminator::Restart
             | Terminator::Rejoin { .. }
-            | Terminator::Done { .. } => vec![],
+            | Terminator::Done { .. } => smallvec![],
         }
     }
 
     /// As [`targets`](Self::targets), to change.
-    pub fn targets_mut(&mut self) -> Vec<&mut Target> {
+    pub fn targets_mut(&mut self) -> SmallVec<[&mut Target; 2]> {
         match self {
-            Terminator::Jump(t) => vec![t],
+            Terminator::Jump(t) => smallvec![t],
             Terminator::Branch { then, otherwise, .. }
             | Terminator::Check { then, otherwise, .. }
-            | Terminator::Again { then, otherwise, .. } => vec![then, otherwise],
+            | Terminator::Again { then, otherwise, .. } => smallvec![then, otherwise],
             Terminator::Switch { cases, otherwise, .. } => {
                 cases.iter_mut().map(|(_, t)| t).chain([otherwise]).collect()
             }
             Terminator::Lookup { .. }
             | Terminator::Restart
             | Terminator::Rejoin { .. }
-            | Terminator::Done { .. } => vec![],
+            | Terminator::Done { .. } => smallvec![],
         }
     }
 
     /// Every block that control may go to, the one after a lookup included.
-    pub fn successors(&self) -> Vec<Block> {
+    pub fn successors(&self) -> SmallVec<[Block; 2]> {
         match self {
-            Terminator::Lookup { then, .. } => vec![*then],
+            Terminator::Lookup { then, .. } => smallvec![*then],
             other => other.targets().into_iter().map(|t| t.block).collect(),
         }
     }

@@ -35,10 +35,13 @@ pub fn run(graph: &mut Graph) -> bool {
 fn origins(graph: &Graph, order: &Order) -> Vec<Option<Value>> {
     let mut origin: Vec<Option<Value>> = (0..graph.values.len() as u32).map(|v| Some(Value(v))).collect();
     let mut is_handed = vec![false; graph.blocks.len()];
+    let mut edges: Vec<(Value, Value)> = vec![];
     for &block in &order.blocks {
-        for target in graph.block(block).terminator.targets() {
+        graph.block(block).terminator.for_each_target(|target| {
             is_handed[target.block.index()] = true;
-        }
+            let params = &graph.block(target.block).params;
+            edges.extend(params.iter().copied().zip(target.args.iter().copied()));
+        });
     }
     for &block in order.blocks.iter().filter(|b| is_handed[b.index()]) {
         for &param in &graph.block(block).params {
@@ -49,21 +52,16 @@ fn origins(graph: &Graph, order: &Order) -> Vec<Option<Value>> {
     let mut again = true;
     while again {
         again = false;
-        for &block in &order.blocks {
-            for target in graph.block(block).terminator.targets() {
-                let params = &graph.block(target.block).params;
-                for (&param, &arg) in params.iter().zip(&target.args) {
-                    let Some(handed) = origin[arg.index()] else { continue };
-                    let now = match origin[param.index()] {
-                        None => handed,
-                        Some(known) if known == handed || known == param => known,
-                        Some(_) => param,
-                    };
-                    if origin[param.index()] != Some(now) {
-                        origin[param.index()] = Some(now);
-                        again = true;
-                    }
-                }
+        for &(param, arg) in &edges {
+            let Some(handed) = origin[arg.index()] else { continue };
+            let now = match origin[param.index()] {
+                None => handed,
+                Some(known) if known == handed || known == param => known,
+                Some(_) => param,
+            };
+            if origin[param.index()] != Some(now) {
+                origin[param.index()] = Some(now);
+                again = true;
             }
         }
     }

@@ -19,8 +19,9 @@
 mod declarations;
 mod postdominators;
 
-use super::edit::{Lists, NONE, Order, Place, places, remove_params, remove_unreachable};
+use super::edit::{NONE, Order, Place, places, remove_params, remove_unreachable};
 use crate::graph::{Block, Graph, Op, Sequence, Table, Target, Terminator, Value, Var};
+use crate::lists::Lists;
 use crate::sequence::is_of_sequence;
 use postdominators::PostDominators;
 
@@ -106,7 +107,7 @@ struct Needs<'a> {
     shape: &'a PostDominators,
     last_lookup: &'a [u32],
     places: Vec<Place>,
-    predecessors: Lists,
+    predecessors: Lists<u32>,
     values: Vec<bool>,
     /// By number: instructions are counted through, block by block.
     insts: Vec<bool>,

@@ -52,38 +52,6 @@ impl Order {
     }
 }
 
-/// Lists by number, in one allocation: predecessors by block, users by value and the like.
-#[derive(Debug, Default)]
-pub(super) struct Lists {
-    start: Vec<u32>,
-    items: Vec<u32>,
-}
-
-impl Lists {
-    /// Makes `count` lists of the pairs (list, item) that `each` yields; it is called twice.
-    pub fn of(count: usize, mut each: impl FnMut(&mut dyn FnMut(usize, u32))) -> Self {
-        let mut start = vec![0u32; count + 1];
-        each(&mut |list, _| start[list] += 1);
-        let mut total = 0;
-        for slot in &mut start {
-            total += *slot;
-            *slot = total;
-        }
-        let mut items = vec![0; total as usize];
-        // Filled from the back, so the start of each list ends up in its slot.
-        each(&mut |list, item| {
-            start[list] -= 1;
-            items[start[list] as usize] = item;
-        });
-        Self { start, items }
-    }
-
-    /// The list of that number.
-    pub fn at(&self, list: usize) -> &[u32] {
-        &self.items[self.start[list] as usize..self.start[list + 1] as usize]
-    }
-}
-
 /// Where a value is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -168,6 +136,9 @@ impl Replacements {
 
     /// What is read instead of `value`.
     pub fn of(&self, mut value: Value) -> Value {
+        if !self.any {
+            return value;
+        }
         while let Some(&with) = self.with.get(value.index())
             && with != value
         {

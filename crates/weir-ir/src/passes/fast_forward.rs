@@ -15,6 +15,7 @@ use crate::graph::{
     BinaryOp, Block, CompareOp, Graph, Inst, Op, Sequence, Target, Terminator, Type, Value, Var, VarKind,
 };
 use crate::sequence::{FLAGS, HIGH, NEXT, PASSED_MANY, PASSED_SHIFT, STARTED};
+use smallvec::smallvec;
 
 /// Instructions that are copied at most.
 const COPIED_MAX: usize = 256;
@@ -137,7 +138,7 @@ struct Lines<'g> {
 impl Lines<'_> {
     fn push(&mut self, ty: Type, op: Op) -> Value {
         let result = self.graph.value(ty);
-        self.insts.push(Inst { results: vec![result], op });
+        self.insts.push(Inst { results: smallvec![result], op });
         result
     }
 
@@ -155,7 +156,7 @@ impl Lines<'_> {
 
     fn set(&mut self, offer: &Offer, var: Var, value: Value) {
         let op = Op::Set { flow: offer.flow, var, side: Some(offer.side), value };
-        self.insts.push(Inst { results: vec![], op });
+        self.insts.push(Inst { results: smallvec![], op });
     }
 
     /// The number as the sequence counts: one that starts at the first seen wraps at its bits.
@@ -209,8 +210,8 @@ impl Lines<'_> {
         let flags = self.binary(BinaryOp::Or, state.flags, started);
         let flags = self.binary(BinaryOp::Add, flags, count);
         self.set(offer, vars.flags, flags);
-        self.insts.push(Inst { results: vec![results[0]], op: Op::Const(SEQ_ORDERED) });
-        self.insts.push(Inst { results: vec![results[1]], op: Op::Const(0) });
+        self.insts.push(Inst { results: smallvec![results[0]], op: Op::Const(SEQ_ORDERED) });
+        self.insts.push(Inst { results: smallvec![results[1]], op: Op::Const(0) });
     }
 
     /// Instead of a `seq_next` that has nothing: what it yields then.
@@ -222,7 +223,7 @@ impl Lines<'_> {
                 Type::Buf => Op::Narrow(buf, zero),
                 _ => Op::Const(0),
             };
-            self.insts.push(Inst { results: vec![result], op });
+            self.insts.push(Inst { results: smallvec![result], op });
         }
     }
 }

@@ -11,6 +11,7 @@ use super::edit::{Order, Replacements, remove_params};
 use crate::graph::{BinaryOp, Block, Graph, Inst, Op, Target, Terminator, Type, Value};
 use crate::interpret::member;
 use simplify::{Facts, Step};
+use smallvec::smallvec;
 
 /// What is known of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +189,7 @@ impl Rewrite {
         for at in 0..graph.block(block).params.len() {
             let param = graph.block(block).params[at];
             if let Known::Always(n) = solution.known[param.index()] {
-                let inst = Inst { results: vec![param], op: constant(graph.type_of(param), n) };
+                let inst = Inst { results: smallvec![param], op: constant(graph.type_of(param), n) };
                 self.facts.learn(graph, &inst);
                 new.push(inst);
                 self.drop_param(param);
@@ -241,7 +242,7 @@ impl Rewrite {
                 Step::Instead(op) => inst.op = op,
                 Step::With(op, a, n) => {
                     let value = graph.value(Type::Int);
-                    let made = Inst { results: vec![value], op: Op::Const(n) };
+                    let made = Inst { results: smallvec![value], op: Op::Const(n) };
                     self.facts.learn(graph, &made);
                     new.push(made);
                     inst.op = Op::Binary(op, a, value);

@@ -19,6 +19,7 @@ use super::region::{copy, dominated, offsets, replace, size, split};
 use crate::dominators::ControlFlow;
 use crate::graph::{Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value};
 use crate::range::Ranges;
+use smallvec::smallvec;
 use trial::{Outcome, Trial};
 
 /// Instructions that are copied for one condition at most.
@@ -248,9 +249,9 @@ impl Lift {
             Condition::Is(value, n) => {
                 let (number, condition) = (graph.value(Type::Int), graph.value(Type::Bool));
                 let insts = &mut graph.blocks[self.head.index()].insts;
-                insts.push(Inst { results: vec![number], op: Op::Const(n) });
+                insts.push(Inst { results: smallvec![number], op: Op::Const(n) });
                 let op = Op::Compare(CompareOp::Eq, value, number);
-                insts.push(Inst { results: vec![condition], op });
+                insts.push(Inst { results: smallvec![condition], op });
                 condition
             }
         };
@@ -289,7 +290,7 @@ impl Lift {
                 None => {
                     let constant = Value(values.len() as u32);
                     values.push(values[value.index()]);
-                    constants.push(Inst { results: vec![constant], op });
+                    constants.push(Inst { results: smallvec![constant], op });
                     instead.push((value, constant));
                 }
             }

@@ -7,10 +7,13 @@
 //! Constants are not shared across lookups, and where one is, it is made anew: it is cheaper to
 //! make than to keep while other packets' lookups are under way.
 
-use super::edit::{Lists, NONE, Order, Place, Replacements, constant_of, places};
+use super::edit::{NONE, Order, Place, Replacements, constant_of, places};
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, CompareOp, Graph, Inst, Op, Terminator, Value};
+use crate::lists::Lists;
 use crate::range::Ranges;
+use rustc_hash::FxHasher;
+use smallvec::smallvec;
 use std::hash::{Hash, Hasher};
 
 /// Runs the pass; whether it changed anything.
@@ -266,7 +269,7 @@ impl Share {
     fn find(&mut self, graph: &Graph, block: Block, at: usize) -> Option<Value> {
         let op = &graph.block(block).insts[at].op;
         let is_constant = constant_of(op).is_some();
-        let mut hasher = Mix(0);
+        let mut hasher = FxHasher::default();
         std::mem::discriminant(op).hash(&mut hasher);
         match op {
             Op::Binary(kind, a, b) if commutes(*kind) => (kind, a.min(b), a.max(b)).hash(&mut hasher),
@@ -340,7 +343,7 @@ fn make_anew(graph: &mut Graph, order: &Order, regions: &[u32]) -> bool {
             let copy = made.iter().find(|(r, inst)| *r == region && inst.op == op).map(|(_, i)| i.results[0]);
             let copy = copy.unwrap_or_else(|| {
                 let copy = graph.value(graph.type_of(value));
-                made.push((region, Inst { results: vec![copy], op }));
+                made.push((region, Inst { results: smallvec![copy], op }));
                 copy
             });
             copies[value.index()] = (region, copy);
@@ -355,37 +358,4 @@ fn make_anew(graph: &mut Graph, order: &Order, regions: &[u32]) -> bool {
         graph.blocks[region as usize].insts.insert(0, inst);
     }
     changed
-}
-
-/// Hashes a few words.
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u8(&mut self, n: u8) {
-        self.write_u64(u64::from(n));
-    }
-
-    fn write_u32(&mut self, n: u32) {
-        self.write_u64(u64::from(n));
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    fn write_usize(&mut self, n: usize) {
-        self.write_u64(n as u64);
-    }
-
-    fn write_isize(&mut self, n: isize) {
-        self.write_u64(n as u64);
-    }
 }

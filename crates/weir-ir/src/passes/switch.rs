@@ -5,6 +5,7 @@
 
 use super::edit::{Order, Place, constants, places, use_counts};
 use crate::graph::{BinaryOp, Block, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value};
+use smallvec::smallvec;
 
 /// A chain becomes a switch from so many numbers on.
 const CASES_MIN: usize = 3;
@@ -152,8 +153,8 @@ fn unfold(graph: &mut Graph, block: Block) -> bool {
     let otherwise = otherwise.clone();
     let (number, condition) = (graph.value(Type::Int), graph.value(Type::Bool));
     let data = &mut graph.blocks[block.index()];
-    data.insts.push(Inst { results: vec![number], op: Op::Const(n) });
-    data.insts.push(Inst { results: vec![condition], op: Op::Compare(CompareOp::Eq, value, number) });
+    data.insts.push(Inst { results: smallvec![number], op: Op::Const(n) });
+    data.insts.push(Inst { results: smallvec![condition], op: Op::Compare(CompareOp::Eq, value, number) });
     data.terminator = Terminator::Branch { condition, then, otherwise };
     true
 }

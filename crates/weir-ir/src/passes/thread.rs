@@ -10,7 +10,7 @@
 
 use super::edit::{Order, constants, use_counts};
 use super::evaluate::evaluate;
-use crate::graph::{Block, BlockData, Graph, Inst, Op, Target, Terminator, Value};
+use crate::graph::{Block, BlockData, Graph, Inst, Op, Target, Terminator, Value, Values};
 
 /// Instructions of a block that is copied, at most.
 const INSTS_MAX: usize = 48;
@@ -151,7 +151,7 @@ fn copy_for(graph: &mut Graph, target: &mut Target) {
     let mut copies = Vec::with_capacity(insts.len());
     for Inst { results, mut op } in insts {
         op.map_operands(|v| rename(&renamed, v));
-        let mut copy = Vec::with_capacity(results.len());
+        let mut copy = Values::new();
         for result in results {
             let value = graph.value(graph.type_of(result));
             renamed.push((result, value));

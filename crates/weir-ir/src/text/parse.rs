@@ -5,7 +5,7 @@ use super::lexer::{Line, Token};
 use super::words::{BINARY, COMPARE, LOAD, META, thing};
 use crate::graph::{
     Block, BlockData, Event, EventDecl, Fuel, Graph, Hosts, Inst, Op, Out, Pattern, PatternDecl, Sequence,
-    SequenceDecl, Set, Table, TableDecl, Target, Terminator, Type, Value, Var, VarDecl, VarKind,
+    SequenceDecl, Set, Table, TableDecl, Target, Terminator, Type, Value, Values, Var, VarDecl, VarKind,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -404,7 +404,7 @@ impl Parser {
     }
 
     fn inst(&mut self, line: &mut Line) -> Result<Inst, ParseError> {
-        let mut results = vec![];
+        let mut results = Values::new();
         let is_value = |word: &str| word.strip_prefix('v').is_some_and(|n| n.parse::<u32>().is_ok());
         if line.peek_word().is_some_and(is_value) {
             results.push(self.value(line)?);

@@ -8,7 +8,7 @@ use super::codes;
 use super::scope::duplicate;
 use crate::diag::{Diagnostic, Span};
 use crate::syntax::ast::{Expr, ExprKind, File, Function, Name, Table};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Operators and names of one expression once its functions are in place, at most: functions of functions
 /// that name a parameter twice double with each level.
@@ -23,8 +23,8 @@ pub(crate) const ROWS_MAX: usize = 256;
 /// The functions and tables of files that were added together: a text, and what it imports.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Constants {
-    functions: HashMap<String, Function>,
-    tables: HashMap<String, Table>,
+    functions: FxHashMap<String, Function>,
+    tables: FxHashMap<String, Table>,
 }
 
 impl Constants {
@@ -179,7 +179,7 @@ impl Constants {
 
     /// A body knows its parameters, other functions, and tables.
     fn check_body(&self, function: &Function, diagnostics: &mut Vec<Diagnostic>) {
-        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for param in &function.params {
             if let Some(first) = seen.insert(&param.text, param.span) {
                 diagnostics.push(duplicate(&param.text, first, param.span));
@@ -213,7 +213,7 @@ impl Constants {
     /// Whether `from` comes to call `wanted`.
     fn calls(&self, from: &str, wanted: &str) -> bool {
         let mut open = vec![from.to_string()];
-        let mut seen: HashSet<String> = HashSet::new();
+        let mut seen: FxHashSet<String> = FxHashSet::default();
         while let Some(name) = open.pop() {
             let Some(function) = self.functions.get(&name) else { continue };
             let mut found = false;

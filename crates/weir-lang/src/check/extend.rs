@@ -8,8 +8,8 @@ use super::scope::duplicate;
 use super::{codes, followers, protocol};
 use crate::diag::{Diagnostic, Span, suggest};
 use crate::syntax::ast::{Extension, File, Protocol};
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The protocol that is extended by `tree`; where none has that name, the one that was probably meant.
@@ -21,7 +21,7 @@ fn extended<'a>(tree: &Extension, files: &'a [File]) -> Option<&'a str> {
 /// Goes through what extends a protocol that nobody knows, for what is wrong in itself.
 pub(super) fn check_lost(
     files: &[File],
-    constants: &HashMap<usize, Rc<Constants>>,
+    constants: &FxHashMap<usize, Rc<Constants>>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     for (file, tree) in files.iter().flat_map(|file| file.extensions.iter().map(move |tree| (file, tree))) {
@@ -40,7 +40,7 @@ pub(super) fn check_lost(
 /// Says which extensions extend nothing, and which have one name.
 pub(super) fn name_known(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     let protocols = || files.iter().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
-    let mut seen: HashMap<(&str, &str), Span> = HashMap::new();
+    let mut seen: FxHashMap<(&str, &str), Span> = FxHashMap::default();
     for tree in files.iter().flat_map(|file| &file.extensions) {
         if let Some(first) = seen.insert((&tree.of.text, &tree.name.text), tree.name.span) {
             diagnostics.push(duplicate(&tree.name.text, first, tree.name.span));
@@ -62,7 +62,7 @@ pub(super) fn whole<'a>(
     tree: &'a Protocol,
     file: &File,
     files: &[File],
-    constants: &HashMap<usize, Rc<Constants>>,
+    constants: &FxHashMap<usize, Rc<Constants>>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Cow<'a, Protocol>, Rc<Constants>) {
     let name = &tree.name.text;

@@ -7,7 +7,7 @@
 use super::codes;
 use crate::diag::{Diagnostic, Sources, Span};
 use crate::syntax::ast::{File, Unread};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A name that is missing; it may stand in what could not be read of any text.
 const NAMES: &[&str] = &[
@@ -47,7 +47,7 @@ pub(crate) fn drop_followers(list: &mut Vec<Diagnostic>, files: &[File], sources
     if unread.is_empty() {
         return;
     }
-    let mut words: HashSet<&str> = HashSet::new();
+    let mut words: FxHashSet<&str> = FxHashSet::default();
     for unread in &unread {
         let text = sources.slice(unread.part);
         words.extend(text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()));
@@ -90,9 +90,9 @@ fn parts_of(name: &str) -> impl Iterator<Item = &str> {
 /// A name that is missing is one mistake, in however many places it is used: they are shown together.
 fn join_places(list: &mut Vec<Diagnostic>) {
     const PLACES_MAX: usize = 4;
-    let mut first: HashMap<(&str, String, u16), usize> = HashMap::new();
+    let mut first: FxHashMap<(&str, String, u16), usize> = FxHashMap::default();
     let mut joined: Vec<Diagnostic> = Vec::new();
-    let mut said: HashSet<(&str, String, Span)> = HashSet::new();
+    let mut said: FxHashSet<(&str, String, Span)> = FxHashSet::default();
     for one in list.drain(..) {
         // Of a stack it is found in all those that extend it.
         let place = one.spans.first().map_or_else(Span::default, |(span, _)| *span);

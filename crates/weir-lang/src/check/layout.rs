@@ -9,7 +9,7 @@ use crate::model::{
     Constraint, Expr, Field, FieldId, FieldType, HeaderItem, Presence, PresenceId, Run, RunItem,
 };
 use crate::syntax::ast;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Fields of one protocol at most.
 pub(crate) const FIELDS_MAX: usize = 4_096;
@@ -26,7 +26,7 @@ pub(super) struct Layout {
     pub(super) fields: Vec<Field>,
     pub(super) presences: Vec<Presence>,
     /// Fields directly in a group, by its path.
-    pub(super) groups: HashMap<String, Vec<FieldId>>,
+    pub(super) groups: FxHashMap<String, Vec<FieldId>>,
 }
 
 /// How the names of the fields that follow are prefixed.
@@ -449,7 +449,7 @@ impl Checker<'_> {
         };
         let first = self.layout.fields.len();
         let mut list: Vec<RunItem> = Vec::new();
-        let mut tags: HashMap<Option<u64>, Span> = HashMap::new();
+        let mut tags: FxHashMap<Option<u64>, Span> = FxHashMap::default();
         for item in items {
             self.check_tag(item, tag_bits, &mut tags);
             if let Some(item) = self.run_item(item, &inner) {
@@ -494,7 +494,7 @@ impl Checker<'_> {
         }
     }
 
-    fn check_tag(&mut self, item: &ast::RunItem, tag_bits: u32, tags: &mut HashMap<Option<u64>, Span>) {
+    fn check_tag(&mut self, item: &ast::RunItem, tag_bits: u32, tags: &mut FxHashMap<Option<u64>, Span>) {
         let (tag, span) = item.tag;
         if let Some(value) = tag.filter(|tag| *tag > ones(tag_bits)) {
             self.diagnostics.push(

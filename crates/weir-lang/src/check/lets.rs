@@ -6,7 +6,7 @@ use super::scope::{Scope, Symbol};
 use crate::diag::Diagnostic;
 use crate::model::{Let, LetId};
 use crate::syntax::ast;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Derived values of one protocol at most: finding a circle is recursive.
 pub(crate) const LETS_MAX: usize = 256;
@@ -47,7 +47,7 @@ pub(super) fn check(
 struct Order<'a> {
     lets: &'a [&'a ast::Let],
     payload: Option<&'a ast::Expr>,
-    by_name: HashMap<&'a str, usize>,
+    by_name: FxHashMap<&'a str, usize>,
     /// By index; the payload's length is behind the last.
     marks: Vec<Mark>,
     path: Vec<usize>,

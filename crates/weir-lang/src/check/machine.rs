@@ -8,7 +8,7 @@ use super::scope::{Kind, Scope, duplicate};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{EVENTS_MAX, Event, Expr, FieldId, Protocol, State, Target, Timeout, Transition, Trigger};
 use crate::syntax::ast;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// What makes events happen without a transition.
 const TRIGGERS: [(&str, Trigger); 5] = [
@@ -36,8 +36,8 @@ pub(super) fn check(
         protocol,
         scope,
         diagnostics,
-        states: HashMap::new(),
-        transitions: HashMap::new(),
+        states: FxHashMap::default(),
+        transitions: FxHashMap::default(),
         states_missing: false,
     };
     checker.states(clauses);
@@ -46,7 +46,7 @@ pub(super) fn check(
     }
     checker.find_unreachable();
     checker.timeouts(clauses);
-    let mut events: HashMap<&str, Span> = HashMap::new();
+    let mut events: FxHashMap<&str, Span> = FxHashMap::default();
     if let Some(excess) = clauses.events.get(EVENTS_MAX) {
         let message = format!("a protocol has at most {EVENTS_MAX} events");
         checker.diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(excess.name.span));
@@ -83,8 +83,8 @@ struct Checker<'a> {
     scope: &'a mut Scope,
     diagnostics: &'a mut Vec<Diagnostic>,
     /// Index and place of each.
-    states: HashMap<String, (usize, Span)>,
-    transitions: HashMap<String, (usize, Span)>,
+    states: FxHashMap<String, (usize, Span)>,
+    transitions: FxHashMap<String, (usize, Span)>,
     /// A name of a state was wrong: which states are reached is not known then.
     states_missing: bool,
 }
@@ -404,7 +404,7 @@ impl Checker<'_> {
         let place = if is_ordered { Place::Transition } else { Place::Instance };
         let condition = tree.condition.as_ref().map(|c| self.resolver(place).condition(c).expr);
         let mut columns: Vec<(String, Expr)> = Vec::new();
-        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for (name, value) in &tree.columns {
             if let Some(first) = seen.insert(&name.text, name.span) {
                 self.diagnostics.push(duplicate(&name.text, first, name.span));

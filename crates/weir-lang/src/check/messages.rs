@@ -4,12 +4,12 @@ use super::codes;
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Edge, EdgeKind, HeaderItem, LayerId, Protocol, Stack, Trigger};
 use crate::syntax::ast;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// Checks the edges to messages: those of the stack that is extended, too, for what is added may make them wrong.
 pub(super) fn check(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
-    let own: HashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
-    let mut said: HashSet<(String, Span)> = HashSet::new();
+    let own: FxHashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
+    let mut said: FxHashSet<(String, Span)> = FxHashSet::default();
     for edge in stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages) {
         let one = protocol(stack, edge.to);
         let place = format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
@@ -85,7 +85,7 @@ fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
         return Some((message, "read it as a field".into()));
     }
     let mut open = vec![edge.to];
-    let mut seen = HashSet::from([edge.to]);
+    let mut seen = FxHashSet::from_iter([edge.to]);
     while let Some(layer) = open.pop() {
         for next in stack.edges.iter().filter(|next| next.from == layer) {
             if next.kind == EdgeKind::Messages {

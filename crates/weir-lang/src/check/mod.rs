@@ -45,7 +45,7 @@ use crate::diag::{Diagnostic, Span};
 use crate::model::{Protocol, Stack};
 use crate::syntax::ast;
 use constants::Constants;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(crate) fn check(
 ) {
     let mut additions: Vec<usize> = files.iter().map(|file| file.addition).collect();
     additions.dedup();
-    let constants: HashMap<usize, Rc<Constants>> = additions
+    let constants: FxHashMap<usize, Rc<Constants>> = additions
         .into_iter()
         .map(|addition| {
             let together: Vec<&ast::File> = files.iter().filter(|file| file.addition == addition).collect();
@@ -86,7 +86,7 @@ pub(crate) fn check(
         }
         protocols.push(CheckedProtocol { protocol: Arc::new(protocol), below });
     }
-    let known: HashMap<Span, &Rc<Constants>> =
+    let known: FxHashMap<Span, &Rc<Constants>> =
         files.iter().flat_map(|file| file.stacks.iter().map(move |t| (t.name.span, of_file(file)))).collect();
     let mut trees: Vec<&ast::Stack> = files.iter().flat_map(|file| &file.stacks).collect();
     // A stack comes after the one that it extends, in whichever order they are written.

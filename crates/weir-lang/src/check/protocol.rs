@@ -11,7 +11,7 @@ use crate::model::{
     VarId,
 };
 use crate::syntax::ast::{self, Clause, ClauseKind};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// Variables of one protocol at most.
@@ -35,7 +35,7 @@ pub(super) fn check(
         states: clauses.states.map_or_else(Vec::new, |(_, trees)| machine::state_names(trees)),
         ..Scope::default()
     };
-    let mut checker = Checker { scope, protocol: empty(tree), groups: HashMap::new(), diagnostics };
+    let mut checker = Checker { scope, protocol: empty(tree), groups: FxHashMap::default(), diagnostics };
     if tree.name.text.contains('.') {
         checker.diagnostics.push(
             Diagnostic::error(codes::RESERVED_NAME, "the name of a protocol has no dots")
@@ -143,7 +143,7 @@ pub(super) struct Clauses<'a> {
 impl<'a> Clauses<'a> {
     fn sort(clauses: &'a [Clause], diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut sorted = Clauses::default();
-        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for clause in clauses {
             let span = clause.span;
             let once = match &clause.kind {
@@ -196,7 +196,7 @@ impl<'a> Clauses<'a> {
 pub(super) struct Checker<'a> {
     pub(super) scope: Scope,
     pub(super) protocol: Protocol,
-    groups: HashMap<String, Vec<FieldId>>,
+    groups: FxHashMap<String, Vec<FieldId>>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
 }
 

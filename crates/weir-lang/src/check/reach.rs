@@ -5,7 +5,7 @@ use super::{BelowUse, CheckedProtocol, codes};
 use crate::diag::Diagnostic;
 use crate::model::{Edge, FieldType, LayerId, Protocol, Stack};
 use crate::syntax::ast;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// Checks the paths of a stack. `repeated` says of each layer whether `repeat` bounds it.
 pub(super) fn check(
@@ -41,7 +41,7 @@ pub(super) fn check(
             continue;
         };
         // Where all paths have a name once, they have it wherever the protocol asks for it.
-        let mut there: HashSet<(&str, bool)> = HashSet::new();
+        let mut there: FxHashSet<(&str, bool)> = FxHashSet::default();
         for need in &known.below {
             let before = diagnostics.len();
             if !there.contains(&(need.name.as_str(), need.number)) {

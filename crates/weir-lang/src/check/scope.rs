@@ -5,7 +5,7 @@ use super::constants::Constants;
 use super::range::Range;
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Expr, Field, FieldId, FieldType, LetId, PresenceId, Protocol, VarId};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// What a name stands for.
@@ -73,11 +73,11 @@ pub(crate) struct BelowUse {
 pub(super) struct Scope {
     /// The protocol, for messages.
     pub(super) protocol: String,
-    pub(super) symbols: HashMap<String, (Symbol, Span)>,
+    pub(super) symbols: FxHashMap<String, (Symbol, Span)>,
     /// Functions and tables, which all protocols share.
     pub(super) constants: Rc<Constants>,
     /// Variables behind `me.` and `peer.`.
-    pub(super) sides: HashMap<String, VarId>,
+    pub(super) sides: FxHashMap<String, VarId>,
     /// By `FieldId`.
     pub(super) kinds: Vec<Kind>,
     /// By `FieldId`: narrowed where a condition was tested.
@@ -87,13 +87,13 @@ pub(super) struct Scope {
     /// Inside groups and items of runs, where names are relative: `options.sack.`.
     pub(super) prefix: String,
     /// Fields and derived values that the text declares further down.
-    pub(super) later: HashMap<String, Span>,
+    pub(super) later: FxHashMap<String, Span>,
     /// Bytes of the header so far, where their number is fixed.
     pub(super) cursor: Option<u64>,
     /// Names of states, by index.
     pub(super) states: Vec<String>,
     /// Names that stand for several fields.
-    pub(super) aliases: HashMap<String, Vec<FieldId>>,
+    pub(super) aliases: FxHashMap<String, Vec<FieldId>>,
     pub(super) has_payload: bool,
     pub(super) has_sequence: bool,
     pub(super) has_instance: bool,

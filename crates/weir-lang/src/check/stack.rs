@@ -7,7 +7,7 @@ use super::{CheckedProtocol, codes, messages, reach};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{BinaryOp, EVENTS_MAX, Edge, Expr, FieldId, Layer, LayerId, LetId, Protocol, Stack};
 use crate::syntax::ast;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_packet::LinkType;
@@ -59,9 +59,9 @@ pub(super) fn check(
         constants,
         layers,
         repeated,
-        scopes: HashMap::new(),
-        unknown: HashSet::new(),
-        said: HashSet::new(),
+        scopes: FxHashMap::default(),
+        unknown: FxHashSet::default(),
+        said: FxHashSet::default(),
         wrong,
         stack,
         diagnostics,
@@ -89,7 +89,7 @@ fn wrong_protocols(
     protocols: &[CheckedProtocol],
     open: &[&ast::Stack],
     diagnostics: &[Diagnostic],
-) -> HashSet<Span> {
+) -> FxHashSet<Span> {
     let stacks = open.iter().map(|open| open.name.span).chain([tree.name.span]);
     let mut names: Vec<Span> = protocols.iter().map(|one| one.protocol.span).chain(stacks).collect();
     let place = |span: &Span| (span.source, span.start);
@@ -177,16 +177,16 @@ struct Checker<'a> {
     tree: &'a ast::Stack,
     protocols: &'a [CheckedProtocol],
     constants: &'a Rc<Constants>,
-    layers: HashMap<String, LayerId>,
+    layers: FxHashMap<String, LayerId>,
     /// By layer: `repeat` bounds it.
     repeated: Vec<bool>,
-    scopes: HashMap<LayerId, Scope>,
+    scopes: FxHashMap<LayerId, Scope>,
     /// Layers that were said to be unknown.
-    unknown: HashSet<String>,
+    unknown: FxHashSet<String>,
     /// Mistakes of conditions that were said: an edge from several layers is checked for each.
-    said: HashSet<(&'static str, Span)>,
+    said: FxHashSet<(&'static str, Span)>,
     /// Where its protocol stands: mistakes were found in it.
-    wrong: HashSet<Span>,
+    wrong: FxHashSet<Span>,
     stack: Stack,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -237,7 +237,7 @@ impl Checker<'_> {
 
     /// Places have names of their own, and protocols that exist.
     fn places(&mut self) {
-        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for ast::Place { name: place, protocol, .. } in &self.tree.places {
             if let Some(first) = seen.insert(&place.text, place.span) {
                 self.diagnostics.push(duplicate(&place.text, first, place.span));
@@ -282,7 +282,7 @@ impl Checker<'_> {
     }
 
     fn starts(&mut self, tree: &ast::Stack) {
-        let mut own: HashMap<u16, Span> = HashMap::new();
+        let mut own: FxHashMap<u16, Span> = FxHashMap::default();
         for (links, name) in &tree.starts {
             let layer = self.layer(name);
             for link in links {
@@ -329,7 +329,7 @@ impl Checker<'_> {
     fn edges(&mut self, tree: &ast::Stack) {
         let inherited = std::mem::take(&mut self.stack.edges);
         let mut asked: Vec<(LayerId, Asked, Span, (u64, u64))> = Vec::new();
-        let mut always: HashMap<LayerId, Span> = HashMap::new();
+        let mut always: FxHashMap<LayerId, Span> = FxHashMap::default();
         for edge in &tree.edges {
             let to = self.layer(&edge.to);
             for name in &edge.from {
@@ -424,7 +424,7 @@ impl Checker<'_> {
     }
 
     fn repeats(&mut self, tree: &ast::Stack) {
-        let mut own: HashMap<&str, Span> = HashMap::new();
+        let mut own: FxHashMap<&str, Span> = FxHashMap::default();
         for (name, times, span) in &tree.repeats {
             if let Some(first) = own.insert(&name.text, name.span) {
                 self.diagnostics.push(duplicate(&name.text, first, name.span));

@@ -5,12 +5,12 @@ use super::codes;
 use crate::diag::Diagnostic;
 use crate::model::{Held, Protocol, Trigger};
 use crate::syntax::ast::{Clause, ClauseKind, Expr, File, HeaderItem, ShowPart, Stmt};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// Warns about what the protocols of `files` declare and nobody reads. What other texts read of a layer below
 /// them (`below.x`), or where edges ask for it, counts.
 pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut Vec<Diagnostic>) {
-    let mut elsewhere: HashSet<&str> = HashSet::new();
+    let mut elsewhere: FxHashSet<&str> = FxHashSet::default();
     for file in files {
         for edge in file.stacks.iter().flat_map(|stack| &stack.edges) {
             edge.condition.iter().for_each(|condition| condition.names(&mut |name| elsewhere.extend([name])));
@@ -26,7 +26,7 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
     }
     for tree in files.iter().flat_map(|file| &file.protocols) {
         let Some(protocol) = protocols.iter().find(|one| one.span == tree.name.span) else { continue };
-        let mut here: HashSet<&str> = HashSet::new();
+        let mut here: FxHashSet<&str> = FxHashSet::default();
         let clauses = || tree.clauses.iter().chain(extensions_of(files, &tree.name.text));
         for clause in clauses() {
             each_expr(clause, &mut |expr| expr.names(&mut |name| here.extend([name])));

@@ -7,7 +7,7 @@
 use super::ast::{Catalog, Expr, Literal, Op, Predicate, Term};
 use super::lexer::span;
 use super::report::{self, Report};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Terms at most.
 pub const TERMS_MAX: usize = 4096;
@@ -54,7 +54,7 @@ pub(super) fn dnf(
 #[derive(Default)]
 struct Expander {
     predicates: Vec<Predicate>,
-    indices: HashMap<Predicate, usize>,
+    indices: FxHashMap<Predicate, usize>,
     /// For every predicate the index of its negation, once that has been met.
     opposites: Vec<Option<usize>>,
 }
@@ -152,8 +152,8 @@ fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
 fn unite(parts: &[Expr], negated: bool, patterns_too: bool) -> Vec<Expr> {
     let mut united: Vec<Expr> = Vec::with_capacity(parts.len());
     // By field, slice, mask, and whether it is a pattern.
-    let mut places = HashMap::new();
-    let mut patterns: HashMap<_, Vec<&str>> = HashMap::new();
+    let mut places = FxHashMap::default();
+    let mut patterns: FxHashMap<_, Vec<&str>> = FxHashMap::default();
     for part in parts {
         let Expr::Predicate(predicate) = part else {
             united.push(part.clone());
@@ -210,7 +210,7 @@ fn size(terms: &[Vec<usize>]) -> usize {
 
 /// Drops terms that contain another one, and repetitions; the order of the rest stays.
 fn absorb(mut terms: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     terms.retain(|term| seen.insert(term.clone()));
     // A small hash of each set: where its bits are no subset, the set is none either.
     let signature = |term: &Vec<usize>| term.iter().fold(0u64, |bits, index| bits | 1 << (index % 64));

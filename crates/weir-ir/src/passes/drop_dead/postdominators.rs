@@ -4,14 +4,15 @@
 //! after its lookup, as the engine will have it.
 
 use crate::graph::{Block, Graph, Terminator};
-use crate::passes::edit::{Lists, NONE, Order};
+use crate::lists::Lists;
+use crate::passes::edit::{NONE, Order};
 
 /// The post-dominator tree and control dependence.
 #[derive(Debug)]
 pub(super) struct PostDominators {
     /// The closest block that every way from a block to the end passes; the number of blocks stands for the end.
     above: Vec<u32>,
-    deciders: Lists,
+    deciders: Lists<u32>,
 }
 
 impl PostDominators {
@@ -102,7 +103,7 @@ fn after_restart(graph: &Graph, block: Block, last_lookup: &[u32], end: usize) -
 }
 
 /// From the end backwards: nodes in postorder, and where each stands in it.
-fn walk_back(predecessors: &Lists, end: usize) -> (Vec<u32>, Vec<u32>) {
+fn walk_back(predecessors: &Lists<u32>, end: usize) -> (Vec<u32>, Vec<u32>) {
     let (mut postorder, mut position) = (vec![], vec![NONE; end + 1]);
     let mut entered = vec![false; end + 1];
     let mut stack = vec![(end as u32, false)];
@@ -120,7 +121,7 @@ fn walk_back(predecessors: &Lists, end: usize) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// Cooper, Harvey, Kennedy 2001, as in [`crate::dominators`].
-fn dominators(successors: &Lists, postorder: &[u32], position: &[u32], end: usize) -> Vec<u32> {
+fn dominators(successors: &Lists<u32>, postorder: &[u32], position: &[u32], end: usize) -> Vec<u32> {
     let mut above = vec![NONE; end + 1];
     above[end] = end as u32;
     loop {
