@@ -1,0 +1,34 @@
+//! Lists by number, in one allocation: predecessors by block, users by value and the like.
+
+/// The lists.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lists<T> {
+    start: Vec<u32>,
+    items: Vec<T>,
+}
+
+impl<T: Copy + Default> Lists<T> {
+    /// Makes `count` lists of the pairs (list, item) that `each` yields; it is called twice. Items of a list stand
+    /// in the order in which they came.
+    pub(crate) fn of(count: usize, each: impl Fn(&mut dyn FnMut(usize, T))) -> Self {
+        let mut start = vec![0u32; count + 1];
+        each(&mut |list, _| start[list + 1] += 1);
+        let mut total = 0;
+        for slot in &mut start {
+            total += *slot;
+            *slot = total;
+        }
+        let mut next = start.clone();
+        let mut items = vec![T::default(); total as usize];
+        each(&mut |list, item| {
+            items[next[list] as usize] = item;
+            next[list] += 1;
+        });
+        Self { start, items }
+    }
+
+    /// The list of that number.
+    pub(crate) fn at(&self, list: usize) -> &[T] {
+        &self.items[self.start[list] as usize..self.start[list + 1] as usize]
+    }
+}
