@@ -292,14 +292,16 @@ impl Flows {
         let mut due = vec![];
         for (index, state) in self.tables.iter_mut().enumerate() {
             let (flows, timeouts) = (&state.flows, state.facts.timeouts);
+            let is_set_back = state.wheel.is_later_than(now);
             let deadline_of = |id: FlowId| {
                 if !flows.is_live(id) {
                     return None;
                 }
                 let (header, data) = flows.entry(id);
                 let timeout_ns = timeouts.ns(data);
-                // As when its next packet comes: what lies too far ahead is as over as what lies behind.
-                let is_ahead = header.last_time.saturating_sub(now) > timeout_ns;
+                // Where the clock was set back, what lies too far ahead is as over as what lies behind. Where it
+                // was not, it is what waits for a second packet to agree on its time.
+                let is_ahead = is_set_back && header.last_time.saturating_sub(now) > timeout_ns;
                 Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
             };
             self.expired.clear();

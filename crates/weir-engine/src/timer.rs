@@ -103,6 +103,11 @@ impl TimerWheel {
         self.pending == 0
     }
 
+    /// Whether it was later than `now` already.
+    pub fn is_later_than(&self, now: i64) -> bool {
+        tick_of(now) < self.current
+    }
+
     /// Time is `now`. Asks `deadline_of` for the real deadline of each flow whose slot has come up
     /// (`None`: it has none, forget it). Those due are removed and pushed to `expired` with their
     /// deadlines; the others go where they belong now.

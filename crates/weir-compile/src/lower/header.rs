@@ -5,6 +5,7 @@ use super::{LayerVars, Lower, Pair};
 use crate::catalog::FieldKey;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, Width};
+use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
 
@@ -101,6 +102,14 @@ impl Lower<'_> {
 
     fn cursor_value(&mut self, cursor: &Cursor) -> Value {
         self.add(cursor.base, cursor.bits / 8)
+    }
+
+    /// So many bytes on, a number from the packet: one so large that the sum would wrap, and lead back into the layers
+    /// below, leads beyond every buffer.
+    fn beyond(&mut self, at: Value, bytes: Value) -> Value {
+        let most = self.b.int(BUFFER_BYTES_MAX + 1);
+        let bytes = self.b.binary(BinaryOp::Min, bytes, most);
+        self.b.binary(BinaryOp::Add, at, bytes)
     }
 
     fn add(&mut self, value: Value, bytes: u32) -> Value {
@@ -222,7 +231,7 @@ impl Lower<'_> {
                 let there = self.b.binary(BinaryOp::SubSat, end, here);
                 let held = self.b.binary(BinaryOp::Min, bytes, there);
                 self.b.write(length, held);
-                let base = self.b.binary(BinaryOp::Add, here, bytes);
+                let base = self.beyond(here, bytes);
                 *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
                 return;
             }
@@ -404,7 +413,7 @@ impl Lower<'_> {
         let until = self.int(id, &run.until);
         let start = self.vars(id).start.expect("declared");
         let start = self.b.read(start);
-        let run_end = self.b.binary(BinaryOp::Add, start, until);
+        let run_end = self.beyond(start, until);
         if cursor.fail == Fail::Message {
             self.lower_there(run_end);
         }

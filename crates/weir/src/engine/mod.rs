@@ -325,6 +325,15 @@ impl<'c> Engine<'c> {
         Ok(Subscription { serial, place })
     }
 
+    /// A subscription that no program was made of leaves its place, which no answers can come to.
+    fn forget(&mut self, subscription: Subscription) {
+        if subscription.place + 1 == self.entries.len() {
+            self.entries.pop();
+        } else {
+            self.entries[subscription.place].is_free = true;
+        }
+    }
+
     /// Takes a subscription away. Whether there was one.
     pub fn unsubscribe(&mut self, subscription: Subscription) -> bool {
         let entry = self.entries.get_mut(subscription.place);

@@ -93,6 +93,7 @@ impl<'e, 'c> Running<'e, 'c> {
             Err(wrong) => {
                 if let Some(Done::Added(added)) = answer {
                     self.end(added);
+                    self.engine.forget(added);
                 }
                 if let Some(reply) = reply {
                     let _ = reply.send(Err(wrong.render(false)));

@@ -458,6 +458,36 @@ fn other_threads_add_and_take_away_while_it_runs() {
     assert!(frames > 1000 && outcome.swaps.0 >= 1, "{:?}", outcome.swaps);
 }
 
+#[test]
+fn an_addition_too_many_leaves_no_trace() {
+    let mut engine = Engine::new();
+    let all: Vec<_> = (0..124).map(|_| engine.subscribe("udp", |_: &Frame| ()).unwrap()).collect();
+    let control = engine.control();
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = Arc::clone(&done);
+    let other = std::thread::spawn(move || {
+        let add = || control.subscribe("tcp", |_: &Frame| ());
+        for _ in 0..3 {
+            assert!(add().unwrap_err().contains("W0192"));
+        }
+        assert_eq!(control.list().unwrap().len(), 124);
+        control.unsubscribe(all[7]).unwrap();
+        add().unwrap();
+        assert!(add().unwrap_err().contains("W0192"));
+        control.unsubscribe(all[123]).unwrap();
+        assert_eq!(control.list().unwrap().len(), 123);
+        is_done.store(true, Ordering::SeqCst);
+    });
+    let before = || {
+        if !done.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    engine.run(&mut slow(1, before), 1).unwrap();
+    drop(engine);
+    other.join().unwrap();
+}
+
 /// Counts packets.
 #[derive(Debug, Default)]
 struct Count(u64);
