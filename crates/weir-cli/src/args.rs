@@ -258,7 +258,8 @@ A file of questions:
   format = \"json\"                           # {}
   output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng
   patterns = ['(?i)user-agent: curl']       # of match; also ignore_case = true, fixed_strings = true
-  cutoff = \"10k\"                            # of match and streams: the first bytes of each stream alone",
+  cutoff = \"10k\"                            # of match and streams: the first bytes of each stream alone
+  events = [\"tcp.retransmission\"]           # of events: only these",
         Format::labels()
     )
 }

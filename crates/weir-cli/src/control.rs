@@ -108,8 +108,8 @@ fn serve(stream: &UnixStream, control: &Control, board: &Board) {
     loop {
         let mut line = String::new();
         match (&mut reader).take(REQUEST_BYTES_MAX).read_line(&mut line) {
-            // A longer one is no request.
-            Ok(1..) if line.ends_with('\n') => {}
+            // The last may have no end of its line; a longer one is no request.
+            Ok(bytes @ 1..) if line.ends_with('\n') || (bytes as u64) < REQUEST_BYTES_MAX => {}
             _ => return,
         }
         let began = Instant::now();

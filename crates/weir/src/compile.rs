@@ -5,6 +5,7 @@ use crate::engine::MakeSink;
 use crate::events::never_told;
 use crate::residual::{bit_plan, residuals};
 use crate::{never, words};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -218,6 +219,7 @@ impl Compiler {
     ) -> Result<(Vec<Question>, Diagnostics), Diagnostics> {
         let mut warnings = Diagnostics::default();
         let mut questions = vec![];
+        let mut told = HashSet::new();
         if asks.len() > QUESTIONS_MAX {
             let message = format!("{} questions; one program answers at most {QUESTIONS_MAX}", asks.len());
             let list = vec![Diagnostic::error("W0192", message).help("ask them in several runs")];
@@ -233,14 +235,19 @@ impl Compiler {
                 Want::Events => {
                     filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));
                 }
-                Want::Sessions(asked) => {
+                Want::Sessions(_) => {
+                    // Many logs with one filter: it is about those of the sessions that it names.
+                    let same = asks.iter().filter(|other| other.filter == ask.filter);
+                    let asked = same.map(|other| if let Want::Sessions(asked) = other.want { asked } else { 0 });
+                    let asked = asked.fold(0, |all, one| all | one);
                     filter.warnings.extend(never::of_others(&filter.expr, catalog, asked));
                 }
                 _ => {}
             }
-            if !filter.warnings.is_empty() {
+            let mut own = filter.warnings.clone();
+            own.retain(|one| told.insert((ask.filter.as_str(), one.code, one.message.clone())));
+            if !own.is_empty() {
                 let source = warnings.sources.add("filter", ask.filter.as_str());
-                let mut own = filter.warnings.clone();
                 own.iter_mut().flat_map(|one| &mut one.spans).for_each(|(span, _)| span.source = source);
                 warnings.list.append(&mut own);
             }

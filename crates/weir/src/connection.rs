@@ -105,6 +105,17 @@ impl Places {
         (number(self.packets), bytes)
     }
 
+    /// Bytes of a direction's payload, as rows have them. Numbers of a sequence are bytes where that is said to have
+    /// a FIN; elsewhere what the protocol counts is meant, where it counts bytes.
+    fn bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
+        match self.bytes {
+            Some(place) if self.has_fin.is_none() => {
+                flow.number_at(place, responder).saturating_sub(self.refused_bytes(flow, responder))
+            }
+            _ => self.volume(flow, responder).1,
+        }
+    }
+
     /// Bytes of a direction's payload that strict reassembly left out.
     pub fn refused_bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
         self.refused.map_or(0, |place| flow.number_at(place, responder))
@@ -127,7 +138,7 @@ impl Connection {
         let duration = flow.last_time().since_ns(flow.first_time());
         let proto = proto_name(flow.table_name());
         let history = String::from_utf8_lossy(flow.letters("$history").unwrap_or(b"")).into_owned();
-        let bytes = [false, true].map(|responder| places.volume(flow, responder).1);
+        let bytes = [false, true].map(|responder| places.bytes(flow, responder));
         let (orig_p, resp_p) = match &*proto {
             "icmp" => (both(places.icmp_type)[0] as u32, icmp_code(flow, both(places.icmp_code)[0])),
             _ => (orig.port, resp.port),

@@ -84,6 +84,19 @@ mod tests {
     }
 
     #[test]
+    fn one_filter_for_several_logs_is_about_those_that_it_names() {
+        let warnings = |logs: &[&str]| {
+            let want = |log: &&str| Want::Sessions(Log::of(log).expect("there is one").asked());
+            let ask = |want| Ask { filter: "dns".into(), need: Need::default(), want };
+            let asks: Vec<Ask> = logs.iter().map(want).map(ask).collect();
+            let compiled = Compiler::default().compile(&asks, &Options::default()).expect("it is right");
+            compiled.warnings.list.len()
+        };
+        assert_eq!(warnings(&["http", "dns", "tls"]), 0);
+        assert_eq!(warnings(&["http", "tls"]), 1);
+    }
+
+    #[test]
     fn what_may_be_is_not_warned_of() {
         for (log, filter) in [
             ("http", ""),

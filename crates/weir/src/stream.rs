@@ -98,6 +98,13 @@ impl Stream<'_, '_> {
         if self.is_orig() { [orig, resp] } else { [resp, orig] }
     }
 
+    /// Who sends and who receives, as rows have them: where its layer has no addresses of IP, what it has in their place.
+    pub fn hosts(&self) -> [Value<'static>; 2] {
+        let flow = self.handle.flow;
+        let hosts = flow.graph.tables[flow.table.index()].hosts;
+        self.endpoints().map(|(address, _)| flow_id::host(hosts, address))
+    }
+
     /// The layer that carries it: `tcp`, `udp`.
     pub fn proto(&self) -> &str {
         self.handle.flow.table_name()

@@ -117,14 +117,15 @@ impl StreamHandler for Finder {
 
 /// The values of [`STREAM_COLUMNS`].
 fn named(stream: &Stream<'_, '_>, time: Timestamp) -> Vec<Value<'static>> {
-    let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
+    let [(_, src_p), (_, dst_p)] = stream.endpoints();
+    let [src_h, dst_h] = stream.hosts();
     vec![
         Value::Time(time),
         Value::Text(stream.uid().into()),
         Value::Bool(stream.is_orig()),
-        Value::Address(src_h),
+        src_h,
         Value::Unsigned(src_p.into()),
-        Value::Address(dst_h),
+        dst_h,
         Value::Unsigned(dst_p.into()),
         Value::Text(stream.proto().to_owned().into()),
     ]

@@ -103,7 +103,8 @@ impl StreamHandler for Rows {
             return stream.emit(vec![]);
         }
         let (counts, sequence) = (stream.counts(), stream.sequence());
-        let [(src_h, src_p), (dst_h, dst_p)] = stream.endpoints();
+        let [(_, src_p), (_, dst_p)] = stream.endpoints();
+        let [src_h, dst_h] = stream.hosts();
         let connection = stream.connection();
         let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
         let rest = payload_bytes.saturating_sub(known);
@@ -112,9 +113,9 @@ impl StreamHandler for Rows {
             Value::Time(connection.ts),
             Value::Text(connection.uid.into()),
             Value::Bool(stream.is_orig()),
-            Value::Address(src_h),
+            src_h,
             Value::Unsigned(src_p.into()),
-            Value::Address(dst_h),
+            dst_h,
             Value::Unsigned(dst_p.into()),
             Value::Text(connection.proto),
             Value::Unsigned(packets),
