@@ -352,7 +352,7 @@ pub struct Input {
     pub read: Vec<OsString>,
     #[command(flatten)]
     pub program: Program,
-    /// Workers; rows come out in the same order whatever their number
+    /// Workers; rows come out in the same order whatever their number. A connection whose packets come through tunnels of different ends may be several rows with more than one
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = one_or_more())]
     pub workers: usize,
     /// End connections that have been idle for this many seconds, in place of their protocol's time-out

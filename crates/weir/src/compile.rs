@@ -238,7 +238,8 @@ impl Compiler {
                 Want::Sessions(_) => {
                     // Many logs with one filter: it is about those of the sessions that it names.
                     let same = asks.iter().filter(|other| other.filter == ask.filter);
-                    let asked = same.map(|other| if let Want::Sessions(asked) = other.want { asked } else { 0 });
+                    let asked =
+                        same.map(|other| if let Want::Sessions(asked) = other.want { asked } else { 0 });
                     let asked = asked.fold(0, |all, one| all | one);
                     filter.warnings.extend(never::of_others(&filter.expr, catalog, asked));
                 }

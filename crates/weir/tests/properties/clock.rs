@@ -99,8 +99,10 @@ fn captures_in_the_wrong_order_expire_all_the_same() {
 fn a_silence_splits_a_connection_once_wherever_bursts_end() {
     for pause_before in [1, 2, 62, 63, 64, 65, 127, 128, 129, 192, 256] {
         let time = |n: i64| START + n * SECOND / 100 + if n >= pause_before { 70 * SECOND } else { 0 };
-        let frame =
-            ethernet(0x0800, &ipv4(([10, 0, 0, 1], [10, 0, 0, 2]), 17, 7, 0, &[], &udp((5_000, 6_000), b"?")));
+        let frame = ethernet(
+            0x0800,
+            &ipv4(([10, 0, 0, 1], [10, 0, 0, 2]), 17, 7, 0, &[], &udp((5_000, 6_000), b"?")),
+        );
         let packets: Vec<Packet> =
             (0..260).map(|n| Packet { time_ns: time(n), ..Packet::ethernet(frame.clone()) }).collect();
         let of = |workers| {
