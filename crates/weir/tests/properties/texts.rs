@@ -326,6 +326,27 @@ fn a_field_is_there_where_its_bytes_are() {
 }
 
 #[test]
+fn a_length_that_wraps_leads_nowhere() {
+    let text = "
+        //! What its length says, and something behind
+        protocol long { header { kind: u8  length: u64  value: bytes[length]  behind: u16 } payload = rest }
+        //! Items up to where a number says
+        protocol listed { header { kind: u8  end: u64  items: run { one = 1 { a: u8 } } until end } payload = rest }
+        //! Below both
+        protocol outer { header { kind: u32 } payload = rest }
+        //! One above the other
+        stack lying { start 147: outer  outer -> long when kind == 1  outer -> listed when kind == 2 }";
+    for back in 1..=20u64 {
+        let length = back.wrapping_neg().to_be_bytes();
+        let frame = |kind: u8| [&[0, 0, 0, kind, 0xab][..], &length, &[0xcd; 24]].concat();
+        let (long, listed) = (frame(1), frame(2));
+        for filter in ["long.behind", "long.behind == 1", "listed.payload contains 00:00:00"] {
+            assert_eq!(matching(text, filter, &[&long, &listed]), 0, "{filter}, {back} back");
+        }
+    }
+}
+
+#[test]
 fn a_packet_that_ends_its_connection_is_its_own() {
     let text = "
         //! Leases
