@@ -56,8 +56,15 @@ pub(super) fn check(
     }
     checker.header(clauses.header);
     checker.vars(&clauses.vars);
-    for (name, ..) in &clauses.aliases {
+    for (name, fields, _) in &clauses.aliases {
         checker.scope.declare(&name.text, Symbol::Alias, name.span, checker.diagnostics);
+        // Derived values may compare them; that they are fields of one type is checked with all names known.
+        let fields = fields.iter().filter_map(|field| match checker.scope.find(&field.text) {
+            Some(Symbol::Field(id)) => Some(id),
+            _ => None,
+        });
+        let fields = fields.collect();
+        checker.scope.aliases.insert(name.text.clone(), fields);
     }
     checker.lets(&clauses.lets, clauses.payload);
     checker.first_values(&clauses.vars);
