@@ -16,8 +16,9 @@ fn tls(flow: &Flow, hello: &TlsHandshake) {
     if let Some(cipher) = hello.cipher_name() {
         // `TLS_DHE_` and `TLS_ECDHE_` are other words; `TLS_DH_ANON` and `TLS_ECDH_ANON` are ephemeral, and authenticate nobody.
         let fixed_key = ["TLS_RSA_", "TLS_DH_", "TLS_ECDH_", "TLS_PSK_WITH_", "TLS_KRB5_", "SSL_"];
-        let is_weak = ["_RC4_", "_3DES_", "_DES_", "_NULL_", "_EXPORT"].iter().any(|bad| cipher.contains(bad))
-            || fixed_key.iter().any(|bad| cipher.starts_with(bad));
+        let is_weak =
+            ["_RC4_", "_3DES_", "_DES_", "_NULL_", "_EXPORT"].iter().any(|bad| cipher.contains(bad))
+                || fixed_key.iter().any(|bad| cipher.starts_with(bad));
         weak.extend(is_weak.then(|| cipher.to_string()));
     }
     if let Some(certificate) = hello.server_certificate() {

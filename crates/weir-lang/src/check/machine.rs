@@ -330,7 +330,8 @@ impl Checker<'_> {
                 }
             }
         }
-        let ends = otherwise.is_some() || (!covered.is_empty() && covered.iter().all(|covered| *covered));
+        let says_all = otherwise.is_some() || clauses.has_two_timeouts;
+        let ends = says_all || (!covered.is_empty() && covered.iter().all(|covered| *covered));
         if let Some(span) = clauses.instance_span.filter(|_| !ends) {
             self.diagnostics.push(
                 Diagnostic::warning(codes::NO_TIMEOUT, "no timeout ends these instances")

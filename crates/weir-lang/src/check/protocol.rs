@@ -142,6 +142,8 @@ pub(super) struct Clauses<'a> {
     pub(super) states: Option<(Span, &'a [ast::State])>,
     pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
     pub(super) timeouts: Option<(Span, &'a [ast::Timeout])>,
+    /// What the second one says may be what the first one lacks.
+    pub(super) has_two_timeouts: bool,
     pub(super) events: Vec<&'a ast::Event>,
     pub(super) instance_span: Option<Span>,
     show: &'a [ast::ShowPart],
@@ -167,6 +169,7 @@ impl<'a> Clauses<'a> {
             if let Some(name) = once {
                 if let Some(first) = seen.get(name) {
                     diagnostics.push(duplicate(name, *first, span));
+                    sorted.has_two_timeouts |= name == "timeout";
                     continue;
                 }
                 seen.insert(name, span);

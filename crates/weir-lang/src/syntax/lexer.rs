@@ -58,6 +58,8 @@ pub enum TokenKind {
     LessEqual,
     Greater,
     GreaterEqual,
+    /// No sign of this language: what stands around it is read as what it means elsewhere.
+    Question,
     /// The end of the text.
     End,
 }
@@ -107,6 +109,7 @@ impl TokenKind {
             T::LessEqual => "`<=`",
             T::Greater => "`>`",
             T::GreaterEqual => "`>=`",
+            T::Question => "`?`",
             T::End => "the end of the text",
         }
     }
@@ -121,6 +124,8 @@ pub struct Token {
     pub span: Span,
     /// It is the first of its line: where reading goes on after a mistake.
     pub first_of_line: bool,
+    /// It was said to be wrong: what else is wrong at its place would come of that.
+    pub is_said: bool,
 }
 
 /// All tokens of a text, and the documentation lines between them.
@@ -163,7 +168,7 @@ impl Lexer<'_> {
         loop {
             self.skip_blanks();
             let Some(&first) = self.text.as_bytes().get(self.at) else { break };
-            let start = self.at;
+            let (start, said) = (self.at, self.diagnostics.len());
             let kind = match first {
                 b'A'..=b'Z' | b'a'..=b'z' | b'_' => Some(self.read_name()),
                 b'0'..=b'9' => self.read_number(),
@@ -171,18 +176,18 @@ impl Lexer<'_> {
                 _ => self.read_sign(),
             };
             if let Some(kind) = kind {
-                self.push(kind, start);
+                self.push(kind, start, self.diagnostics.len() > said);
             }
         }
-        self.push(TokenKind::End, self.at);
+        self.push(TokenKind::End, self.at, false);
     }
 
-    fn push(&mut self, kind: TokenKind, start: usize) {
+    fn push(&mut self, kind: TokenKind, start: usize, is_said: bool) {
         if !self.doc.is_empty() {
             self.tokens.docs.push((self.tokens.list.len(), std::mem::take(&mut self.doc)));
         }
         let span = self.span(start);
-        self.tokens.list.push(Token { kind, span, first_of_line: self.first_of_line });
+        self.tokens.list.push(Token { kind, span, first_of_line: self.first_of_line, is_said });
         self.first_of_line = false;
     }
 
@@ -257,13 +262,31 @@ impl Lexer<'_> {
         while bytes.get(self.at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
             self.at += 1;
         }
+        // `10.0.0.1` and `1.5` are one mistake; `8..10` is a range.
+        while bytes[self.at..].first() == Some(&b'.')
+            && bytes.get(self.at + 1).is_some_and(u8::is_ascii_alphanumeric)
+        {
+            self.at += 1;
+            while bytes.get(self.at).is_some_and(u8::is_ascii_alphanumeric) {
+                self.at += 1;
+            }
+        }
         let written = &self.text[start..self.at];
         let kind = number(written);
         if kind.is_none() {
             let message = format!("`{written}` is not a number");
-            self.diagnostics.push(Diagnostic::error(codes::BAD_NUMBER, message).at(self.span(start)).help(
-                "numbers are `26`, `0x1a` or `0b11010` and fit 64 bits; durations end in ms, s, m or h",
-            ));
+            let help = match written.parse::<std::net::Ipv4Addr>() {
+                Ok(address) => format!(
+                    "texts have no addresses but as numbers: `{:#010x}`; filters have them as they are written",
+                    address.to_bits()
+                ),
+                Err(_) => {
+                    "numbers are `26`, `0x1a` or `0b11010` and fit 64 bits; durations end in ms, s, m or h"
+                        .into()
+                }
+            };
+            let diagnostic = Diagnostic::error(codes::BAD_NUMBER, message).at(self.span(start));
+            self.diagnostics.push(diagnostic.help(help));
         }
         // Something stood there: the parser need not complain again.
         Some(kind.unwrap_or(TokenKind::Number(0)))
@@ -296,7 +319,7 @@ impl Lexer<'_> {
 
     fn read_sign(&mut self) -> Option<TokenKind> {
         use TokenKind as T;
-        const SIGNS: [(&str, TokenKind); 27] = [
+        const SIGNS: [(&str, TokenKind); 28] = [
             ("<->", T::Both),
             ("->", T::Arrow),
             ("..", T::DotDot),
@@ -324,13 +347,21 @@ impl Lexer<'_> {
             ("*", T::Star),
             ("<", T::Less),
             (">", T::Greater),
+            ("?", T::Question),
         ];
         // Signs of other languages: said once, and read as what they mean.
-        const FOREIGN: [(&str, Option<TokenKind>, &str); 5] = [
+        const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
             ("&&", Some(T::And), "write `and`"),
             ("||", Some(T::Or), "write `or`"),
             ("!", Some(T::Not), "write `not`"),
             ("/", Some(T::ShiftRight), "there is no division; shift instead: `x >> 2` is a quarter of x"),
+            (
+                "%",
+                Some(T::Ampersand),
+                "there is no remainder; mask instead: `x & 7` is that of a division by 8",
+            ),
+            ("**", Some(T::Star), "there are no powers; shift instead: `1 << n` is the nth power of 2"),
+            ("~", None, "there is no complement; `x ^ 0xff` has the other 8 bits"),
             (";", None, "nothing separates statements but space"),
         ];
         let rest = &self.text[self.at..];
