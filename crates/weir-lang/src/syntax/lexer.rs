@@ -137,6 +137,54 @@ pub struct Tokens {
     pub docs: Vec<(usize, String)>,
 }
 
+/// The longer ones come first.
+const SIGNS: [(&str, TokenKind); 28] = [
+    ("<->", TokenKind::Both),
+    ("->", TokenKind::Arrow),
+    ("..", TokenKind::DotDot),
+    ("+=", TokenKind::AddAssign),
+    ("<<", TokenKind::ShiftLeft),
+    (">>", TokenKind::ShiftRight),
+    ("==", TokenKind::Equal),
+    ("!=", TokenKind::NotEqual),
+    ("<=", TokenKind::LessEqual),
+    (">=", TokenKind::GreaterEqual),
+    ("{", TokenKind::BraceOpen),
+    ("}", TokenKind::BraceClose),
+    ("(", TokenKind::ParenOpen),
+    (")", TokenKind::ParenClose),
+    ("[", TokenKind::BracketOpen),
+    ("]", TokenKind::BracketClose),
+    (",", TokenKind::Comma),
+    (":", TokenKind::Colon),
+    ("=", TokenKind::Assign),
+    ("|", TokenKind::Pipe),
+    ("^", TokenKind::Caret),
+    ("&", TokenKind::Ampersand),
+    ("+", TokenKind::Plus),
+    ("-", TokenKind::Minus),
+    ("*", TokenKind::Star),
+    ("<", TokenKind::Less),
+    (">", TokenKind::Greater),
+    ("?", TokenKind::Question),
+];
+
+/// Signs of other languages, as what they are read, and the remedy: said once.
+const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
+    ("&&", Some(TokenKind::And), "write `and`"),
+    ("||", Some(TokenKind::Or), "write `or`"),
+    ("!", Some(TokenKind::Not), "write `not`"),
+    ("/", Some(TokenKind::ShiftRight), "there is no division; shift instead: `x >> 2` is a quarter of x"),
+    (
+        "%",
+        Some(TokenKind::Ampersand),
+        "there is no remainder; mask instead: `x & 7` is that of a division by 8",
+    ),
+    ("**", Some(TokenKind::Star), "there are no powers; shift instead: `1 << n` is the nth power of 2"),
+    ("~", None, "there is no complement; `x ^ 0xff` has the other 8 bits"),
+    (";", None, "nothing separates statements but space"),
+];
+
 /// Reads the part of `text` under `span`; spans of tokens are relative to the whole text.
 pub fn lex(text: &str, span: Span, diagnostics: &mut Vec<Diagnostic>) -> Tokens {
     let end = (span.end as usize).min(text.len());
@@ -318,52 +366,6 @@ impl Lexer<'_> {
     }
 
     fn read_sign(&mut self) -> Option<TokenKind> {
-        use TokenKind as T;
-        const SIGNS: [(&str, TokenKind); 28] = [
-            ("<->", T::Both),
-            ("->", T::Arrow),
-            ("..", T::DotDot),
-            ("+=", T::AddAssign),
-            ("<<", T::ShiftLeft),
-            (">>", T::ShiftRight),
-            ("==", T::Equal),
-            ("!=", T::NotEqual),
-            ("<=", T::LessEqual),
-            (">=", T::GreaterEqual),
-            ("{", T::BraceOpen),
-            ("}", T::BraceClose),
-            ("(", T::ParenOpen),
-            (")", T::ParenClose),
-            ("[", T::BracketOpen),
-            ("]", T::BracketClose),
-            (",", T::Comma),
-            (":", T::Colon),
-            ("=", T::Assign),
-            ("|", T::Pipe),
-            ("^", T::Caret),
-            ("&", T::Ampersand),
-            ("+", T::Plus),
-            ("-", T::Minus),
-            ("*", T::Star),
-            ("<", T::Less),
-            (">", T::Greater),
-            ("?", T::Question),
-        ];
-        // Signs of other languages: said once, and read as what they mean.
-        const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
-            ("&&", Some(T::And), "write `and`"),
-            ("||", Some(T::Or), "write `or`"),
-            ("!", Some(T::Not), "write `not`"),
-            ("/", Some(T::ShiftRight), "there is no division; shift instead: `x >> 2` is a quarter of x"),
-            (
-                "%",
-                Some(T::Ampersand),
-                "there is no remainder; mask instead: `x & 7` is that of a division by 8",
-            ),
-            ("**", Some(T::Star), "there are no powers; shift instead: `1 << n` is the nth power of 2"),
-            ("~", None, "there is no complement; `x ^ 0xff` has the other 8 bits"),
-            (";", None, "nothing separates statements but space"),
-        ];
         let rest = &self.text[self.at..];
         let start = self.at;
         if !rest.starts_with("!=")
