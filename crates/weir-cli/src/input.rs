@@ -49,7 +49,8 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
 
 /// The text of a file.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+    let text = std::fs::read(path).and_then(weir::lang::text_of);
+    text.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
 /// Refuses a filter among the files (`-r` took it for one), and standard input twice.

@@ -209,12 +209,27 @@ impl Library {
 /// The text of a file; of one that is too long as much as shows that.
 ///
 /// # Errors
-/// Where it can't be read, or is no UTF-8.
+/// Where it can't be read, is no UTF-8, or no regular file: what a text names is not waited for, as a pipe would be.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
-    Ok(text)
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    text_of(bytes)
+}
+
+/// These bytes as a text.
+///
+/// # Errors
+/// Where they are no UTF-8, with the place of the first that is none.
+pub fn text_of(bytes: Vec<u8>) -> std::io::Result<String> {
+    String::from_utf8(bytes).map_err(|wrong| {
+        let at = wrong.utf8_error().valid_up_to();
+        let message = format!("no valid UTF-8: the byte at offset {at}, {:#04x}", wrong.as_bytes()[at]);
+        std::io::Error::new(std::io::ErrorKind::InvalidData, message)
+    })
 }
 
 /// A path without `.` and, where that says the same, `..`.
@@ -309,5 +324,13 @@ mod tests {
             }
             Err(wrong) => panic!("{wrong}"),
         }
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_and_not_waited_for() {
+        let wrong = read_text(Path::new("/dev/null")).expect_err("no regular file");
+        assert_eq!(wrong.kind(), std::io::ErrorKind::InvalidInput);
+        let wrong = text_of(b"ab\xffcd".to_vec()).expect_err("no UTF-8").to_string();
+        assert!(wrong.contains("offset 2, 0xff"), "{wrong}");
     }
 }

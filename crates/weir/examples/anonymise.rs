@@ -1,6 +1,10 @@
-//! Packets of HTTP connections into a pcapng file, their addresses anonymised so that what shared a prefix still does:
-//! ipcrypt-pfx (draft-denis-ipcrypt), which is AES-128 twice per bit of the prefix, as in the idea of Crypto-PAn (Xu et
-//! al., ICNP 2002). Who knows the key can turn it back.
+//! Packets of HTTP connections into a pcapng file, their IP addresses anonymised so that what shared a prefix still
+//! does: ipcrypt-pfx (draft-denis-ipcrypt), which is AES-128 twice per bit of the prefix, as in the idea of Crypto-PAn
+//! (Xu et al., ICNP 2002). Who knows the key can turn it back.
+//!
+//! Only packets whose addresses all stand in one place are written: Ethernet, at most VLAN tags, IP without options or
+//! extension headers, TCP, no tunnel, no fragment. How many were left out is said on stderr. MAC addresses, options of
+//! TCP and what HTTP itself says (`X-Forwarded-For`) stay as they are.
 //!
 //! `cargo run --example anonymise -- KEY out.pcapng capture.pcap` with a key of 64 hexadecimal digits
 
@@ -8,6 +12,7 @@ use ipcrypt_rs::IpcryptPfx;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use weir::io::CaptureWriter;
+use weir::packet::LinkType;
 use weir::{Engine, Frame, Next};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,12 +23,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = key_of(&key.to_string_lossy()).ok_or("a key is 64 hexadecimal digits, its halves unlike")?;
     let cipher = IpcryptPfx::new(key);
     let mut writer = CaptureWriter::create(Path::new(&out))?;
-    let (mut fault, mut count) = (None, 0);
+    let (mut fault, mut count, mut left_out) = (None, 0, 0);
     let mut engine = Engine::new();
     engine.subscribe("http", |frame: &Frame| {
         let mut bytes = frame.bytes.clone();
-        // What is no IP over Ethernet can't be anonymised, and is left out.
-        if anonymise(&mut bytes, &cipher).is_none() {
+        if frame.meta.link != LinkType::ETHERNET || anonymise(&mut bytes, &cipher).is_none() {
+            left_out += 1;
             return Next::Go;
         }
         count += 1;
@@ -34,6 +39,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(engine);
     writer.finish()?;
     println!("{count} packets");
+    if left_out > 0 {
+        eprintln!("{left_out} left out: not plainly Ethernet, IP and TCP");
+    }
     fault.map_or(Ok(()), |fault| Err(fault.into()))
 }
 
@@ -44,26 +52,27 @@ fn key_of(hex: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok().filter(|key: &[u8; 32]| key[..16] != key[16..])
 }
 
-/// Replaces both addresses of an Ethernet frame, and mends what checks them.
+/// Replaces both addresses of an Ethernet frame, and mends what checks them. `None`, and nothing is changed, where
+/// there may be other addresses behind them, or no TCP.
 fn anonymise(frame: &mut [u8], cipher: &IpcryptPfx) -> Option<()> {
     let mut ip = 14;
     while matches!(frame.get(ip - 2..ip)?, [0x81, 0] | [0x88, 0xa8]) {
         ip += 4;
     }
-    let (addresses, transport, protocol) = match frame.get(ip)? >> 4 {
-        4 => (ip + 12..ip + 20, ip + usize::from(frame[ip] & 15) * 4, *frame.get(ip + 9)?),
-        6 => (ip + 8..ip + 40, ip + 40, *frame.get(ip + 6)?),
+    let ether_type = frame.get(ip - 2..ip)?;
+    // Without options, as the route may be among them; neither More Fragments nor an offset; the protocol is TCP.
+    let (addresses, transport) = match (ether_type, frame.get(ip..ip + 10)?) {
+        ([8, 0], [0x45, _, _, _, _, _, 0 | 0x40, 0, _, 6]) => (ip + 12..ip + 20, ip + 20),
+        ([0x86, 0xdd], [first, _, _, _, _, _, 6, ..]) if first >> 4 == 6 => (ip + 8..ip + 40, ip + 40),
         _ => return None,
     };
     let old = frame.get(addresses.clone())?.to_vec();
     let new: Vec<u8> = old.chunks(old.len() / 2).flat_map(|address| encrypt(address, cipher)).collect();
     frame[addresses].copy_from_slice(&new);
     if old.len() == 8 {
-        mend(frame.get_mut(ip + 10..ip + 12)?, &old, &new);
+        mend(&mut frame[ip + 10..ip + 12], &old, &new);
     }
-    if protocol == 6
-        && let Some(checksum) = frame.get_mut(transport + 16..transport + 18)
-    {
+    if let Some(checksum) = frame.get_mut(transport + 16..transport + 18) {
         mend(checksum, &old, &new);
     }
     Some(())

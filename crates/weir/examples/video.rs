@@ -1,6 +1,6 @@
 //! Features of video sessions (Netflix, YouTube), as they are used to infer quality from encrypted traffic (Bronzino et
-//! al., 2019): bytes and packets each way, throughput, pauses between what the client asks for, and how many connections a client has
-//! open to the service at a time.
+//! al., 2019): bytes each way, throughput, what the client asks for after a pause, and how many connections a client
+//! has open to the service at a time.
 //!
 //! `cargo run --example video -- capture.pcap [REGEX of server names]`
 
@@ -16,9 +16,10 @@ struct Features {
     server_name: Option<String>,
     /// Bytes on the wire, up and down.
     bytes: [u64; 2],
-    /// Packets of the client behind more than a second of its silence: it asks for another segment.
+    /// Packets of the client behind more than a second of its silence: it asks for another segment. Its first packet
+    /// is none of them.
     requests: u64,
-    last_up_ns: i64,
+    last_up_ns: Option<i64>,
 }
 
 impl Track for Features {
@@ -28,8 +29,8 @@ impl Track for Features {
         self.bytes[usize::from(!packet.is_orig)] += u64::from(packet.meta.wire_bytes);
         if packet.is_orig {
             let now = packet.meta.time.0;
-            self.requests += u64::from(now - self.last_up_ns > 1_000_000_000);
-            self.last_up_ns = now;
+            self.requests += u64::from(self.last_up_ns.is_some_and(|last| now - last > 1_000_000_000));
+            self.last_up_ns = Some(now);
         }
     }
 

@@ -1,6 +1,6 @@
-//! Handshakes whose parameters are weak by today's measure: TLS below 1.2 (RFC 8996), suites without forward secrecy or
-//! with RC4, 3DES, NULL or export keys (RFC 9325 §4), short keys in certificates; SSH with version 1, SHA-1 key exchange
-//! (RFC 9142), CBC or RC4 ciphers, MD5.
+//! Handshakes whose parameters are weak by today's measure: TLS below 1.2 (RFC 8996), suites without forward secrecy,
+//! with nobody authenticated, or with RC4, 3DES, NULL or export keys (RFC 9325 §4), short keys in certificates; SSH with
+//! version 1, SHA-1 key exchange (RFC 9142), CBC or RC4 ciphers, MD5.
 //!
 //! `cargo run --example weak_crypto -- capture.pcap`
 
@@ -14,8 +14,12 @@ fn tls(flow: &Flow, hello: &TlsHandshake) {
         weak.extend(hello.version_name().map(String::from));
     }
     if let Some(cipher) = hello.cipher_name() {
-        let is_weak = ["_RC4_", "_3DES_", "_DES_", "_NULL_", "_EXPORT", "TLS_RSA_WITH"];
-        weak.extend(is_weak.iter().any(|bad| cipher.contains(bad)).then(|| cipher.to_string()));
+        // `TLS_DHE_` and `TLS_ECDHE_` are other words; `TLS_DH_ANON` and `TLS_ECDH_ANON` are ephemeral, and authenticate nobody.
+        let fixed_key = ["TLS_RSA_", "TLS_DH_", "TLS_ECDH_", "TLS_PSK_WITH_", "TLS_KRB5_", "SSL_"];
+        let is_weak =
+            ["_RC4_", "_3DES_", "_DES_", "_NULL_", "_EXPORT"].iter().any(|bad| cipher.contains(bad))
+                || fixed_key.iter().any(|bad| cipher.starts_with(bad));
+        weak.extend(is_weak.then(|| cipher.to_string()));
     }
     if let Some(certificate) = hello.server_certificate() {
         let is_short = certificate.key_type == "rsa" && certificate.key_bits < 2048;
@@ -30,8 +34,10 @@ fn tls(flow: &Flow, hello: &TlsHandshake) {
 fn ssh(flow: &Flow, hello: &SshHandshake) {
     let mut weak = vec![];
     weak.extend(hello.version().filter(|version| *version == 1).map(|_| "version 1".to_string()));
-    let agreed = [hello.kex_algorithm(), hello.cipher(), hello.mac(), hello.host_key_algorithm()];
-    let bad = ["-sha1", "-cbc", "arcfour", "hmac-md5", "ssh-dss", "none"];
+    // SHA-1 is weak where signatures rely on it, not in a MAC.
+    weak.extend(hello.kex_algorithm().filter(|name| name.contains("-sha1")));
+    let agreed = [hello.cipher(), hello.mac(), hello.host_key_algorithm()];
+    let bad = ["-cbc", "arcfour", "hmac-md5", "ssh-dss", "none"];
     weak.extend(agreed.into_iter().flatten().filter(|name| bad.iter().any(|bad| name.contains(bad))));
     report("ssh", flow, "", &weak);
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
+const TUNNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tunnels.pcap");
 const KEY: &str = "0123456789abcdef0123456789abcdeffedcba9876543210fedcba9876543210";
 
 /// What an example prints. Examples are built with the tests, beside them.
@@ -48,8 +49,38 @@ fn anonymised_packets_are_as_many_and_tell_no_address() {
     engine.read([&out]).expect("it was written");
     drop(engine);
     assert_eq!(packets, count);
-    // As in the capture itself, but for what comes in fragments: their addresses stand in one of them alone.
+    // As in the capture itself, but for what comes in fragments, tunnels or on another link.
     assert_eq!(exchanges, 18);
+}
+
+/// What lies in a tunnel has addresses of its own behind those of the tunnel.
+#[test]
+fn no_address_inside_a_tunnel_is_left() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("anonymised-tunnels.pcapng");
+    let text = run("anonymise", &[KEY, out.to_str().expect("text"), TUNNELS]);
+    let hosts = |file: &Path| {
+        let mut hosts = std::collections::BTreeSet::new();
+        let mut engine = weir::Engine::new();
+        let take = |flow: &weir::Flow, _: &weir::sessions::http::HttpExchange| {
+            hosts.extend([flow.orig.0, flow.resp.0]);
+        };
+        engine.subscribe("http", take).expect("it is right");
+        engine.read([file]).expect("it is there");
+        drop(engine);
+        hosts
+    };
+    let octets = |host: std::net::IpAddr| match host {
+        std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
+        std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    let inner = hosts(Path::new(TUNNELS));
+    let written = std::fs::read(&out).expect("it was written");
+    assert!(inner.len() > 2 && text.ends_with(" packets\n"), "{inner:?} {text}");
+    for host in inner {
+        let octets = octets(host);
+        assert!(!written.windows(octets.len()).any(|part| part == octets), "{host}");
+    }
+    assert!(hosts(&out).is_empty(), "all pages of that capture came through tunnels");
 }
 
 #[test]
@@ -60,6 +91,8 @@ fn video_sessions_are_told_by_name() {
         text.starts_with("10.42.0.10: 1 connections, at most 1 at a time\n  vlan.example.com up "),
         "{text}"
     );
+    // Nobody pauses for a second there, and what begins a connection is no pause.
+    assert_eq!(text.matches(" requests\n").count(), text.matches(", 0 requests\n").count(), "{text}");
 }
 
 #[test]
@@ -136,10 +169,19 @@ fn what_is_weak_is_named() {
     // RC4 without forward secrecy, in TLS 1.0.
     talk.say((true, 40_001, 443), 64, ACK, &tls_hello(1, &[0, 0, 2, 0, 5, 1, 0]));
     talk.say((false, 40_001, 443), 64, ACK, &tls_hello(2, &[0, 0, 5, 0]));
+    // A fixed key of an elliptic curve, and nobody authenticated; what is ephemeral is fine.
+    for (port, suite) in [(40_004, [0xc0, 5]), (40_005, [0, 0x34]), (40_006, [0xc0, 0x14])] {
+        let mut hello = tls_hello(1, &[0, 0, 2, suite[0], suite[1], 1, 0]);
+        hello[9..11].copy_from_slice(&[3, 3]);
+        talk.say((true, port, 443), 64, ACK, &hello);
+        let mut hello = tls_hello(2, &[0, suite[0], suite[1], 0]);
+        hello[9..11].copy_from_slice(&[3, 3]);
+        talk.say((false, port, 443), 64, ACK, &hello);
+    }
     let offer = ssh_offer(["diffie-hellman-group1-sha1", "ssh-dss", "aes128-cbc", "hmac-md5"]);
     talk.say((true, 40_002, 22), 64, ACK, &offer);
     talk.say((false, 40_002, 22), 64, ACK, &offer);
-    let good = ssh_offer(["curve25519-sha256", "ssh-ed25519", "aes256-ctr", "hmac-sha2-256"]);
+    let good = ssh_offer(["curve25519-sha256", "ssh-ed25519", "aes256-ctr", "hmac-sha1"]);
     talk.say((true, 40_003, 22), 64, ACK, &good);
     talk.say((false, 40_003, 22), 64, ACK, &good);
     let text = run("weak_crypto", &[&talk.write("weak.pcap")]);
@@ -147,6 +189,8 @@ fn what_is_weak_is_named() {
     lines.sort_unstable();
     let expected = [
         "ssh 192.0.2.1 -> 192.0.2.2 : diffie-hellman-group1-sha1, aes128-cbc, hmac-md5, ssh-dss",
+        "tls 192.0.2.1 -> 192.0.2.2 : TLS_DH_ANON_WITH_AES_128_CBC_SHA",
+        "tls 192.0.2.1 -> 192.0.2.2 : TLS_ECDH_ECDSA_WITH_AES_256_CBC_SHA",
         "tls 192.0.2.1 -> 192.0.2.2 : TLSv10, TLS_RSA_WITH_RC4_128_SHA",
     ];
     assert_eq!(lines, expected);

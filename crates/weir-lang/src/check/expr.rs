@@ -1,7 +1,7 @@
 //! Names and operators of an expression: from the tree to the model.
 
 use super::codes;
-use super::range::Range;
+use super::range::{Range, mirrored, opposite};
 use super::scope::{BelowUse, Kind, Scope, Symbol};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{BinaryOp, Expr, FieldId, Side};
@@ -173,17 +173,25 @@ impl Resolver<'_> {
     }
 
     /// The fields that a name of several stands for.
-    fn fields_of(&self, expr: &ast::Expr) -> Option<Vec<Expr>> {
+    fn fields_of(&self, expr: &ast::Expr) -> Option<Vec<Value>> {
         let ast::ExprKind::Name(name) = &expr.kind else { return None };
-        let fields = self.scope.aliases.get(name)?;
-        let are_numbers = fields.iter().all(|id| self.scope.kinds[usize::from(id.0)].is_operand());
-        are_numbers.then(|| fields.iter().map(|id| Expr::Field(*id)).collect())
+        let fields = self.scope.aliases.get(name)?.iter().map(|id| self.field(*id));
+        let fields: Vec<Value> = fields.collect();
+        fields.iter().all(|field| field.kind.is_operand()).then_some(fields)
+    }
+
+    fn field(&self, id: FieldId) -> Value {
+        let at = usize::from(id.0);
+        Value { expr: Expr::Field(id), kind: self.scope.kinds[at], range: self.scope.ranges[at] }
     }
 
     fn binary(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr, span: Span) -> Value {
         if let Some(fields) = self.fields_of(left).filter(|_| op.is_comparison()) {
-            let right = self.number(right).expr;
-            let compare = |field| Expr::Binary(op, Box::new(field), Box::new(right.clone()));
+            let right = self.number(right);
+            let compare = |field: Value| {
+                let range = Range::binary(op, field.range, right.range);
+                Value::number(Expr::Binary(op, Box::new(field.expr), Box::new(right.expr.clone())), range)
+            };
             // As in filters: one of them is equal to a value, or none is.
             let join = if op == BinaryOp::Ne { BinaryOp::LogicalAnd } else { BinaryOp::LogicalOr };
             return joined(join, fields.into_iter().map(compare));
@@ -195,10 +203,12 @@ impl Resolver<'_> {
             BinaryOp::LogicalOr => self.assuming(&a.expr, false, |resolver| resolver.number(right)),
             _ => self.number(right),
         };
-        // Behind what is as long as the packet says, no text makes sure of it.
-        let is_open = matches!(b.expr, Expr::Cursor) && self.scope.cursor.is_none();
+        let is_open = [&a, &b].into_iter().any(|value| is_open(&value.expr, self.scope.cursor));
         let known = a.kind != Kind::Unknown && b.kind != Kind::Unknown && !is_open;
-        if op == BinaryOp::Sub && self.place == Place::Length && known && a.range.low < b.range.high {
+        // A constraint holds a field against a number: of a payload less another field nothing could be said.
+        let is_fixed = self.place == Place::Payload && b.range.low == b.range.high;
+        let is_length = self.place == Place::Length || is_fixed;
+        if op == BinaryOp::Sub && is_length && known && a.range.low < b.range.high {
             let diagnostic =
                 Diagnostic::warning(codes::NEGATIVE_LENGTH, "this length can be negative; it is 0 then")
                     .label(span, format!("from {} - {}", a.range.low, b.range.high));
@@ -237,25 +247,22 @@ impl Resolver<'_> {
     }
 
     fn set(&mut self, inner: &ast::Expr, ranges: &[(u64, u64, Span)]) -> Value {
-        if let Some(fields) = self.fields_of(inner) {
-            let list: Vec<(u64, u64)> = ranges.iter().map(|&(low, high, _)| (low, high)).collect();
-            let is_in = |field| Expr::In(Box::new(field), list.clone());
-            return joined(BinaryOp::LogicalOr, fields.into_iter().map(is_in));
-        }
-        let value = self.number(inner);
+        let values = self.fields_of(inner).unwrap_or_else(|| vec![self.number(inner)]);
+        // Of several fields any may be meant: all that one of them can be.
+        let whole = values.iter().map(|value| value.range).reduce(Range::join).unwrap_or(Range::ANY);
         for &(low, high, span) in ranges {
-            let meets = Range { low: low.min(high), high }.meet(value.range).is_some();
+            let meets = Range { low: low.min(high), high }.meet(whole).is_some();
             if low <= high && !meets {
-                let (least, most) = (value.range.low, value.range.high);
                 self.diagnostics.push(
                     Diagnostic::warning(codes::CONSTANT_CONDITION, "the value is never this")
                         .at(span)
-                        .label(inner.span, format!("{least} to {most}")),
+                        .label(inner.span, format!("{} to {}", whole.low, whole.high)),
                 );
             }
         }
-        let list = ranges.iter().map(|&(low, high, _)| (low, high)).collect();
-        Value::number(Expr::In(Box::new(value.expr), list), Range::TRUTH)
+        let list: Vec<(u64, u64)> = ranges.iter().map(|&(low, high, _)| (low, high)).collect();
+        let is_in = |value: Value| Value::number(Expr::In(Box::new(value.expr), list.clone()), Range::TRUTH);
+        joined(BinaryOp::LogicalOr, values.into_iter().map(is_in))
     }
 
     fn choose(&mut self, condition: &ast::Expr, then: &ast::Expr, otherwise: &ast::Expr) -> Value {
@@ -319,10 +326,7 @@ impl Resolver<'_> {
 
     fn symbol(&mut self, name: &str, span: Span) -> Value {
         match self.scope.find(name) {
-            Some(Symbol::Field(id)) => {
-                let at = usize::from(id.0);
-                Value { expr: Expr::Field(id), kind: self.scope.kinds[at], range: self.scope.ranges[at] }
-            }
+            Some(Symbol::Field(id)) => self.field(id),
             Some(Symbol::Presence(id)) => Value::number(Expr::Present(id), Range::TRUTH),
             Some(Symbol::Let(id)) => {
                 let range = self.scope.let_ranges.get(usize::from(id.0)).copied().unwrap_or(Range::ANY);
@@ -522,14 +526,28 @@ impl Resolver<'_> {
 /// Operators of a table's rows, each of which asks with the same value.
 pub(crate) const LOOKUP_NODES_MAX: usize = 4_096;
 
+/// What an expression is put together from.
+fn parts(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Not(a) | Expr::In(a, _) => vec![a],
+        Expr::Binary(_, a, b) => vec![a, b],
+        Expr::Sum16(args) => args.iter().collect(),
+        Expr::Choose(a, b, c) => vec![a, b, c],
+        _ => vec![],
+    }
+}
+
 /// Operators and names of an expression.
 fn size_of(expr: &Expr) -> usize {
-    1 + match expr {
-        Expr::Not(a) | Expr::In(a, _) => size_of(a),
-        Expr::Binary(_, a, b) => size_of(a) + size_of(b),
-        Expr::Sum16(args) => args.iter().map(size_of).sum(),
-        Expr::Choose(a, b, c) => size_of(a) + size_of(b) + size_of(c),
-        _ => 0,
+    1 + parts(expr).into_iter().map(size_of).sum::<usize>()
+}
+
+/// Whether it is as long as the packet says, of which no text makes sure.
+fn is_open(expr: &Expr, cursor: Option<u64>) -> bool {
+    match expr {
+        Expr::Cursor => cursor.is_none(),
+        Expr::HeaderLength | Expr::RestLength => true,
+        _ => parts(expr).into_iter().any(|part| is_open(part, cursor)),
     }
 }
 
@@ -558,32 +576,12 @@ fn gather(condition: &Expr, holds: bool, known: &mut Vec<(FieldId, BinaryOp, u64
     }
 }
 
-/// The comparison that holds where `op` does not.
-fn opposite(op: BinaryOp) -> Option<BinaryOp> {
-    Some(match op {
-        BinaryOp::Eq => BinaryOp::Ne,
-        BinaryOp::Ne => BinaryOp::Eq,
-        BinaryOp::Lt => BinaryOp::Ge,
-        BinaryOp::Ge => BinaryOp::Lt,
-        BinaryOp::Gt => BinaryOp::Le,
-        BinaryOp::Le => BinaryOp::Gt,
-        _ => return None,
-    })
-}
-
-/// The comparison with its sides swapped.
-fn mirrored(op: BinaryOp) -> BinaryOp {
-    match op {
-        BinaryOp::Lt => BinaryOp::Gt,
-        BinaryOp::Gt => BinaryOp::Lt,
-        BinaryOp::Le => BinaryOp::Ge,
-        BinaryOp::Ge => BinaryOp::Le,
-        other => other,
-    }
-}
-
 /// What all of these say together.
-fn joined(op: BinaryOp, parts: impl Iterator<Item = Expr>) -> Value {
-    let all = parts.reduce(|all, part| Expr::Binary(op, Box::new(all), Box::new(part)));
-    Value::number(all.unwrap_or(Expr::Number(0)), Range::TRUTH)
+fn joined(op: BinaryOp, parts: impl Iterator<Item = Value>) -> Value {
+    let join = |all: Value, part: Value| {
+        let range = Range::binary(op, all.range, part.range);
+        Value::number(Expr::Binary(op, Box::new(all.expr), Box::new(part.expr)), range)
+    };
+    // None where the name of several stands for nothing that exists, which was said.
+    parts.reduce(join).unwrap_or_else(Value::unknown)
 }

@@ -184,13 +184,10 @@ impl Checker<'_> {
         };
         let span = field.name.span.to(field.ty.name.span);
         if self.bits > 0 && self.bits + bits > 64 {
-            self.diagnostics.push(
-                Diagnostic::error(
-                    codes::UNALIGNED,
-                    format!("`{path}` lies in nine bytes; a field lies in at most eight"),
-                )
-                .at(span),
-            );
+            let message = format!("`{path}` lies in nine bytes; a field lies in at most eight");
+            let help =
+                "let it begin at a byte, or make two fields of it, joined by a `let`: `high << 32 | low`";
+            self.diagnostics.push(Diagnostic::error(codes::UNALIGNED, message).at(span).help(help));
         }
         if field.peek {
             if matches!(ty, FieldType::Bytes(_) | FieldType::Counted(_)) {

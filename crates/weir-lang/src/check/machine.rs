@@ -199,7 +199,7 @@ impl Checker<'_> {
         };
         let ordered = uses_ordered(&condition);
         if from_known {
-            self.find_covered(&from, name.span);
+            self.find_covered(&from, tree.to.text == "restart", name.span);
         }
         let index = self.protocol.transitions.len();
         self.transitions.entry(name.text.clone()).or_insert((index, name.span));
@@ -216,9 +216,13 @@ impl Checker<'_> {
         self.protocol.transitions.push(Transition { name, from, to, condition, ordered, timeout });
     }
 
-    /// A warning where an earlier transition is taken from all these states, whatever the packet.
-    fn find_covered(&mut self, from: &[usize], span: Span) {
-        let always = self.protocol.transitions.iter().filter(|one| matches!(one.condition, Expr::Number(1)));
+    /// A warning where an earlier transition is taken from all these states, whatever the packet. Those to `restart`
+    /// are asked before all others, and not again of the packet that began anew: they hide, and are hidden by, their
+    /// own kind alone.
+    fn find_covered(&mut self, from: &[usize], restarts: bool, span: Span) {
+        let always = self.protocol.transitions.iter().filter(|one| {
+            matches!(one.condition, Expr::Number(1)) && (one.to == Target::Restart) == restarts
+        });
         let earlier: Vec<&Transition> = always.collect();
         let covered =
             |state: usize| earlier.iter().find(|one| one.from.is_empty() || one.from.contains(&state));
@@ -326,7 +330,8 @@ impl Checker<'_> {
                 }
             }
         }
-        let ends = otherwise.is_some() || (!covered.is_empty() && covered.iter().all(|covered| *covered));
+        let says_all = otherwise.is_some() || clauses.has_two_timeouts;
+        let ends = says_all || (!covered.is_empty() && covered.iter().all(|covered| *covered));
         if let Some(span) = clauses.instance_span.filter(|_| !ends) {
             self.diagnostics.push(
                 Diagnostic::warning(codes::NO_TIMEOUT, "no timeout ends these instances")

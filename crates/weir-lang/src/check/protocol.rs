@@ -56,8 +56,15 @@ pub(super) fn check(
     }
     checker.header(clauses.header);
     checker.vars(&clauses.vars);
-    for (name, ..) in &clauses.aliases {
+    for (name, fields, _) in &clauses.aliases {
         checker.scope.declare(&name.text, Symbol::Alias, name.span, checker.diagnostics);
+        // Derived values may compare them; that they are fields of one type is checked with all names known.
+        let fields = fields.iter().filter_map(|field| match checker.scope.find(&field.text) {
+            Some(Symbol::Field(id)) => Some(id),
+            _ => None,
+        });
+        let fields = fields.collect();
+        checker.scope.aliases.insert(name.text.clone(), fields);
     }
     checker.lets(&clauses.lets, clauses.payload);
     checker.first_values(&clauses.vars);
@@ -135,6 +142,8 @@ pub(super) struct Clauses<'a> {
     pub(super) states: Option<(Span, &'a [ast::State])>,
     pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
     pub(super) timeouts: Option<(Span, &'a [ast::Timeout])>,
+    /// What the second one says may be what the first one lacks.
+    pub(super) has_two_timeouts: bool,
     pub(super) events: Vec<&'a ast::Event>,
     pub(super) instance_span: Option<Span>,
     show: &'a [ast::ShowPart],
@@ -160,6 +169,7 @@ impl<'a> Clauses<'a> {
             if let Some(name) = once {
                 if let Some(first) = seen.get(name) {
                     diagnostics.push(duplicate(name, *first, span));
+                    sorted.has_two_timeouts |= name == "timeout";
                     continue;
                 }
                 seen.insert(name, span);

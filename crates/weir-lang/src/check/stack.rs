@@ -146,7 +146,7 @@ enum Asked {
     Let(LetId),
 }
 
-/// The values for which a condition on one number holds; `None` where it asks for more than that.
+/// The values of single numbers for each of which a condition holds; `None` where it asks for more than that.
 fn asked_values(condition: &Expr) -> Option<Vec<(Asked, (u64, u64))>> {
     let asked = |expr: &Expr| match expr {
         Expr::Field(field) => Some(Asked::Field(*field)),
@@ -163,11 +163,9 @@ fn asked_values(condition: &Expr) -> Option<Vec<(Asked, (u64, u64))>> {
             Some(ranges.iter().map(|&range| (what, range)).collect())
         }
         Expr::Binary(BinaryOp::LogicalOr, a, b) => {
-            let (mut a, b) = (asked_values(a)?, asked_values(b)?);
-            a.extend(b);
-            // An empty set, which was said to be one, leaves nothing.
-            let is_one = a.windows(2).all(|pair| pair[0].0 == pair[1].0);
-            is_one.then_some(a)
+            let mut a = asked_values(a)?;
+            a.extend(asked_values(b)?);
+            Some(a)
         }
         _ => None,
     }

@@ -39,6 +39,9 @@ const SEQUENCE: &[&str] = &["spanning", "window", "from", "overwrite", "headers"
 impl Parser<'_> {
     pub(super) fn clause(&mut self) -> Option<Clause> {
         let span = self.span();
+        if self.word() == "history" && self.peek_at(1) == TokenKind::Name {
+            return self.stray_history();
+        }
         if !CLAUSES.contains(&self.word()) {
             self.unknown_clause()?;
         }
@@ -74,6 +77,17 @@ impl Parser<'_> {
             _ => self.show()?,
         };
         Some(Clause { kind, span })
+    }
+
+    /// A statement that stands where clauses do: said, and read as one of `prepare`.
+    fn stray_history(&mut self) -> Option<Clause> {
+        let span = self.span();
+        let diagnostic = Diagnostic::error(codes::UNKNOWN_CLAUSE, "`history` stands outside of a block")
+            .at(span)
+            .help("it is a statement: write it in `count { … }` or `prepare { … }`");
+        self.report(diagnostic);
+        let stmt = self.stmt()?;
+        Some(Clause { kind: ClauseKind::Prepare(vec![stmt]), span })
     }
 
     /// Says that no clause begins so. Where it begins as one does but for a letter or two, it is read as that one.
@@ -183,17 +197,8 @@ impl Parser<'_> {
     }
 
     fn stmt(&mut self) -> Option<Stmt> {
-        if self.eat(TokenKind::If) {
-            let condition = self.condition()?;
-            let then = self.stmts()?;
-            let otherwise = if !self.eat(TokenKind::Else) {
-                Vec::new()
-            } else if self.peek() == TokenKind::If {
-                vec![self.nested(Self::stmt)?]
-            } else {
-                self.stmts()?
-            };
-            return Some(Stmt::If { condition, then, otherwise });
+        if self.peek() == TokenKind::If {
+            return self.stmt_if();
         }
         if self.word() == "history" && self.peek_at(1) == TokenKind::Name {
             self.bump();
@@ -215,6 +220,22 @@ impl Parser<'_> {
         }
         self.bump();
         Some(Stmt::Assign { target, add, value: self.expr()? })
+    }
+
+    fn stmt_if(&mut self) -> Option<Stmt> {
+        self.bump();
+        let condition = self.condition()?;
+        let then = self.stmts()?;
+        let otherwise = if self.mend_else_if() {
+            vec![self.nested(Self::stmt_if)?]
+        } else if !self.eat(TokenKind::Else) {
+            Vec::new()
+        } else if self.peek() == TokenKind::If {
+            vec![self.nested(Self::stmt_if)?]
+        } else {
+            self.stmts()?
+        };
+        Some(Stmt::If { condition, then, otherwise })
     }
 
     fn sequence(&mut self) -> Option<ClauseKind> {

@@ -108,7 +108,7 @@ impl Parser<'_> {
             } else {
                 let Some((op, op_power)) = binary(self.peek()).filter(|(_, op_power)| *op_power > power)
                 else {
-                    return Some(left);
+                    return if power == 0 { self.choice(left) } else { Some(left) };
                 };
                 self.bump();
                 let right = self.expr_above(op_power)?;
@@ -124,6 +124,23 @@ impl Parser<'_> {
             .help("name a part of it: `let part = …`");
         self.report(diagnostic);
         None
+    }
+
+    /// `left ? a : b` of other languages, said and read as what it means; `left` where no `?` follows.
+    fn choice(&mut self, left: Expr) -> Option<Expr> {
+        let span = self.span();
+        if !self.eat(TokenKind::Question) {
+            return Some(left);
+        }
+        let diagnostic = Diagnostic::error(codes::BAD_CHARACTER, "`?` is not a sign of this language")
+            .at(span)
+            .help("write `if a then b else c`");
+        self.report(diagnostic);
+        let then = self.expr()?;
+        self.expect(TokenKind::Colon)?;
+        let otherwise = self.expr()?;
+        let span = left.span.to(otherwise.span);
+        Some(Expr { kind: ExprKind::Choose(Box::new(left), Box::new(then), Box::new(otherwise)), span })
     }
 
     /// `a < b < c` would compare a truth with a number.
@@ -142,16 +159,32 @@ impl Parser<'_> {
     /// `left in { a, b..c }`, standing before `in`.
     fn set(&mut self, left: Expr) -> Option<Expr> {
         self.bump();
+        if matches!(self.peek(), TokenKind::Number(_)) {
+            self.expected_with("`{`", &format!("write `in {{ {} }}`", self.written(self.span())));
+            return None;
+        }
         let open = self.expect(TokenKind::BraceOpen)?;
-        let mut ranges = Vec::new();
-        while self.peek() != TokenKind::BraceClose {
-            ranges.push(self.range()?);
+        let (mut ranges, mut is_read) = (Vec::new(), true);
+        while is_read && self.peek() != TokenKind::BraceClose {
+            match self.range() {
+                Some(range) => ranges.push(range),
+                None => is_read = false,
+            }
             if !self.eat(TokenKind::Comma) {
                 break;
             }
         }
+        if !is_read {
+            // Its brace is no other block's: what follows the set can be read.
+            use TokenKind as T;
+            while matches!(self.peek(), T::Number(_) | T::Comma | T::DotDot)
+                || !matches!(self.peek(), T::BraceClose | T::End) && !self.token().first_of_line
+            {
+                self.bump();
+            }
+        }
         let close = self.expect(TokenKind::BraceClose)?;
-        if ranges.is_empty() {
+        if ranges.is_empty() && is_read {
             let diagnostic = Diagnostic::error(codes::BAD_EXPRESSION, "nothing is in an empty set")
                 .at(open.to(close))
                 .help("name some numbers: `in { 1, 4..6 }`");
@@ -164,7 +197,15 @@ impl Parser<'_> {
     /// `N` or `N..N`.
     pub(super) fn range(&mut self) -> Option<Range> {
         let (low, start) = self.number()?;
-        let (high, end) = if self.eat(TokenKind::DotDot) { self.number()? } else { (low, start) };
+        let (high, end) = if self.eat(TokenKind::DotDot) {
+            if !matches!(self.peek(), TokenKind::Number(_)) {
+                self.expected_with("a number", "a range has two ends, both in it: `1..65535`");
+                return None;
+            }
+            self.number()?
+        } else {
+            (low, start)
+        };
         let span = start.to(end);
         if high < low {
             let diagnostic = Diagnostic::error(codes::BAD_EXPRESSION, "this range is empty")
@@ -196,6 +237,10 @@ impl Parser<'_> {
 
     fn operand(&mut self) -> Option<Expr> {
         let start = self.span();
+        if self.is_missing_operand() {
+            self.expected("a value");
+            return None;
+        }
         let kind = match self.peek() {
             TokenKind::Number(number) => {
                 self.bump();

@@ -52,7 +52,10 @@ impl Parser<'_> {
         self.bump();
         let condition = self.condition()?;
         let then = self.header_items()?;
-        let otherwise = if !self.eat(TokenKind::Else) {
+        let otherwise = if self.mend_else_if() {
+            let nested = self.nested(Self::header_if)?;
+            vec![nested]
+        } else if !self.eat(TokenKind::Else) {
             Vec::new()
         } else if self.peek() == TokenKind::If {
             let nested = self.nested(Self::header_if)?;
@@ -86,7 +89,14 @@ impl Parser<'_> {
             return Some(None);
         }
         let Some(op) = comparison(self.peek()) else {
-            self.expected("a comparison such as `>= 5`");
+            let help = match self.peek() {
+                TokenKind::In => {
+                    "a field is held against one number; a set is asked where it matters: `if kind in { … }`, \
+                                  `-> x when kind in { … }`"
+                }
+                _ => "",
+            };
+            self.expected_with("a comparison such as `>= 5`", help);
             return None;
         };
         self.bump();

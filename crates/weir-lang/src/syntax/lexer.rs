@@ -58,6 +58,8 @@ pub enum TokenKind {
     LessEqual,
     Greater,
     GreaterEqual,
+    /// No sign of this language: what stands around it is read as what it means elsewhere.
+    Question,
     /// The end of the text.
     End,
 }
@@ -107,6 +109,7 @@ impl TokenKind {
             T::LessEqual => "`<=`",
             T::Greater => "`>`",
             T::GreaterEqual => "`>=`",
+            T::Question => "`?`",
             T::End => "the end of the text",
         }
     }
@@ -121,6 +124,8 @@ pub struct Token {
     pub span: Span,
     /// It is the first of its line: where reading goes on after a mistake.
     pub first_of_line: bool,
+    /// It was said to be wrong: what else is wrong at its place would come of that.
+    pub is_said: bool,
 }
 
 /// All tokens of a text, and the documentation lines between them.
@@ -131,6 +136,54 @@ pub struct Tokens {
     /// Index of a token, and the `//!` lines nearest above it.
     pub docs: Vec<(usize, String)>,
 }
+
+/// The longer ones come first.
+const SIGNS: [(&str, TokenKind); 28] = [
+    ("<->", TokenKind::Both),
+    ("->", TokenKind::Arrow),
+    ("..", TokenKind::DotDot),
+    ("+=", TokenKind::AddAssign),
+    ("<<", TokenKind::ShiftLeft),
+    (">>", TokenKind::ShiftRight),
+    ("==", TokenKind::Equal),
+    ("!=", TokenKind::NotEqual),
+    ("<=", TokenKind::LessEqual),
+    (">=", TokenKind::GreaterEqual),
+    ("{", TokenKind::BraceOpen),
+    ("}", TokenKind::BraceClose),
+    ("(", TokenKind::ParenOpen),
+    (")", TokenKind::ParenClose),
+    ("[", TokenKind::BracketOpen),
+    ("]", TokenKind::BracketClose),
+    (",", TokenKind::Comma),
+    (":", TokenKind::Colon),
+    ("=", TokenKind::Assign),
+    ("|", TokenKind::Pipe),
+    ("^", TokenKind::Caret),
+    ("&", TokenKind::Ampersand),
+    ("+", TokenKind::Plus),
+    ("-", TokenKind::Minus),
+    ("*", TokenKind::Star),
+    ("<", TokenKind::Less),
+    (">", TokenKind::Greater),
+    ("?", TokenKind::Question),
+];
+
+/// Signs of other languages, as what they are read, and the remedy: said once.
+const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
+    ("&&", Some(TokenKind::And), "write `and`"),
+    ("||", Some(TokenKind::Or), "write `or`"),
+    ("!", Some(TokenKind::Not), "write `not`"),
+    ("/", Some(TokenKind::ShiftRight), "there is no division; shift instead: `x >> 2` is a quarter of x"),
+    (
+        "%",
+        Some(TokenKind::Ampersand),
+        "there is no remainder; mask instead: `x & 7` is that of a division by 8",
+    ),
+    ("**", Some(TokenKind::Star), "there are no powers; shift instead: `1 << n` is the nth power of 2"),
+    ("~", None, "there is no complement; `x ^ 0xff` has the other 8 bits"),
+    (";", None, "nothing separates statements but space"),
+];
 
 /// Reads the part of `text` under `span`; spans of tokens are relative to the whole text.
 pub fn lex(text: &str, span: Span, diagnostics: &mut Vec<Diagnostic>) -> Tokens {
@@ -163,7 +216,7 @@ impl Lexer<'_> {
         loop {
             self.skip_blanks();
             let Some(&first) = self.text.as_bytes().get(self.at) else { break };
-            let start = self.at;
+            let (start, said) = (self.at, self.diagnostics.len());
             let kind = match first {
                 b'A'..=b'Z' | b'a'..=b'z' | b'_' => Some(self.read_name()),
                 b'0'..=b'9' => self.read_number(),
@@ -171,18 +224,18 @@ impl Lexer<'_> {
                 _ => self.read_sign(),
             };
             if let Some(kind) = kind {
-                self.push(kind, start);
+                self.push(kind, start, self.diagnostics.len() > said);
             }
         }
-        self.push(TokenKind::End, self.at);
+        self.push(TokenKind::End, self.at, false);
     }
 
-    fn push(&mut self, kind: TokenKind, start: usize) {
+    fn push(&mut self, kind: TokenKind, start: usize, is_said: bool) {
         if !self.doc.is_empty() {
             self.tokens.docs.push((self.tokens.list.len(), std::mem::take(&mut self.doc)));
         }
         let span = self.span(start);
-        self.tokens.list.push(Token { kind, span, first_of_line: self.first_of_line });
+        self.tokens.list.push(Token { kind, span, first_of_line: self.first_of_line, is_said });
         self.first_of_line = false;
     }
 
@@ -257,13 +310,31 @@ impl Lexer<'_> {
         while bytes.get(self.at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
             self.at += 1;
         }
+        // `10.0.0.1` and `1.5` are one mistake; `8..10` is a range.
+        while bytes[self.at..].first() == Some(&b'.')
+            && bytes.get(self.at + 1).is_some_and(u8::is_ascii_alphanumeric)
+        {
+            self.at += 1;
+            while bytes.get(self.at).is_some_and(u8::is_ascii_alphanumeric) {
+                self.at += 1;
+            }
+        }
         let written = &self.text[start..self.at];
         let kind = number(written);
         if kind.is_none() {
             let message = format!("`{written}` is not a number");
-            self.diagnostics.push(Diagnostic::error(codes::BAD_NUMBER, message).at(self.span(start)).help(
-                "numbers are `26`, `0x1a` or `0b11010` and fit 64 bits; durations end in ms, s, m or h",
-            ));
+            let help = match written.parse::<std::net::Ipv4Addr>() {
+                Ok(address) => format!(
+                    "texts have no addresses but as numbers: `{:#010x}`; filters have them as they are written",
+                    address.to_bits()
+                ),
+                Err(_) => {
+                    "numbers are `26`, `0x1a` or `0b11010` and fit 64 bits; durations end in ms, s, m or h"
+                        .into()
+                }
+            };
+            let diagnostic = Diagnostic::error(codes::BAD_NUMBER, message).at(self.span(start));
+            self.diagnostics.push(diagnostic.help(help));
         }
         // Something stood there: the parser need not complain again.
         Some(kind.unwrap_or(TokenKind::Number(0)))
@@ -295,44 +366,6 @@ impl Lexer<'_> {
     }
 
     fn read_sign(&mut self) -> Option<TokenKind> {
-        use TokenKind as T;
-        const SIGNS: [(&str, TokenKind); 27] = [
-            ("<->", T::Both),
-            ("->", T::Arrow),
-            ("..", T::DotDot),
-            ("+=", T::AddAssign),
-            ("<<", T::ShiftLeft),
-            (">>", T::ShiftRight),
-            ("==", T::Equal),
-            ("!=", T::NotEqual),
-            ("<=", T::LessEqual),
-            (">=", T::GreaterEqual),
-            ("{", T::BraceOpen),
-            ("}", T::BraceClose),
-            ("(", T::ParenOpen),
-            (")", T::ParenClose),
-            ("[", T::BracketOpen),
-            ("]", T::BracketClose),
-            (",", T::Comma),
-            (":", T::Colon),
-            ("=", T::Assign),
-            ("|", T::Pipe),
-            ("^", T::Caret),
-            ("&", T::Ampersand),
-            ("+", T::Plus),
-            ("-", T::Minus),
-            ("*", T::Star),
-            ("<", T::Less),
-            (">", T::Greater),
-        ];
-        // Signs of other languages: said once, and read as what they mean.
-        const FOREIGN: [(&str, Option<TokenKind>, &str); 5] = [
-            ("&&", Some(T::And), "write `and`"),
-            ("||", Some(T::Or), "write `or`"),
-            ("!", Some(T::Not), "write `not`"),
-            ("/", Some(T::ShiftRight), "there is no division; shift instead: `x >> 2` is a quarter of x"),
-            (";", None, "nothing separates statements but space"),
-        ];
         let rest = &self.text[self.at..];
         let start = self.at;
         if !rest.starts_with("!=")

@@ -426,6 +426,14 @@ impl<'a> Parser<'a> {
 
     /// Says what was expected here.
     pub(super) fn expected(&mut self, what: &str) {
+        self.expected_with(what, "");
+    }
+
+    /// The same, with a remedy.
+    pub(super) fn expected_with(&mut self, what: &str, help: &str) {
+        if self.token().is_said {
+            return;
+        }
         let found = match self.peek() {
             TokenKind::Name => format!("`{}`", self.word()),
             TokenKind::Number(_) | TokenKind::Duration(_) => format!("`{}`", self.written(self.span())),
@@ -433,6 +441,9 @@ impl<'a> Parser<'a> {
         };
         let mut diagnostic =
             Diagnostic::error(codes::EXPECTED, format!("{what} expected, {found} found")).at(self.span());
+        if !help.is_empty() {
+            diagnostic = diagnostic.help(help);
+        }
         if what == "a name"
             && matches!(
                 self.peek(),

@@ -5,7 +5,8 @@
 //! 1. A word that resembles one of those that can stand in its place is read as that one: `protocl x {`.
 //! 2. A sign that is missing before what follows it is read as if it stood there: `ttl u8`.
 //! 3. What can't be read ends at the brace that closes its block, where an item of the block begins (of this
-//!    one or of one around it), or with a line that begins no deeper than the item itself.
+//!    one or of one around it), or with a line that begins no deeper than the item itself. A set ends at
+//!    its own brace, an expression whose operand is missing at the end of its line.
 //! 4. A line that begins no deeper than the one that opened the block, with what can't stand in the block but in
 //!    one around it, shows that a closing brace is missing before it.
 //!
@@ -142,6 +143,16 @@ impl Parser<'_> {
                 first_of_line && row || self.word() == "otherwise" && next == T::Colon
             }
         }
+    }
+
+    /// Whether a line begins here that is an edge or a clause, and no operand of what stands before it.
+    pub(super) fn is_missing_operand(&self) -> bool {
+        use TokenKind as T;
+        // Values behind commas may look like the layers of an edge.
+        let is_listed = matches!(self.before(), Some(T::Comma | T::ParenOpen | T::BracketOpen));
+        let block = self.open.last().copied();
+        let block = block.filter(|block| matches!(block, Block::Stack | Block::Clauses));
+        self.token().first_of_line && !is_listed && block.is_some_and(|block| self.starts(block))
     }
 
     /// Whether all that is missing before such a block's first item is its brace: the other one stands in this
@@ -281,6 +292,22 @@ impl Parser<'_> {
             .help(format!("did you mean `{meant}`?"));
         self.report(diagnostic);
         self.read_as(meant);
+        true
+    }
+
+    /// Where `else if` is written as other languages do, says so; what follows is read as that.
+    pub(super) fn mend_else_if(&mut self) -> bool {
+        use TokenKind as T;
+        let word = self.word();
+        // They are also fine names for fields and variables.
+        let is_name = matches!(self.peek_at(1), T::Colon | T::Assign | T::AddAssign | T::BraceOpen);
+        if !matches!(word, "elif" | "elsif" | "elseif") || is_name || self.word_at(1) == "as" {
+            return false;
+        }
+        let diagnostic = Diagnostic::error(codes::EXPECTED, format!("`else if` expected, `{word}` found"))
+            .at(self.span())
+            .help("write `else if`");
+        self.report(diagnostic);
         true
     }
 
