@@ -3,14 +3,18 @@
 //! A query is a message of its own, or some: Parse names it, Bind gives it values, Execute runs it, as often as one
 //! likes, and Sync ends what was sent together. Each Execute is an exchange; so is a Parse that nothing runs before
 //! its Sync. Passwords are passed over. Behind a loss nobody knows which answer is whose: what waits goes without, and the
-//! first request that comes while the server is ready for one is answered again. Where both sides agree on TLS, that follows and is handed over.
+//! first request that comes while the server is ready for one is answered again. Where both sides agree on TLS, that
+//! follows and is handed over.
 
-use crate::frames::{Frame, Frames, Head, Next};
+mod message;
+
+use crate::frames::{Frame, Frames, Next};
 use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{name, text};
 use crate::waiting::Waiting;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser, SessionProtocol};
+use message::{CANCEL, CLIENT_KINDS, GSS, SERVER_KINDS, TLS, measure, probe, read_startup, until_zero};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,13 +45,6 @@ pub const NAMES_MAX: usize = 64;
 
 /// Bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 1024;
-
-/// Longest startup message, bytes: what servers take.
-const STARTUP_BYTES_MAX: u32 = 10_000;
-
-const CANCEL: u32 = 80_877_102;
-const TLS: u32 = 80_877_103;
-const GSS: u32 = 80_877_104;
 
 /// Who connected: what the startup said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -215,77 +212,8 @@ impl PgStartup {
     }
 }
 
-fn until_zero(bytes: &[u8]) -> &[u8] {
-    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
-}
-
-/// Length and version or code of a client's first message, where it is one.
-fn read_startup(bytes: &[u8]) -> Option<(u32, u32)> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    let (length, code) = (u32::from_be_bytes(*length), u32::from_be_bytes(*rest.first_chunk::<4>()?));
-    let is_known = match code {
-        TLS | GSS => length == 8,
-        CANCEL => (16..=268).contains(&length),
-        _ => code >> 16 == 3 && (9..=STARTUP_BYTES_MAX).contains(&length),
-    };
-    is_known.then_some((length, code))
-}
-
-/// A message has a type and its own length, the type not counted; a client's first has no type.
-fn measure(bytes: &[u8], is_first: bool, kinds: &[u8]) -> Head {
-    if is_first && bytes.first().is_none_or(|byte| *byte == 0) {
-        return match read_startup(bytes) {
-            Some((length, _)) => Head::Bytes(length.into()),
-            None if bytes.len() < 8 => Head::Short,
-            None => Head::Wrong,
-        };
-    }
-    match bytes {
-        [kind, ..] if !kinds.contains(kind) => Head::Wrong,
-        [_, a, b, c, d, ..] => match u32::from_be_bytes([*a, *b, *c, *d]) {
-            length @ 4..=0x7fff_ffff => Head::Bytes(1 + u64::from(length)),
-            _ => Head::Wrong,
-        },
-        _ => Head::Short,
-    }
-}
-
 /// A Sync that ends what needs no exchange of its own any more.
 const SYNC: Option<&str> = Some("sync");
-
-/// What clients and servers send.
-const CLIENT_KINDS: &[u8] = b"BCDEFHPQSXcdfp";
-const SERVER_KINDS: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
-
-/// Longest name of a client's first parameter, its zero with it, bytes.
-const PARAMETER_BYTES_MAX: usize = 32;
-
-/// A client's first message, from either side: its code is known and its length fits.
-fn probe(opening: &Opening<'_>) -> Probe {
-    let side = |bytes: &[u8]| match bytes {
-        [0, 0, ..] | [0] | [] => match read_startup(bytes) {
-            Some((_, TLS | GSS | CANCEL)) => Probe::Certain,
-            Some(_) => {
-                let name = &bytes[8..];
-                let is_name = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'_';
-                let name = &name[..name.len().min(PARAMETER_BYTES_MAX)];
-                match memchr::memchr(0, name) {
-                    Some(end) if end > 3 && name[..end].iter().all(is_name) => Probe::Certain,
-                    None if name.len() < PARAMETER_BYTES_MAX && name.iter().all(is_name) => Probe::Unsure,
-                    _ => Probe::NotForUs,
-                }
-            }
-            None if bytes.len() < 8 => Probe::Unsure,
-            None => Probe::NotForUs,
-        },
-        _ => Probe::NotForUs,
-    };
-    match (side(opening.originator), side(opening.responder)) {
-        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
-        (Probe::Unsure, Probe::Unsure) => Probe::Unsure,
-        _ => Probe::NotForUs,
-    }
-}
 
 /// Queries by the names they go by on a connection, the latest last.
 #[derive(Debug, Default)]
