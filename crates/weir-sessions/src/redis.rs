@@ -267,19 +267,19 @@ fn reply(bytes: &[u8]) -> Probe {
     }
 }
 
-/// What a server at its usual port says first, where that could be a command but for the port: nothing tells the parser
-/// so. A connection met in the middle, or whose first command is missing.
+/// Whether a server at its usual port speaks first, in an array, which may read like a command: nothing else tells the
+/// parser who is who. A connection met in the middle, or whose first command is missing.
 fn is_servers_array(opening: &Opening<'_>) -> bool {
-    let is_servers = |side: usize, bytes: &[u8]| {
-        opening.ports[side] == PORT && opening.ports[1 - side] != PORT && bytes.first() == Some(&b'*')
+    let is_it = |side: usize, said: &[u8], other: &[u8]| {
+        let is_server = opening.ports[side] == PORT && opening.ports[1 - side] != PORT;
+        is_server && said.first() == Some(&b'*') && other.is_empty()
     };
-    is_servers(0, opening.originator) || is_servers(1, opening.responder)
+    is_it(0, opening.originator, opening.responder) || is_it(1, opening.responder, opening.originator)
 }
 
 /// A command as an array from the client, or as a line with a reply; of a server's reply alone nobody can tell.
 fn probe(opening: &Opening<'_>) -> Probe {
-    let is_asked = |bytes: &[u8]| bytes.first() == Some(&b'*');
-    if is_servers_array(opening) && !(is_asked(opening.originator) && is_asked(opening.responder)) {
+    if is_servers_array(opening) {
         return Probe::NotForUs;
     }
     let side = |bytes: &[u8]| {

@@ -164,5 +164,6 @@ fn what_servers_say_is_no_command() {
     assert_eq!(probe(b"", command, [40_000, PORT]), Probe::NotForUs);
     assert_eq!(probe(command, b"", [40_000, PORT]), Probe::Certain);
     assert_eq!(probe(command, b"*1\r\n", [40_000, PORT]), Probe::Certain);
+    assert_eq!(probe(b"KEYS a\r\n", b"*0\r\n", [40_000, PORT]), Probe::Certain);
     assert_eq!(probe(b"", command, [PORT, 40_000]), Probe::Certain);
 }
