@@ -12,10 +12,13 @@ use crate::values::{collect_numbers, owned_texts as texts, readable};
 use std::borrow::Cow;
 use weir_packet::Value;
 
-/// Length of a content as far as it was seen. Where none was, of what was not read to its end, nobody knows whether it has any.
+/// Length of a content as far as it was seen. Where none was, and reading ended before the connection did, nobody knows
+/// whether there is any.
 fn body_length(message: Option<&HttpMessage>) -> Value<'_> {
     match message {
-        Some(message) if message.flaw.is_some() && message.body_bytes == 0 => Value::Absent,
+        Some(HttpMessage { flaw: Some(flaw), body_bytes: 0, .. }) if *flaw != Flaw::Unfinished => {
+            Value::Absent
+        }
         message => Value::Unsigned(message.map_or(0, |message| message.body_bytes)),
     }
 }
@@ -228,8 +231,9 @@ mod tests {
             );
             rows(&PROTOCOL, &talk, &["request_body_len", "response_body_len", "http.incomplete"])
         };
-        assert_eq!(answered("9", ""), ["0 | - | unfinished"]);
-        assert_eq!(answered("9", "abc"), ["0 | 3 | unfinished"]);
+        assert_eq!(answered("3", "\"\n< gap 5\n< \""), ["0 | - | gap"]);
+        assert_eq!(answered("9", "\"\n< gap 5\n< \""), ["0 | 5 | unfinished"]);
+        assert_eq!(answered("9", ""), ["0 | 0 | unfinished"], "none was sent");
         assert_eq!(answered("0", ""), ["0 | 0 | -"]);
     }
 }
