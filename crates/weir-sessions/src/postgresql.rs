@@ -2,14 +2,19 @@
 //!
 //! A query is a message of its own, or some: Parse names it, Bind gives it values, Execute runs it, as often as one
 //! likes, and Sync ends what was sent together. Each Execute is an exchange; so is a Parse that nothing runs before
-//! its Sync. Passwords are passed over. Where both sides agree on TLS, that follows and is handed over.
+//! its Sync. Passwords are passed over. Behind a loss nobody knows which answer is whose: what waits goes without, and the
+//! first request that comes while the server is ready for one is answered again. Where both sides agree on TLS, that
+//! follows and is handed over.
 
-use crate::frames::{Frame, Frames, Head, Next};
+mod message;
+
+use crate::frames::{Frame, Frames, Next};
 use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{name, text};
 use crate::waiting::Waiting;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{CutOff, Data, Direction, Progress, Session, SessionParser, SessionProtocol};
+use message::{CANCEL, CLIENT_KINDS, GSS, SERVER_KINDS, TLS, measure, probe, read_startup, until_zero};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,13 +45,6 @@ pub const NAMES_MAX: usize = 64;
 
 /// Bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 1024;
-
-/// Longest startup message, bytes: what servers take.
-const STARTUP_BYTES_MAX: u32 = 10_000;
-
-const CANCEL: u32 = 80_877_102;
-const TLS: u32 = 80_877_103;
-const GSS: u32 = 80_877_104;
 
 /// Who connected: what the startup said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -88,6 +86,8 @@ pub struct PgExchange {
     batch: Option<&'static str>,
     /// The server waits for the rows of a COPY.
     is_copying: bool,
+    /// The server sends the rows of a COPY.
+    is_copied: bool,
 }
 
 impl PgExchange {
@@ -105,6 +105,7 @@ impl PgExchange {
             error_message: None,
             batch: None,
             is_copying: false,
+            is_copied: false,
         }
     }
 
@@ -114,6 +115,11 @@ impl PgExchange {
         let startup = self.startup.as_ref().map_or(0, |startup| startup.held_bytes());
         let query = self.query.as_ref().map_or(0, |query| query.len());
         size_of::<Self>() + startup + query + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+
+    /// Whether ReadyForQuery ends it.
+    fn is_ended_by_ready(&self) -> bool {
+        self.request != Some("extended_query")
     }
 
     /// What was run was done: that is the end of it, but where a Sync or what stands for one is still to come.
@@ -141,8 +147,17 @@ impl PgExchange {
                     });
             }
             b'D' => self.rows += 1,
+            b'H' => self.is_copied = true,
+            b'd' if self.is_copied => self.rows += 1,
             b'C' => {
-                self.tag = Some(lossy(until_zero(body), 64));
+                let tag = lossy(until_zero(body), 64);
+                if std::mem::take(&mut self.is_copied)
+                    && let Some(rows) = tag.rsplit(' ').next().and_then(|rows| rows.parse().ok())
+                {
+                    // In the binary format not every message is a row.
+                    self.rows = rows;
+                }
+                self.tag = Some(tag);
                 return self.run();
             }
             b'G' => self.is_copying = true,
@@ -197,77 +212,8 @@ impl PgStartup {
     }
 }
 
-fn until_zero(bytes: &[u8]) -> &[u8] {
-    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
-}
-
-/// Length and version or code of a client's first message, where it is one.
-fn read_startup(bytes: &[u8]) -> Option<(u32, u32)> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    let (length, code) = (u32::from_be_bytes(*length), u32::from_be_bytes(*rest.first_chunk::<4>()?));
-    let is_known = match code {
-        TLS | GSS => length == 8,
-        CANCEL => (16..=268).contains(&length),
-        _ => code >> 16 == 3 && (9..=STARTUP_BYTES_MAX).contains(&length),
-    };
-    is_known.then_some((length, code))
-}
-
-/// A message has a type and its own length, the type not counted; a client's first has no type.
-fn measure(bytes: &[u8], is_first: bool, kinds: &[u8]) -> Head {
-    if is_first && bytes.first().is_none_or(|byte| *byte == 0) {
-        return match read_startup(bytes) {
-            Some((length, _)) => Head::Bytes(length.into()),
-            None if bytes.len() < 8 => Head::Short,
-            None => Head::Wrong,
-        };
-    }
-    match bytes {
-        [kind, ..] if !kinds.contains(kind) => Head::Wrong,
-        [_, a, b, c, d, ..] => match u32::from_be_bytes([*a, *b, *c, *d]) {
-            length @ 4..=0x7fff_ffff => Head::Bytes(1 + u64::from(length)),
-            _ => Head::Wrong,
-        },
-        _ => Head::Short,
-    }
-}
-
 /// A Sync that ends what needs no exchange of its own any more.
 const SYNC: Option<&str> = Some("sync");
-
-/// What clients and servers send.
-const CLIENT_KINDS: &[u8] = b"BCDEFHPQSXcdfp";
-const SERVER_KINDS: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
-
-/// Longest name of a client's first parameter, its zero with it, bytes.
-const PARAMETER_BYTES_MAX: usize = 32;
-
-/// A client's first message, from either side: its code is known and its length fits.
-fn probe(opening: &Opening<'_>) -> Probe {
-    let side = |bytes: &[u8]| match bytes {
-        [0, 0, ..] | [0] | [] => match read_startup(bytes) {
-            Some((_, TLS | GSS | CANCEL)) => Probe::Certain,
-            Some(_) => {
-                let name = &bytes[8..];
-                let is_name = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'_';
-                let name = &name[..name.len().min(PARAMETER_BYTES_MAX)];
-                match memchr::memchr(0, name) {
-                    Some(end) if end > 3 && name[..end].iter().all(is_name) => Probe::Certain,
-                    None if name.len() < PARAMETER_BYTES_MAX && name.iter().all(is_name) => Probe::Unsure,
-                    _ => Probe::NotForUs,
-                }
-            }
-            None if bytes.len() < 8 => Probe::Unsure,
-            None => Probe::NotForUs,
-        },
-        _ => Probe::NotForUs,
-    };
-    match (side(opening.originator), side(opening.responder)) {
-        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
-        (Probe::Unsure, Probe::Unsure) => Probe::Unsure,
-        _ => Probe::NotForUs,
-    }
-}
 
 /// Queries by the names they go by on a connection, the latest last.
 #[derive(Debug, Default)]
@@ -307,6 +253,25 @@ struct Batch {
     last: Option<&'static str>,
 }
 
+/// Bytes of ReadyForQuery.
+const READY_BYTES: usize = 6;
+
+/// Whether the last that a server said is ReadyForQuery. Looks at bytes, as behind a loss nobody knows where messages begin.
+#[derive(Debug, Default)]
+struct LastBytes([u8; READY_BYTES]);
+
+impl LastBytes {
+    fn take(&mut self, bytes: &[u8]) {
+        let last = &bytes[bytes.len().saturating_sub(READY_BYTES)..];
+        self.0.rotate_left(last.len());
+        self.0[READY_BYTES - last.len()..].copy_from_slice(last);
+    }
+
+    fn are_ready(&self) -> bool {
+        matches!(self.0, [b'Z', 0, 0, 0, 5, b'I' | b'T' | b'E'])
+    }
+}
+
 /// Parses one connection.
 #[derive(Debug, Default)]
 pub struct PgParser {
@@ -316,6 +281,11 @@ pub struct PgParser {
     waiting: Waiting<PgExchange, WAITING_MAX>,
     /// What the server answers to, where that was not seen.
     unasked: Option<PgExchange>,
+    /// Bytes are missing: what the server says is passed over until a request comes when it is ready for one.
+    is_lost: bool,
+    last_bytes: LastBytes,
+    /// The client does not wait for an answer before it asks again.
+    is_pipelining: bool,
     batch: Batch,
     statements: Names,
     portals: Names,
@@ -331,6 +301,12 @@ impl SessionParser for PgParser {
             let is_client =
                 *self.client.get_or_insert(if *first == 0 { data.from } else { data.from.other() })
                     == data.from;
+            if !is_client && rest.len() == data.bytes.len() {
+                self.last_bytes.take(rest);
+            }
+            if !is_client && self.is_lost {
+                return Progress::Wanted;
+            }
             let frames = &mut self.sides[data.from as usize];
             let asked = self.waiting.find(|_| true);
             let encryption =
@@ -364,8 +340,31 @@ impl SessionParser for PgParser {
         }
     }
 
-    fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
-        self.sides[from as usize].lose(length_bytes);
+    fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let is_client = self.client == Some(from);
+        if !is_client {
+            self.last_bytes = LastBytes::default();
+        }
+        // What is passed over anyway may be missing. A server that is lost has no place that would say so.
+        let is_passed_over = is_client || !self.is_lost;
+        if length_bytes == 0 || (self.sides[from as usize].lose(length_bytes) && is_passed_over) {
+            return Progress::Wanted;
+        }
+        // Who waits for each answer has two queries under way: that whose answer is missing, and the next.
+        let waiting = self.waiting.iter().filter(|asked| asked.is_ended_by_ready()).count();
+        let is_over = self.is_pipelining || waiting > 2;
+        self.finish(sessions);
+        if is_over {
+            // When all are answered nobody can tell.
+            self.cut_off.sessions += 1;
+            return Progress::Done;
+        }
+        self.is_lost = true;
+        if is_client {
+            self.batch = Batch::default();
+            self.statements = Names::default();
+            self.portals = Names::default();
+        }
         Progress::Wanted
     }
 
@@ -398,6 +397,11 @@ impl PgParser {
         let [kind, rest @ ..] = &frame.bytes[..] else { return };
         let body = rest.get(4..).unwrap_or_default();
         let mut asked = PgExchange::new(frame.time, None, self.startup.as_ref());
+        if self.is_lost && self.last_bytes.are_ready() && !matches!(kind, b'p' | b'd' | b'c' | b'f' | b'X') {
+            // It waits for this: what follows is the answer.
+            self.is_lost = false;
+            self.sides[self.client.map_or(1, |client| client.other() as usize)] = Frames::default();
+        }
         match kind {
             0 => {
                 asked.request = Some(match read_startup(&frame.bytes) {
@@ -453,7 +457,8 @@ impl PgParser {
             // Passwords, rows of copies, the end.
             _ => return,
         }
-        let oldest = self.waiting.push(asked).filter(|oldest| oldest.request != SYNC);
+        let oldest = if self.is_lost { Some(asked) } else { self.waiting.push(asked) };
+        let oldest = oldest.filter(|oldest| oldest.request != SYNC);
         sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
     }
 
@@ -520,6 +525,7 @@ impl PgParser {
                 sessions.push(Box::new(over));
             }
             if is_last {
+                self.is_pipelining |= is_ready && self.waiting.iter().any(PgExchange::is_ended_by_ready);
                 return;
             }
         }
@@ -568,152 +574,4 @@ session_fields! { PgExchange;
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fuzz::rows;
-
-    const STARTUP: &str = "> 0000001d 00030000 \"user\\x00bob\\x00database\\x00d\\x00\" 00\n";
-    const NAMES: &[&str] =
-        &["user", "database", "frontend", "frontend_arg", "success", "backend", "backend_arg", "rows"];
-    const IN: &str = "< \"R\" 00000008 00000000 \"S\" 00000008 \"a\\x00b\\x00\" \"Z\" 00000005 \"I\"\n";
-
-    #[test]
-    fn a_user_logs_in_and_asks() {
-        let talk = STARTUP.to_owned()
-            + IN
-            + "> \"Q\" 0000000d \"select 1\\x00\" \"Q\" 00000006 \"x\\x00\"\n\
-             < \"T\" 00000006 0000 \"D\" 00000006 0000 \"C\" 0000000d \"SELECT 1\\x00\" \"Z\" 00000005 \"I\"\n\
-             < \"E\" 00000013 \"SERROR\\x00C42601\\x00\\x00\" \"Z\" 00000005 \"I\"\n";
-        assert_eq!(
-            rows(&PROTOCOL, &talk, NAMES),
-            [
-                "bob | d | startup | - | true | auth_ok | - | -",
-                "bob | d | simple_query | select 1 | true | command_complete | SELECT 1 | 1",
-                "bob | d | simple_query | x | false | error | - | -",
-            ]
-        );
-    }
-
-    #[test]
-    fn tls_is_handed_over_or_refused() {
-        let ssl = "> 00000008 04d2162f\n";
-        assert_eq!(
-            rows(&PROTOCOL, &format!("{ssl}< \"S\"\n> 160301\n"), &["frontend", "success"]),
-            ["ssl_request | true", "over to 1"]
-        );
-        let talk = format!("{ssl}< \"N\"\n{STARTUP}< \"E\" 0000000d \"C28P01\\x00\\x00\\x00\"\n");
-        assert_eq!(
-            rows(&PROTOCOL, &talk, &["frontend", "success", "pgsql.error"]),
-            ["ssl_request | false | -", "startup | false | 28P01"]
-        );
-    }
-
-    const PARSE_GET: &str = "\"P\" 0000000c \"a\\x00get\\x00\" 0000";
-    const RUN_A: &str = "\"B\" 0000000d \"\\x00a\\x00\" 000000000000 \"E\" 00000009 \"\\x00\" 00000000";
-    const SYNC: &str = "\"S\" 00000004";
-    const DONE: &str = "\"2\" 00000004 \"C\" 0000000a \"GET 0\\x00\"";
-    const READY: &str = "\"Z\" 00000005 \"I\"";
-    const EXTENDED: &[&str] = &["frontend", "frontend_arg", "success", "backend_arg"];
-
-    #[test]
-    fn a_query_is_named_once_and_run_often() {
-        let talk = format!(
-            "{STARTUP}{IN}> {PARSE_GET} {SYNC}\n< \"1\" 00000004 {READY}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n\
-             > {RUN_A} \"H\" 00000004\n< {DONE}\n> {SYNC}\n< {READY}\n"
-        );
-        assert_eq!(
-            rows(&PROTOCOL, &talk, EXTENDED)[1..],
-            [
-                "parse | get | true | -",
-                "extended_query | get | true | GET 0",
-                "extended_query | get | true | GET 0"
-            ]
-        );
-    }
-
-    #[test]
-    fn of_what_is_sent_together_each_has_its_answer() {
-        let talk = format!("{STARTUP}{IN}> {PARSE_GET} {RUN_A} {RUN_A} {RUN_A} {SYNC}\n");
-        let answer = format!("< {DONE} \"E\" 0000000d \"C22012\\x00\\x00\\x00\" {READY}\n");
-        assert_eq!(
-            rows(&PROTOCOL, &(talk + &answer), &["frontend_arg", "success", "backend_arg", "pgsql.error"])
-                [1..],
-            ["get | true | GET 0 | -", "get | false | - | 22012", "get | false | - | -"]
-        );
-    }
-
-    #[test]
-    fn a_sync_inside_a_copy_has_no_answer() {
-        // As libpq does it: a Sync with what begins the copy, which the server passes over, and one behind its end.
-        let (copy_in, rows_in) = ("\"G\" 00000007 000000", "\"d\" 00000008 \"1\\t2\\x0a\"");
-        let copied = "\"C\" 0000000b \"COPY 1\\x00\"";
-        for (end, answer, row) in [
-            ("\"c\" 00000004", copied, "extended_query | get | true | COPY 1"),
-            (
-                "\"f\" 00000006 \"x\\x00\"",
-                "\"E\" 0000000d \"C57014\\x00\\x00\\x00\"",
-                "extended_query | get | false | -",
-            ),
-        ] {
-            let talk = format!(
-                "{STARTUP}{IN}> {PARSE_GET} {RUN_A} {SYNC}\n< \"1\" 00000004 \"2\" 00000004 {copy_in}\n\
-                 > {rows_in} {end} {SYNC}\n< {answer} {READY}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n\
-                 > {PARSE_GET} {SYNC}\n< \"1\" 00000004 {READY}\n"
-            );
-            let expected = [row, "extended_query | get | true | GET 0", "parse | get | true | -"];
-            assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[1..], expected);
-        }
-    }
-
-    #[test]
-    fn who_sees_a_copy_fail_sends_a_sync_alone() {
-        let (copy_in, rows_in) = ("\"G\" 00000007 000000", "\"d\" 00000008 \"1\\t2\\x0a\"");
-        let failed = "\"E\" 0000000d \"C22P02\\x00\\x00\\x00\"";
-        let talk = format!(
-            "{STARTUP}{IN}> {PARSE_GET} {RUN_A} {SYNC}\n< \"1\" 00000004 \"2\" 00000004 {copy_in}\n\
-             > {rows_in}\n< {failed}\n> {SYNC}\n< {READY}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n"
-        );
-        let expected = ["extended_query | get | false | -", "extended_query | get | true | GET 0"];
-        assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[1..], expected);
-    }
-
-    #[test]
-    fn what_fails_before_it_is_run_has_a_row() {
-        let bind = "\"B\" 0000000d \"\\x00a\\x00\" 000000000000";
-        let describe = "\"D\" 00000007 \"Sa\\x00\"";
-        let failed = format!("\"E\" 0000000d \"C22P02\\x00\\x00\\x00\" {READY}");
-        let named = format!("{STARTUP}{IN}> {PARSE_GET} {SYNC}\n< \"1\" 00000004 {READY}\n");
-        for (batch, answer, expected) in [
-            (bind, &*failed, &["bind | get | false | -"][..]),
-            (describe, &failed, &["describe | - | false | -"]),
-            (bind, &format!("\"2\" 00000004 {READY}"), &[]),
-        ] {
-            let talk = format!("{named}> {batch} {SYNC}\n< {answer}\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n");
-            let last = ["extended_query | get | true | GET 0"];
-            assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[2..], [expected, &last].concat(), "{batch}");
-        }
-    }
-
-    #[test]
-    fn a_closed_name_is_nobodys() {
-        let close = "\"C\" 00000007 \"Sa\\x00\"";
-        let talk = format!("{STARTUP}{IN}> {PARSE_GET} {close} {RUN_A} {SYNC}\n< {DONE} {READY}\n");
-        assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[1..], ["extended_query | - | true | GET 0"]);
-    }
-
-    #[test]
-    fn one_side_alone() {
-        assert_eq!(rows(&PROTOCOL, STARTUP, &["user", "success"]), ["bob | -"]);
-        assert_eq!(rows(&PROTOCOL, IN, &["user", "success"]), ["- | true"]);
-    }
-
-    #[test]
-    fn a_startup_makes_it_one() {
-        let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
-        assert_eq!(probe(b"\0\0\0\x08\x04\xd2\x16\x2f"), Probe::Certain);
-        assert_eq!(probe(b"\0\0\0\x1e\0\x03\0\0user\0bob\0"), Probe::Certain);
-        assert_eq!(probe(b"\0\0\0\x1e\0\x03\0\0us"), Probe::Unsure);
-        assert_eq!(probe(b"\0\0\0\x1e\0\x03\0\0\0\0\0\0\0\0"), Probe::NotForUs);
-        assert_eq!(probe(b"\0\0\0\x54\xffSMBr"), Probe::NotForUs);
-    }
-}
+mod tests;

@@ -1,8 +1,11 @@
 //! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply, passwords apart.
 //!
-//! Commands are arrays of strings, or lines; replies come in their order. Where the server begins to speak of its own
-//! accord (SUBSCRIBE in RESP 2, MONITOR, replication) there is nothing more to be had. To commands that ask for no replies
-//! (CLIENT REPLY) none is awaited.
+//! Commands are arrays of strings, or lines; replies come in their order. What the server says of its own accord to who
+//! subscribed is passed over; behind MONITOR, and in replication, there is nothing more to be had. To commands that ask for
+//! no replies (CLIENT REPLY) none is awaited. An array seen first is a command where it reads like one, and does not come
+//! from the port of servers; otherwise who is who is not known, and there are no rows.
+
+mod words;
 
 use crate::line::{Lines, text as lossy};
 use crate::session::session_fields;
@@ -34,6 +37,9 @@ pub const TEXT_BYTES_MAX: usize = 256;
 
 /// Most elements of an array: what servers take.
 const ELEMENTS_MAX: u64 = 1 << 20;
+
+/// Most words of a command that is a line.
+const INLINE_WORDS_MAX: usize = 16;
 
 /// Longest string, bytes: what servers take.
 const STRING_BYTES_MAX: u64 = 512 << 20;
@@ -261,8 +267,21 @@ fn reply(bytes: &[u8]) -> Probe {
     }
 }
 
+/// Whether a server at its usual port speaks first, in an array, which may read like a command: nothing else tells the
+/// parser who is who. A connection met in the middle, or whose first command is missing.
+fn is_servers_array(opening: &Opening<'_>) -> bool {
+    let is_it = |side: usize, said: &[u8], other: &[u8]| {
+        let is_server = opening.ports[side] == PORT && opening.ports[1 - side] != PORT;
+        is_server && said.first() == Some(&b'*') && other.is_empty()
+    };
+    is_it(0, opening.originator, opening.responder) || is_it(1, opening.responder, opening.originator)
+}
+
 /// A command as an array from the client, or as a line with a reply; of a server's reply alone nobody can tell.
 fn probe(opening: &Opening<'_>) -> Probe {
+    if is_servers_array(opening) {
+        return Probe::NotForUs;
+    }
     let side = |bytes: &[u8]| {
         let Some((b'*', rest)) = bytes.split_first() else {
             return if bytes.is_empty() { Probe::Unsure } else { Probe::NotForUs };
@@ -316,8 +335,15 @@ pub struct RedisParser {
     unanswered: u64,
     /// What the first part of the reply that is read says.
     reply: Option<(u8, String)>,
-    /// The first word of a push that is read.
+    /// The first word of an array or a push that is read, and the last part of it.
     pushed: Option<String>,
+    last: Option<String>,
+    /// The client listens to channels, and to those of a shard.
+    is_subscribed: [bool; 2],
+    /// What was answered by the first of some confirmations, and how many more are to come.
+    confirmed: Option<(String, u64)>,
+    /// The client has sent a command: its side is not doubted any more.
+    is_client_known: bool,
     cut_off: CutOff,
 }
 
@@ -345,7 +371,10 @@ impl SessionParser for RedisParser {
             };
             let is_over = side.pending == 0;
             if is_client {
-                self.take_part(part, time, is_over, sessions);
+                if !self.take_part(part, time, is_over, sessions) {
+                    self.finish(sessions);
+                    return Progress::Done;
+                }
             } else if self.take_reply(part, time, is_over, sessions) {
                 self.finish(sessions);
                 return Progress::Done;
@@ -372,7 +401,8 @@ impl SessionParser for RedisParser {
             + self.waiting.iter().map(|waiting| waiting.command.held_bytes()).sum::<usize>()
             + self.command.as_ref().map_or(0, RedisCommand::held_bytes)
             + self.reply.as_ref().map_or(0, |reply| reply.1.capacity())
-            + self.pushed.as_ref().map_or(0, String::capacity)
+            + [&self.pushed, &self.last].into_iter().flatten().map(String::capacity).sum::<usize>()
+            + self.confirmed.as_ref().map_or(0, |confirmed| confirmed.0.capacity())
     }
 
     fn cut_off(&self) -> CutOff {
@@ -381,34 +411,40 @@ impl SessionParser for RedisParser {
 }
 
 impl RedisParser {
-    /// Takes a part of a command.
+    /// Takes a part of a command; whether it is one: an array of strings.
     fn take_part(
         &mut self,
         part: Part,
         time: Timestamp,
         is_over: bool,
         sessions: &mut Vec<Box<dyn Session>>,
-    ) {
-        match part {
-            Part::Array(..) if self.command.is_none() => self.command = Some(RedisCommand::new(time)),
-            Part::Scalar(_, word) => {
-                if let Some(command) = &mut self.command {
-                    command.take_word(word);
+    ) -> bool {
+        match (part, &mut self.command) {
+            (Part::Array(b'*', _), None) => self.command = Some(RedisCommand::new(time)),
+            (Part::Scalar(b'$', word), Some(command)) => {
+                if command.name.is_none() && !self.is_client_known && !words::may_be_command(&word) {
+                    return false;
                 }
+                command.take_word(word);
             }
-            Part::Inline(line) => {
-                let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            (Part::Inline(line), _) => {
                 let mut command = RedisCommand::new(time);
-                words.take(16).for_each(|word| command.take_word(lossy(word, TEXT_BYTES_MAX)));
+                for word in words::split(&line).take(INLINE_WORDS_MAX) {
+                    command.take_word(lossy(&word, TEXT_BYTES_MAX));
+                }
                 self.command = Some(command);
             }
-            Part::Array(..) => {}
+            // What it sends is a reply: who is who was mistaken.
+            _ => return false,
         }
         if !is_over {
-            return;
+            return true;
         }
         // An empty array is no command.
-        let Some(mut command) = self.command.take().filter(|command| command.name.is_some()) else { return };
+        let Some(mut command) = self.command.take().filter(|command| command.name.is_some()) else {
+            return true;
+        };
+        self.is_client_known = true;
         command.close();
         let (is_replied_to, replies) = self.replies.after(&command);
         self.replies = replies;
@@ -421,6 +457,7 @@ impl RedisParser {
             sessions.push(Box::new(oldest.command));
         }
         self.yield_silent(sessions);
+        true
     }
 
     /// Yields the oldest commands as long as they are not replied to.
@@ -428,6 +465,29 @@ impl RedisParser {
         while let Some(silent) = self.waiting.pop_front_if(|oldest| !oldest.is_replied_to) {
             sessions.push(Box::new(silent.command));
         }
+    }
+
+    /// Whether an array is what RESP 2 has for a push, by its first word: to who subscribes, or did so before it was seen.
+    fn is_push(&self, word: &str) -> bool {
+        let asked = self.waiting.front().and_then(|asked| asked.command.name.as_deref());
+        let is_open = self.is_subscribed.contains(&true)
+            || asked.is_none_or(|asked| words::PUSHED.iter().any(|word| word.eq_ignore_ascii_case(asked)));
+        is_open && words::PUSHED.contains(&word)
+    }
+
+    /// Whether a push is the answer to what waits. Who names several channels is told of each: the first is the answer.
+    fn is_confirmation(&mut self, word: &str) -> bool {
+        if let Some((confirmed, left)) = &mut self.confirmed
+            && confirmed == word
+        {
+            *left -= 1;
+            if *left == 0 {
+                self.confirmed = None;
+            }
+            return false;
+        }
+        let asked = self.waiting.front().and_then(|asked| asked.command.name.as_deref());
+        asked.is_some_and(|asked| asked.eq_ignore_ascii_case(word))
     }
 
     /// Takes a part of a reply; whether the server speaks of its own accord from now on.
@@ -446,22 +506,26 @@ impl RedisParser {
                     Part::Inline(_) => return false,
                 });
             }
-            Some((b'>', _)) if self.pushed.is_none() => {
-                self.pushed = if let Part::Scalar(_, word) = part { Some(word) } else { None };
+            Some((b'>' | b'*', _)) => {
+                let word = if let Part::Scalar(_, word) = part { word } else { String::new() };
+                *(if self.pushed.is_none() { &mut self.pushed } else { &mut self.last }) = Some(word);
             }
             Some(_) => {}
         }
         if !is_over {
             return false;
         }
-        let pushed = self.pushed.take();
+        let (pushed, last) = (self.pushed.take().unwrap_or_default(), self.last.take());
         let Some((kind, text)) = self.reply.take() else { return false };
-        // Attributes come before a reply, pushes at any time; but that is how RESP 3 answers who subscribes.
+        // Attributes come before a reply, pushes at any time; but that is how who subscribes is answered.
         let is_reply = match kind {
             b'|' => false,
-            b'>' => {
-                let asked = self.waiting.front().and_then(|asked| asked.command.name.as_deref());
-                asked.zip(pushed.as_deref()).is_some_and(|(asked, pushed)| asked.eq_ignore_ascii_case(pushed))
+            b'>' => self.is_confirmation(&pushed),
+            b'*' if self.is_push(&pushed) => {
+                let is_of_shard = usize::from(matches!(&*pushed, "smessage" | "ssubscribe" | "sunsubscribe"));
+                let is_last = pushed.ends_with("unsubscribe") && last.as_deref() == Some("0");
+                self.is_subscribed[is_of_shard] = !is_last;
+                self.is_confirmation(&pushed)
             }
             _ => true,
         };
@@ -478,11 +542,16 @@ impl RedisParser {
         command.is_good = Some(!matches!(kind, b'-' | b'!'));
         command.rtt_ns = is_asked.then(|| time.since_ns(command.time));
         command.reply = Some(text);
-        let speaks = kind != b'>'
-            && matches!(
-                command.name.as_deref(),
-                Some("SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC")
-            );
+        let speaks = matches!(command.name.as_deref(), Some("MONITOR" | "SYNC" | "PSYNC"));
+        if command.name.as_deref() == Some("RESET") {
+            self.is_subscribed = [false; 2];
+        }
+        let is_confirmed = matches!(kind, b'*' | b'>')
+            && words::PUSHED.contains(&&*pushed)
+            && command.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&pushed));
+        if is_confirmed && command.arguments > 1 {
+            self.confirmed = Some((pushed, command.arguments - 1));
+        }
         sessions.push(Box::new(command));
         self.yield_silent(sessions);
         speaks
@@ -515,134 +584,4 @@ session_fields! { RedisCommand;
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fuzz::rows;
-
-    const NAMES: &[&str] = &["cmd.name", "cmd.key", "cmd.value", "success", "reply.value", "redis.arguments"];
-
-    #[test]
-    fn commands_meet_their_replies() {
-        let talk = "> \"*3\\r\\n$3\\r\\nset\\r\\n$1\\r\\nk\\r\\n$2\\r\\nv1\\r\\n*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\nk\\r\\n\"\n\
-                    < \"+OK\\r\\n$2\\r\\nv1\\r\\n\"\n> \"KEYS *\\r\\n*1\\r\\n$4\\r\\nNOPE\\r\\n\"\n\
-                    < \"*2\\r\\n$1\\r\\na\\r\\n*1\\r\\n:7\\r\\n-ERR unknown\\r\\n\"\n";
-        assert_eq!(
-            rows(&PROTOCOL, talk, NAMES),
-            [
-                "SET | k | v1 | true | OK | 2",
-                "GET | k | - | true | v1 | 1",
-                "KEYS | * | - | true | 2 | 1",
-                "NOPE | - | - | false | ERR unknown | 0",
-            ]
-        );
-    }
-
-    #[test]
-    fn passwords_are_not_kept() {
-        let talk = "> \"*3\\r\\n$4\\r\\nauth\\r\\n$3\\r\\nbob\\r\\n$6\\r\\nsecret\\r\\nAUTH secret\\r\\n\"\n< \"+OK\\r\\n+OK\\r\\n\"\n";
-        assert_eq!(
-            rows(&PROTOCOL, talk, NAMES),
-            ["AUTH | bob | - | true | OK | 2", "AUTH | - | - | true | OK | 1"]
-        );
-    }
-
-    #[test]
-    fn what_is_pushed_is_no_reply() {
-        let talk = "> \"PING\\r\\nSUBSCRIBE c\\r\\n\"\n< \">2\\r\\n+invalidate\\r\\n*-1\\r\\n|1\\r\\n+ttl\\r\\n:1\\r\\n+PONG\\r\\n\
-                    *3\\r\\n$9\\r\\nsubscribe\\r\\n$1\\r\\nc\\r\\n:1\\r\\n*3\\r\\n\"\n";
-        assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), ["PING | PONG", "SUBSCRIBE | 3"]);
-    }
-
-    #[test]
-    fn who_subscribes_in_resp_3_goes_on() {
-        let talk = "> \"SUBSCRIBE a b\\r\\nGET k\\r\\n\"\n< \">3\\r\\n$9\\r\\nsubscribe\\r\\n+a\\r\\n:1\\r\\n\
-                    >3\\r\\n+subscribe\\r\\n+b\\r\\n:2\\r\\n>3\\r\\n+message\\r\\n+a\\r\\n+m\\r\\n+v\\r\\n\"\n";
-        assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), ["SUBSCRIBE | 3", "GET | v"]);
-    }
-
-    #[test]
-    fn who_wants_no_replies_gets_none() {
-        let asked = |modes: &str| {
-            let talk = format!("> \"GET a\\r\\n{modes}GET c\\r\\n\"\n< \"+1\\r\\n+2\\r\\n+3\\r\\n\"\n");
-            rows(&PROTOCOL, &talk, &["cmd.name", "cmd.value", "reply.value"]).join(", ")
-        };
-        let first = "GET | - | 1";
-        assert_eq!(
-            asked("CLIENT REPLY OFF\\r\\nSET k v\\r\\nclient reply skip\\r\\nCLIENT REPLY ON\\r\\n"),
-            format!(
-                "{first}, CLIENT | OFF | -, SET | v | -, CLIENT | skip | -, CLIENT | ON | 2, GET | - | 3"
-            )
-        );
-        assert_eq!(
-            asked("CLIENT REPLY SKIP\\r\\nSET k v\\r\\nSET k w\\r\\n"),
-            format!("{first}, CLIENT | SKIP | -, SET | v | -, SET | w | 2, GET | - | 3")
-        );
-        assert_eq!(
-            asked("CLIENT REPLY OFF\\r\\nRESET\\r\\n"),
-            format!("{first}, CLIENT | OFF | -, RESET | - | 2, GET | - | 3")
-        );
-        assert_eq!(
-            asked("CLIENT REPLY\\r\\n"),
-            format!("{first}, CLIENT | - | 2, GET | - | 3"),
-            "that is a mistake"
-        );
-    }
-
-    #[test]
-    fn a_line_is_a_command_where_the_reply_is_one() {
-        let probe = |originator: &[u8], responder: &[u8]| {
-            (PROTOCOL.probe)(&Opening { originator, responder, ..Opening::default() })
-        };
-        assert_eq!(probe(b"PING\r\n", b""), Probe::Unsure);
-        assert_eq!(probe(b"pi", b""), Probe::Unsure);
-        assert_eq!(probe(b"PING\r\n", b"+PONG\r\n"), Probe::Certain);
-        assert_eq!(probe(b"set a 1\r\n", b"-NOAUTH Auth"), Probe::Certain);
-        assert_eq!(probe(b"get a\r\n", b"$1\r\n1"), Probe::Certain);
-        assert_eq!(probe(b"get a\r\n", b"END\r\n"), Probe::NotForUs);
-        assert_eq!(probe(b"PING\r\n", b"PONG\r\n"), Probe::NotForUs);
-        assert_eq!(probe(b"PING\r\n", b"+O"), Probe::Unsure);
-        assert_eq!(probe(b"PING\r\n", b"+OX"), Probe::NotForUs);
-        assert_eq!(probe(b"GET / HTTP/1.1\r\n", b""), Probe::NotForUs);
-        assert_eq!(probe(b"MULTI\r\n", b"+OK\r\n"), Probe::NotForUs);
-        let opening = Opening {
-            originator: b"MULTI\r\n",
-            responder: b"+OK\r\n",
-            ports: [5, PORT],
-            ..Opening::default()
-        };
-        assert_eq!((PROTOCOL.probe)(&opening), Probe::Certain);
-    }
-
-    #[test]
-    fn one_side_alone_and_what_is_no_redis() {
-        assert_eq!(rows(&PROTOCOL, "> \"PING\\r\\n\"", &["cmd.name", "success"]), ["PING | -"]);
-        assert_eq!(rows(&PROTOCOL, "< \"-ERR\\r\\n\"", &["cmd.name", "success"]), ["- | false"]);
-        assert_eq!(rows(&PROTOCOL, "> \"*x\\r\\nPING\\r\\n\"", &["cmd.name"]), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_reply_that_is_seen_first_leaves_it_open() {
-        let probe = |originator: &[u8], responder: &[u8]| {
-            (PROTOCOL.probe)(&Opening { originator, responder, ..Opening::default() })
-        };
-        let command = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
-        for reply in [&b"+OK\r\n"[..], b"$-1\r\n", b":7\r\n", b"-ERR no\r\n"] {
-            assert_eq!(probe(reply, b""), Probe::Unsure);
-            assert_eq!(probe(reply, b"*2\r\n"), Probe::Unsure);
-            assert_eq!(probe(reply, command), Probe::Certain);
-            assert_eq!(probe(reply, b"USER a\r\n"), Probe::NotForUs);
-        }
-        assert_eq!(probe(b"+OKAY\r\n", b""), Probe::NotForUs);
-    }
-
-    #[test]
-    fn a_command_makes_it_one() {
-        let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
-        assert_eq!(probe(b"*1\r\n$4\r\nPING\r\n"), Probe::Certain);
-        assert_eq!(probe(b"*1\r\n$4"), Probe::Unsure);
-        assert_eq!(probe(b"*"), Probe::Unsure);
-        for other in [&b"* OK IMAP4 ready\r\n"[..], b"+OK ready\r\n", b"*x\r\n+a", b"**"] {
-            assert_eq!(probe(other), Probe::NotForUs);
-        }
-    }
-}
+mod tests;

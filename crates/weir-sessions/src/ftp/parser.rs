@@ -34,7 +34,7 @@ impl SessionParser for FtpParser {
         let mut rest = data.bytes;
         while !rest.is_empty() {
             if self.begins_tls(data.from, rest) {
-                // The reply to AUTH was not seen.
+                // The reply to AUTH was not seen, or AUTH neither.
                 self.finish(sessions);
                 return Progress::HandOver { rest_bytes: rest.len() };
             }
@@ -44,7 +44,11 @@ impl SessionParser for FtpParser {
             let is_reply = read_code(&line.bytes).is_some();
             let client = *self.client.get_or_insert(if is_reply { data.from.other() } else { data.from });
             if data.from == client {
-                self.take_command(&line.bytes, line.time, sessions);
+                if !self.take_command(&line.bytes, line.time, sessions) {
+                    // What is enciphered, or another protocol.
+                    self.finish(sessions);
+                    return Progress::Done;
+                }
             } else if self.take_reply(&line.bytes, line.time, sessions) {
                 self.finish(sessions);
                 return Progress::HandOver { rest_bytes: rest.len() };
@@ -82,20 +86,21 @@ impl SessionParser for FtpParser {
 }
 
 impl FtpParser {
-    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) behind AUTH.
+    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1).
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
-        rest[0] == 22
-            && self.client == Some(from)
-            && self.lines[from as usize].is_between()
-            && self.waiting.back().is_some_and(|last| last.command.as_deref() == Some("AUTH"))
+        rest[0] == 22 && self.client == Some(from) && self.lines[from as usize].is_between()
     }
 
-    fn take_command(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) {
+    /// Takes a line of the client; whether it may be a command: letters (RFC 959 §5.3), in extensions digits, too (XMD5).
+    fn take_command(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         // Signals of Telnet (RFC 959 §4.1.3: before ABOR) are no part of a command.
-        let start = line.iter().position(u8::is_ascii_alphabetic).unwrap_or(line.len());
+        let start = line.iter().position(|byte| *byte < 0xf0).unwrap_or(line.len());
         let (verb, argument) = split_word(&line[start..]);
         if verb.is_empty() {
-            return;
+            return true;
+        }
+        if !verb.iter().all(u8::is_ascii_alphanumeric) {
+            return false;
         }
         let command = text(verb, 16).to_ascii_uppercase();
         let is_secret = matches!(&*command, "PASS" | "ADAT" | "ACCT");
@@ -132,6 +137,7 @@ impl FtpParser {
             }
         }
         self.waiting.push_back(exchange);
+        true
     }
 
     /// Takes a line of the server; whether what follows is TLS.
@@ -180,9 +186,12 @@ impl FtpParser {
         }
         exchange.reply_code = Some(reply.code);
         exchange.reply_text = Some(text(reply.text.trim_ascii(), LINE_BYTES_MAX));
-        let is_tls = exchange.command.as_deref() == Some("AUTH")
-            && reply.code == 234
-            && exchange.argument.as_deref().is_some_and(is_tls);
+        // Only AUTH is answered so: where the command is missing, it was one, and most likely for TLS.
+        let is_tls = reply.code == 234
+            && match exchange.command.as_deref() {
+                Some("AUTH") => exchange.argument.as_deref().is_some_and(is_tls),
+                command => command.is_none(),
+            };
         if exchange.command.is_some() {
             exchange.wait_ns = u64::try_from(time.0.saturating_sub(exchange.time.0)).ok();
         }
@@ -223,4 +232,34 @@ fn read_size(reply: &[u8]) -> Option<u64> {
     let before = &reply[..reply.find(" bytes")?];
     let digits = before.rfind(|letter: char| !letter.is_ascii_digit()).map_or(before, |at| &before[at + 1..]);
     digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ftp::PROTOCOL;
+    use crate::fuzz::rows;
+
+    const NAMES: &[&str] = &["command", "arg", "reply_code"];
+    const HELLO: &str = "> 160301000a \"USER a\\r\\n\"\n";
+
+    #[test]
+    fn tls_is_handed_over_where_auth_or_its_reply_is_missing() {
+        let (greeting, auth, go) = ("< \"220 a\\r\\n\"\n", "> \"AUTH TLS\\r\\n\"\n", "< \"234 b\\r\\n\"\n");
+        for (talk, expected) in [
+            (format!("{greeting}{auth}{go}{HELLO}"), &["AUTH | TLS | 234", "over to 14"][..]),
+            (format!("{greeting}> gap 10\n{go}{HELLO}"), &["- | - | 234", "over to 14"]),
+            (format!("{auth}< gap 7\n{go}{HELLO}"), &["AUTH | TLS | -", "- | - | 234", "over to 14"]),
+            (format!("{greeting}{auth}< gap 7\n{HELLO}"), &["AUTH | TLS | -", "over to 10"]),
+            (format!("{greeting}> gap 10\n< gap 7\n{HELLO}"), &["over to 10"]),
+        ] {
+            assert_eq!(rows(&PROTOCOL, &talk, NAMES), expected, "{talk}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_word_is_no_command() {
+        let talk = "< \"220 a\\r\\n\"\n> fff4 fff2 \"abor\\r\\n\" \"XMD5 f\\r\\n\\r\\n\"\n< \"226 b\\r\\n\"\n\
+                    > 1703030019 \"a\\nUSER b\\r\\n\"\n";
+        assert_eq!(rows(&PROTOCOL, talk, NAMES), ["ABOR | - | 226", "XMD5 | f | -"]);
+    }
 }

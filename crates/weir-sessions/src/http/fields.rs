@@ -12,6 +12,17 @@ use crate::values::{collect_numbers, owned_texts as texts, readable};
 use std::borrow::Cow;
 use weir_packet::Value;
 
+/// Length of a content as far as it was seen. Where none was, and reading ended before the connection did, nobody knows
+/// whether there is any.
+fn body_length(message: Option<&HttpMessage>) -> Value<'_> {
+    match message {
+        Some(HttpMessage { flaw: Some(flaw), body_bytes: 0, .. }) if *flaw != Flaw::Unfinished => {
+            Value::Absent
+        }
+        message => Value::Unsigned(message.map_or(0, |message| message.body_bytes)),
+    }
+}
+
 session_fields! { HttpExchange;
     // In the log.
     "http.request_number" ["http.trans_depth"] trans_depth: Unsigned, "Which exchange of its connection it is, from 1" => |h| Value::Unsigned(h.depth.into());
@@ -22,8 +33,8 @@ session_fields! { HttpExchange;
     "http.response.version_number" [] version: Text, "Version of HTTP that the response says: 1.0, 1.1, 2" => |h| of_response(h, |m| Value::Text(m.head.version().text()));
     "http.user_agent" [] user_agent: Text, "Name of the client's program" => |h| request_header(h, "user-agent");
     "http.origin" [] origin: Text, "Origin that asks, in requests across origins" => |h| request_header(h, "origin");
-    "http.request_body_len" [] request_body_len: Unsigned, "Content of the request, bytes as they were sent; 0 without one" => |h| Value::Unsigned(h.request.as_ref().map_or(0, |m| m.body_bytes));
-    "http.response_body_len" [] response_body_len: Unsigned, "Content of the response, bytes as they were sent; 0 without one" => |h| Value::Unsigned(h.response.as_ref().map_or(0, |m| m.body_bytes));
+    "http.request_body_len" [] request_body_len: Unsigned, "Content of the request, bytes as they were sent; 0 without one, absent where all that may be of it is missing" => |h| body_length(h.request.as_ref());
+    "http.response_body_len" [] response_body_len: Unsigned, "Content of the response, bytes as they were sent; 0 without one, absent where all that may be of it is missing" => |h| body_length(h.response.as_ref());
     "http.response.code" ["http.status_code", "http.status"] status_code: Unsigned, "Status code of the response" => |h| of_response(h, |m| Value::Unsigned(m.head.code().into()));
     "http.response.phrase" ["http.status_msg"] status_msg: Text, "Reason phrase of the response; none in HTTP/2" => |h| of_response(h, |m| phrase(m.head.version(), m.head.phrase()));
     "http.info.code" ["http.info_code"] info_code: Unsigned, "Status code of the last interim response (100 to 199)" => |h| h.info.as_ref().map_or(Value::Absent, |info| Value::Unsigned(info.0.into()));
@@ -205,4 +216,24 @@ fn text(bytes: &[u8]) -> Value<'_> {
 
 fn owned(bytes: &[u8]) -> String {
     readable(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fuzz::rows;
+    use crate::http::PROTOCOL;
+
+    #[test]
+    fn a_body_that_is_missing_is_not_an_empty_one() {
+        let answered = |length: &str, rest: &str| {
+            let talk = format!(
+                "> \"GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n\"\n< \"HTTP/1.1 200 OK\\r\\nContent-Length: {length}\\r\\n\\r\\n{rest}\"\n"
+            );
+            rows(&PROTOCOL, &talk, &["request_body_len", "response_body_len", "http.incomplete"])
+        };
+        assert_eq!(answered("3", "\"\n< gap 5\n< \""), ["0 | - | gap"]);
+        assert_eq!(answered("9", "\"\n< gap 5\n< \""), ["0 | 5 | unfinished"]);
+        assert_eq!(answered("9", ""), ["0 | 0 | unfinished"], "none was sent");
+        assert_eq!(answered("0", ""), ["0 | 0 | -"]);
+    }
 }

@@ -265,6 +265,8 @@ pub(super) fn take_ok(payload: &[u8], exchange: &mut MysqlExchange) -> u16 {
     let mut reader = Reader::new(ok.info);
     let info = match string(&mut reader) {
         Some(info) if reader.is_empty() || exchange.can(capability::SESSION_TRACK) => info,
+        // Without a login nobody knows whether it is a text, or one of several things.
+        _ if exchange.connection.capabilities.is_none() && ok.info.iter().any(u8::is_ascii_control) => &[],
         _ => ok.info,
     };
     if !info.is_empty() {

@@ -81,6 +81,15 @@ pub(super) fn is_known(command: u8) -> bool {
     usize::from(command) < NAMES.len() || matches!(command, STATEMENT_BULK_EXECUTE | 254)
 }
 
+/// Whether what stands in a command's place is none, but the rest of a head of the compressed protocol (three bytes of the
+/// length unpacked, 0 of what is not packed) and what is packed: clients never send the command 0.
+pub(super) fn is_packed(payload: &[u8]) -> bool {
+    matches!(
+        payload,
+        [0, ..] | [_, _, _, 0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] | [_, _, _, 0x28, 0xb5, 0x2f, 0xfd, ..]
+    )
+}
+
 /// Whether the server says something to it.
 pub(super) fn is_answered(command: u8) -> bool {
     !matches!(command, QUIT | STATEMENT_CLOSE | STATEMENT_LONG_DATA)

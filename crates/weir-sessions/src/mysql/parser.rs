@@ -229,6 +229,12 @@ impl MysqlParser {
             return Progress::Wanted;
         }
         if sequence == 0 {
+            // Behind the login all is packed. Where login or the answer to it are missing, nobody said that it begins.
+            let is_agreed = self.unpackers.is_none() && self.connection.compression().is_some();
+            if is_agreed || (self.connection.capabilities.is_none() && command::is_packed(payload)) {
+                self.cut_off.sessions += 1;
+                return Progress::Done;
+            }
             self.is_in = true;
             self.take_command(frame, payload, sessions);
         } else if !self.is_in {

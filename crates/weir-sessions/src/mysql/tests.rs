@@ -326,3 +326,23 @@ fn what_is_kept_is_bounded() {
     assert!(parser.cut_off().parts > 0);
     assert!(sessions.len() > 200);
 }
+
+#[test]
+fn what_is_packed_is_no_command_where_the_login_is_not_whole() {
+    const COMPRESS: u32 = 1 << 5;
+    let small = "> 1f000000 000000 1b000000 03 \"select 1\"\n";
+    let large = "> 2f000000 030100 789c 0102030405\n";
+    let start = greeting(COMPRESS | 0x008f_a209);
+    // Bytes that are no text: the length of one, of the state of the session, and this.
+    let ok = packet('<', 2, b"\0\0\0\x02\x40\0\0\0\x07\x01\x05\x04shop");
+    for packed in [small, large] {
+        let talk = start.clone() + &ok + "> gap 90\n" + packed;
+        assert_eq!(rows(&PROTOCOL, &talk, LOG), ["login | - | true | 0 | -"]);
+        let talk = start.clone() + &login(COMPRESS) + packed + "< gap 11\n";
+        assert_eq!(rows(&PROTOCOL, &talk, LOG), ["login | bob | - | - | -"]);
+    }
+    let talk =
+        start + &ok + "> gap 90\n" + &command(b"\x03select 1") + &answer(&[b"\0\x01\0\x02\0\0\0a text"]);
+    let expected = ["login | - | true | 0 | -", "query | select 1 | true | 1 | a text"];
+    assert_eq!(rows(&PROTOCOL, &talk, LOG), expected);
+}

@@ -1,0 +1,114 @@
+//! Words of commands: of those that are lines, which may be quoted, and whether one can be a command's name.
+
+/// What a server says first in what it sends to who subscribed.
+pub(super) const PUSHED: [&str; 9] = [
+    "message",
+    "pmessage",
+    "smessage",
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+];
+
+/// Whether a word may be the name of a command: `GET`, `FT.SEARCH`. Who listens is sent messages in the same form.
+pub(super) fn may_be_command(word: &str) -> bool {
+    let is_letter =
+        |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'.' | b'|' | b'_' | b'-');
+    let is_message = matches!(word, "message" | "pmessage" | "smessage");
+    !is_message
+        && word.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && word.bytes().all(is_letter)
+}
+
+/// The words of a line: between white space, or in quotes, where `\\"`, `\\n`, `\\x41` stand for a byte in double ones,
+/// `\\'` in single ones. Ends before a word whose quotes are not closed, or not at its end: servers refuse that.
+pub(super) fn split(line: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        rest = rest.trim_ascii_start();
+        if rest.is_empty() {
+            return None;
+        }
+        let word = next_word(&mut rest);
+        if word.is_none() {
+            rest = &[];
+        }
+        word
+    })
+}
+
+fn next_word(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut word = Vec::new();
+    while let Some((byte, tail)) = rest.split_first().filter(|(byte, _)| !byte.is_ascii_whitespace()) {
+        *rest = tail;
+        if !matches!(byte, b'"' | b'\'') {
+            word.push(*byte);
+            continue;
+        }
+        while rest.first()? != byte {
+            word.push(next_quoted(rest, *byte)?);
+        }
+        *rest = &rest[1..];
+        if rest.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            return None;
+        }
+    }
+    Some(word)
+}
+
+fn next_quoted(rest: &mut &[u8], quote: u8) -> Option<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    let (byte, length) = match (quote, *rest) {
+        (b'"', [b'\\', b'x', high, low, ..]) if digit(high).is_some() && digit(low).is_some() => {
+            (digit(high)? << 4 | digit(low)?, 4)
+        }
+        (b'"', [b'\\', letter, ..]) => {
+            let byte = match letter {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'b' => 8,
+                b'a' => 7,
+                other => *other,
+            };
+            (byte, 2)
+        }
+        (b'\'', [b'\\', b'\'', ..]) => (b'\'', 2),
+        (_, [byte, ..]) => (*byte, 1),
+        (_, []) => return None,
+    };
+    *rest = &rest[length..];
+    Some(byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        split(line.as_bytes()).map(|word| String::from_utf8_lossy(&word).into_owned()).collect()
+    }
+
+    #[test]
+    fn words_may_be_quoted() {
+        assert_eq!(words(" SET  k v\t"), ["SET", "k", "v"]);
+        assert_eq!(words(r#"ECHO "hello world" 'a "b" \'c\''"#), ["ECHO", "hello world", "a \"b\" 'c'"]);
+        assert_eq!(words(r#"ECHO "\"\x41\n\q\xzz" """#), ["ECHO", "\"A\nqxzz", ""]);
+        assert_eq!(words(r#"ECHO a "b"#), ["ECHO", "a"]);
+        assert_eq!(words(r#"ECHO "a"b c"#), ["ECHO"]);
+        assert_eq!(words(r#"ECHO "a\"#), ["ECHO"]);
+    }
+
+    #[test]
+    fn names_are_letters() {
+        for name in ["GET", "FT.SEARCH", "config|get"] {
+            assert!(may_be_command(name), "{name}");
+        }
+        for other in ["message", "hello world", "1", "", "\u{7}"] {
+            assert!(!may_be_command(other), "{other}");
+        }
+    }
+}
