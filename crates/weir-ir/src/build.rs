@@ -320,3 +320,79 @@ impl Builder {
 pub fn to(block: Block) -> Target {
     Target { block, args: vec![] }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A variable of 7 that may be 8 on one of two ways; its value where they meet, and the parameters there.
+    fn at_the_join(is_changed: bool) -> (Value, Value, Vec<Value>) {
+        let mut b = Builder::new(Graph::default());
+        let variable = b.variable(Type::Int);
+        let seven = b.int(7);
+        b.write(variable, seven);
+        let yes = b.bool(true);
+        let [then, otherwise, join] = [(); 3].map(|()| b.block());
+        b.branch(yes, then, otherwise);
+        for block in [then, otherwise] {
+            b.seal(block);
+            b.switch_to(block);
+            if is_changed && block == then {
+                let eight = b.int(8);
+                b.write(variable, eight);
+            }
+            b.jump(join);
+        }
+        b.seal(join);
+        b.switch_to(join);
+        let read = b.read(variable);
+        (seven, read, b.graph.block(join).params.clone())
+    }
+
+    #[test]
+    fn a_parameter_is_there_where_ways_bring_different_values() {
+        let (seven, read, params) = at_the_join(false);
+        assert_eq!((read, params), (seven, vec![]));
+        let (seven, read, params) = at_the_join(true);
+        assert_ne!(read, seven);
+        assert_eq!(params, [read]);
+    }
+
+    #[test]
+    fn what_a_loop_changes_has_a_parameter_at_its_head_and_the_ends_fit() {
+        let mut b = Builder::new(Graph::default());
+        let (kept, counted) = (b.variable(Type::Int), b.variable(Type::Int));
+        let zero = b.int(0);
+        b.write(kept, zero);
+        b.write(counted, zero);
+        let [head, body, exit, left, right] = [(); 5].map(|()| b.block());
+        b.graph.fuels = 1;
+        b.jump(head);
+        b.switch_to(head);
+        b.end(Terminator::Again { fuel: crate::graph::Fuel(0), max: 9, then: to(body), otherwise: to(exit) });
+        b.seal(body);
+        b.switch_to(body);
+        let yes = b.bool(true);
+        b.branch(yes, left, right);
+        for side in [left, right] {
+            b.seal(side);
+            b.switch_to(side);
+            let one = b.int(1);
+            let before = b.read(counted);
+            let more = b.binary(BinaryOp::Add, before, one);
+            b.write(counted, more);
+            b.jump(head);
+        }
+        b.seal(head);
+        b.seal(exit);
+        b.switch_to(exit);
+        let sum = {
+            let (kept, counted) = (b.read(kept), b.read(counted));
+            b.binary(BinaryOp::Add, kept, counted)
+        };
+        b.done(sum, None);
+        let graph = b.finish();
+        assert!(!graph.block(head).params.is_empty());
+        crate::verify::verify(&graph).unwrap_or_else(|wrong| panic!("{graph}\n{wrong:?}"));
+    }
+}
