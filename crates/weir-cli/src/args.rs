@@ -398,7 +398,7 @@ pub struct Program {
     /// The filter is in the syntax of pcap-filter(7)
     #[arg(long)]
     pub bpf: bool,
-    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring
+    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring. Without: `internet`, which opens what is in Ethernet, GRE and IP; tunnels in UDP, SCTP and QUIC have stacks of their own (`weir stacks`)
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
     /// What runs the program: auto, native, interpreter
