@@ -350,20 +350,22 @@ impl SessionParser for PgParser {
         if length_bytes == 0 || (self.sides[from as usize].lose(length_bytes) && is_passed_over) {
             return Progress::Wanted;
         }
-        // Who waits for each answer has two queries under way: that whose answer is missing, and the next.
+        // Who waits for each answer has one query under way; where an answer is missing, the next one, too.
         let waiting = self.waiting.iter().filter(|asked| asked.is_ended_by_ready()).count();
-        let is_over = self.is_pipelining || waiting > 2;
-        self.finish(sessions);
-        if is_over {
+        if self.is_pipelining || waiting > if is_client { 1 } else { 2 } {
             // When all are answered nobody can tell.
+            self.finish(sessions);
             self.cut_off.sessions += 1;
             return Progress::Done;
         }
-        self.is_lost = true;
         if is_client {
+            // Answers are whole. What has a name keeps it until it is closed; what has none is whatever came last.
             self.batch = Batch::default();
-            self.statements = Names::default();
+            self.statements.remove(b"");
             self.portals = Names::default();
+        } else {
+            self.finish(sessions);
+            self.is_lost = true;
         }
         Progress::Wanted
     }

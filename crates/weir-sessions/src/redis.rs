@@ -476,7 +476,8 @@ impl RedisParser {
     }
 
     /// Whether a push is the answer to what waits. Who names several channels is told of each: the first is the answer.
-    fn is_confirmation(&mut self, word: &str) -> bool {
+    /// It says what it answers: what was asked before that has no answer any more.
+    fn is_confirmation(&mut self, word: &str, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         if let Some((confirmed, left)) = &mut self.confirmed
             && confirmed == word
         {
@@ -486,8 +487,12 @@ impl RedisParser {
             }
             return false;
         }
-        let asked = self.waiting.front().and_then(|asked| asked.command.name.as_deref());
-        asked.is_some_and(|asked| asked.eq_ignore_ascii_case(word))
+        let is_asked = |asked: &Waiting| {
+            asked.command.name.as_deref().is_some_and(|asked| asked.eq_ignore_ascii_case(word))
+        };
+        let Some(stale) = self.waiting.iter().position(is_asked) else { return false };
+        sessions.extend(self.waiting.drain(..stale).map(|asked| Box::new(asked.command) as Box<dyn Session>));
+        true
     }
 
     /// Takes a part of a reply; whether the server speaks of its own accord from now on.
@@ -520,12 +525,12 @@ impl RedisParser {
         // Attributes come before a reply, pushes at any time; but that is how who subscribes is answered.
         let is_reply = match kind {
             b'|' => false,
-            b'>' => self.is_confirmation(&pushed),
+            b'>' => self.is_confirmation(&pushed, sessions),
             b'*' if self.is_push(&pushed) => {
                 let is_of_shard = usize::from(matches!(&*pushed, "smessage" | "ssubscribe" | "sunsubscribe"));
                 let is_last = pushed.ends_with("unsubscribe") && last.as_deref() == Some("0");
                 self.is_subscribed[is_of_shard] = !is_last;
-                self.is_confirmation(&pushed)
+                self.is_confirmation(&pushed, sessions)
             }
             _ => true,
         };

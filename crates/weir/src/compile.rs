@@ -246,7 +246,8 @@ impl Compiler {
                 _ => {}
             }
             let mut own = filter.warnings.clone();
-            own.retain(|one| told.insert((ask.filter.as_str(), one.code, one.message.clone())));
+            let place = |one: &Diagnostic| one.spans.first().map(|(span, _)| (span.start, span.end));
+            own.retain(|one| told.insert((ask.filter.as_str(), one.code, place(one), one.message.clone())));
             if !own.is_empty() {
                 let source = warnings.sources.add("filter", ask.filter.as_str());
                 own.iter_mut().flat_map(|one| &mut one.spans).for_each(|(span, _)| span.source = source);

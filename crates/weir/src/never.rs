@@ -94,6 +94,14 @@ mod tests {
         };
         assert_eq!(warnings(&["http", "dns", "tls"]), 0);
         assert_eq!(warnings(&["http", "tls"]), 1);
+        let ask = Ask {
+            filter: "udp.length < 0 or tcp.len < 0".into(),
+            need: Need::default(),
+            want: Want::Packets,
+        };
+        let compiled =
+            Compiler::default().compile(&[ask.clone(), ask], &Options::default()).expect("it is right");
+        assert_eq!(compiled.warnings.list.len(), 2, "each place once");
     }
 
     #[test]

@@ -100,7 +100,11 @@ impl Parser<'_> {
                 next == T::Name && (resembles(order, "on") || resembles(order, "with"))
             }
             "show" => next == T::Text,
-            "acknowledge" => matches!(next, T::Name | T::Number(_) | T::ParenOpen | T::If),
+            // In one line: a field may have that name, and stand at the end of what goes before.
+            "acknowledge" => {
+                let follows = self.tokens.list.get(self.at + 1).is_some_and(|token| !token.first_of_line);
+                follows && matches!(next, T::Name | T::Number(_) | T::ParenOpen | T::If)
+            }
             _ => false,
         }
     }

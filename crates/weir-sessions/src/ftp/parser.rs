@@ -26,6 +26,8 @@ pub struct FtpParser {
     has_password: bool,
     /// The server's greeting, or anything else of it, was seen.
     has_replies: bool,
+    /// Bytes were missing since the client's last command.
+    has_gap: bool,
     cut_off: CutOff,
 }
 
@@ -44,11 +46,7 @@ impl SessionParser for FtpParser {
             let is_reply = read_code(&line.bytes).is_some();
             let client = *self.client.get_or_insert(if is_reply { data.from.other() } else { data.from });
             if data.from == client {
-                if !self.take_command(&line.bytes, line.time, sessions) {
-                    // What is enciphered, or another protocol.
-                    self.finish(sessions);
-                    return Progress::Done;
-                }
+                self.take_command(&line.bytes, line.time, sessions);
             } else if self.take_reply(&line.bytes, line.time, sessions) {
                 self.finish(sessions);
                 return Progress::HandOver { rest_bytes: rest.len() };
@@ -61,6 +59,7 @@ impl SessionParser for FtpParser {
         if length_bytes == 0 {
             return Progress::Wanted;
         }
+        self.has_gap = true;
         self.lines[from as usize].lose();
         if self.client != Some(from) {
             // Nobody knows which commands were answered.
@@ -86,22 +85,29 @@ impl SessionParser for FtpParser {
 }
 
 impl FtpParser {
-    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1).
+    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) behind AUTH, or where AUTH
+    /// may be missing.
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
-        rest[0] == 22 && self.client == Some(from) && self.lines[from as usize].is_between()
+        let is_asked = self.waiting.back().is_some_and(|last| last.command.as_deref() == Some("AUTH"));
+        rest[0] == 22
+            && self.client == Some(from)
+            && self.lines[from as usize].is_between()
+            && (is_asked || self.has_gap)
     }
 
-    /// Takes a line of the client; whether it may be a command: letters (RFC 959 §5.3), in extensions digits, too (XMD5).
-    fn take_command(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) -> bool {
-        // Signals of Telnet (RFC 959 §4.1.3: before ABOR) are no part of a command.
-        let start = line.iter().position(|byte| *byte < 0xf0).unwrap_or(line.len());
+    /// Takes a line of the client. One that is no text is an exchange without a command: it may be answered.
+    fn take_command(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) {
+        let line = without_signals(line);
+        let start = line.iter().position(u8::is_ascii_alphabetic).unwrap_or(line.len());
         let (verb, argument) = split_word(&line[start..]);
+        if !is_text(line) || !verb.iter().all(u8::is_ascii_graphic) {
+            let exchange = self.exchange(time);
+            return self.wait(exchange, sessions);
+        }
         if verb.is_empty() {
-            return true;
+            return;
         }
-        if !verb.iter().all(u8::is_ascii_alphanumeric) {
-            return false;
-        }
+        self.has_gap = false;
         let command = text(verb, 16).to_ascii_uppercase();
         let is_secret = matches!(&*command, "PASS" | "ADAT" | "ACCT");
         match &*command {
@@ -129,15 +135,17 @@ impl FtpParser {
             }),
             ..self.exchange(time)
         };
+        self.wait(exchange, sessions);
+    }
+
+    fn wait(&mut self, exchange: FtpExchange, sessions: &mut Vec<Box<dyn Session>>) {
         if self.waiting.len() >= COMMANDS_MAX {
             // Where the server is not seen at all, nothing is lost by that.
             self.cut_off.sessions += u64::from(self.has_replies);
-            if let Some(first) = self.waiting.pop_front() {
-                sessions.push(Box::new(first));
-            }
+            let first = self.waiting.pop_front().filter(|first| first.command.is_some());
+            sessions.extend(first.map(|first| Box::new(first) as Box<dyn Session>));
         }
         self.waiting.push_back(exchange);
-        true
     }
 
     /// Takes a line of the server; whether what follows is TLS.
@@ -217,8 +225,26 @@ impl FtpParser {
     }
 
     fn yield_waiting(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        sessions.extend(self.waiting.drain(..).map(|exchange| Box::new(exchange) as Box<dyn Session>));
+        let known = self.waiting.drain(..).filter(|exchange| exchange.command.is_some());
+        sessions.extend(known.map(|exchange| Box::new(exchange) as Box<dyn Session>));
     }
+}
+
+/// Signals of Telnet (RFC 854; RFC 959 §4.1.3: before ABOR) are no part of a command.
+fn without_signals(mut line: &[u8]) -> &[u8] {
+    const IAC: u8 = 0xff;
+    loop {
+        line = match line {
+            // Negotiations name an option.
+            [IAC, 0xfb..=0xfe, _, rest @ ..] | [IAC, 0xf0..=0xfa, rest @ ..] => rest,
+            _ => return line,
+        };
+    }
+}
+
+/// Whether somebody may have typed it: without control characters, but for white space and what was taken back.
+fn is_text(line: &[u8]) -> bool {
+    !line.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace() && *byte != 8)
 }
 
 /// Mechanisms that go over to TLS (RFC 4217 §2).
@@ -257,9 +283,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_is_no_command() {
-        let talk = "< \"220 a\\r\\n\"\n> fff4 fff2 \"abor\\r\\n\" \"XMD5 f\\r\\n\\r\\n\"\n< \"226 b\\r\\n\"\n\
-                    > 1703030019 \"a\\nUSER b\\r\\n\"\n";
-        assert_eq!(rows(&PROTOCOL, talk, NAMES), ["ABOR | - | 226", "XMD5 | f | -"]);
+    fn what_is_no_text_is_no_command_and_ends_nothing() {
+        let (greeting, file) = ("< \"220 a\\r\\n\"\n", "> \"RETR f\\r\\n\"\n< \"226 b\\r\\n\"\n");
+        let refused = "< \"500 c\\r\\n\"\n";
+        for (line, row) in [
+            ("fff4 fff2 \"abor\\r\\n\"", "ABOR | - | 500"),
+            ("fffd06 \"NOOP\\r\\n\"", "NOOP | - | 500"),
+            ("0808 \"NOOP\\r\\n\"", "NOOP | - | 500"),
+            ("efbbbf \"STOR g\\r\\n\"", "STOR | g | 500"),
+            ("\"-X-FOO x\\r\\n\"", "X-FOO | x | 500"),
+            ("\"LIST; x\\r\\n\"", "LIST; | x | 500"),
+            ("\"XMD5 g\\r\\n\"", "XMD5 | g | 500"),
+            ("16 \"\\r\\n\"", "- | - | 500"),
+            ("1703030019 \"a\\r\\n\"", "- | - | 500"),
+        ] {
+            let talk = format!("{greeting}> {line}\n{refused}{file}");
+            assert_eq!(rows(&PROTOCOL, &talk, NAMES), [row, "RETR | f | 226"], "{line}");
+        }
+        let enciphered = format!("{greeting}> 1703030019 \"a\\r\\n\" 1703030019 \"F\\r\\n\"\n");
+        assert_eq!(rows(&PROTOCOL, &enciphered, NAMES), [""; 0], "nobody answers it in clear");
     }
 }

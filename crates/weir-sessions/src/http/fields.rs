@@ -12,13 +12,11 @@ use crate::values::{collect_numbers, owned_texts as texts, readable};
 use std::borrow::Cow;
 use weir_packet::Value;
 
-/// Length of a content as far as it was seen. Where none was, and reading ended before the connection did, nobody knows
+/// Length of a content as far as it was seen. Where none was, as bytes were missing or could not be read, nobody knows
 /// whether there is any.
 fn body_length(message: Option<&HttpMessage>) -> Value<'_> {
     match message {
-        Some(HttpMessage { flaw: Some(flaw), body_bytes: 0, .. }) if *flaw != Flaw::Unfinished => {
-            Value::Absent
-        }
+        Some(HttpMessage { flaw: Some(Flaw::Gap | Flaw::Malformed), body_bytes: 0, .. }) => Value::Absent,
         message => Value::Unsigned(message.map_or(0, |message| message.body_bytes)),
     }
 }
@@ -235,5 +233,11 @@ mod tests {
         assert_eq!(answered("9", "\"\n< gap 5\n< \""), ["0 | 5 | unfinished"]);
         assert_eq!(answered("9", ""), ["0 | 0 | unfinished"], "none was sent");
         assert_eq!(answered("0", ""), ["0 | 0 | -"]);
+        let cookie = "a".repeat(90_000);
+        let talk = format!(
+            "> \"GET / HTTP/1.1\\r\\nHost: a\\r\\nCookie: {cookie}\\r\\n\\r\\n\"\n< \"HTTP/1.1 204 No Content\\r\\n\\r\\n\"\n"
+        );
+        let lengths = &["request_body_len", "response_body_len", "http.incomplete"];
+        assert_eq!(rows(&PROTOCOL, &talk, lengths), ["0 | 0 | oversize"], "nothing is missing");
     }
 }

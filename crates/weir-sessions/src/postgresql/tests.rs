@@ -194,10 +194,33 @@ fn who_does_not_wait_has_no_answers_behind_a_loss() {
 
 #[test]
 fn a_statement_that_is_missing_is_not_the_one_before() {
-    let talk = format!(
-        "{STARTUP}{IN}> {PARSE_GET} {SYNC}\n< \"1\" 00000004 {READY}\n> gap 30\n> {RUN_A} {SYNC}\n< {DONE} {READY}\n"
+    let parse = "\"P\" 0000000b \"\\x00get\\x00\" 0000";
+    let run = "\"E\" 00000009 \"\\x00\" 00000000";
+    let bind = "\"B\" 0000000c \"\\x00\\x00\" 000000000000";
+    for (parse, run, query) in [
+        // What has no name is what was parsed and bound last; what has one, until it is closed.
+        (parse, format!("{bind} {run}"), "-"),
+        (PARSE_GET, run.to_owned(), "-"),
+        (PARSE_GET, RUN_A.to_owned(), "get"),
+    ] {
+        let talk = format!(
+            "{STARTUP}{IN}> {parse} {SYNC}\n< \"1\" 00000004 {READY}\n> gap 30\n> {run} {SYNC}\n< {DONE} {READY}\n"
+        );
+        let expected = [format!("extended_query | {query} | true | GET 0")];
+        assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[2..], expected);
+    }
+}
+
+#[test]
+fn a_loss_of_the_clients_takes_no_answer_away() {
+    let names = &["frontend", "success", "backend_arg"];
+    let password = format!("{STARTUP}< \"R\" 00000008 00000003\n> gap 12\n{IN}");
+    assert_eq!(rows(&PROTOCOL, &password, names), ["startup | true | -"]);
+    let copy = format!(
+        "{STARTUP}{IN}> \"Q\" 00000006 \"c\\x00\"\n< \"G\" 00000007 000000\n> gap 9\n> \"c\" 00000004\n\
+         < \"C\" 0000000b \"COPY 2\\x00\" {READY}\n"
     );
-    assert_eq!(rows(&PROTOCOL, &talk, EXTENDED)[2..], ["extended_query | - | true | GET 0"]);
+    assert_eq!(rows(&PROTOCOL, &copy, names)[1..], ["simple_query | true | COPY 2"]);
 }
 
 #[test]

@@ -167,3 +167,12 @@ fn what_servers_say_is_no_command() {
     assert_eq!(probe(b"KEYS a\r\n", b"*0\r\n", [40_000, PORT]), Probe::Certain);
     assert_eq!(probe(b"", command, [PORT, 40_000]), Probe::Certain);
 }
+
+#[test]
+fn a_confirmation_says_what_it_answers() {
+    let talk = "> \"SUBSCRIBE c\\r\\n\"\n< \"*3\\r\\n$9\\r\\nsubscribe\\r\\n$1\\r\\nc\\r\\n:1\\r\\n\"\n\
+                > \"PING\\r\\nUNSUBSCRIBE c\\r\\nGET k\\r\\n\"\n\
+                < \"*3\\r\\n$11\\r\\nunsubscribe\\r\\n$1\\r\\nc\\r\\n:0\\r\\n$1\\r\\nv\\r\\n\"\n";
+    let expected = ["SUBSCRIBE | 3", "PING | -", "UNSUBSCRIBE | 3", "GET | v"];
+    assert_eq!(rows(&PROTOCOL, talk, &["cmd.name", "reply.value"]), expected);
+}

@@ -6,8 +6,9 @@
 //! operand  = number | name | "(" sum ")" | "len" | protocol "[" offset [ ":" size ] "]"
 //! ```
 //!
-//! `-` and `/` stand alone, between spaces: inside words they are signs of names and prefixes. Numbers are folded. Of packet bytes a mask and a shift to the right can be taken, which is what a
-//! predicate can hold; anything else (`ip[2:2] - 20`, offsets that are read from the packet) is refused.
+//! `-` and `/` stand alone, between spaces: inside words they are signs of names and prefixes. Numbers are folded. Of
+//! packet bytes a mask and a shift to the right can be taken, which is what a predicate can hold; anything else
+//! (`ip[2:2] - 20`, offsets that are read from the packet) is refused.
 
 use super::values::Access;
 use super::words::{self, Protocol};
