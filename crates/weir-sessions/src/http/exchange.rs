@@ -76,7 +76,7 @@ impl HttpMessage {
         self.flaw.get_or_insert(flaw);
     }
 
-    /// The media type of the content, by its first bytes; a gzip or deflate coding is undone. Computed anew at each call.
+    /// The media type of the content, by its first bytes; a gzip, deflate or Brotli coding is undone. Computed anew at each call.
     pub fn media_type(&self) -> Option<&'static str> {
         media::sniff(&self.body_start, self.head.header("content-encoding"))
     }

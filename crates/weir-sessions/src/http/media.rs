@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::Read;
 
+use brotli_decompressor::{BrotliDecompressStream, BrotliState, StandardAlloc};
+
 /// Bytes of a compressed content that are looked at, once it is unpacked.
 const UNPACKED_BYTES_MAX: u64 = 512;
 
@@ -65,7 +67,7 @@ const MARKUP: &[(&[u8], &str)] = &[
 ];
 
 /// The media type of a content that begins with `bytes`; none where nothing is known of it. `coding` is its
-/// Content-Encoding: gzip and deflate are undone.
+/// Content-Encoding: gzip, deflate and Brotli are undone.
 pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
     if bytes.is_empty() {
         return None;
@@ -80,6 +82,7 @@ pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str>
             let is_bare = unpacked.is_empty();
             Cow::Owned(if is_bare { unpack(flate2::read::DeflateDecoder::new(bytes)) } else { unpacked })
         }
+        Some(coding) if coding.eq_ignore_ascii_case(b"br") => Cow::Owned(unpack_brotli(bytes)),
         Some(coding) if !coding.eq_ignore_ascii_case(b"identity") => return None,
         _ => Cow::Borrowed(bytes),
     };
@@ -91,6 +94,28 @@ fn unpack(decoder: impl Read) -> Vec<u8> {
     let mut unpacked = Vec::new();
     // An error is the end of what there is: the first bytes end in the middle.
     let _ = decoder.take(UNPACKED_BYTES_MAX).read_to_end(&mut unpacked);
+    unpacked
+}
+
+/// What comes out of the first bytes of a Brotli stream (RFC 7932): nothing while they hold no more than its codes. The
+/// crate's reader wants the end of the stream first, so this is what it stands on.
+fn unpack_brotli(bytes: &[u8]) -> Vec<u8> {
+    let alloc = StandardAlloc::default;
+    let mut state = BrotliState::new(alloc(), alloc(), alloc());
+    let mut unpacked = vec![0; UNPACKED_BYTES_MAX as usize];
+    let (mut room, mut length, mut rest, mut read, mut total) = (unpacked.len(), 0, bytes.len(), 0, 0);
+    // Whatever it says of an end or an error: what came out until there is what counts.
+    let _ = BrotliDecompressStream(
+        &mut rest,
+        &mut read,
+        bytes,
+        &mut room,
+        &mut length,
+        &mut unpacked,
+        &mut total,
+        &mut state,
+    );
+    unpacked.truncate(length);
     unpacked
 }
 
@@ -180,6 +205,10 @@ mod tests {
         assert_eq!(sniff(&packed, Some(b"gzip")), Some("text/html"));
         assert_eq!(sniff(&packed, None), Some("application/x-gzip"));
         assert_eq!(sniff(&packed, Some(b"br")), None);
+        // By Debian's brotli of `<html><body>` and eight paragraphs; and its first bytes, codes alone.
+        let brotli = b"\x1f\x9b\x00\x00\xa4}x\xc2\xe0\x82C\x0e\\\x8e_\xc8\x91&\x845\x85\xa6+*\t*=\x8cnf \xb3\xa0\xd7\xd2\xfc/\x05";
+        assert_eq!(sniff(brotli, Some(b"br")), Some("text/html"));
+        assert_eq!(sniff(&brotli[..4], Some(b"br")), None);
         assert_eq!(sniff(b"no gzip", Some(b"gzip")), None);
     }
 }
