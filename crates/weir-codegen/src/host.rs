@@ -254,6 +254,18 @@ pub(crate) unsafe extern "C" fn next_messages(env: *mut Env<'_>, words: *mut u64
     words[..2].copy_from_slice(&bytes);
 }
 
+/// Of `address, bytes, offset, length` makes the number by which columns name these bytes: 0 before any flow.
+pub(crate) unsafe extern "C" fn keep(env: *mut Env<'_>, words: *mut u64, _: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    words[0] = env.guard(|env| {
+        let [address, bytes, offset, length] = *words.first_chunk().expect("four words");
+        // SAFETY: as in `search`.
+        let bytes = unsafe { cut(address, bytes, offset, length) };
+        env.host.as_mut().map_or(0, |host| host.keep(bytes))
+    });
+}
+
 /// An event of a flow. Of its columns makes nothing.
 pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.

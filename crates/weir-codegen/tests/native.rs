@@ -83,6 +83,11 @@ impl Host for Notes {
         self.notes.push(format!("deliver {table} flow {} {side} {gap} {bytes:?} {claimed}", flow.id));
     }
 
+    fn keep(&mut self, bytes: &[u8]) -> u64 {
+        self.notes.push(format!("keep {bytes:?}"));
+        self.notes.len() as u64
+    }
+
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
         self.notes.push(format!("{event} {:?} {values:?}", flow.map(|flow| flow.id)));
     }
@@ -668,7 +673,8 @@ fn asks_the_host() -> (Graph, Table) {
     let none = b.push(Op::SeqNext { sequence, flow, side });
     let none_there = from_bool(&mut b, none[0]);
     let [there, other] = [next[0], next[5]].map(|bit| from_bool(&mut b, bit));
-    let values = vec![there, none_there, other, next[6], next[7], more_bytes];
+    let kept = b.one(Op::Keep { buf, offset: one, length: big });
+    let values = vec![there, none_there, other, next[6], next[7], more_bytes, kept];
     b.push(Op::Emit { event: Event(0), flow: Some(flow), values });
     b.push(Op::Emit { event: Event(0), flow: None, values: vec![] });
     let many: Vec<Value> = (0..20).map(|n| b.int(n)).collect();
@@ -707,7 +713,8 @@ fn the_host_is_asked_with_what_the_graph_says() {
                 "next messages 1 7".to_owned(),
                 "assemble sequence0 flow 6 true".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
-                "event0 Some(6) [1, 0, 1, 8, 9, 4]".to_owned(),
+                "keep [11, 12]".to_owned(),
+                "event0 Some(6) [1, 0, 1, 8, 9, 4, 10]".to_owned(),
                 "event0 None []".to_owned(),
                 format!("event0 None {many:?}"),
             ]

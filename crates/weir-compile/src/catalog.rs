@@ -297,6 +297,7 @@ pub fn field_value_type(ty: &FieldType) -> (ValueType, u32) {
         FieldType::Ipv4 => (ValueType::Ipv4, 32),
         FieldType::Ipv6 => (ValueType::Ipv6, 128),
         FieldType::Bytes(_) => (ValueType::Bytes, 0),
+        FieldType::Text(_) => (ValueType::Text, 0),
         FieldType::Counted(_) => (ValueType::Unsigned, 64),
     }
 }

@@ -18,7 +18,8 @@ pub struct StackEvent {
     /// One line of meaning.
     pub doc: String,
     /// Its columns: name and type. Of each the program yields two words, the high one first; where packets may lack some,
-    /// another word behind all, in which bit `n` says that column `n` is there (of the first 64).
+    /// another word behind all, in which bit `n` says that column `n` is there (of the first 64). Of bytes (`Bytes`, `Text`)
+    /// the low word is the number by which the engine keeps them.
     pub columns: Vec<(String, ValueType)>,
 }
 

@@ -3,7 +3,8 @@
 use weir_lang::model::{EdgeKind, Expr, Field, FieldId, FieldType, LayerId, Protocol, Stack};
 use weir_packet::ValueType;
 
-/// The type of `expr` in a layer: an address's, where it is one on every way down, else a number's. Of two words of
+/// The type of `expr` in a layer: an address's, where it is one on every way down; that of bytes, where it is a field of
+/// these; else a number's. Of two words of
 /// 64 bits an IPv6 address needs both.
 pub fn value_type(stack: &Stack, layer: LayerId, expr: &Expr) -> ValueType {
     match expr {
@@ -20,7 +21,9 @@ fn of_field(ty: &FieldType) -> ValueType {
         FieldType::Ipv4 => ValueType::Ipv4,
         FieldType::Ipv6 => ValueType::Ipv6,
         FieldType::Mac => ValueType::Mac,
-        FieldType::Unsigned { .. } | FieldType::Bytes(_) | FieldType::Counted(_) => ValueType::Unsigned,
+        FieldType::Bytes(_) => ValueType::Bytes,
+        FieldType::Text(_) => ValueType::Text,
+        FieldType::Unsigned { .. } | FieldType::Counted(_) => ValueType::Unsigned,
     }
 }
 

@@ -104,6 +104,13 @@ counters! {
 }
 
 counters! {
+    /// Of the events of packets.
+    EventCounters {
+        column_bytes_cut, "Bytes of events' columns that there was no room for: one packet had too many.";
+    }
+}
+
+counters! {
     /// Of the messages that streams are taken apart into.
     MessageCounters {
         messages_cut, "Messages of which not all came: bytes were missing, or the flow ended.";
@@ -141,6 +148,8 @@ pub struct Counters {
     pub session: SessionCounters,
     /// Of messages.
     pub message: MessageCounters,
+    /// Of events.
+    pub event: EventCounters,
     /// Of streams.
     pub stream: StreamCounters,
     /// Of the clock.
@@ -195,6 +204,7 @@ impl Counters {
         self.sequence.merge(&other.sequence);
         self.session.merge(&other.session);
         self.message.merge(&other.message);
+        self.event.merge(&other.event);
         self.stream.merge(&other.stream);
         self.clock.merge(&other.clock);
         self.dispatch.merge(&other.dispatch);
@@ -205,7 +215,7 @@ impl Counters {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
         let flows =
             self.flow.iter().chain(self.sequence.iter()).chain(self.session.iter()).chain(self.stream.iter());
-        let flows = flows.chain(self.message.iter());
+        let flows = flows.chain(self.message.iter()).chain(self.event.iter());
         self.packet.iter().chain(drops).chain(flows).chain(self.clock.iter()).chain(self.dispatch.iter())
     }
 

@@ -232,10 +232,17 @@ impl<S: Subscriber> Decider<S> {
             for event in self.emitted.views(packet) {
                 let mut met = residues;
                 for residual in &self.plan.row {
-                    let ResidualField::Event(number, column) = residual.field else { continue };
+                    let ResidualField::Event { event: number, column, is_bytes } = residual.field else {
+                        continue;
+                    };
                     if residual.asked_by & met != 0 {
                         let words = event.column(column).filter(|_| event.event.index() == number);
-                        met &= !residual.ruled_out_by(words, &mut self.ask);
+                        met &= !match words {
+                            Some(words) if is_bytes => {
+                                residual.ruled_out_by_bytes(event.bytes(words), &mut self.ask)
+                            }
+                            words => residual.ruled_out_by(words, &mut self.ask),
+                        };
                     }
                 }
                 // Once to each question, however many of its alternatives hold.
@@ -244,6 +251,7 @@ impl<S: Subscriber> Decider<S> {
                 }
             }
         }
+        self.counters.event.column_bytes_cut += self.emitted.cut_bytes;
         self.emitted.clear();
     }
 
@@ -409,7 +417,7 @@ impl<S: Subscriber> Decider<S> {
             let value = match residual.field {
                 ResidualField::Session(p, field) if p == protocol => session.value(field),
                 ResidualField::Protocol(p) => Value::Bool(p == protocol),
-                ResidualField::Session(..) | ResidualField::Connection(_) | ResidualField::Event(..) => {
+                ResidualField::Session(..) | ResidualField::Connection(_) | ResidualField::Event { .. } => {
                     Value::Absent
                 }
             };
@@ -533,7 +541,16 @@ pub(crate) struct Emitted {
     events: Vec<(Event, Table, Header, usize)>,
     /// The words of all columns, one event after the other.
     values: Vec<u64>,
+    /// The bytes of columns, and where each one's end.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// How many bytes there was no room for.
+    cut_bytes: u64,
 }
+
+/// Bytes that the columns of one packet's events have together, at most. A message is of 16 MiB, and an event may happen
+/// for each item of a run.
+pub const COLUMN_BYTES_MAX: usize = 1 << 20;
 
 impl Emitted {
     pub fn push(&mut self, event: Event, table: Table, header: Header, values: &[u64]) {
@@ -541,19 +558,32 @@ impl Emitted {
         self.values.extend_from_slice(values);
     }
 
+    /// Keeps bytes of a column; the number by which it names them.
+    pub fn keep(&mut self, bytes: &[u8]) -> u64 {
+        let kept = &bytes[..bytes.len().min(COLUMN_BYTES_MAX - self.bytes.len())];
+        self.cut_bytes += (bytes.len() - kept.len()) as u64;
+        self.bytes.extend_from_slice(kept);
+        self.ends.push(self.bytes.len());
+        self.ends.len() as u64 - 1
+    }
+
     fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.events.is_empty() && self.ends.is_empty()
     }
 
     fn clear(&mut self) {
         self.events.clear();
         self.values.clear();
+        self.bytes.clear();
+        self.ends.clear();
+        self.cut_bytes = 0;
     }
 
     fn views<'a>(&'a self, packet: &'a PacketMeta) -> impl Iterator<Item = EventView<'a>> {
         self.events.iter().enumerate().map(move |(at, (event, table, header, start))| {
             let end = self.events.get(at + 1).map_or(self.values.len(), |next| next.3);
-            EventView { event: *event, packet, flow: (*table, header), values: &self.values[*start..end] }
+            let (values, kept) = (&self.values[*start..end], (&self.bytes[..], &self.ends[..]));
+            EventView { event: *event, packet, flow: (*table, header), values, kept }
         })
     }
 }

@@ -156,6 +156,10 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         deliver_bytes(self.flow, flow.data, self.decider, self.at.program, self.at.order, &next);
     }
 
+    fn keep(&mut self, bytes: &[u8]) -> u64 {
+        self.decider.emitted.keep(bytes)
+    }
+
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
         let own = Bearer { table: self.flow.table, header: *self.flow.header };
         let Bearer { table, header } = match flow {

@@ -66,6 +66,10 @@ impl Host for Again<'_> {
 
     fn deliver(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
 
+    fn keep(&mut self, bytes: &[u8]) -> u64 {
+        self.emitted.keep(bytes)
+    }
+
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
         if let Some(Bearer { table, header }) = self.messages.bearer().filter(|_| flow.is_none()) {
             self.emitted.push(event, table, header, values);

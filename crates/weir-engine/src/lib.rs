@@ -40,4 +40,5 @@ mod timeouts;
 pub mod timer;
 pub mod worker;
 
+pub use decide::COLUMN_BYTES_MAX;
 pub use messages::MESSAGE_BYTES_MAX;

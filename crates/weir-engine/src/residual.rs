@@ -19,8 +19,15 @@ pub enum ResidualField {
     Session(usize, usize),
     /// Whether a session is of this protocol.
     Protocol(usize),
-    /// A column of an event, by its number in the graph.
-    Event(usize, usize),
+    /// A column of an event.
+    Event {
+        /// The event's number in the graph.
+        event: usize,
+        /// Which column.
+        column: usize,
+        /// It is one of bytes.
+        is_bytes: bool,
+    },
 }
 
 /// What a residue asks of a connection, or of a session.
@@ -78,6 +85,11 @@ impl Residual {
     /// As [`ruled_out`](Self::ruled_out), by a number's high and low word, or where there is none.
     pub fn ruled_out_by(&self, words: Option<[u64; 2]>, k: &mut Continuation) -> Mask {
         self.rule_out(words.map(|words| self.ask_number(words, k)))
+    }
+
+    /// As [`ruled_out`](Self::ruled_out), by bytes.
+    pub fn ruled_out_by_bytes(&self, bytes: &[u8], k: &mut Continuation) -> Mask {
+        self.rule_out(Some(self.ask_bytes(bytes, k)))
     }
 
     /// The residues that are ruled out where some element fulfils these predicates, or where there is no value.

@@ -70,6 +70,8 @@ pub struct EventView<'a> {
     pub flow: (Table, &'a Header),
     /// The words of its columns, two each, the high one first; where packets may lack some, another one behind all.
     pub values: &'a [u64],
+    /// The bytes of columns, and where each one's end.
+    pub(crate) kept: (&'a [u8], &'a [usize]),
 }
 
 impl EventView<'_> {
@@ -78,6 +80,14 @@ impl EventView<'_> {
         let (words, known) = self.values.as_chunks::<2>();
         let is_there = column >= 64 || known.first().is_none_or(|known| known >> column & 1 == 1);
         words.get(column).copied().filter(|_| is_there)
+    }
+
+    /// The bytes that the words of a column of bytes stand for.
+    pub fn bytes(&self, [_, number]: [u64; 2]) -> &[u8] {
+        let (bytes, ends) = self.kept;
+        let end = |number: u64| ends.get(number as usize).copied();
+        let start = number.checked_sub(1).map_or(Some(0), end);
+        start.zip(end(number)).and_then(|(start, end)| bytes.get(start..end)).unwrap_or_default()
     }
 }
 

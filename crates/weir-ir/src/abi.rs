@@ -149,6 +149,9 @@ pub trait Host {
         claimed_bytes: u64,
     );
 
+    /// Bytes that columns of this packet's events name by the number returned.
+    fn keep(&mut self, bytes: &[u8]) -> u64;
+
     /// An event; without a flow it is of the one found last.
     fn emit(&mut self, event: crate::graph::Event, flow: Option<FlowRecord<'_>>, values: &[u64]);
 }

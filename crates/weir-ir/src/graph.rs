@@ -59,6 +59,7 @@
 //!             | v,* = seq_next sequence v side v
 //!             | v = seq_assemble sequence v side v
 //!             | deliver v side v gap v bytes v v v
+//!             | v = keep v v v
 //!             | emit event [flow v] (v,*)        | store out v
 //! terminator  = jump target                      | branch v, target, target
 //!             | switch v, (NUMBER : target,)* else target
@@ -544,6 +545,7 @@ impl Graph {
             | Op::Sum16 { .. }
             | Op::Meta(_)
             | Op::Input(_)
+            | Op::Keep { .. }
             | Op::Get { .. } => smallvec![Type::Int],
             Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => {
                 smallvec![Type::Bool]

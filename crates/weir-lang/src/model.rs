@@ -144,6 +144,8 @@ pub enum FieldType {
     Ipv6,
     /// As many bytes as the expression says.
     Bytes(Expr),
+    /// As many bytes as the expression says, which people read as text.
+    Text(Expr),
     /// A number of as many bytes as the expression says, at most 8, most significant first.
     Counted(Expr),
 }

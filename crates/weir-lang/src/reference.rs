@@ -195,6 +195,7 @@ fn type_name(field: &Field) -> String {
         FieldType::Ipv4 => "IPv4 address".into(),
         FieldType::Ipv6 => "IPv6 address".into(),
         FieldType::Bytes(_) => "bytes".into(),
+        FieldType::Text(_) => "text".into(),
         FieldType::Counted(_) => "number of several bytes".into(),
     }
 }

@@ -8,6 +8,7 @@
 mod block;
 mod drop;
 mod link;
+mod readable;
 mod record;
 mod source;
 mod time;
@@ -15,6 +16,7 @@ mod time;
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta};
 pub use drop::{DropReason, Drops};
 pub use link::LinkType;
+pub use readable::readable;
 pub use record::{Column, Sink, Value, ValueType};
 pub use source::{Source, SourceError, SourceErrorKind};
 pub use time::Timestamp;

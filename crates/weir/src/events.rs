@@ -10,7 +10,7 @@ use weir_ir::graph::Graph;
 use weir_lang::diag::Diagnostic;
 use weir_lang::filter::{Filter, Predicate};
 use weir_lang::model::Stack;
-use weir_packet::{Column, Value, ValueType};
+use weir_packet::{Column, Value, ValueType, readable};
 
 /// Columns that every event has.
 const COMMON: &[Column] = &[
@@ -115,8 +115,12 @@ impl EventRows {
         }
         let columns = self.events[index].columns.iter().zip(&self.places[index]);
         for (at, (column, &place)) in columns.enumerate() {
-            if let Some([high, low]) = view.column(at) {
-                values[place] = value(column.1, high, low);
+            if let Some(words) = view.column(at) {
+                values[place] = match column.1 {
+                    ValueType::Bytes => Value::Bytes(view.bytes(words).to_vec().into()),
+                    ValueType::Text => Value::Text(readable(view.bytes(words)).into_owned().into()),
+                    value_type => value(value_type, words[0], words[1]),
+                };
             }
         }
         values

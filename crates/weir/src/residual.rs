@@ -11,6 +11,7 @@ use weir_engine::plan::{BitPlan, Mask};
 use weir_engine::residual::{Asks, Residual, ResidualField};
 use weir_ir::interpret::Interpreter;
 use weir_lang::filter::{Catalog, Op, Predicate};
+use weir_packet::ValueType;
 
 /// From so many predicates on a field on native code is worth its making: half a millisecond.
 const NATIVE_PREDICATES: usize = 16;
@@ -83,13 +84,18 @@ pub(crate) fn residual(
         FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
         FieldKey::SessionField(p, f) => ResidualField::Session(usize::from(p), usize::from(f)),
         FieldKey::EventColumn(layer, event, column) => {
-            ResidualField::Event(catalog.event_number(layer, event), usize::from(column))
+            let ty = catalog.fields()[field].value_type;
+            ResidualField::Event {
+                event: catalog.event_number(layer, event),
+                column: usize::from(column),
+                is_bytes: matches!(ty, ValueType::Bytes | ValueType::Text),
+            }
         }
         _ => unreachable!("predicates on packets are in the program"),
     };
     let is_protocol = matches!(key, ResidualField::Protocol(_));
     let program = (!is_protocol).then(|| {
-        let is_key = matches!(key, ResidualField::Event(..)) && catalog.is_address(field);
+        let is_key = matches!(key, ResidualField::Event { .. }) && catalog.is_address(field);
         let predicates = asked.iter().map(|(predicate, _)| match is_key {
             true => Cow::Owned(as_key(predicate)),
             false => Cow::Borrowed(*predicate),

@@ -44,6 +44,7 @@ impl Lowering<'_> {
             | Op::Messages { .. }
             | Op::NextMessages { .. }
             | Op::Deliver { .. }
+            | Op::Keep { .. }
             | Op::Emit { .. } => self.asks_host(inst),
             pure => {
                 let parts = self.pure(pure);
@@ -97,6 +98,12 @@ impl Lowering<'_> {
             Op::NextMessages { done, wanted } => {
                 let words = [done, wanted].map(|&word| self.one(word));
                 self.host(host::next_messages, 0, &words);
+                self.results(&inst.results);
+            }
+            Op::Keep { buf, offset, length } => {
+                let (address, bytes) = self.buf(*buf);
+                let words = [address, bytes, self.one(*offset), self.one(*length)];
+                self.host(host::keep, 0, &words);
                 self.results(&inst.results);
             }
             Op::Emit { event, flow, values } => {

@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, Event, EventDecl, Op, Type, Value};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
-use weir_lang::model::{self, LayerId, Trigger};
+use weir_lang::model::{self, FieldId, FieldType, LayerId, Trigger};
 
 /// What events of a packet are told of.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl Lower<'_> {
         }
         let events = &self.layer(id).protocol.events;
         let mut columns: Vec<super::Pair> =
-            events[index].columns.iter().map(|(_, column)| self.pair(id, column)).collect();
+            events[index].columns.iter().map(|(_, column)| self.column(id, column)).collect();
         columns.extend(self.known_columns(id, index));
         self.lower_event_predicates(id, index, &columns);
         match telling.late.iter().find(|late| late.event == index) {
@@ -123,6 +123,16 @@ impl Lower<'_> {
         for (other, _) in events.iter().enumerate().filter(|(_, other)| other.with.contains(&index)) {
             self.lower_event(id, telling, other, false);
         }
+    }
+
+    /// The words of a column: a number, or one by which the engine knows the bytes of a field, which it keeps.
+    fn column(&mut self, id: LayerId, column: &model::Expr) -> super::Pair {
+        let Some(field) = field_of_bytes(&self.layer(id).protocol, column) else {
+            return self.pair(id, column);
+        };
+        let (offset, length) = self.vars(id).field_at[usize::from(field.0)];
+        let [buf, offset, length] = [self.buf, offset, length].map(|variable| self.b.read(variable));
+        (self.b.int(0), self.b.one(Op::Keep { buf, offset, length }))
     }
 
     /// Behind an event's columns, where packets may lack some: bits that say which are there.
@@ -219,11 +229,17 @@ impl Lower<'_> {
                 }
                 FieldKey::EventColumn(layer, event, column) if layer == id && usize::from(event) == index => {
                     let (high, low) = columns[usize::from(column)];
-                    let of_column = &self.layer(id).protocol.events[index].columns[usize::from(column)].1;
-                    if may_lack(&self.layer(id).protocol, of_column) {
+                    let protocol = &self.layer(id).protocol;
+                    let of_column = &protocol.events[index].columns[usize::from(column)].1;
+                    if may_lack(protocol, of_column) {
                         exists = self.is_known(id, of_column);
                     }
+                    let bytes = field_of_bytes(protocol, of_column);
                     match predicate.op {
+                        _ if let Some(field) = bytes => {
+                            let vars = self.vars(id);
+                            self.field_predicate(id, &vars, field, predicate).1
+                        }
                         FilterOp::Exists => self.b.bool(true),
                         _ if self.catalog.is_address(predicate.field) => {
                             self.compare_words(&as_key(predicate), high, low)
@@ -237,6 +253,13 @@ impl Lower<'_> {
             self.record(p, exists, holds, holds);
         }
     }
+}
+
+/// The field of bytes that a column is.
+fn field_of_bytes(protocol: &model::Protocol, column: &model::Expr) -> Option<FieldId> {
+    let model::Expr::Field(field) = column else { return None };
+    let ty = &protocol.fields[usize::from(field.0)].ty;
+    matches!(ty, FieldType::Bytes(_) | FieldType::Text(_)).then_some(*field)
 }
 
 /// With IPv4 addresses as keys have them: mapped into IPv6 (RFC 4291, 2.5.5.2). What may be of either has them so.

@@ -239,7 +239,8 @@ fn is_logic(op: model::BinaryOp) -> bool {
 pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     items(&protocol.header, f);
     for field in &protocol.fields {
-        if let model::FieldType::Bytes(length) | model::FieldType::Counted(length) = &field.ty {
+        use model::FieldType::{Bytes, Counted, Text};
+        if let Bytes(length) | Text(length) | Counted(length) = &field.ty {
             walk(length, f);
         }
     }

@@ -223,7 +223,7 @@ impl Lower<'_> {
                 *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
                 return;
             }
-            FieldType::Bytes(bytes) => {
+            FieldType::Bytes(bytes) | FieldType::Text(bytes) => {
                 self.note_cursor(id, here);
                 let bytes = self.int(id, bytes);
                 // What the layer below does not have, nobody has; what the capture lacks of that is claimed.
@@ -573,7 +573,7 @@ pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
         FieldType::Mac => Some(48),
         FieldType::Ipv4 => Some(32),
         FieldType::Ipv6 => Some(128),
-        FieldType::Bytes(_) | FieldType::Counted(_) => None,
+        FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_) => None,
     }
 }
 

@@ -158,7 +158,7 @@ impl Lower<'_> {
             Expr::Below(_) => 128,
             Expr::Field(f) => match &self.layer(id).protocol.fields[f.0 as usize].ty {
                 FieldType::Ipv6 => 128,
-                FieldType::Bytes(_) => 64,
+                FieldType::Bytes(_) | FieldType::Text(_) => 64,
                 other => super::header::static_field_bits(other).unwrap_or(64),
             },
             _ => 32,

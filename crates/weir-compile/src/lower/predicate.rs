@@ -305,7 +305,7 @@ impl Lower<'_> {
         }
     }
 
-    fn field_predicate(
+    pub(super) fn field_predicate(
         &mut self,
         id: LayerId,
         vars: &LayerVars,
@@ -318,7 +318,7 @@ impl Lower<'_> {
             None => self.b.bool(true),
         };
         let ty = &self.layer(id).protocol.fields[index].ty;
-        let is_bytes = matches!(ty, FieldType::Bytes(_));
+        let is_bytes = matches!(ty, FieldType::Bytes(_) | FieldType::Text(_));
         let is_bit = matches!(ty, FieldType::Unsigned { bits: 1, .. });
         // What is looked for in bytes is looked for where they lie in the packet, whatever they are read as.
         let is_searched = matches!(predicate.op, FilterOp::Contains | FilterOp::Matches);

@@ -375,6 +375,11 @@ impl Host for PlainHost<'_> {
         }
     }
 
+    /// By what they are: unwanted events' bytes may be kept or not.
+    fn keep(&mut self, bytes: &[u8]) -> u64 {
+        bytes.iter().fold(bytes.len() as u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
+    }
+
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
         if self.graph.events[event.index()].wanted {
             self.calls.push(format!("emit {event} {:?} {values:?}", flow.map(|f| f.id)));

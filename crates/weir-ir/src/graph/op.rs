@@ -212,6 +212,16 @@ pub enum Op {
         /// Bytes as claimed; those beyond the buffer's end are missing.
         length: Value,
     },
+    /// Keeps the bytes `offset .. offset + length` of a buffer (cut to it; needs no check) until the packet's events
+    /// have been told. → int by which a column of these names them
+    Keep {
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Length.
+        length: Value,
+    },
     /// An event with its columns.
     Emit {
         /// The event.

@@ -52,6 +52,17 @@ impl<'t> Run<'_, 't> {
                 let slice = host.map(|host| host.next_messages(done, wanted)).unwrap_or_default();
                 self.keep(inst.results[0], slice);
             }
+            Op::Keep { buf, offset, length } => {
+                let (offset, length) = (self.int(*offset), self.int(*length));
+                let kept = if self.tail.is_some() {
+                    let (tail, bytes) = self.tail_and_bytes(*buf);
+                    let bytes = cut(bytes, offset, length);
+                    tail.parts().0.keep(bytes)
+                } else {
+                    0
+                };
+                self.set(inst.results[0], kept);
+            }
             Op::Emit { event, flow, values } => {
                 let values: Vec<u64> = values.iter().map(|&v| self.int(v)).collect();
                 if let Some(tail) = &mut self.tail {

@@ -152,5 +152,9 @@ impl Host for FirstPacket<'_> {
 
     fn deliver(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
 
+    fn keep(&mut self, _: &[u8]) -> u64 {
+        0
+    }
+
     fn emit(&mut self, _: Event, _: Option<FlowRecord<'_>>, _: &[u64]) {}
 }

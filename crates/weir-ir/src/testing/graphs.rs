@@ -365,7 +365,9 @@ impl Maker<'_> {
     }
 
     fn emit(&mut self, flow: Value) {
-        let values = vec![self.int(), self.bool()];
+        let (buf, offset, length) = (self.buf(), self.offset(), self.int());
+        let kept = self.builder.one(Op::Keep { buf, offset, length });
+        let values = vec![self.int(), self.bool(), kept];
         let flow = (!self.random.once_in(3)).then_some(flow);
         self.builder.push(Op::Emit { event: Event(self.random.below(2) as u32), flow, values });
     }

@@ -518,6 +518,10 @@ impl Parser {
                     _ => Op::Deliver { flow, side, gap, buf, offset, length },
                 }
             }
+            "keep" => {
+                let (buf, offset) = (self.value(line)?, self.value(line)?);
+                Op::Keep { buf, offset, length: self.value(line)? }
+            }
             "emit" => {
                 let event = Event(line.id("event")?);
                 let flow = line.take("flow").then(|| self.value(line)).transpose()?;

@@ -91,6 +91,7 @@ impl Display for Op {
             Op::Deliver { flow, side, gap, buf, offset, length } => {
                 write!(f, "deliver {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
             }
+            Op::Keep { buf, offset, length } => write!(f, "keep {buf} {offset} {length}"),
             Op::Emit { event, flow, values } => {
                 write!(f, "emit {event}")?;
                 if let Some(flow) = flow {

@@ -225,6 +225,7 @@ impl Scope<'_, '_> {
                 self.expect(*buf, Type::Buf);
                 self.ints(&[*gap, *offset, *length]);
             }
+            Op::Keep { buf, offset, length } => self.bytes(*buf, &[*offset, *length]),
             Op::Emit { event, flow, values } => {
                 self.exists(event, event.0, self.graph.events.len());
                 flow.map(|flow| self.check_flow(flow));

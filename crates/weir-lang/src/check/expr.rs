@@ -314,7 +314,7 @@ impl Resolver<'_> {
         }
         match name.split_once('.') {
             Some(("below", inner)) => {
-                self.scope.below.push(BelowUse { name: inner.to_string(), span, number });
+                self.scope.below.push(BelowUse { name: inner.to_string(), span, number, told: false });
                 Value { expr: Expr::Below(inner.to_string()), kind: Kind::Unknown, range: Range::ANY }
             }
             Some((side @ ("me" | "peer"), inner)) => self.side(side, inner, span),

@@ -80,7 +80,7 @@ impl Checker<'_> {
                 FieldType::Unsigned { bits, .. } => bits,
                 FieldType::Mac => 48,
                 FieldType::Ipv4 => 32,
-                FieldType::Bytes(_) | FieldType::Counted(_) => 64,
+                FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_) => 64,
             },
             _ => 32,
         }

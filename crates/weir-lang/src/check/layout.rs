@@ -178,7 +178,7 @@ impl Checker<'_> {
                     FieldType::Mac => 48,
                     FieldType::Ipv4 => 32,
                     FieldType::Ipv6 => 128,
-                    FieldType::Bytes(_) | FieldType::Counted(_) => 0,
+                    FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_) => 0,
                 }
             }
         };
@@ -190,7 +190,7 @@ impl Checker<'_> {
             self.diagnostics.push(Diagnostic::error(codes::UNALIGNED, message).at(span).help(help));
         }
         if field.peek {
-            if matches!(ty, FieldType::Bytes(_) | FieldType::Counted(_)) {
+            if matches!(ty, FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_)) {
                 self.diagnostics.push(
                     Diagnostic::error(codes::TYPE, "only types of a fixed length can be peeked at").at(span),
                 );
@@ -199,11 +199,11 @@ impl Checker<'_> {
         }
         self.last = Some(span);
         match ty {
-            FieldType::Bytes(Expr::Number(bytes)) => {
+            FieldType::Bytes(Expr::Number(bytes)) | FieldType::Text(Expr::Number(bytes)) => {
                 let bits = bytes.checked_mul(8);
                 self.fixed_bits = self.fixed_bits.zip(bits).and_then(|(fixed, bits)| fixed.checked_add(bits));
             }
-            FieldType::Bytes(_) | FieldType::Counted(_) => self.fixed_bits = None,
+            FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_) => self.fixed_bits = None,
             _ => self.advance(bits),
         }
     }
@@ -280,15 +280,18 @@ impl Checker<'_> {
     fn field_type(&mut self, ty: &ast::Type) -> Option<FieldType> {
         let found = named_type(&ty.name.text);
         match (found, &ty.length) {
-            (Some(FieldType::Bytes(_)), Some(length)) => {
+            (
+                Some(kind @ (FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_))),
+                Some(length),
+            ) => {
                 let length = self.resolve(Place::Length, |resolver| resolver.number(length).expr);
-                Some(FieldType::Bytes(length))
+                Some(match kind {
+                    FieldType::Bytes(_) => FieldType::Bytes(length),
+                    FieldType::Text(_) => FieldType::Text(length),
+                    _ => FieldType::Counted(length),
+                })
             }
-            (Some(FieldType::Counted(_)), Some(length)) => {
-                let length = self.resolve(Place::Length, |resolver| resolver.number(length).expr);
-                Some(FieldType::Counted(length))
-            }
-            (Some(FieldType::Bytes(_) | FieldType::Counted(_)), None) => {
+            (Some(FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_)), None) => {
                 let name = &ty.name.text;
                 self.diagnostics.push(
                     Diagnostic::error(codes::UNKNOWN_TYPE, format!("`{name}` needs a length in bytes"))
@@ -583,6 +586,7 @@ pub(super) fn named_type(name: &str) -> Option<FieldType> {
         "ipv4addr" => Some(FieldType::Ipv4),
         "ipv6addr" => Some(FieldType::Ipv6),
         "bytes" => Some(FieldType::Bytes(Expr::Number(0))),
+        "text" => Some(FieldType::Text(Expr::Number(0))),
         "uint" => Some(FieldType::Counted(Expr::Number(0))),
         "u16le" => little(16),
         "u32le" => little(32),

@@ -4,7 +4,7 @@ use super::codes;
 use super::expr::{Place, Resolver};
 use super::order;
 use super::protocol::Clauses;
-use super::scope::{Kind, Scope, duplicate};
+use super::scope::{Scope, duplicate};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{EVENTS_MAX, Event, Expr, FieldId, Protocol, State, Target, Timeout, Transition, Trigger};
 use crate::syntax::ast;
@@ -415,10 +415,7 @@ impl Checker<'_> {
                 self.diagnostics.push(duplicate(&name.text, first, name.span));
             }
             let found = self.resolver(place).value(value);
-            if found.kind == Kind::Bytes {
-                let help = "numbers and addresses can be columns";
-                self.error(codes::TYPE, "bytes can't be a column", value.span, help);
-            }
+            self.scope.is_told(&found.expr);
             columns.push((name.text.clone(), found.expr));
         }
         self.protocol.events.push(Event {

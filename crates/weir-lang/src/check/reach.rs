@@ -1,9 +1,10 @@
 //! The paths through a stack: layers that none leads to, circles without a bound, and what layers
 //! need of those below them.
 
+use super::scope::Kind;
 use super::{BelowUse, CheckedProtocol, codes};
 use crate::diag::Diagnostic;
-use crate::model::{Edge, FieldType, LayerId, Protocol, Stack};
+use crate::model::{Edge, LayerId, Protocol, Stack};
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
 
@@ -169,10 +170,9 @@ fn find_below(
             let protocol = &stack.layers[usize::from(lower_layer.0)].protocol;
             lower.push(protocol);
             match provides(protocol, &need.name) {
-                Some(operand) => {
-                    if need.number && !operand {
-                        unfit = Some(protocol);
-                    }
+                Some(kind) => {
+                    let fits = (!need.number || kind.is_operand()) && (!need.told || kind != Kind::Bytes);
+                    unfit = unfit.or((!fits).then_some(protocol));
                 }
                 None => {
                     without = without.or(is_start(lower_layer).then_some(lower_layer));
@@ -198,10 +198,11 @@ fn find_below(
         });
     } else if let Some(protocol) = unfit {
         let message = format!("`{wanted}` of `{}` is no number", protocol.name);
+        let use_of_it = if need.number { "calculated with" } else { "told of" };
         diagnostics.push(
             Diagnostic::error(codes::TYPE, message)
-                .label(need.span, format!("calculated with, in `{}`", name(layer)))
-                .help("bytes and addresses of more than 64 bits can only be parts of keys and columns"),
+                .label(need.span, format!("{use_of_it}, in `{}`", name(layer)))
+                .help("addresses of more than 64 bits can only be parts of keys and columns, bytes parts of keys"),
         );
     }
 }
@@ -223,12 +224,12 @@ fn names_of(protocol: &Protocol) -> impl Iterator<Item = &str> {
     fields.chain(protocol.lets.iter().map(|derived| &derived.name)).map(String::as_str)
 }
 
-/// Whether a protocol has the name, and then whether one can calculate with it.
-fn provides(protocol: &Protocol, name: &str) -> Option<bool> {
+/// What a protocol has of that name.
+fn provides(protocol: &Protocol, name: &str) -> Option<Kind> {
     if protocol.lets.iter().any(|derived| derived.name == name) {
-        return Some(true);
+        return Some(Kind::Number);
     }
     let field =
         protocol.fields.iter().find(|field| field.path == name || field.alias.as_deref() == Some(name))?;
-    Some(!matches!(field.ty, FieldType::Ipv6 | FieldType::Bytes(_)))
+    Some(Kind::of(&field.ty))
 }

@@ -40,7 +40,7 @@ impl Kind {
             FieldType::Mac => Kind::Mac,
             FieldType::Ipv4 => Kind::Ipv4,
             FieldType::Ipv6 => Kind::Ipv6,
-            FieldType::Bytes(_) => Kind::Bytes,
+            FieldType::Bytes(_) | FieldType::Text(_) => Kind::Bytes,
         }
     }
 
@@ -66,6 +66,8 @@ pub(crate) struct BelowUse {
     pub(crate) span: Span,
     /// It is calculated with, so bytes and long addresses won't do.
     pub(crate) number: bool,
+    /// It is a column, or shown, so bytes won't do.
+    pub(crate) told: bool,
 }
 
 /// The names of one protocol.
@@ -111,6 +113,13 @@ pub(super) const VALUES: [&str; 6] =
 const PREFIXES: [&str; 8] = ["me", "peer", "below", "ordered", "payload", "rest", "header", "state"];
 
 impl Scope {
+    /// `told` was resolved just now, and is a column, or shown.
+    pub(super) fn is_told(&mut self, told: &Expr) {
+        if let (Expr::Below(_), Some(last)) = (told, self.below.last_mut()) {
+            last.told = true;
+        }
+    }
+
     /// The names of a protocol that was checked before: fields, presences and derived values.
     pub(super) fn of(protocol: &Protocol, constants: &Rc<Constants>) -> Scope {
         let mut scope = Scope {
@@ -232,7 +241,7 @@ fn field_range(ty: &FieldType) -> Range {
         FieldType::Unsigned { bits, .. } => Range::of_bits(*bits),
         FieldType::Ipv4 => Range::of_bits(32),
         FieldType::Mac => Range::of_bits(48),
-        FieldType::Ipv6 | FieldType::Bytes(_) | FieldType::Counted(_) => Range::ANY,
+        FieldType::Ipv6 | FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_) => Range::ANY,
     }
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use weir::lang::limits::{CHECKED, Limit};
 use weir_compile::lower::{HISTORY_LETTERS_MAX, LAYERS_MAX, MESSAGES_MAX, ORDERED_MAX, RUN_ITEMS_MAX};
-use weir_engine::MESSAGE_BYTES_MAX;
 use weir_engine::plan::Limits;
 use weir_engine::sequence::SequenceLimits;
+use weir_engine::{COLUMN_BYTES_MAX, MESSAGE_BYTES_MAX};
 use weir_ir::abi::{FUELS_MAX, OUTS_MAX};
 
 /// What is only known once a program is made, and while it runs.
@@ -65,6 +65,11 @@ fn later() -> Vec<Limit> {
             "bytes of a message (`-> messages`)",
             MESSAGE_BYTES_MAX,
             "it is none: `messages_too_long`",
+        ),
+        Limit::new(
+            "bytes in columns of one packet's events, of `bytes` and `text`",
+            COLUMN_BYTES_MAX as u64,
+            "they are cut: `column_bytes_cut`",
         ),
         Limit::new("messages of one packet", u64::from(MESSAGES_MAX), "the others come with the next packet"),
     ]

@@ -39,7 +39,8 @@ impl Author<'_, '_> {
             }
             11 => {
                 let length = self.length();
-                self.field(prefix, &format!("bytes[{length}]"), Kind::Bytes)
+                let word = self.choices.pick(&["bytes", "text"]);
+                self.field(prefix, &format!("{word}[{length}]"), Kind::Bytes)
             }
             12 => {
                 let length = self.counted();

@@ -134,8 +134,10 @@ impl Author<'_, '_> {
         for at in 0..self.choices.below(4) {
             let wide: Vec<String> =
                 self.names.fields_that(|kind| matches!(kind, Kind::Ipv6 | Kind::Mac | Kind::Ipv4));
-            let value = match self.choices.below(4) {
+            let bytes = self.names.fields_that(|kind| kind == Kind::Bytes);
+            let value = match self.choices.below(5) {
                 0 if !wide.is_empty() => self.choices.pick(&wide),
+                2 if !bytes.is_empty() => self.choices.pick(&bytes),
                 1 if !self.names.below.is_empty() => {
                     let names = self.names.below.clone();
                     format!("below.{}", self.choices.pick(&names).0)

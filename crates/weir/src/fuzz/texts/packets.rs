@@ -236,7 +236,7 @@ impl Builder<'_, '_, '_> {
             FieldType::Mac => 48,
             FieldType::Ipv4 => 32,
             FieldType::Ipv6 => 128,
-            FieldType::Bytes(length) | FieldType::Counted(length) => {
+            FieldType::Bytes(length) | FieldType::Text(length) | FieldType::Counted(length) => {
                 let length = self.value(frame, at, length);
                 frame.is_over = length > FIELD_BYTES_MAX;
                 length.min(FIELD_BYTES_MAX) as usize * 8
