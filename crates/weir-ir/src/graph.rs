@@ -58,8 +58,10 @@
 //!             | v, v = seq_insert sequence v side v at v bytes v v v span v metas (v,*)
 //!             | v,* = seq_next sequence v side v
 //!             | v = seq_assemble sequence v side v
-//!             | deliver v side v gap v bytes v v v
-//!             | v = keep v v v
+//!             | seq_acknowledge sequence v side v at v
+//!             | (collect | deliver) v side v gap v bytes v v v
+//!             | v = messages v side v            | v = next_messages v wanted v
+//!             | v = sum16 v v v v                | v = keep v v v   | refuel fuel
 //!             | emit event [flow v] (v,*)        | store out v
 //! terminator  = jump target                      | branch v, target, target
 //!             | switch v, (NUMBER : target,)* else target

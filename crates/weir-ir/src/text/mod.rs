@@ -4,6 +4,7 @@
 
 mod lexer;
 mod parse;
+mod parse_op;
 mod print;
 mod words;
 
