@@ -4,6 +4,7 @@ use super::codes;
 use super::expr::{Place, Resolver};
 use super::range::ones;
 use super::scope::{Kind, Scope, Symbol};
+use super::types::{group_bits, named_type, translate};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{
     Constraint, Expr, Field, FieldId, FieldType, HeaderItem, Presence, PresenceId, Run, RunItem,
@@ -15,8 +16,9 @@ use rustc_hash::FxHashMap;
 pub(crate) const FIELDS_MAX: usize = 4_096;
 
 /// Types that have a fixed name, for suggestions.
-const TYPES: [&str; 12] = [
-    "u8", "u16", "u32", "u64", "u16le", "u32le", "u64le", "macaddr", "ipv4addr", "ipv6addr", "bytes", "uint",
+const TYPES: [&str; 13] = [
+    "u8", "u16", "u32", "u64", "u16le", "u32le", "u64le", "macaddr", "ipv4addr", "ipv6addr", "bytes", "text",
+    "uint",
 ];
 
 /// What a header yields.
@@ -307,7 +309,7 @@ impl Checker<'_> {
                         format!("`{}` has no length of its own choice", ty.name.text),
                     )
                     .at(length.span)
-                    .help("only `bytes[…]` and `uint[…]` have a length"),
+                    .help("only `bytes[…]`, `text[…]` and `uint[…]` have a length"),
                 );
                 None
             }
@@ -316,10 +318,9 @@ impl Checker<'_> {
                 let name = &ty.name.text;
                 let diagnostic = Diagnostic::error(codes::UNKNOWN_TYPE, format!("there is no type `{name}`"))
                     .at(ty.name.span)
-                    .help("types are u1 to u64, u16le, u32le, u64le, macaddr, ipv4addr, ipv6addr, bytes[…], uint[…]");
+                    .help("types are u1 to u64, u16le, u32le, u64le, macaddr, ipv4addr, ipv6addr, bytes[…], text[…], uint[…]");
                 self.diagnostics.push(match translate(name) {
-                    Some(ours) => diagnostic
-                        .help(format!("write `{ours}`; without `le` the most significant byte is first")),
+                    Some(help) => diagnostic.help(help),
                     None => diagnostic.did_you_mean(name, TYPES),
                 });
                 None
@@ -548,56 +549,5 @@ impl Checker<'_> {
     fn resolve<T>(&mut self, place: Place, with: impl FnOnce(&mut Resolver<'_>) -> T) -> T {
         self.scope.cursor = self.fixed_bits.map(|bits| bits / 8);
         with(&mut Resolver { scope: self.scope, place, diagnostics: self.diagnostics })
-    }
-}
-
-/// What other languages call `uint16`, `u16be` or `uint16_t`.
-fn translate(name: &str) -> Option<String> {
-    let plain = name.strip_suffix("_t").unwrap_or(name);
-    let plain = plain.strip_suffix("be").unwrap_or(plain);
-    let bits = ["uint", "u"].iter().find_map(|prefix| plain.strip_prefix(prefix))?;
-    let ours = format!("u{bits}");
-    (ours != name && named_type(&ours).is_some()).then_some(ours)
-}
-
-/// Bits of a group that is one number: of numbers side by side, most significant byte first, 64 bits at most.
-fn group_bits(items: &[ast::HeaderItem]) -> Option<u32> {
-    let bits_of = |ty: &ast::Type| match named_type(&ty.name.text) {
-        Some(FieldType::Unsigned { bits, little: false }) if ty.length.is_none() => Some(bits),
-        _ => None,
-    };
-    let mut sum = 0;
-    for item in items {
-        sum += match item {
-            ast::HeaderItem::Field(field) if field.peek => 0,
-            ast::HeaderItem::Field(ast::Field { ty, .. }) | ast::HeaderItem::Skip { ty, .. } => bits_of(ty)?,
-            ast::HeaderItem::Group { items, .. } => group_bits(items)?,
-            ast::HeaderItem::If { .. } | ast::HeaderItem::Run { .. } => return None,
-        };
-    }
-    (1..=64).contains(&sum).then_some(sum)
-}
-
-/// The type of that name; the length of bytes is not known yet.
-pub(super) fn named_type(name: &str) -> Option<FieldType> {
-    let little = |bits| Some(FieldType::Unsigned { bits, little: true });
-    match name {
-        "macaddr" => Some(FieldType::Mac),
-        "ipv4addr" => Some(FieldType::Ipv4),
-        "ipv6addr" => Some(FieldType::Ipv6),
-        "bytes" => Some(FieldType::Bytes(Expr::Number(0))),
-        "text" => Some(FieldType::Text(Expr::Number(0))),
-        "uint" => Some(FieldType::Counted(Expr::Number(0))),
-        "u16le" => little(16),
-        "u32le" => little(32),
-        "u64le" => little(64),
-        _ => {
-            let digits = name.strip_prefix('u')?;
-            let bits = digits
-                .parse()
-                .ok()
-                .filter(|bits| (1..=64).contains(bits) && !digits.starts_with(['0', '+']))?;
-            Some(FieldType::Unsigned { bits, little: false })
-        }
     }
 }

@@ -23,6 +23,7 @@ mod range;
 mod reach;
 mod scope;
 mod stack;
+mod types;
 mod unread;
 
 pub(crate) use followers::drop_followers;

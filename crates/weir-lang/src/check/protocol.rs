@@ -4,7 +4,7 @@ use super::codes;
 use super::constants::Constants;
 use super::expr::{Place, Resolver};
 use super::scope::{BelowUse, Kind, Scope, Symbol, duplicate, sequence_bits};
-use super::{layout, lets, machine};
+use super::{layout, lets, machine, types};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{
     Alias, BinaryOp, Expr, FieldId, FieldType, Held, Payload, Protocol, Sequence, ShowPart, Side, Stmt, Var,
@@ -282,7 +282,7 @@ impl Checker<'_> {
 
     fn var(&mut self, held: Held, name: &ast::Name, ty: &ast::Type) {
         let each_side = held == Held::Side;
-        let bits = match layout::named_type(&ty.name.text) {
+        let bits = match types::named_type(&ty.name.text) {
             Some(FieldType::Unsigned { bits: bits @ (8 | 16 | 32 | 64), little: false })
                 if ty.length.is_none() =>
             {

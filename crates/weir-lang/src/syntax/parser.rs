@@ -33,7 +33,7 @@
 //!           | NAME ":" "run" [type] "{" { tagged } "}" "until" expr
 //! tagged    = NAME ["as" NAME] "=" (N | "_") ["stop"] ["{" { item } "}"]
 //! type      = "u1" … "u64" | "u16le" | "u32le" | "u64le" | "macaddr" | "ipv4addr" | "ipv6addr"
-//!           | ("bytes" | "uint") "[" expr "]"
+//!           | ("bytes" | "text" | "uint") "[" expr "]"
 //! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["when" expr]
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
 //! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places

@@ -272,6 +272,7 @@ impl Parser<'_> {
         let (here, next) = (self.peek(), self.peek_at(1));
         let word = self.word();
         let is_type = matches!(word, "bytes" | "uint" | "run" | "macaddr" | "ipv4addr" | "ipv6addr")
+            || (word == "text" && next == T::BracketOpen)
             || word.strip_prefix('u').is_some_and(|bits| bits.starts_with(|c: char| c.is_ascii_digit()));
         let follows = match kind {
             T::Colon => is_type || here == T::Name && matches!(next, T::Arrow | T::Comma),
