@@ -11,7 +11,7 @@ use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
 };
-use weir_ir::sequence::{ACKNOWLEDGES, FLAGS, HIGH, QUEUED};
+use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, FLAGS, HIGH, NEXT, QUEUED, STARTED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
@@ -187,7 +187,7 @@ impl Lower<'_> {
         // Rarely something waits.
         let var = self.var(context.table, FLAGS);
         let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
-        let waiting = self.b.int(u64::from(QUEUED | ACKNOWLEDGES));
+        let waiting = self.b.int(u64::from(QUEUED | ACKNOWLEDGES | EXPECTED));
         let waits = self.b.binary(BinaryOp::And, flags, waiting);
         let waits = self.b.truth(waits);
         self.b.branch(waits, next, after);
@@ -216,7 +216,8 @@ impl Lower<'_> {
         self.b.switch_to(after);
     }
 
-    /// Something of the other side waits behind a hole that the packet acknowledges: it passes before the packet's own.
+    /// Something of the other side waits behind a hole that the packet acknowledges: it passes before the packet's own. What
+    /// brings bytes and acknowledges some that have not come waits for these.
     fn lower_acknowledge(&mut self, id: LayerId, context: &FlowContext) {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let Some((at, condition)) = &declared.acknowledge else { return };
@@ -227,17 +228,48 @@ impl Lower<'_> {
         let queued = self.b.int(u64::from(QUEUED));
         let waits = self.b.binary(BinaryOp::And, flags, queued);
         let waits = self.b.truth(waits);
+        let at = self.int(id, at);
+        let concerns = match self.b.graph.sequences[sequence.index()].headers_only {
+            true => waits,
+            false => {
+                let is_ahead = self.is_ahead(id, context, at, flags);
+                self.b.binary(BinaryOp::Or, waits, is_ahead)
+            }
+        };
         self.lower_either(
-            waits,
+            concerns,
             |l| {
                 let condition = condition.as_ref().map(|condition| l.truth(id, condition));
                 l.lower_where(condition, |l| {
-                    let at = l.int(id, at);
                     l.b.push(Op::SeqAcknowledge { sequence, flow, side, at });
                 });
             },
             |_| {},
         );
+    }
+
+    /// Whether the packet brings bytes and acknowledges numbers of the other side, before `at`, that have not come.
+    fn is_ahead(&mut self, id: LayerId, context: &FlowContext, at: Value, flags: Value) -> Value {
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        let (from_first, bits) = (declared.from_first, declared.bits);
+        let length = self.vars(id).payload_bytes.expect("declared");
+        let length = self.b.read(length);
+        let brings = self.b.truth(length);
+        let started = self.b.int(u64::from(STARTED));
+        let has_started = self.b.binary(BinaryOp::And, flags, started);
+        let has_started = self.b.truth(has_started);
+        let (flow, var) = (context.flow, self.var(context.table, NEXT));
+        let side = self.b.one(Op::Not(context.responder));
+        let next = self.b.one(Op::Get { flow, var, side: Some(side) });
+        // Numbers from the one behind the next up to half of all: what lies farther is behind.
+        let mask = u64::MAX >> (64 - if from_first { bits } else { 64 });
+        let [mask, half, one] = [mask, mask >> 1, 1].map(|number| self.b.int(number));
+        let ahead = self.b.binary(BinaryOp::Sub, at, next);
+        let ahead = self.b.binary(BinaryOp::And, ahead, mask);
+        let ahead = self.b.binary(BinaryOp::Sub, ahead, one);
+        let is_ahead = self.b.compare(CompareOp::Lt, ahead, half);
+        let is_ahead = self.b.binary(BinaryOp::And, is_ahead, has_started);
+        self.b.binary(BinaryOp::And, is_ahead, brings)
     }
 
     /// Offers the packet's payload to the sequence, where the packet is admitted.

@@ -12,7 +12,7 @@ use weir_ir::abi::{
     FlowRecord, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice,
 };
 use weir_ir::graph::Sequence;
-use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};
+use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, QUEUED, RETAINED, STARTED};
 use weir_packet::Block;
 
 /// A segment as it is offered.
@@ -69,6 +69,8 @@ struct Place {
     old: u64,
     /// Numbers that it uses up.
     span: u64,
+    /// It waits for the other direction.
+    waits: bool,
 }
 
 /// A segment and what is kept of its direction.
@@ -112,6 +114,9 @@ impl Met<'_> {
     /// What becomes of it where it was added to what waits. `is_over`: a bound is exceeded now.
     fn wait(&self, place: &Place, is_over: bool, acknowledges: bool, counters: &mut SequenceCounters) -> u64 {
         let (count, status) = match (place.ahead, self.meeting.is_covered) {
+            (0, _) if place.waits && !acknowledges && !self.overlaps_queued => {
+                (&mut counters.queued, SEQ_QUEUED)
+            }
             (0, _) if acknowledges && !self.overlaps_queued => (&mut counters.ordered, SEQ_FORCED),
             (0, _) => (&mut counters.overlapping, SEQ_FORCED),
             (_, true) => (&mut counters.retransmitted, SEQ_RETRANSMITTED),
@@ -132,8 +137,8 @@ impl State {
         let forward = segment.at.wrapping_sub(next) & self.mask;
         let is_old = if self.from_first { forward > self.mask >> 1 } else { segment.at < next };
         match is_old {
-            true => Place { ahead: 0, old: next.wrapping_sub(segment.at) & self.mask, span },
-            false => Place { ahead: forward, old: 0, span },
+            true => Place { ahead: 0, old: next.wrapping_sub(segment.at) & self.mask, span, waits: false },
+            false => Place { ahead: forward, old: 0, span, waits: false },
         }
     }
 
@@ -159,13 +164,13 @@ impl Reassembler {
     /// Where they do in what is in order and retained, up to its last one, it is [`SEQ_ORDERED`]: what goes with its
     /// end counts, too.
     /// A segment that uses up no numbers is in order or is nothing; it is never kept. One that
-    /// [acknowledges](Self::acknowledge) what the other direction lacks waits until that has passed.
+    /// [acknowledges](Self::acknowledge) what the other direction lacks waits until that has passed ([`SEQ_QUEUED`]).
     ///
     /// In order and nothing queued: constant time, no allocation, nothing but the record is touched.
     pub fn insert(
         &mut self,
         sequence: Sequence,
-        flow: FlowRecord<'_>,
+        mut flow: FlowRecord<'_>,
         side: bool,
         segment: Segment<'_>,
         block: &Arc<Block>,
@@ -181,13 +186,23 @@ impl Reassembler {
             self.counters.ordered += u64::from(std::mem::take(&mut hot.passed));
             state.vars.write(flow.data, side, hot);
         }
+        let mut awaits = None;
+        if hot.flags & AHEAD != 0 {
+            let FlowRecord { id, data } = &mut flow;
+            awaits = self.take_ahead(sequence, &mut FlowRecord { id: *id, data }, side);
+            awaits = awaits.filter(|_| segment.may_wait);
+            hot.flags &= !AHEAD;
+        }
+        let state = &self.sequences[sequence.index()];
         let place = state.place(hot.next, &segment);
         if place.ahead.max(place.old) > self.limits.window_max {
             self.counters.out_of_window += 1;
             return Inserted::of(SEQ_OUT_OF_WINDOW);
         }
+        let goes_on = place.ahead > 0 && self.goes_on(sequence, &flow, side, segment.at);
+        let state = &self.sequences[sequence.index()];
         if place.span == 0 {
-            let waits = if hot.flags & ACKNOWLEDGES == 0 { SEQ_QUEUED } else { SEQ_FORCED };
+            let waits = if goes_on || hot.flags & ACKNOWLEDGES != 0 { SEQ_FORCED } else { SEQ_QUEUED };
             return Inserted::of(if place.ahead | place.old == 0 { SEQ_ORDERED } else { waits });
         }
         let passed_bytes = segment.skipped(place.old);
@@ -195,7 +210,8 @@ impl Reassembler {
             self.counters.retransmitted += 1;
             return Inserted { retransmitted_bytes: passed_bytes, ..Inserted::of(SEQ_RETRANSMITTED) };
         }
-        if place.ahead == 0 && !state.retain && hot.flags & (QUEUED | ACKNOWLEDGES) == 0 {
+        let waits = hot.flags & (QUEUED | ACKNOWLEDGES) != 0 || awaits.is_some();
+        if place.ahead == 0 && !state.retain && !waits {
             let new = place.span - place.old;
             hot.next = hot.next.wrapping_add(new) & state.mask;
             hot.high = hot.high.wrapping_add(new);
@@ -217,15 +233,24 @@ impl Reassembler {
             let refused_end = kept.map_or(hot.high, |kept| kept.next) + place.ahead + refused_bytes;
             return Inserted { is_early: true, refused_bytes, refused_end, ..Inserted::of(SEQ_QUEUED) };
         }
-        let mut inserted = self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
+        let place = Place { waits: awaits.is_some(), ..place };
+        let (mut inserted, start) =
+            self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
         if inserted.status == SEQ_ORDERED {
             inserted.skip = passed_bytes;
         }
         self.sequences[sequence.index()].vars.write(flow.data, side, hot);
+        if let Some((start, number)) = start.zip(awaits) {
+            self.await_other(sequence, flow, side, start, number);
+        }
+        if goes_on && inserted.status == SEQ_QUEUED {
+            inserted.status = SEQ_FORCED;
+        }
         inserted
     }
 
-    /// The rest of `insert`: something is kept of this direction, or will be.
+    /// The rest of `insert`: something is kept of this direction, or will be. Of a segment that is kept until its turn,
+    /// where it begins, too.
     fn keep(
         &mut self,
         sequence: Sequence,
@@ -234,18 +259,19 @@ impl Reassembler {
         segment: &Segment<'_>,
         place: &Place,
         block: &Arc<Block>,
-    ) -> Inserted {
+    ) -> (Inserted, Option<u64>) {
         let retain = self.sequences[sequence.index()].retain;
         let Some(met) = self.meet(sequence, direction, hot, segment, place) else {
             self.counters.retransmitted += 1;
             let retransmitted_bytes = segment.skipped(place.old);
-            return Inserted { retransmitted_bytes, ..Inserted::of(SEQ_RETRANSMITTED) };
+            return (Inserted { retransmitted_bytes, ..Inserted::of(SEQ_RETRANSMITTED) }, None);
         };
+        let mut start = None;
         let (next, end) = (met.next, met.coming.end());
         self.counters.overlap_bytes += met.meeting.overlap_bytes;
         self.counters.inconsistent_bytes += met.meeting.inconsistent_bytes;
         let acknowledges = hot.flags & ACKNOWLEDGES != 0;
-        let is_next = place.ahead == 0 && !met.overlaps_queued && !acknowledges;
+        let is_next = place.ahead == 0 && !met.overlaps_queued && !acknowledges && !place.waits;
         let status = if is_next && !retain {
             let state = &mut self.sequences[sequence.index()];
             state.kept.get_mut(&direction).expect("something is queued").pass_to(end, hot, state.mask);
@@ -263,6 +289,7 @@ impl Reassembler {
             hot.high = hot.high.max(end);
             if !is_next {
                 hot.flags |= QUEUED;
+                start = Some(met.coming.start);
                 let is_over = !retain && self.limits.exceeded(kept, &self.budget).is_some();
                 met.wait(place, is_over, acknowledges, &mut self.counters)
             } else if end > next {
@@ -275,7 +302,7 @@ impl Reassembler {
                 if met.meeting.ends { SEQ_ORDERED } else { SEQ_RETRANSMITTED }
             }
         };
-        Inserted {
+        let inserted = Inserted {
             status,
             skip: 0,
             retransmitted_bytes: met.passed_bytes,
@@ -284,7 +311,8 @@ impl Reassembler {
             is_early: place.ahead > 0,
             refused_bytes: 0,
             refused_end: 0,
-        }
+        };
+        (inserted, start)
     }
 
     /// How a segment lies to what is kept of its direction. `None` where all of it has passed, and is kept no longer.

@@ -8,6 +8,7 @@
 //! * `vars`: the state that every packet touches, in the flow's record. Most segments are next in order, and
 //!   nothing waits: these the program passes by itself (pass `fast_forward` of `weir-ir`), and only counts them.
 //! * `insert`: a segment comes.  `queue`: what is kept.  `budget`: what it costs; references and copies.
+//! * `turn`: segments that wait for what they acknowledge of the other direction.
 //! * `policy`: whose bytes count where segments overlap.  `frame`: the packets of what is kept, where they are asked for.
 //!
 //! Two ways to use a sequence. *Passing* (TCP): bytes in order pass, early ones are queued, gaps are
@@ -26,6 +27,9 @@ mod policy_tests;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod turn;
+#[cfg(test)]
+mod turn_tests;
 pub mod vars;
 
 pub(crate) use budget::within;
@@ -41,9 +45,10 @@ use queue::{PIECE_COST, Queue};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use turn::Awaited;
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
-use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED};
+use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, IMPATIENT, QUEUED, RETAINED};
 
 /// Bounds of what a worker keeps. Costs are bytes captured and the description of each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +94,8 @@ struct Kept {
     next: u64,
     /// Counted so, the number behind those that the receiver has acknowledged; 0 where that was of no use.
     acknowledged: u64,
+    /// What waits for the other direction, too.
+    awaited: Awaited,
     /// What waits; before it, where the sequence retains, what is in order.
     queue: Queue,
 }
@@ -150,6 +157,9 @@ pub struct Reassembler {
     budget: Budget,
     assembly: Assembly,
     counters: SequenceCounters,
+    /// The direction whose segment is offered next, and the number of the other one that it acknowledges, which has not
+    /// come.
+    ahead: Option<(Sequence, u64, u64)>,
 }
 
 /// Bytes that it costs to have a segment wait, with the packet that it came in where that is kept, too.
@@ -199,6 +209,7 @@ impl Reassembler {
             budget: Budget::new(limits.pinned_bytes_max),
             assembly: Assembly::default(),
             counters: SequenceCounters::default(),
+            ahead: None,
         }
     }
 
@@ -256,31 +267,37 @@ impl Reassembler {
 
     /// The receiver has all numbers of a direction before `at`: what of them is missing will not come any more (or
     /// comes late, for the two directions were captured apart), so what waits behind it need not wait. It passes with
-    /// the other direction's [`next`](Self::next), before the packet that said so.
+    /// the other direction's [`next`](Self::next), before the packet that said so. Where numbers before `at` are yet to
+    /// come, the other direction's next segment [waits](turn) for them.
     ///
     /// Not where holes are never passed over. Nothing queued: nothing but the record is touched.
     pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
         let state = &mut self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
-        if hot.flags & QUEUED == 0 || state.retain || self.limits.strict {
+        if state.retain || self.limits.strict {
             return;
         }
-        let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
         let forward = at.wrapping_sub(hot.next) & state.mask;
         if forward > (state.mask >> 1).min(self.limits.window_max) {
             return;
         }
-        kept.acknowledged = kept.acknowledged.max(kept.next + forward);
-        if kept.queue.first().is_some_and(|first| first <= kept.acknowledged) {
-            let mut other = state.vars.read(flow.data, !side);
-            other.flags |= ACKNOWLEDGES;
-            state.vars.write(flow.data, !side, other);
+        if hot.flags & QUEUED != 0 {
+            let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
+            kept.acknowledged = kept.acknowledged.max(kept.next + forward);
+            if kept.queue.first().is_some_and(|first| first <= kept.acknowledged) {
+                let mut other = state.vars.read(flow.data, !side);
+                other.flags |= ACKNOWLEDGES;
+                state.vars.write(flow.data, !side, other);
+            }
+        }
+        if forward > 0 {
+            self.is_ahead(sequence, flow, side, at);
         }
     }
 
     /// The next queued bytes that are in order now, or that have to pass because of a bound, with the
-    /// gap before them; first those of the other direction that this one [acknowledges](Self::acknowledge). Call until
-    /// there are none after an insert that was ordered or forced.
+    /// gap before them; first those of the other direction that this one [acknowledges](Self::acknowledge), last those
+    /// of it that [waited](turn) for this one. Call until there are none after an insert that was ordered or forced.
     ///
     /// Nothing queued: constant time, nothing but the record is touched.
     pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
@@ -291,6 +308,13 @@ impl Reassembler {
         }
         let mut hot = state.vars.read(data, side);
         if hot.flags & ACKNOWLEDGES != 0 {
+            // What is acknowledged no farther than the hole comes before what lies behind that.
+            if self.has_gone_on(sequence, &FlowRecord { id, data: &mut *data }, !side) {
+                let passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, side, false);
+                if passed.is_some() {
+                    return passed;
+                }
+            }
             if let Some(mut passed) = self.pass(sequence, FlowRecord { id, data: &mut *data }, !side, false) {
                 passed.ordered.of_other = true;
                 return Some(passed);
@@ -298,7 +322,24 @@ impl Reassembler {
             hot.flags &= !ACKNOWLEDGES;
             self.sequences[sequence.index()].vars.write(data, side, hot);
         }
-        self.pass(sequence, FlowRecord { id, data }, side, false)
+        if let Some(passed) = self.pass(sequence, FlowRecord { id, data: &mut *data }, side, false) {
+            return Some(passed);
+        }
+        if hot.flags & EXPECTED == 0 {
+            return None;
+        }
+        let mut passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, !side, false);
+        if let Some(passed) = &mut passed {
+            passed.ordered.of_other = true;
+        }
+        let other = FlowRecord { id, data: &mut *data };
+        if !self.is_awaiting(sequence, &other, !side) {
+            let state = &self.sequences[sequence.index()];
+            let mut hot = state.vars.read(data, side);
+            hot.flags &= !EXPECTED;
+            state.vars.write(data, side, hot);
+        }
+        passed
     }
 
     /// As [`next`](Self::next), but all that is queued passes, with its gaps: for the end of a flow.
@@ -319,6 +360,16 @@ impl Reassembler {
         let direction = direction(flow.id, side);
         let kept = state.kept.get_mut(&direction).expect("something is queued");
         let first = kept.queue.first().expect("it says so");
+        while let Some(number) = kept.awaited.of(first) {
+            if flush || state.vars.has_passed(flow.data, !side, number, state.mask) {
+                kept.awaited.has_come();
+                continue;
+            }
+            self.limits.exceeded(kept, &self.budget)?;
+            self.counters.forced_by_awaiting += 1;
+            kept.awaited.give_up();
+            hot.flags |= IMPATIENT;
+        }
         let gap_bytes = first - kept.next;
         if gap_bytes > 0 {
             if self.limits.strict && state.kind == Kind::Segments {

@@ -10,7 +10,7 @@ use weir_packet::{Block, PacketMeta};
 
 const SEQUENCE: Sequence = Sequence(0);
 
-fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
+pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
     let table = Table(0);
     let var = |name: &str, bits| VarDecl {
         table,

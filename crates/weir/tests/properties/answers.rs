@@ -1,6 +1,6 @@
 //! Who asked and who answered, where the capture lacks packets.
 
-use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
+use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 use weir::{Compiler, Options, Want};
 use weir_ir::testing::Random;
@@ -58,6 +58,42 @@ fn an_answer_does_not_belong_to_the_request_after_the_one_that_is_missing() {
     }
 }
 
+/// Two taps, or several queues of a network card: each direction is in order, and one is ahead of the other.
+#[test]
+fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() {
+    let conversation = || {
+        let mut talk = Talk::new();
+        talk.say(0, ACK, b"");
+        (0..12).for_each(|number| talk.exchange(&format!("{number}"), 210 + number));
+        talk
+    };
+    let pairs = |talk: Talk| {
+        let pair = |row: String| {
+            let at = row.find("\"/").expect("a path");
+            let status = row.find("Unsigned(2), Unsigned(").expect("a status");
+            (row[at..at + 5].to_owned(), row[status..status + 26].to_owned())
+        };
+        talk.rows("http", ALL_SESSIONS).into_iter().map(pair).collect::<Vec<_>>()
+    };
+    let expected = pairs(conversation());
+    assert_eq!(expected.len(), 12);
+    for seed in seeds(0..40) {
+        let (mut random, mut talk) = (Random::new(seed), conversation());
+        let packets = talk.packets.split_off(3);
+        let is_client = |packet: &Packet| packet.bytes[26..30] == V4[0];
+        let (client, server): (Vec<Packet>, Vec<Packet>) = packets.into_iter().partition(is_client);
+        let mut sides = [client, server].map(|side| side.into_iter().peekable());
+        let ahead = random.below(4) as usize;
+        while sides.iter_mut().any(|side| side.peek().is_some()) {
+            // Nobody, the client, the server, or both.
+            let side = if ahead % 2 == 0 { random.below(2) as usize } else { ahead / 2 };
+            let next = sides[side].next().or_else(|| sides[1 - side].next());
+            talk.packets.extend(next);
+        }
+        assert_eq!(pairs(talk), expected, "seed {seed}");
+    }
+}
+
 #[test]
 fn who_answers_is_the_responder_whoever_is_seen_first() {
     let asked = |first: usize| {
@@ -101,7 +137,7 @@ fn who_alone_has_a_port_of_servers_is_the_responder_though_it_is_seen_first() {
             let [row] = &talk.rows("", Want::Connections)[..] else { panic!("one flow") };
             let place = |end: usize| {
                 let [a, b, c, d] = V4[end];
-                row.find(&format!("{a}.{b}.{c}.{d}")).unwrap_or_else(|| panic!("{row}"))
+                row.find(&format!("{a}.{b}.{c}.{d}")).expect("a status")
             };
             assert_eq!(place(1) < place(0), is_originator, "{protocol} {from} > {to}: {row}");
         }

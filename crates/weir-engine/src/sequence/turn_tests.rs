@@ -1,0 +1,233 @@
+//! Both directions of a flow: what acknowledges something comes out behind it, whichever the capture has first.
+
+use super::tests::graph;
+use super::*;
+use proptest::prelude::*;
+use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED};
+use weir_ir::graph::Table;
+use weir_packet::Block;
+
+const SEQUENCE: Sequence = Sequence(0);
+
+/// What a side said: bytes, and how many of the other's it had heard.
+#[derive(Debug, Clone)]
+struct Said {
+    side: bool,
+    at: u64,
+    bytes: Vec<u8>,
+    heard: u64,
+}
+
+/// A program that listens to both sides.
+struct Listener {
+    reassembler: Reassembler,
+    vars: SequenceVars,
+    data: Vec<u8>,
+    /// What came out: whose it was, how much was missing before, the bytes.
+    out: Vec<(bool, u64, Vec<u8>)>,
+}
+
+impl Listener {
+    fn new(limits: SequenceLimits) -> Self {
+        let graph = graph(32, false, false);
+        let layout = Layout::of(&graph);
+        let mut new = Self {
+            reassembler: Reassembler::new(&graph, &layout, limits),
+            vars: SequenceVars::of(&graph, &layout, Table(0)).unwrap(),
+            data: vec![0; layout.size(Table(0))],
+            out: vec![],
+        };
+        // Both have begun, at number 0.
+        for side in [false, true] {
+            new.hears(&Said { side, at: 0, bytes: vec![], heard: 0 });
+        }
+        new
+    }
+
+    fn hears(&mut self, said: &Said) {
+        let Said { side, at, bytes, heard } = said;
+        let (side, length) = (*side, bytes.len() as u64);
+        let other = self.vars.read(&self.data, !side);
+        let is_ahead = length > 0 && heard.wrapping_sub(other.next) & 0xffff_ffff > 0;
+        if other.flags & QUEUED != 0 || is_ahead {
+            let flow = FlowRecord { id: 5, data: &mut self.data };
+            self.reassembler.acknowledge(SEQUENCE, flow, !side, *heard);
+        }
+        let block = Arc::new(Block { bytes: bytes.clone() });
+        let segment = Segment {
+            may_wait: true,
+            at: *at,
+            bytes: &block.bytes,
+            claimed_bytes: length,
+            span: length,
+            metas: &[0],
+            policy: Policy::First,
+            frame: None,
+        };
+        let flow = FlowRecord { id: 5, data: &mut self.data };
+        let inserted = self.reassembler.insert(SEQUENCE, flow, side, segment, &block);
+        if inserted.status == SEQ_ORDERED && length > inserted.skip {
+            self.out.push((side, 0, bytes[inserted.skip as usize..].to_vec()));
+        }
+        let flags = self.vars.read(&self.data, side).flags;
+        let is_ordered = inserted.status == SEQ_ORDERED && flags & (QUEUED | ACKNOWLEDGES | EXPECTED) != 0;
+        if is_ordered || inserted.status == SEQ_FORCED {
+            self.drain(side, Reassembler::next);
+        }
+    }
+
+    fn drain(
+        &mut self,
+        side: bool,
+        next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Passed>,
+    ) {
+        while let Some(Passed { ordered, .. }) =
+            next(&mut self.reassembler, SEQUENCE, FlowRecord { id: 5, data: &mut self.data }, side)
+        {
+            let bytes = ordered.bytes.bytes().to_vec();
+            self.out.push((side ^ ordered.of_other, ordered.gap_bytes, bytes));
+        }
+    }
+
+    /// The flow ends, and nothing is left on any account.
+    fn end(&mut self) {
+        for side in [false, true] {
+            self.drain(side, Reassembler::flush);
+        }
+        self.reassembler.release(SEQUENCE, FlowRecord { id: 5, data: &mut self.data });
+        assert_eq!(self.reassembler.held_bytes(), (0, 0));
+        assert!(self.reassembler.sequences[0].kept.is_empty());
+    }
+
+    /// Whose turn came when, and what each said, letters side by side.
+    fn turns(&self) -> Vec<(bool, String)> {
+        let mut turns: Vec<(bool, String)> = vec![];
+        for (side, gap, bytes) in &self.out {
+            let text = ".".repeat(*gap as usize) + std::str::from_utf8(bytes).unwrap();
+            match turns.last_mut().filter(|(last, _)| last == side) {
+                Some((_, said)) => said.push_str(&text),
+                None => turns.push((*side, text)),
+            }
+        }
+        turns
+    }
+}
+
+/// A conversation: each says something in turn, in one segment or several, having heard all that came before.
+fn conversation(turns: &[(bool, u8, u8)]) -> Vec<Said> {
+    let (mut said, mut numbers) = (vec![], [0, 0]);
+    for (turn, &(side, segments, bytes)) in turns.iter().enumerate() {
+        for _ in 0..segments {
+            let bytes = vec![b'a' + turn as u8 % 26; usize::from(bytes)];
+            let (at, heard) = (numbers[usize::from(side)], numbers[usize::from(!side)]);
+            numbers[usize::from(side)] += bytes.len() as u64;
+            said.push(Said { side, at, bytes, heard });
+        }
+    }
+    said
+}
+
+/// The same in another order: each side's own is kept, and between the two `choices` says whose is next.
+fn interleave(said: &[Said], choices: &[bool]) -> Vec<Said> {
+    let mut sides = [false, true].map(|side| said.iter().filter(move |one| one.side == side).peekable());
+    let mut choices = choices.iter().cycle();
+    let mut order = vec![];
+    while order.len() < said.len() {
+        let side = usize::from(*choices.next().unwrap());
+        order.extend(sides[side].next().or_else(|| sides[1 - side].next()).cloned());
+    }
+    order
+}
+
+fn heard(order: &[Said]) -> Listener {
+    let mut listener = Listener::new(SequenceLimits::default());
+    order.iter().for_each(|said| listener.hears(said));
+    listener
+}
+
+#[test]
+fn an_answer_waits_for_its_request() {
+    let said = conversation(&[(false, 1, 3), (true, 2, 4), (false, 1, 2), (true, 1, 1)]);
+    let mut listener = heard(&[1, 2, 4, 0, 3].map(|index: usize| said[index].clone()));
+    let turns = listener.turns();
+    let expected = [(false, "aaa"), (true, "bbbbbbbb"), (false, "cc"), (true, "d")];
+    assert_eq!(turns, expected.map(|(side, text)| (side, text.to_owned())));
+    listener.end();
+}
+
+#[test]
+fn what_was_not_captured_is_not_waited_for() {
+    let said = conversation(&[(false, 1, 3), (true, 1, 4), (false, 1, 2), (true, 1, 1)]);
+    // The first request is missing: its answer goes on with the next, before that.
+    let mut listener = heard(&[1, 2, 3].map(|index: usize| said[index].clone()));
+    let expected = [(true, "bbbb"), (false, "...cc"), (true, "d")];
+    assert_eq!(listener.turns(), expected.map(|(side, text)| (side, text.to_owned())));
+    listener.end();
+    // Or with a packet that says nothing.
+    let mut listener = heard(&[said[1].clone()]);
+    assert_eq!(listener.out, []);
+    listener.hears(&Said { side: false, at: 3, bytes: vec![], heard: 4 });
+    assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
+    listener.end();
+}
+
+#[test]
+fn a_side_that_waits_in_vain_waits_once() {
+    let limits = SequenceLimits { queued_segments_max: 4, ..SequenceLimits::default() };
+    let mut listener = Listener::new(limits);
+    let said = conversation(&[(false, 1, 3), (true, 12, 1)]);
+    for (number, one) in said[1..].iter().enumerate() {
+        assert_eq!(listener.out.len(), if number < 5 { 0 } else { number }, "before {number}");
+        listener.hears(one);
+    }
+    assert_eq!(listener.out.len(), 12);
+    assert_eq!(listener.reassembler.counters().forced_by_awaiting, 1);
+    listener.end();
+}
+
+proptest! {
+    #[test]
+    fn turns_come_as_they_were_whatever_the_capture_has_first(
+        turns in prop::collection::vec((any::<bool>(), 1..4u8, 1..5u8), 1..30),
+        choices in prop::collection::vec(any::<bool>(), 1..40),
+    ) {
+        let said = conversation(&turns);
+        let mut listener = heard(&interleave(&said, &choices));
+        prop_assert_eq!(listener.turns(), heard(&said).turns());
+        listener.end();
+    }
+
+    #[test]
+    fn every_byte_comes_once_whatever_is_missing(
+        turns in prop::collection::vec((any::<bool>(), 1..4u8, 0..5u8), 1..30),
+        choices in prop::collection::vec(any::<bool>(), 1..40),
+        lost in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        swapped in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let mut order = interleave(&conversation(&turns), &choices);
+        for index in lost {
+            if order.len() > 1 {
+                order.remove(index.index(order.len()));
+            }
+        }
+        for index in swapped {
+            let at = index.index(order.len());
+            if at + 1 < order.len() {
+                order.swap(at, at + 1);
+            }
+        }
+        let mut listener = heard(&order);
+        listener.end();
+        for side in [false, true] {
+            let mut sent: Vec<&Said> = order.iter().filter(|one| one.side == side).collect();
+            let is_in_order = sent.is_sorted_by_key(|one| one.at);
+            sent.sort_by_key(|one| one.at);
+            let sent: Vec<u8> = sent.iter().flat_map(|one| one.bytes.clone()).collect();
+            let came = listener.out.iter().filter(|one| one.0 == side);
+            let came: Vec<u8> = came.flat_map(|one| one.2.clone()).collect();
+            // What is swapped within a side may come late, behind a hole that was passed over.
+            prop_assert!(came.len() <= sent.len());
+            prop_assert!(!is_in_order || came == sent, "{:?} {:?}", came, sent);
+        }
+    }
+}
