@@ -85,6 +85,26 @@ impl<P> HoldQueue<P> {
         });
     }
 
+    /// The questions about packets that another plan does not ask.
+    pub fn gone(&self, plan: &Plan) -> Mask {
+        let asks = |plan: &Plan| plan.bits.iter().fold(0, |mask, bit| mask | 1 << bit.question);
+        asks(&self.plan) & !asks(plan)
+    }
+
+    /// Each packet that waits, with the questions that it goes to for certain.
+    ///
+    /// # Errors
+    /// The first that `f` answers.
+    pub fn try_for_each<E>(&mut self, mut f: impl FnMut(&mut P, Mask) -> Result<(), E>) -> Result<(), E> {
+        self.held.iter_mut().try_for_each(|held| {
+            let questions = match held.verdict {
+                Verdict::Decided(questions) => questions,
+                Verdict::Open(_) => held.certain,
+            };
+            f(&mut held.packet, questions)
+        })
+    }
+
     /// Nothing waits.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()

@@ -273,7 +273,7 @@ impl Plan {
 }
 
 /// The places of the bits that are set, from the lowest on.
-pub(crate) fn places(mut mask: Mask) -> impl Iterator<Item = usize> {
+pub fn places(mut mask: Mask) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = (mask != 0).then(|| mask.trailing_zeros() as usize);
         mask &= mask.wrapping_sub(1);

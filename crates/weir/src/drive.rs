@@ -54,6 +54,9 @@ pub(crate) trait Changes<E> {
 
     /// The program that is to run from now on, with the shapes of its questions; `None`: go on. Asked between bursts.
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)>;
+
+    /// That program takes over now: all that was found for the questions before it was handed out.
+    fn taken_over(&mut self) {}
 }
 
 /// What is asked stays as it is.
@@ -218,7 +221,7 @@ fn run_one<E>(
         if let Some((compiled, shapes)) = merger.changed() {
             let began = Instant::now();
             let parts = WorkerParts::of(&compiled, &shapes);
-            merger.change(&compiled.plan, &parts.presenter);
+            merger.change(&compiled.plan, &parts.presenter)?;
             parts.change(worker.subscriber());
             worker.change(Arc::clone(&compiled.plan));
             outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_engine::counters::{Account, Counters};
 use weir_engine::hold::HoldQueue;
-use weir_engine::plan::{Mask, Plan};
+use weir_engine::plan::{Mask, Plan, places};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::subscriber::Order;
 
@@ -23,8 +23,8 @@ pub type Yields = VecDeque<(Order, Yielded)>;
 enum Waiting {
     /// A packet that was undecided when it came.
     Packet(KeptPacket),
-    /// An item for one question, behind such packets.
-    Item(Item),
+    /// An item for one question, behind such packets; until it is handed out.
+    Item(Option<Item>),
 }
 
 /// Hands out what workers yield.
@@ -53,11 +53,29 @@ impl<'a, E> Merger<'a, E> {
         self.changes.program()
     }
 
-    /// Goes over to other questions. All that workers yielded for those before has been taken.
-    pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) {
+    /// Goes over to other questions. All that workers yielded for those before has been taken. What waits behind undecided
+    /// packets for questions that are gone is handed out, for they are complete now.
+    pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) -> Result<(), E> {
+        let gone = self.hold.gone(plan);
+        let Self { presenter: before, hold, changes, matched, .. } = self;
+        hold.try_for_each(|waiting, questions| {
+            for question in places(questions & gone) {
+                let item = match waiting {
+                    Waiting::Item(item) => item.take(),
+                    Waiting::Packet(kept) => {
+                        matched[question] += 1;
+                        before.packet(question, &kept.meta, &kept.frame, &kept.outs)
+                    }
+                };
+                item.map_or(Ok(()), |item| changes.item(question, item))?;
+            }
+            Ok(())
+        })?;
+        self.changes.taken_over();
         self.hold.change(plan);
         self.presenter = Arc::clone(presenter);
         self.matched.resize(presenter.shapes.len(), 0);
+        Ok(())
     }
 
     /// Takes one batch's yields of every worker.
@@ -108,7 +126,7 @@ impl<'a, E> Merger<'a, E> {
         match yielded {
             Yielded::Item(question, item @ Item::Packet { .. }) if !self.hold.is_empty() => {
                 let bytes = item_bytes(&item);
-                self.hold.pass(Waiting::Item(item), bytes, 1 << question);
+                self.hold.pass(Waiting::Item(Some(item)), bytes, 1 << question);
             }
             Yielded::Item(question, item) => return self.changes.item(question, item),
             Yielded::Held(held) => {
@@ -137,16 +155,15 @@ impl<'a, E> Merger<'a, E> {
 
     fn hand_out(&mut self, packet: Waiting, questions: Mask) -> Result<(), E> {
         let kept = match packet {
-            // The question that it is for was taken away while it waited.
-            Waiting::Item(_) if questions == 0 => return Ok(()),
-            Waiting::Item(item) => return self.changes.item(questions.trailing_zeros() as usize, item),
+            // The question that it is for was taken away while it waited, and was given it then.
+            Waiting::Item(None) => return Ok(()),
+            Waiting::Item(Some(item)) => {
+                return self.changes.item(questions.trailing_zeros() as usize, item);
+            }
             Waiting::Packet(kept) => kept,
         };
         self.counters.account(if questions != 0 { Account::Delivered } else { kept.otherwise });
-        let mut left = questions;
-        while left != 0 {
-            let question = left.trailing_zeros() as usize;
-            left &= left - 1;
+        for question in places(questions) {
             self.matched[question] += 1;
             if let Some(item) = self.presenter.packet(question, &kept.meta, &kept.frame, &kept.outs) {
                 self.changes.item(question, item)?;

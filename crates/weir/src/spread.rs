@@ -171,7 +171,7 @@ pub(crate) fn run_many<E>(
                     merged += 1;
                 }
                 let parts = Arc::new(WorkerParts::of(&compiled, &shapes));
-                merger.change(&compiled.plan, &parts.presenter);
+                merger.change(&compiled.plan, &parts.presenter)?;
                 for input in &inputs {
                     let _ = input.send(Message::Change(Arc::clone(&compiled.plan), Arc::clone(&parts)));
                 }

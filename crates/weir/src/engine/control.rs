@@ -27,8 +27,8 @@ pub(super) struct Request {
 pub(super) enum Done {
     /// The program has to be made anew: this subscription was added.
     Added(Subscription),
-    /// The program has to be made anew.
-    Removed,
+    /// The program has to be made anew: this subscription leaves.
+    Removed(Subscription),
     /// Nothing has changed.
     Listed(Vec<Listed>),
 }
@@ -169,8 +169,8 @@ impl Control {
     /// # Errors
     /// There is none of this name, or the engine is gone.
     pub fn unsubscribe(&self, subscription: Subscription) -> Result<(), String> {
-        let apply = move |engine: &mut Engine<'_>| match engine.unsubscribe(subscription) {
-            true => Ok(Done::Removed),
+        let apply = move |engine: &mut Engine<'_>| match engine.dismiss(subscription) {
+            true => Ok(Done::Removed(subscription)),
             false => Err(format!("there is no subscription {subscription}")),
         };
         self.ask(Box::new(apply)).map(drop)

@@ -50,7 +50,7 @@ pub(super) struct Entry<'c> {
     lost: u64,
     /// Connections of which no more is wanted.
     ended: HashSet<String>,
-    /// It was taken away. Its questions keep their numbers until the program is made anew.
+    /// It was taken away. What was found for it may still come, and its questions keep their numbers until the program is made anew.
     pub is_over: bool,
     /// It was taken away, and no answer to its questions is under way.
     pub is_free: bool,
@@ -141,10 +141,15 @@ impl<'c> Entry<'c> {
         self.parts.first().map_or("", |part| &part.ask.filter)
     }
 
-    /// Nothing more is asked and delivered.
-    pub fn end(&mut self) -> u64 {
+    /// Nothing more is asked; what was found is delivered until its [end](Self::end).
+    pub fn leave(&mut self) {
         self.is_over = true;
         self.parts.iter_mut().for_each(|part| *part = Part::nothing());
+    }
+
+    /// Nothing more is asked and delivered.
+    pub fn end(&mut self) -> u64 {
+        self.leave();
         self.held.clear();
         self.ended.clear();
         self.held_sessions = 0;

@@ -344,6 +344,16 @@ impl<'c> Engine<'c> {
         true
     }
 
+    /// As [`unsubscribe`](Self::unsubscribe), while a run goes on: what was found for it is yet to be handed out.
+    fn dismiss(&mut self, subscription: Subscription) -> bool {
+        let entry = self.entries.get_mut(subscription.place);
+        let Some(entry) = entry.filter(|entry| entry.serial == subscription.serial && !entry.is_over) else {
+            return false;
+        };
+        entry.leave();
+        true
+    }
+
     /// What other threads add and take away subscriptions with, while a run goes on.
     pub fn control(&self) -> Control {
         self.requests.control()

@@ -20,6 +20,8 @@ pub(super) struct Running<'e, 'c> {
     ended: Vec<Subscription>,
     /// The program that is being made.
     pending: Option<Pending>,
+    /// What the program that takes over next was made for, and whom to tell of that.
+    taking_over: Option<(Done, Sender<Result<Done, String>>)>,
     /// What the queues of callbacks that are gone lost.
     lost: u64,
 }
@@ -32,7 +34,7 @@ struct Pending {
 
 impl<'e, 'c> Running<'e, 'c> {
     pub fn of(engine: &'e mut Engine<'c>) -> Self {
-        Self { owners: engine.owners(), engine, ended: vec![], pending: None, lost: 0 }
+        Self { owners: engine.owners(), engine, ended: vec![], pending: None, taking_over: None, lost: 0 }
     }
 
     /// Of each question its subscription; and what was lost.
@@ -64,7 +66,7 @@ impl<'e, 'c> Running<'e, 'c> {
     fn carry_out(&mut self, request: Request) {
         let Request { apply, reply } = request;
         match apply(self.engine) {
-            Ok(done @ (Done::Added(_) | Done::Removed)) => self.start(Some((done, reply))),
+            Ok(done @ (Done::Added(_) | Done::Removed(_))) => self.start(Some((done, reply))),
             // Who asked may be gone.
             answer => drop(reply.send(answer)),
         }
@@ -78,26 +80,23 @@ impl<'e, 'c> Running<'e, 'c> {
             Err(TryRecvError::Disconnected) => panic!("the thread that compiles has panicked"),
         };
         let asked = self.pending.take()?.asked;
-        let (answer, reply) = match asked {
-            Some((done, reply)) => (Some(done), Some(reply)),
-            None => (None, None),
-        };
-        match made {
-            Ok(compiled) => {
-                if let (Some(done), Some(reply)) = (answer, reply) {
-                    let _ = reply.send(Ok(done));
-                }
+        match (made, asked) {
+            (Ok(compiled), asked) => {
+                self.taking_over = asked;
                 Some(compiled)
             }
-            // Its filter is right; together with the others it is too much.
-            Err(wrong) => {
-                if let Some(Done::Added(added)) = answer {
-                    self.end(added);
-                    self.engine.forget(added);
+            (Err(_), None) => None,
+            (Err(wrong), Some((done, reply))) => {
+                match done {
+                    // Its filter is right; together with the others it is too much.
+                    Done::Added(added) => {
+                        self.end(added);
+                        self.engine.forget(added);
+                    }
+                    Done::Removed(removed) => self.lost += self.engine.entries[removed.place].end(),
+                    Done::Listed(_) => {}
                 }
-                if let Some(reply) = reply {
-                    let _ = reply.send(Err(wrong.render(false)));
-                }
+                let _ = reply.send(Err(wrong.render(false)));
                 None
             }
         }
@@ -127,8 +126,17 @@ impl Changes<Infallible> for Running<'_, '_> {
             }
         }
         let compiled = self.finish()?;
+        Some((compiled, self.engine.shapes()))
+    }
+
+    fn taken_over(&mut self) {
         self.owners = self.engine.owners();
         self.engine.entries.iter_mut().for_each(|entry| entry.is_free = !entry.is_asked);
-        Some((compiled, self.engine.shapes()))
+        let Some((done, reply)) = self.taking_over.take() else { return };
+        if let Done::Removed(removed) = done {
+            self.lost += self.engine.entries[removed.place].end();
+        }
+        // Who asked may be gone.
+        let _ = reply.send(Ok(done));
     }
 }

@@ -160,6 +160,30 @@ fn a_number_used_again_has_nothing_of_its_former_question() {
     assert!(!rows[1].is_empty() && rows[1].len() < rows[0].len());
 }
 
+/// Packets of `tcp` wait behind those whose connection is undecided; the question is taken away while they do.
+#[test]
+fn a_question_that_is_taken_away_was_given_all_that_was_found() {
+    let tcp = ("tcp", Want::Packets);
+    let slower = ("conn.service == \"ssl\"", Want::Packets);
+    let both = compile(&[tcp, slower]);
+    let one = compile(&[("", Want::Nothing), slower]);
+    let alone = [compile(&[tcp, ("", Want::Nothing)]), compile(&[("", Want::Nothing); 2])];
+    for every in [4, 20, 40] {
+        let (expected, _) = replaced_once(&alone, every);
+        let (rows, _) = replaced_once(&[both.clone(), one.clone()], every);
+        assert!(expected[0].len() >= 5, "{every}");
+        assert_eq!(rows[0], expected[0], "after {every} bursts");
+    }
+}
+
+/// As [`replaced`], once: the second program runs to the end.
+fn replaced_once(programs: &[Compiled; 2], after: usize) -> (Rows, Outcome) {
+    let [first, second] = programs;
+    let mut list = vec![second.clone(); 200];
+    list[0] = first.clone();
+    replaced(&list, after, 1)
+}
+
 #[test]
 fn a_session_and_its_connection_come_together_whatever_the_filter_asks() {
     let mut pairs = 0;
