@@ -14,6 +14,7 @@ macro_rules! say {
 
 mod answers;
 mod args;
+mod captures;
 mod command;
 mod control;
 mod failure;
@@ -25,7 +26,6 @@ mod output;
 mod policies;
 mod quantity;
 mod report;
-mod stop;
 mod stream_files;
 mod stream_questions;
 mod union;

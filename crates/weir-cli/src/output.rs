@@ -23,7 +23,11 @@ pub fn stdout_color() -> bool {
 
 /// Whether somebody may be waiting for each row: the input comes as it happens.
 pub fn is_live(input: &Input) -> bool {
-    input.read.iter().any(|name| name.to_str() == Some("-")) && identity(Path::new(STDIN)).is_none()
+    let path = |name| if name == "-" { Path::new(STDIN) } else { Path::new(name) };
+    // What is not there comes no later.
+    let is_file =
+        |path: &Path| std::fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir());
+    input.read.iter().any(|name| !is_file(path(name)))
 }
 
 /// The sink that the rows of a log are written to; `is_live`: each at once.

@@ -1,15 +1,15 @@
 //! What every question does: compile, open the captures, run, report.
 
 use crate::args::{Ask, Output};
+use crate::captures::Captures;
 use crate::failure::Failure;
-use crate::stop::Stoppable;
 use crate::stream_questions::Classes;
 use crate::{input, output, report};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::io::{CaptureReader, Found};
+use weir::io::Found;
 use weir::lang::model::Stack;
 use weir::packet::{Column, Sink, Source, Value};
 use weir::stream::Streams;
@@ -37,6 +37,8 @@ pub struct Ran {
     pub outcome: Outcome,
     /// The exit status that this calls for.
     pub status: ExitCode,
+    /// No signal ended it before the captures did.
+    pub is_whole: bool,
     /// Blocks that the reader passed over.
     pub blocks_skipped: u64,
     /// Interfaces that the reader could not tell apart.
@@ -51,6 +53,7 @@ impl Ran {
         Self {
             outcome,
             status: ExitCode::SUCCESS,
+            is_whole: true,
             blocks_skipped: found.blocks_skipped,
             interfaces_beyond: found.interfaces_beyond,
             files_late: found.files_late,
@@ -111,19 +114,20 @@ impl Question {
         // The counter of cycles is calibrated once, and not at the expense of the run's time.
         let _ = Stages::new(self.args.output.stats);
         let started = Instant::now();
-        let mut reader = CaptureReader::open(&self.args.input.read);
-        let bar = progress_bar(&reader);
+        let mut captures = Captures::open(&self.args.input, false)?;
+        let bar = progress_bar(&captures);
         let outcome = weir::run(
             &self.compiler,
             &self.compiled,
-            &mut Stoppable::new(&mut reader)?,
+            &mut captures,
             &vec![shape; self.compiled.filters.len()],
             self.args.input.workers.min(WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
         )?;
         bar.iter().for_each(ProgressBar::finish_and_clear);
-        let mut status = ExitCode::SUCCESS;
+        let stopped = captures.stopped();
+        let mut status = stopped.unwrap_or(ExitCode::SUCCESS);
         for error in &outcome.errors {
             say!("weir: {error}");
             status = ExitCode::from(2);
@@ -131,9 +135,9 @@ impl Question {
         if let Some(why) = &outcome.one_worker {
             say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
         }
-        let found = reader.found();
+        let found = captures.found();
         warn_of_links(&self.compiled.stack, &found);
-        let ran = Ran { status, ..Ran::of(outcome, &found) };
+        let ran = Ran { status, is_whole: stopped.is_none(), ..Ran::of(outcome, &found) };
         report::losses(&ran);
         if self.args.output.stats {
             report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());
@@ -254,5 +258,5 @@ fn write_count(args: &Output, ran: &Ran, count: u64) -> Result<ExitCode, Failure
 
 /// Exit status 1 where nothing was found by who looks for something (`weir match`) or counts, as of grep.
 pub fn status_of(ran: &Ran, count: u64) -> ExitCode {
-    if ran.outcome.errors.is_empty() && count == 0 { ExitCode::from(1) } else { ran.status }
+    if ran.is_whole && ran.outcome.errors.is_empty() && count == 0 { ExitCode::from(1) } else { ran.status }
 }

@@ -4,9 +4,9 @@
 use super::ask::{self, Ran};
 use crate::answers::{Board, Prepared, Question, Spec};
 use crate::args::{Input, Run, Zeek};
+use crate::captures::Captures;
 use crate::control;
 use crate::failure::Failure;
-use crate::stop::Stoppable;
 use crate::{input, output, report};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use toml::Spanned;
-use weir::io::{Attended, CaptureReader, Format};
+use weir::io::Format;
 use weir::packet::Source;
 use weir::{Engine, Outcome};
 
@@ -146,16 +146,13 @@ fn answer(
     if !compiled.warnings.list.is_empty() {
         say!("{}", compiled.warnings.render(crate::output::stderr_color()));
     }
-    let mut reader = CaptureReader::open(&input.read);
-    let (outcome, found) = match socket {
-        // Who asks is not to wait until packets come.
-        Some(_) => {
-            let mut attended = Attended::start(reader).map_err(Failure::new)?;
-            (run_over(&mut engine, &mut attended, input.workers)?, attended.found())
-        }
-        None => (run_over(&mut engine, &mut reader, input.workers)?, reader.found()),
-    };
+    // Who asks is not to wait until packets come.
+    let mut captures = Captures::open(input, socket.is_some())?;
+    let outcome = run_over(&mut engine, &mut captures, input.workers)?;
+    let found = captures.found();
     let mut ran = Ran::of(outcome, &found);
+    // With a socket, who started the run ends it so.
+    ran.status = captures.stopped().filter(|_| socket.is_none()).unwrap_or(ran.status);
     for error in &ran.outcome.errors {
         say!("weir: {error}");
         ran.status = ExitCode::from(2);
@@ -184,7 +181,7 @@ fn run_over(engine: &mut Engine<'_>, source: &mut dyn Source, workers: usize) ->
     let bar = ask::progress_bar(source);
     let mut progress = |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
     let workers = workers.min(ask::WORKERS_MAX);
-    let outcome = engine.run_shown(&mut Stoppable::new(source)?, workers, &mut progress)?;
+    let outcome = engine.run_shown(source, workers, &mut progress)?;
     bar.iter().for_each(indicatif::ProgressBar::finish_and_clear);
     Ok(outcome)
 }

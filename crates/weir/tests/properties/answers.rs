@@ -86,7 +86,7 @@ fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() 
         let ahead = random.below(4) as usize;
         while sides.iter_mut().any(|side| side.peek().is_some()) {
             // Nobody, the client, the server, or both.
-            let side = if ahead % 2 == 0 { random.below(2) as usize } else { ahead / 2 };
+            let side = if ahead.is_multiple_of(2) { random.below(2) as usize } else { ahead / 2 };
             let next = sides[side].next().or_else(|| sides[1 - side].next());
             talk.packets.extend(next);
         }
