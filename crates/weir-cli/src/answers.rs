@@ -108,7 +108,10 @@ impl Board {
                 _ => {}
             }
         }
-        let output = spec.output.as_ref().map_or(Ok(()), |path| output::refuse_input(path, &self.input));
+        let output = spec.output.as_ref().map_or(Ok(()), |path| {
+            output::refuse_input(path, &self.input)?;
+            if spec.drops_empty { Ok(()) } else { output::check(path) }
+        });
         // What is wrong with a filter is said of it, whatever its question asks for.
         let filter = match Log::of(&spec.ask) {
             Some(_) => Ok(()),
@@ -143,8 +146,8 @@ pub struct Answers {
     part: Option<Part>,
 }
 
-/// A file that is written beside the one that it is to be, and takes its place at the end if it has answers: what was there
-/// before stays otherwise.
+/// A file that is written beside the one that it is to be, and takes its place at the end if it is whole and has answers:
+/// what was there before stays otherwise.
 struct Part {
     path: PathBuf,
     target: PathBuf,
@@ -393,6 +396,7 @@ impl TakeItems for Answers {
             Ok(()) => Next::Go,
             Err(failure) => {
                 self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
+                self.give_up();
                 Next::End
             }
         }
@@ -403,12 +407,15 @@ impl TakeItems for Answers {
             known.report();
         }
         let finished = match std::mem::replace(&mut self.write, Writer::Closed) {
-            Writer::Rows(mut sink) => sink.end().map_err(Failure::from),
+            Writer::Rows(mut sink) => sink.end().map_err(|e| self.unwritten(&e)),
             Writer::Capture(writer, path) => {
                 writer.finish().map_err(|e| Failure::writing(path.display(), &e)).map(drop)
             }
             Writer::Closed => Ok(()),
         };
+        if finished.is_err() {
+            self.give_up();
+        }
         let removed = self
             .part
             .take()
@@ -420,6 +427,21 @@ impl TakeItems for Answers {
 }
 
 impl Answers {
+    /// What is written is cut: it does not take the place of what was there, and stays beside that.
+    fn give_up(&mut self) {
+        if let Some(part) = self.part.take().filter(|part| !part.has_answers) {
+            let _ = std::fs::remove_file(part.path);
+        }
+        self.write = Writer::Closed;
+    }
+
+    fn unwritten(&self, error: &io::Error) -> Failure {
+        match &self.part {
+            Some(part) => Failure::writing(part.target.display(), error),
+            None => Failure::from(io::Error::new(error.kind(), error.to_string())),
+        }
+    }
+
     fn write(&mut self, item: Item) -> Result<(), Failure> {
         if let Some(part) = &mut self.part {
             part.has_answers = true;
@@ -428,7 +450,9 @@ impl Answers {
             (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
                 writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))
             }
-            (Writer::Rows(sink), item) => Ok(row(&mut self.kind, &mut **sink, &item)?),
+            (Writer::Rows(sink), item) => {
+                row(&mut self.kind, &mut **sink, &item).map_err(|e| self.unwritten(&e))
+            }
             _ => Ok(()),
         }
     }

@@ -69,7 +69,16 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
              -r FILE '{word}'"
         ))
     });
-    Failure::all(wrong.collect())
+    Failure::all(wrong.collect())?;
+    // With nothing to read no output is to be emptied.
+    let missing = |word: &std::ffi::OsString| word != "-" && !Path::new(word).exists();
+    match input.read.iter().all(missing) {
+        true => {
+            let each = input.read.iter();
+            Failure::all(each.map(|word| Failure::new(format!("{}: no such file", word.display()))).collect())
+        }
+        false => Ok(()),
+    }
 }
 
 /// Options of compilation.

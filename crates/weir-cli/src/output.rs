@@ -3,7 +3,7 @@
 use crate::args::{Input, Output};
 use crate::failure::Failure;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -100,6 +100,16 @@ pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
         true => Err(Failure::new(format!("{} is read: write to another file", output.display()))),
         false => Ok(()),
     }
+}
+
+/// Whether a file can be written: it stays as it is.
+pub fn check(path: &Path) -> Result<(), Failure> {
+    let tried = match (is_directory(path), path.exists(), identity(path)) {
+        (true, ..) | (_, true, None) => Ok(()),
+        (_, true, _) => OpenOptions::new().append(true).open(path).map(drop),
+        (_, false, _) => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
+    };
+    tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
 /// Both are one file, whether it is there yet or not. What is no file (`/dev/null`) takes what anybody writes.

@@ -157,6 +157,10 @@ impl StackCatalog {
             let key = FieldKey::Session(index);
             self.add(key, protocol.name.to_string(), ValueType::Bool, 1, protocol.doc, stage);
             self.last().is_protocol = true;
+            // As `conn.service` says it: `ssl`.
+            if self.names.insert(protocol.service.to_string()) && protocol.service != protocol.name {
+                self.last().aliases.push(protocol.service.to_string());
+            }
         }
         for (f, field) in protocol.fields.iter().enumerate() {
             if !self.is_taken(field.name) {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use weir::lang::{Library, reference};
 use weir::packet::ValueType;
-use weir::sessions::{Field, PART_LOGS, PROTOCOLS};
+use weir::sessions::{Field, PART_LOGS, PROTOCOLS, SessionProtocol};
 use weir::{Compiler, Log};
 
 pub fn run(args: &Docs) -> Result<ExitCode, Failure> {
@@ -25,7 +25,7 @@ pub fn run(args: &Docs) -> Result<ExitCode, Failure> {
         // A layer and what runs in it may go by one name: QUIC.
         let protocol = library.protocol(name).map(reference::protocol);
         let layer = protocol.or_else(|| library.stack(name).map(reference::stack));
-        let found: Vec<String> = layer.into_iter().chain(page_of_log(name)).collect();
+        let found: Vec<String> = layer.into_iter().chain(pages_of_log(name)).collect();
         if found.is_empty() {
             return Err(Failure::new(unknown(library, name)));
         }
@@ -54,23 +54,51 @@ fn unknown(library: &Library, name: &str) -> String {
     )
 }
 
-/// The page of a session protocol, or of a log of parts of sessions.
-fn page_of_log(name: &str) -> Option<String> {
-    if let Some(protocol) = PROTOCOLS.iter().find(|protocol| protocol.name == name) {
-        let carriers = protocol.transports.join(" and ");
-        let mut page = format!(
-            "# {name}\n\n{}\n\n`weir {name}` prints {}.log, the fields below that have a column. It runs over \
-             {carriers}; `conn.service` is `{}`.\n",
-            protocol.doc, protocol.log, protocol.service
-        );
-        page.push_str("\n## Fields\n\n| field | also | column | type | meaning |\n|---|---|---|---|---|\n");
-        for field in protocol.fields {
-            let (also, kind) = (field.aliases.join(" "), type_name(field.value_type));
-            page.push_str(&reference::row([field.name, &also, field.column, &kind, field.doc]));
-        }
-        words(&mut page, protocol.fields);
-        return Some(page);
+/// The pages of what goes by this name: a session protocol, those of a log, a log of parts of sessions, or that of connections.
+fn pages_of_log(name: &str) -> Vec<String> {
+    let is_called = |protocol: &&&SessionProtocol| protocol.name == name;
+    let is_of_log = |protocol: &&&SessionProtocol| [protocol.log, protocol.service].contains(&name);
+    let mut protocols: Vec<_> = PROTOCOLS.iter().filter(is_called).collect();
+    if protocols.is_empty() {
+        protocols.extend(PROTOCOLS.iter().filter(is_of_log));
     }
+    let pages = protocols.into_iter().map(|protocol| page_of_protocol(protocol));
+    pages.chain(page_of_parts(name)).chain(page_of_connections(name)).collect()
+}
+
+fn page_of_protocol(protocol: &SessionProtocol) -> String {
+    let name = protocol.name;
+    let carriers = protocol.transports.join(" and ");
+    let mut page = format!(
+        "# {name}\n\n{}\n\n`weir {name}` prints {}.log, the fields below that have a column. It runs over \
+         {carriers}; `conn.service` is `{}`.\n",
+        protocol.doc, protocol.log, protocol.service
+    );
+    page.push_str("\n## Fields\n\n| field | also | column | type | meaning |\n|---|---|---|---|---|\n");
+    for field in protocol.fields {
+        let (also, kind) = (field.aliases.join(" "), type_name(field.value_type));
+        page.push_str(&reference::row([field.name, &also, field.column, &kind, field.doc]));
+    }
+    words(&mut page, protocol.fields);
+    page
+}
+
+/// The page of the records of connections.
+fn page_of_connections(name: &str) -> Option<String> {
+    ["conn", "flows"].contains(&name).then(|| {
+        let mut page = "# conn\n\nConnections, when they are over.\n\n`weir flows` prints conn.log, the columns below; filters name \
+                        them with `conn.` before.\n\n## Columns\n\n| field | column | type | meaning |\n|---|---|---|---|\n"
+            .to_string();
+        for column in weir::CONNECTION_COLUMNS {
+            let field = format!("conn.{}", column.name);
+            page.push_str(&reference::row([&field, &*column.name, &type_name(column.value_type), &*column.doc]));
+        }
+        page
+    })
+}
+
+/// The page of a log of parts of sessions.
+fn page_of_parts(name: &str) -> Option<String> {
     let parts = PART_LOGS.iter().find(|log| log.name == name)?;
     let of: Vec<&str> = parts.of.iter().map(|(protocol, _)| *protocol).collect();
     let mut page = format!(

@@ -63,6 +63,12 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         questions =
             toml::from_str(&text).map_err(|wrong| Failure::new(format!("{}: {wrong}", path.display())))?;
         (specs, wrong) = questions.specs(path, &text);
+        let overwrites =
+            |spec: &&Spec| spec.output.as_ref().is_some_and(|out| output::is_same_file(out, path));
+        wrong.extend(specs.iter().filter(overwrites).map(|spec| {
+            let message = format!("{} has the questions: write to another file", path.display());
+            Failure::new(message).of_question(&spec.name)
+        }));
     }
     let mut input = args.input.clone();
     if input.read.is_empty() {

@@ -64,7 +64,7 @@ impl OpenFile {
         read_bytes: &Arc<AtomicU64>,
     ) -> Result<Self, SourceError> {
         window.reset();
-        let name: Arc<str> = Arc::from(pending.name.as_str());
+        let name: Arc<str> = Arc::from(pending.path.to_string_lossy());
         run.file = Arc::clone(&name);
         match start(pending, &mut window, run, read_bytes) {
             Ok((feed, walker)) => Ok(Self {

@@ -6,6 +6,7 @@ use super::walk::Fault;
 use super::window::Feed;
 use std::fs::File;
 use std::io::{self, Cursor, ErrorKind, IsTerminal, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +17,7 @@ pub(crate) const MAGIC_BYTES: usize = 28;
 /// them needs one descriptor.
 pub(crate) struct Pending {
     /// As the user named it; `-` for standard input.
-    pub name: String,
+    pub path: PathBuf,
     /// The reader, where there is one already.
     pub reader: Option<Box<dyn Read + Send>>,
 }
@@ -24,10 +25,10 @@ pub(crate) struct Pending {
 impl Pending {
     /// Bytes of the (compressed) file, where that can be told without opening it.
     pub fn size_bytes(&self) -> Option<u64> {
-        if self.reader.is_some() || self.name == "-" {
+        if self.reader.is_some() || self.is_stdin() {
             return None;
         }
-        match std::fs::metadata(&self.name) {
+        match std::fs::metadata(&self.path) {
             Ok(about) if about.is_file() => Some(about.len()),
             // A pipe or a device: nobody knows.
             Ok(about) if !about.is_dir() => None,
@@ -36,18 +37,22 @@ impl Pending {
         }
     }
 
+    fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
     /// Whether it is a file that can be opened more than once.
     pub fn is_file(&self) -> bool {
-        let about = || std::fs::metadata(&self.name);
-        self.reader.is_none() && self.name != "-" && about().is_ok_and(|about| about.is_file())
+        let about = || std::fs::metadata(&self.path);
+        self.reader.is_none() && !self.is_stdin() && about().is_ok_and(|about| about.is_file())
     }
 
     /// Opens the input; what is read of it is counted in `read_bytes`.
     pub fn open(self, read_bytes: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Fault> {
         let inner = match self.reader {
             Some(reader) => reader,
-            None if self.name == "-" => open_stdin()?,
-            None => open_file(&self.name)?,
+            None if self.is_stdin() => open_stdin()?,
+            None => open_file(&self.path)?,
         };
         Ok(Box::new(Counted { inner, bytes: Arc::clone(read_bytes) }))
     }
@@ -63,7 +68,7 @@ fn open_stdin() -> Result<Box<dyn Read + Send>, Fault> {
     Ok(Box::new(stdin))
 }
 
-fn open_file(name: &str) -> Result<Box<dyn Read + Send>, Fault> {
+fn open_file(name: &Path) -> Result<Box<dyn Read + Send>, Fault> {
     let file = File::open(name).map_err(|e| {
         Fault::io(match e.kind() {
             ErrorKind::NotFound => "no such file".to_owned(),

@@ -85,17 +85,12 @@ impl CaptureReader {
     /// [`next_burst`](Source::next_burst), which then goes on with the others. Costs a look at the size
     /// of each file, and where there are several, with the first burst, at its first packet.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
-        Self::of(
-            paths
-                .iter()
-                .map(|path| Pending { name: path.as_ref().to_string_lossy().into_owned(), reader: None })
-                .collect(),
-        )
+        Self::of(paths.iter().map(|path| Pending { path: path.as_ref().to_owned(), reader: None }).collect())
     }
 
     /// Reads one capture from `reader`, called `name` in errors.
     pub fn from_reader(name: impl Into<String>, reader: Box<dyn Read + Send>) -> Self {
-        Self::of(vec![Pending { name: name.into(), reader: Some(reader) }])
+        Self::of(vec![Pending { path: name.into().into(), reader: Some(reader) }])
     }
 
     fn of(files: Vec<Pending>) -> Self {
