@@ -33,7 +33,9 @@ becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format
 
 Exit status: 0 done, also where nothing fulfils the filter; 1 nothing found by `match` or counted by
 --count, as grep says it, or `fmt --check` would change something; 2 an error, told on standard error
-(what could be read is answered all the same).";
+(what could be read is answered all the same). SIGINT, SIGTERM and SIGHUP end a run as if its input did,
+and say so: 0 for what comes as it happens (a pipe), 128 and the signal's number for files. The second one
+ends it at once.";
 
 /// Ask a question of network traffic; get the answer at the speed of the memory bus.
 #[derive(Parser)]

@@ -300,13 +300,34 @@ fn an_interrupted_run_leaves_whole_files() {
     assert!(lines(&rows) > 5);
     let killed = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    std::thread::sleep(Duration::from_millis(50));
-    // It ends with the next packets, if it has not by then.
-    let _ = input.write_all(&bytes[half..]);
-    drop(input);
+    // It ends though nothing comes, and whoever writes is still there.
     assert!(running.wait().unwrap().success());
+    drop(input);
     let counted = weir(&["packets", "-r", packets.to_str().unwrap(), "--count"]);
     assert_eq!((counted.1.as_str(), counted.2), ("", 0), "the capture is whole");
+}
+
+/// Somebody who waits for the end of a file, and does not, is told so.
+#[test]
+fn a_signal_that_ends_the_reading_of_files_is_in_the_exit_status() {
+    use std::os::unix::process::ExitStatusExt;
+    let many = vec![FIRST_LIGHT; 400];
+    let running = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["packets", "--count", "tcp"])
+        .args(many.iter().flat_map(|file| ["-r", file]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    std::thread::sleep(Duration::from_millis(400));
+    let killed = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let ended = running.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!((ended.status.code(), ended.status.signal()), (Some(128 + 15), None), "{said}");
+    assert!(said.contains("SIGTERM after "), "{said}");
+    // What was read is counted.
+    assert!(String::from_utf8(ended.stdout).unwrap().trim().parse::<u64>().is_ok());
 }
 
 #[test]
