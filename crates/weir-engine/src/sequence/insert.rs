@@ -267,6 +267,9 @@ impl Reassembler {
             return (Inserted { retransmitted_bytes, ..Inserted::of(SEQ_RETRANSMITTED) }, None);
         };
         let mut start = None;
+        // What it stands behind has come, and waits for the other direction.
+        let kept = self.sequences[sequence.index()].kept.get(&direction);
+        let is_behind_awaiting = kept.is_some_and(Kept::is_awaiting);
         let (next, end) = (met.next, met.coming.end());
         self.counters.overlap_bytes += met.meeting.overlap_bytes;
         self.counters.inconsistent_bytes += met.meeting.inconsistent_bytes;
@@ -308,7 +311,7 @@ impl Reassembler {
             retransmitted_bytes: met.passed_bytes,
             overlap_bytes: met.meeting.overlap_bytes,
             inconsistent_bytes: met.meeting.inconsistent_bytes,
-            is_early: place.ahead > 0,
+            is_early: place.ahead > 0 && !is_behind_awaiting,
             refused_bytes: 0,
             refused_end: 0,
         };
