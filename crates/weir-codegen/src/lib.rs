@@ -27,6 +27,7 @@ mod plan;
 pub use native::NativeProgram;
 
 use std::fmt;
+use weir_ir::abi::LIVE_VALUES_MAX;
 use weir_ir::graph::{Block, Graph, Value};
 
 /// How to compile.
@@ -95,7 +96,10 @@ impl fmt::Display for CompileError {
             Self::Unverified(why) => write!(f, "the graph is broken: {why}"),
             Self::FlowAcrossLookup(value) => write!(f, "flow {value} is read after another lookup"),
             Self::TooManyLive { words, block } => {
-                write!(f, "{words} words live across the lookup of {block}; a continuation holds fewer")
+                write!(
+                    f,
+                    "{words} words of what a packet says are kept until its flow is known ({block}), and {LIVE_VALUES_MAX} is the most"
+                )
             }
             Self::TooManyLoops(loops) => write!(f, "{loops} loops, more than a continuation counts"),
             Self::KeyTooLong(block) => write!(f, "the key of {block} is too long"),

@@ -8,7 +8,7 @@ use crate::CompileError;
 use weir_ir::abi::{FUELS_MAX, KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
 use weir_ir::dominators::ControlFlow;
 use weir_ir::graph::{Block, Graph, Op, Terminator, Type, Value};
-use weir_ir::liveness::{Crossing, crossings};
+use weir_ir::liveness::{Crossing, crossings, live_words};
 use weir_ir::range::Ranges;
 
 /// A value that needs no place of its own: it is made anew wherever it is read.
@@ -62,15 +62,6 @@ impl Plan {
         order(graph, self.crossings[number].then)
     }
 
-    /// Slots that are taken by values of type `ty`.
-    pub(crate) fn words(ty: Type) -> usize {
-        match ty {
-            Type::Bool | Type::Int => 1,
-            Type::Buf => 2,
-            Type::Flow(_) => 0,
-        }
-    }
-
     /// What `value` always is, if it is a number.
     pub(crate) fn int(&self, value: Value) -> Option<u64> {
         match self.known[value.index()] {
@@ -85,7 +76,7 @@ impl Plan {
             {
                 return Err(CompileError::FlowAcrossLookup(value));
             }
-            let words: usize = crossing.values.iter().map(|&v| Self::words(graph.type_of(v))).sum();
+            let words = live_words(graph, &crossing.values);
             if words > LIVE_VALUES_MAX {
                 return Err(CompileError::TooManyLive { words, block: crossing.from });
             }

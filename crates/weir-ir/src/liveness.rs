@@ -79,9 +79,20 @@ fn fuels_after(graph: &Graph, then: Block) -> Vec<Fuel> {
     fuels
 }
 
-/// The words of [`crate::abi::Continuation::live`] that values take: a buffer two, others one.
+/// The words of [`crate::abi::Continuation::live`] that values take: a buffer two, a number one; a bool takes a byte, and
+/// those stand before the others.
 pub fn live_words(graph: &Graph, values: &[Value]) -> usize {
-    values.iter().map(|&v| if graph.type_of(v) == Type::Buf { 2 } else { 1 }).sum()
+    let words = |&value: &Value| match graph.type_of(value) {
+        Type::Buf => 2,
+        Type::Int => 1,
+        Type::Bool | Type::Flow(_) => 0,
+    };
+    words_of_bools(graph, values) + values.iter().map(words).sum::<usize>()
+}
+
+/// Of these the words of bools.
+pub fn words_of_bools(graph: &Graph, values: &[Value]) -> usize {
+    values.iter().filter(|&&value| graph.type_of(value) == Type::Bool).count().div_ceil(8)
 }
 
 /// The values needed at the start of every block.

@@ -305,7 +305,9 @@ impl Compiler {
         let straight = straight_of(&graph, options, &passes);
         let optimized = Instant::now();
         let (program, native, engine) = make_program(graph, straight, options.engine).map_err(|message| {
-            let list = vec![Diagnostic::error("W0199", message)];
+            let help = "what is asked, or the stack, is too much for one program: ask in several runs, or put \
+                        alternatives into one expression: `frame matches \"one|two\"`";
+            let list = vec![Diagnostic::error("W0199", message).help(help)];
             Diagnostics { sources: Sources::new(), list }
         })?;
         let timing = Timing {

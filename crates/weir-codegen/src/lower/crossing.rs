@@ -5,15 +5,16 @@ use super::{Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
 use std::mem::offset_of;
 use weir_ir::abi::Continuation;
-use weir_ir::graph::{Block, Fuel, Terminator, Type, Value};
+use weir_ir::graph::{Block, Fuel, Graph, Terminator, Type, Value};
+use weir_ir::liveness::words_of_bools;
 
 impl Lowering<'_> {
     /// A tail goes on after its lookup.
     pub(super) fn resume(&mut self, number: usize, flags: ir::Value) {
         let crossing = &self.plan.crossings[number];
-        let mut slot = 0;
+        let mut slots = Slots::of(self.graph, &crossing.values);
         for &value in &crossing.values {
-            let loaded = self.load_live(value, &mut slot);
+            let loaded = self.load_live(value, &mut slots);
             self.define(value, loaded);
         }
         let responder = self.b.ins().band_imm_u(flags, 1);
@@ -24,16 +25,13 @@ impl Lowering<'_> {
         self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
     }
 
-    fn load_live(&mut self, value: Value, slot: &mut usize) -> Parts {
+    fn load_live(&mut self, value: Value, slots: &mut Slots) -> Parts {
         let k = self.arguments.k;
-        let mut load = |ty| self.b.ins().load(ty, of_run(), k, live_offset(slot));
+        let mut load = |ty, at| self.b.ins().load(ty, of_run(), k, at);
         match self.graph.type_of(value) {
-            Type::Bool => {
-                let word = load(types::I64);
-                Parts::One(self.b.ins().ireduce(types::I8, word))
-            }
-            Type::Int => Parts::One(load(types::I64)),
-            Type::Buf => Parts::Two(load(types::I64), load(types::I64)),
+            Type::Bool => Parts::One(load(types::I8, slots.bool())),
+            Type::Int => Parts::One(load(types::I64, slots.word())),
+            Type::Buf => Parts::Two(load(types::I64, slots.word()), load(types::I64, slots.word())),
             Type::Flow(_) => Parts::None,
         }
     }
@@ -57,25 +55,29 @@ impl Lowering<'_> {
     }
 
     fn save(&mut self, values: &[Value]) {
-        let mut slot = 0;
+        let mut slots = Slots::of(self.graph, values);
         for &value in values {
-            match self.read(value) {
-                Parts::None => {}
-                Parts::One(_) => {
-                    let word = self.word(value);
-                    self.store_live(word, &mut slot);
+            match (self.read(value), self.graph.type_of(value)) {
+                (Parts::None, _) => {}
+                (Parts::One(_), Type::Bool) => {
+                    let one = self.one(value);
+                    self.store_live(one, slots.bool());
                 }
-                Parts::Two(address, bytes) => {
-                    self.store_live(address, &mut slot);
-                    self.store_live(bytes, &mut slot);
+                (Parts::One(_), _) => {
+                    let one = self.one(value);
+                    self.store_live(one, slots.word());
+                }
+                (Parts::Two(address, bytes), _) => {
+                    self.store_live(address, slots.word());
+                    self.store_live(bytes, slots.word());
                 }
             }
         }
     }
 
-    fn store_live(&mut self, word: ir::Value, slot: &mut usize) {
+    fn store_live(&mut self, value: ir::Value, at: i32) {
         let k = self.arguments.k;
-        self.b.ins().store(of_run(), word, k, live_offset(slot));
+        self.b.ins().store(of_run(), value, k, at);
     }
 
     fn store_spent(&mut self, fuel: Fuel, spent: u32) {
@@ -85,7 +87,24 @@ impl Lowering<'_> {
     }
 }
 
-fn live_offset(slot: &mut usize) -> i32 {
-    *slot += 1;
-    (Continuation::LIVE_OFFSET + 8 * (*slot - 1)) as i32
+/// Where values lie that live across a lookup, one after the other: bytes for bools, then words.
+struct Slots {
+    bools: usize,
+    words: usize,
+}
+
+impl Slots {
+    fn of(graph: &Graph, values: &[Value]) -> Self {
+        Self { bools: 0, words: words_of_bools(graph, values) }
+    }
+
+    fn bool(&mut self) -> i32 {
+        self.bools += 1;
+        (Continuation::LIVE_OFFSET + self.bools - 1) as i32
+    }
+
+    fn word(&mut self) -> i32 {
+        self.words += 1;
+        (Continuation::LIVE_OFFSET + 8 * (self.words - 1)) as i32
+    }
 }

@@ -16,7 +16,7 @@ pub use trace::TraceStep;
 
 use crate::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
 use crate::graph::{Block, Graph, Terminator, Type, Value};
-use crate::liveness::{Liveness, live_words, lookups};
+use crate::liveness::{Liveness, live_words, lookups, words_of_bools};
 use crate::patterns::{PatternError, Patterns};
 use run::{Record, Registers, Run, Tail};
 use std::sync::Mutex;
@@ -86,22 +86,25 @@ impl Interpreter {
         packet: &PacketMeta,
         frame: &[u8],
         tail: Tail<'_>,
-        bools: [bool; 2],
+        [responder, new]: [bool; 2],
         k: &mut Continuation,
         trace: Trace<'_>,
     ) -> Step {
         let crossing = &self.crossings[k.resume as usize];
         self.with_registers(|registers| {
-            let mut words = k.live.iter();
+            let (bools, words) = k.live.split_at(words_of_bools(&self.graph, &crossing.live));
+            let mut bools = bools.iter().flat_map(|word| word.to_ne_bytes());
+            let mut words = words.iter();
             let mut word = || *words.next().expect("the verifier bounds what lives across a lookup");
             for &value in &crossing.live {
                 registers.values[value.index()] = match self.graph.type_of(value) {
                     Type::Buf => word() << 32 | word(),
+                    Type::Bool => u64::from(bools.next().expect("there is a byte for each")),
                     _ => word(),
                 };
             }
             let params = &self.graph.block(crossing.then).params;
-            for (param, word) in params.iter().zip([0, u64::from(bools[0]), u64::from(bools[1])]) {
+            for (param, word) in params.iter().zip([0, u64::from(responder), u64::from(new)]) {
                 registers.values[param.index()] = word;
             }
             Run::new(self, packet, Record::Frame(frame), Some(tail), k, registers, trace).run(crossing.then)

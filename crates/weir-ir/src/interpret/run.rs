@@ -5,6 +5,7 @@ use super::{Interpreter, Trace, arithmetic};
 use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, REVERSED, Slice, Step};
 use crate::checksum::sum16;
 use crate::graph::{Block, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
+use crate::liveness::words_of_bools;
 use weir_packet::PacketMeta;
 
 /// What a run reads from.
@@ -170,19 +171,28 @@ impl<'a, 't> Run<'a, 't> {
         self.k.resume = number;
         let reversed = reversed.is_some_and(|reversed| self.bool(reversed));
         self.k.swap = u32::from(self.bool(swap)) | if reversed { REVERSED } else { 0 };
-        let mut slot = 0;
+        let (graph, live) = (&self.program.graph, &self.program.crossings[number as usize].live);
+        let mut slot = words_of_bools(graph, live);
         let mut keep = |k: &mut Continuation, word| {
             k.live[slot] = word;
             slot += 1;
         };
-        for &value in &self.program.crossings[number as usize].live {
+        let mut bools = vec![];
+        for &value in live {
             let word = self.registers.values[value.index()];
-            if self.program.graph.type_of(value) == Type::Buf {
-                keep(self.k, word >> 32);
-                keep(self.k, word & 0xffff_ffff);
-            } else {
-                keep(self.k, word);
+            match graph.type_of(value) {
+                Type::Buf => {
+                    keep(self.k, word >> 32);
+                    keep(self.k, word & 0xffff_ffff);
+                }
+                Type::Bool => bools.push(word as u8),
+                _ => keep(self.k, word),
             }
+        }
+        for (word, bools) in self.k.live.iter_mut().zip(bools.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..bools.len()].copy_from_slice(bools);
+            *word = u64::from_ne_bytes(bytes);
         }
         self.note(|| TraceStep::Lookup { table: crate::graph::Table(table), key: words });
     }
