@@ -73,7 +73,7 @@ counters! {
         forced_by_segments, "Gaps passed over because one direction held too many segments.";
         forced_by_bytes, "Gaps passed over because one direction held too many bytes.";
         forced_by_total, "Gaps passed over because the worker held too many bytes.";
-        forced_by_awaiting, "Directions that waited in vain for bytes of the other that they acknowledged: they don't any more.";
+        forced_by_awaiting, "Times that too much waited for bytes of the other direction that it acknowledges: all of it passed.";
         gaps, "Places where bytes were missing when their successors had to be delivered.";
         gap_bytes, "Bytes missing in these places.";
         refused_by_segments, "Fragments refused because their datagram had too many.";

@@ -11,7 +11,7 @@ use crate::graph::VarDecl;
 pub const NEXT: &str = "$seq.next";
 /// Name of how many numbers after the first one have been seen at most; does not wrap. 64 bits.
 pub const HIGH: &str = "$seq.high";
-/// Name of [`STARTED`] | [`QUEUED`] | [`RETAINED`] | [`ACKNOWLEDGES`] | [`AHEAD`] | [`EXPECTED`] | [`IMPATIENT`], and from [`PASSED_SHIFT`] on the segments with something
+/// Name of [`STARTED`] | [`QUEUED`] | [`RETAINED`] | [`ACKNOWLEDGES`] | [`AHEAD`] | [`EXPECTED`] | [`UNAWAITED`], and from [`PASSED_SHIFT`] on the segments with something
 /// in them that the program passed by itself and that nobody has counted yet. 32 bits.
 pub const FLAGS: &str = "$seq.flags";
 /// Name of the bytes passed over because they were missing. 64 bits.
@@ -33,8 +33,8 @@ pub const ACKNOWLEDGES: u32 = 8;
 pub const AHEAD: u32 = 16;
 /// Segments of the other direction wait for what this one has yet to bring: `seq_next` has them then.
 pub const EXPECTED: u32 = 32;
-/// The direction waited for the other in vain, and does not wait again.
-pub const IMPATIENT: u32 = 64;
+/// What the other direction acknowledges of this one, and has not come, is missing: nothing waits for it.
+pub const UNAWAITED: u32 = 64;
 /// The first bit of the count of segments passed.
 pub const PASSED_SHIFT: u32 = 8;
 /// The last bit of that count: where it is set, the program asks the engine, so the count never overflows.

@@ -11,7 +11,7 @@ use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
 };
-use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, FLAGS, HIGH, NEXT, QUEUED, STARTED};
+use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, FLAGS, HIGH, NEXT, QUEUED, STARTED, UNAWAITED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
@@ -255,9 +255,9 @@ impl Lower<'_> {
         let length = self.vars(id).payload_bytes.expect("declared");
         let length = self.b.read(length);
         let brings = self.b.truth(length);
-        let started = self.b.int(u64::from(STARTED));
-        let has_started = self.b.binary(BinaryOp::And, flags, started);
-        let has_started = self.b.truth(has_started);
+        let [bits_of_it, started] = [STARTED | UNAWAITED, STARTED].map(|bits| self.b.int(u64::from(bits)));
+        let it = self.b.binary(BinaryOp::And, flags, bits_of_it);
+        let has_started = self.b.compare(CompareOp::Eq, it, started);
         let (flow, var) = (context.flow, self.var(context.table, NEXT));
         let side = self.b.one(Op::Not(context.responder));
         let next = self.b.one(Op::Get { flow, var, side: Some(side) });

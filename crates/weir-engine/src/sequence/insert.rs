@@ -4,6 +4,7 @@ use super::budget::{Assembly, Budget, within_kept};
 use super::frame::{FrameRef, KeptFrame};
 use super::policy::{Policy, Rule};
 use super::queue::{Coming, Meeting, Piece};
+use super::turn::AWAITING_MAX;
 use super::vars::Hot;
 use super::{Kept, Kind, Reassembler, State, direction};
 use crate::counters::SequenceCounters;
@@ -12,7 +13,7 @@ use weir_ir::abi::{
     FlowRecord, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice,
 };
 use weir_ir::graph::Sequence;
-use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, QUEUED, RETAINED, STARTED};
+use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, QUEUED, RETAINED, STARTED, UNAWAITED};
 use weir_packet::Block;
 
 /// A segment as it is offered.
@@ -199,7 +200,13 @@ impl Reassembler {
             self.counters.out_of_window += 1;
             return Inserted::of(SEQ_OUT_OF_WINDOW);
         }
-        let goes_on = place.ahead > 0 && self.goes_on(sequence, &flow, side, segment.at);
+        let goes_on = place.ahead > 0 && self.goes_on(sequence, &mut flow, side, segment.at);
+        hot.flags |= if goes_on { UNAWAITED } else { 0 };
+        // Where memory is short nothing waits for the other direction, nor what stands behind that.
+        let is_short = !segment.may_wait && place.ahead > 0 && self.is_awaiting(sequence, &flow, side);
+        if is_short {
+            self.give_up_waiting(sequence, &mut flow, side);
+        }
         let state = &self.sequences[sequence.index()];
         if place.span == 0 {
             let waits = if goes_on || hot.flags & ACKNOWLEDGES != 0 { SEQ_FORCED } else { SEQ_QUEUED };
@@ -225,7 +232,7 @@ impl Reassembler {
         }
         let refuses = place.ahead > 0 && !state.retain;
         let is_behind_hole = refuses && self.is_refused(sequence, direction(flow.id, side));
-        if refuses && (is_behind_hole || !segment.may_wait) {
+        if refuses && (is_behind_hole || !segment.may_wait && !is_short) {
             self.counters.refused_behind_hole += u64::from(is_behind_hole);
             let refused_bytes = segment.claimed_bytes;
             // Where nothing is kept, all that was seen has passed.
@@ -243,7 +250,7 @@ impl Reassembler {
         if let Some((start, number)) = start.zip(awaits) {
             self.await_other(sequence, flow, side, start, number);
         }
-        if goes_on && inserted.status == SEQ_QUEUED {
+        if (goes_on || is_short) && inserted.status == SEQ_QUEUED {
             inserted.status = SEQ_FORCED;
         }
         inserted
@@ -293,7 +300,9 @@ impl Reassembler {
             if !is_next {
                 hot.flags |= QUEUED;
                 start = Some(met.coming.start);
-                let is_over = !retain && self.limits.exceeded(kept, &self.budget).is_some();
+                let is_over = !retain
+                    && (kept.awaited.len() > AWAITING_MAX
+                        || self.limits.exceeded(kept, &self.budget).is_some());
                 met.wait(place, is_over, acknowledges, &mut self.counters)
             } else if end > next {
                 kept.pass_to(end, hot, state.mask);

@@ -45,10 +45,10 @@ use queue::{PIECE_COST, Queue};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use turn::Awaited;
+use turn::{AWAITING_MAX, Awaited};
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
-use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, IMPATIENT, QUEUED, RETAINED};
+use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, QUEUED, RETAINED, UNAWAITED};
 
 /// Bounds of what a worker keeps. Costs are bytes captured and the description of each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,6 +284,11 @@ impl Reassembler {
         if hot.flags & QUEUED != 0 {
             let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
             kept.acknowledged = kept.acknowledged.max(kept.next + forward);
+            if kept.awaited.is_acknowledged(kept.acknowledged) {
+                let mut other = state.vars.read(flow.data, !side);
+                other.flags |= UNAWAITED;
+                state.vars.write(flow.data, !side, other);
+            }
             if kept.queue.first().is_some_and(|first| first <= kept.acknowledged) {
                 let mut other = state.vars.read(flow.data, !side);
                 other.flags |= ACKNOWLEDGES;
@@ -309,7 +314,7 @@ impl Reassembler {
         let mut hot = state.vars.read(data, side);
         if hot.flags & ACKNOWLEDGES != 0 {
             // What is acknowledged no farther than the hole comes before what lies behind that.
-            if self.has_gone_on(sequence, &FlowRecord { id, data: &mut *data }, !side) {
+            if self.has_gone_on(sequence, &mut FlowRecord { id, data: &mut *data }, !side) {
                 let passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, side, false);
                 if passed.is_some() {
                     return passed;
@@ -328,18 +333,17 @@ impl Reassembler {
         if hot.flags & EXPECTED == 0 {
             return None;
         }
-        let mut passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, !side, false);
-        if let Some(passed) = &mut passed {
+        if let Some(mut passed) = self.pass(sequence, FlowRecord { id, data: &mut *data }, !side, false) {
             passed.ordered.of_other = true;
+            return Some(passed);
         }
-        let other = FlowRecord { id, data: &mut *data };
-        if !self.is_awaiting(sequence, &other, !side) {
+        if !self.is_awaiting(sequence, &FlowRecord { id, data: &mut *data }, !side) {
             let state = &self.sequences[sequence.index()];
             let mut hot = state.vars.read(data, side);
             hot.flags &= !EXPECTED;
             state.vars.write(data, side, hot);
         }
-        passed
+        None
     }
 
     /// As [`next`](Self::next), but all that is queued passes, with its gaps: for the end of a flow.
@@ -365,10 +369,14 @@ impl Reassembler {
                 kept.awaited.has_come();
                 continue;
             }
-            self.limits.exceeded(kept, &self.budget)?;
+            if kept.awaited.len() <= AWAITING_MAX {
+                self.limits.exceeded(kept, &self.budget)?;
+            }
             self.counters.forced_by_awaiting += 1;
             kept.awaited.give_up();
-            hot.flags |= IMPATIENT;
+            let mut other = state.vars.read(flow.data, !side);
+            other.flags |= UNAWAITED;
+            state.vars.write(flow.data, !side, other);
         }
         let gap_bytes = first - kept.next;
         if gap_bytes > 0 {
@@ -384,6 +392,8 @@ impl Reassembler {
             self.counters.gaps += 1;
             self.counters.gap_bytes += gap_bytes;
             hot.missing_bytes += gap_bytes;
+            // What was waited for in vain is passed over.
+            hot.flags &= !UNAWAITED;
         }
         let piece = kept.queue.pop().expect("there is a first");
         kept.pass_to(piece.end(), &mut hot, state.mask);

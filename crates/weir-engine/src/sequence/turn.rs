@@ -2,14 +2,21 @@
 //! direction than has come was sent after it. Where a capture has it before (two taps, several queues of a network
 //! card), it waits for what it acknowledges, so that answers come behind their requests.
 //!
-//! What is acknowledged may also be missing in the capture. It is taken to be where its sender has gone on: a later
-//! packet of it came first. And where too much waits, all of it passes, and the direction does not wait again.
+//! What is acknowledged may also be missing in the capture, or was never sent. So nothing waits any more, until the hole
+//! there has been passed over:
+//!
+//! * where its sender has gone on: a later packet of it came first;
+//! * where its sender acknowledges what waits, which it would have been sent before;
+//! * where too much waits, or memory is short.
 
 use super::{Kept, Reassembler, SequenceVars, direction};
 use std::collections::VecDeque;
 use weir_ir::abi::FlowRecord;
 use weir_ir::graph::Sequence;
-use weir_ir::sequence::{AHEAD, EXPECTED, IMPATIENT, QUEUED};
+use weir_ir::sequence::{AHEAD, EXPECTED, QUEUED, UNAWAITED};
+
+/// Segments of a direction that wait for the other one at most.
+pub(super) const AWAITING_MAX: usize = 256;
 
 /// What a direction's segments wait for: by their numbers, counted as [`Kept::next`] is, the other direction's number
 /// that has to be next before.
@@ -22,10 +29,12 @@ impl Awaited {
         self.0.len()
     }
 
-    /// A segment that begins at `start` waits until `number` is next.
+    /// A segment that begins at `start` waits until `number` is next. One that comes again waits for what it did.
     fn add(&mut self, start: u64, number: u64) {
-        let place = self.0.partition_point(|&(other, _)| other <= start);
-        self.0.insert(place, (start, number));
+        let place = self.0.partition_point(|&(other, _)| other < start);
+        if self.0.get(place).is_none_or(|&(other, _)| other != start) {
+            self.0.insert(place, (start, number));
+        }
     }
 
     /// What the segment at `start`, the first that is kept, waits for.
@@ -41,6 +50,12 @@ impl Awaited {
     /// Numbers up to `number` will not come.
     fn do_without(&mut self, number: u64, mask: u64) {
         self.0.retain(|&(_, other)| number.wrapping_sub(other) & mask > mask >> 1);
+    }
+
+    /// What waits before `end` was acknowledged. Whether there is some.
+    pub(super) fn is_acknowledged(&mut self, end: u64) -> bool {
+        let before = self.0.partition_point(|&(start, _)| start < end);
+        self.0.drain(..before).count() > 0
     }
 
     /// Nothing is waited for any more.
@@ -63,7 +78,7 @@ impl Reassembler {
     pub(super) fn is_ahead(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, number: u64) {
         let state = &self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, !side);
-        if !state.headers_only && hot.flags & IMPATIENT == 0 {
+        if !state.headers_only && state.vars.read(flow.data, side).flags & UNAWAITED == 0 {
             hot.flags |= AHEAD;
             state.vars.write(flow.data, !side, hot);
             self.ahead = Some((sequence, direction(flow.id, !side), number));
@@ -109,22 +124,39 @@ impl Reassembler {
     pub(super) fn goes_on(
         &mut self,
         sequence: Sequence,
-        flow: &FlowRecord<'_>,
+        flow: &mut FlowRecord<'_>,
         side: bool,
         number: u64,
     ) -> bool {
         let state = &mut self.sequences[sequence.index()];
-        if state.vars.read(flow.data, side).flags & EXPECTED == 0 {
+        let mut hot = state.vars.read(flow.data, side);
+        if hot.flags & EXPECTED == 0 {
             return false;
         }
         let Some(kept) = state.kept.get_mut(&direction(flow.id, !side)) else { return false };
         let before = kept.awaited.len();
         kept.awaited.do_without(number, state.mask);
-        kept.awaited.len() < before
+        let has_waited = kept.awaited.len() < before;
+        if has_waited {
+            hot.flags |= UNAWAITED;
+            state.vars.write(flow.data, side, hot);
+        }
+        has_waited
+    }
+
+    /// Nothing of `side` waits for the other direction any more.
+    pub(super) fn give_up_waiting(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: bool) {
+        let state = &mut self.sequences[sequence.index()];
+        let Some(kept) = state.kept.get_mut(&direction(flow.id, side)) else { return };
+        kept.awaited.give_up();
+        self.counters.forced_by_awaiting += 1;
+        let mut other = state.vars.read(flow.data, !side);
+        other.flags |= UNAWAITED;
+        state.vars.write(flow.data, !side, other);
     }
 
     /// As [`goes_on`](Self::goes_on), of what waits of `side` behind a hole.
-    pub(super) fn has_gone_on(&mut self, sequence: Sequence, flow: &FlowRecord<'_>, side: bool) -> bool {
+    pub(super) fn has_gone_on(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: bool) -> bool {
         let state = &self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
         let kept = state.kept.get(&direction(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);

@@ -23,6 +23,8 @@ struct Listener {
     reassembler: Reassembler,
     vars: SequenceVars,
     data: Vec<u8>,
+    /// There is memory.
+    may_wait: bool,
     /// What came out: whose it was, how much was missing before, the bytes.
     out: Vec<(bool, u64, Vec<u8>)>,
 }
@@ -35,6 +37,7 @@ impl Listener {
             reassembler: Reassembler::new(&graph, &layout, limits),
             vars: SequenceVars::of(&graph, &layout, Table(0)).unwrap(),
             data: vec![0; layout.size(Table(0))],
+            may_wait: true,
             out: vec![],
         };
         // Both have begun, at number 0.
@@ -55,7 +58,7 @@ impl Listener {
         }
         let block = Arc::new(Block { bytes: bytes.clone() });
         let segment = Segment {
-            may_wait: true,
+            may_wait: self.may_wait,
             at: *at,
             bytes: &block.bytes,
             claimed_bytes: length,
@@ -167,6 +170,58 @@ fn what_was_not_captured_is_not_waited_for() {
     let mut listener = heard(&[said[1].clone()]);
     assert_eq!(listener.out, []);
     listener.hears(&Said { side: false, at: 3, bytes: vec![], heard: 4 });
+    assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
+    listener.end();
+}
+
+#[test]
+fn who_acknowledges_what_was_never_sent_does_not_stop_the_other() {
+    let mut listener = Listener::new(SequenceLimits::default());
+    let ask = |at, bytes: &[u8], heard| Said { side: false, at, bytes: bytes.to_vec(), heard };
+    let answer = |at, bytes: &[u8], heard| Said { side: true, at, bytes: bytes.to_vec(), heard };
+    listener.hears(&ask(0, b"aaa", 1_000));
+    assert_eq!(listener.out, []);
+    // The answer acknowledges the question, which so cannot have been sent behind what is not there yet.
+    listener.hears(&answer(0, b"bb", 3));
+    listener.hears(&ask(3, b"cc", 2));
+    listener.hears(&answer(2, b"d", 5));
+    let expected = [(false, "aaa"), (true, "bb"), (false, "cc"), (true, "d")];
+    assert_eq!(listener.turns(), expected.map(|(side, text)| (side, text.to_owned())));
+    listener.end();
+}
+
+#[test]
+fn once_it_is_not_waited_for_all_that_waited_comes() {
+    let mut listener = Listener::new(SequenceLimits::default());
+    let said = conversation(&[(false, 1, 3), (true, 4, 1)]);
+    // The question is missing. An old packet of who asked says so, and acknowledges nothing.
+    said[1..4].iter().for_each(|one| listener.hears(one));
+    assert_eq!(listener.out, []);
+    listener.hears(&Said { side: false, at: 3, bytes: vec![], heard: 0 });
+    assert_eq!(listener.turns(), [(true, "bbb".to_owned())]);
+    // Nor does the rest wait.
+    listener.hears(&said[4]);
+    assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
+    listener.end();
+}
+
+#[test]
+fn what_comes_again_waits_once() {
+    let mut listener = Listener::new(SequenceLimits::default());
+    let answer = Said { side: true, at: 0, bytes: b"bb".to_vec(), heard: 3 };
+    (0..100).for_each(|_| listener.hears(&answer));
+    let direction = direction(5, true);
+    assert_eq!(listener.reassembler.sequences[0].kept[&direction].awaited.len(), 1);
+    listener.end();
+}
+
+#[test]
+fn where_memory_is_short_nothing_waits_for_the_other_side() {
+    let mut listener = Listener::new(SequenceLimits::default());
+    let said = conversation(&[(false, 1, 3), (true, 4, 1)]);
+    said[1..3].iter().for_each(|one| listener.hears(one));
+    listener.may_wait = false;
+    said[3..].iter().for_each(|one| listener.hears(one));
     assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
     listener.end();
 }
