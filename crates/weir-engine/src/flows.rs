@@ -31,6 +31,8 @@ pub(crate) struct Flows {
     pub(crate) program: Arc<dyn Program>,
     plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
+    /// When the packet before came of the flow that was found last.
+    before: i64,
     /// Connections that are over with the packet at hand.
     pub(crate) ending: Vec<(Table, FlowId)>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
@@ -44,7 +46,7 @@ impl Flows {
         let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
-        Self { tables, sequences, messages, program, plan, expired: vec![], ending: vec![], outer }
+        Self { tables, sequences, messages, program, plan, expired: vec![], before: 0, ending: vec![], outer }
     }
 
     /// Lookups of one packet.
@@ -122,6 +124,7 @@ impl Flows {
             let timeout_ns = state.facts.timeouts.ns(data);
             let is_over = self.ending.contains(&(table, id));
             if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
+                self.before = header.last_time;
                 header.last_time = header.last_time.max(packet.time.0);
                 return Some(Found::new(table, id, swap != header.swap, false));
             }
@@ -131,7 +134,7 @@ impl Flows {
         self.make(table, k, packet, at.order, decider, counters)
     }
 
-    /// Ends the flow that is there and makes a new one.
+    /// Ends the flow that was found last and makes a new one. The packet is none of the old one's.
     pub fn renew<S: Subscriber>(
         &mut self,
         k: &Continuation,
@@ -141,7 +144,9 @@ impl Flows {
         counters: &mut Counters,
     ) -> Option<Found> {
         let table = Table(k.table);
-        if let Some(id) = self.tables[table.index()].flows.find(&k.key, k.hash, None) {
+        let flows = &mut self.tables[table.index()].flows;
+        if let Some(id) = flows.find(&k.key, k.hash, None) {
+            flows.entry_mut(id).0.last_time = self.before;
             self.end(table, id, EndReason::Restart, order, decider, counters);
         }
         self.make(table, k, packet, order, decider, counters)
@@ -156,6 +161,7 @@ impl Flows {
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) -> Option<Found> {
+        self.before = packet.time.0;
         let state = &mut self.tables[table.index()];
         let (swap, responder) = k.sender();
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };

@@ -106,6 +106,13 @@ impl<'a> Segment<'a> {
 }
 
 impl Inserted {
+    /// It came early, and begins at `start`.
+    fn refused(segment: &Segment<'_>, start: u64) -> Self {
+        let refused_bytes = segment.claimed_bytes;
+        let refused_end = start + refused_bytes;
+        Self { is_early: true, refused_bytes, refused_end, ..Self::of(SEQ_QUEUED) }
+    }
+
     fn of(status: u64) -> Self {
         Self { status, ..Self::default() }
     }
@@ -176,36 +183,22 @@ impl Reassembler {
         segment: Segment<'_>,
         block: &Arc<Block>,
     ) -> Inserted {
-        let state = &self.sequences[sequence.index()];
-        let mut hot = state.vars.read(flow.data, side);
-        if hot.flags & STARTED == 0 {
-            hot.flags |= STARTED;
-            hot.next = if state.from_first { segment.at & state.mask } else { 0 };
-            state.vars.write(flow.data, side, hot);
-        }
-        if hot.passed != 0 {
-            self.counters.ordered += u64::from(std::mem::take(&mut hot.passed));
-            state.vars.write(flow.data, side, hot);
-        }
-        let mut awaits = None;
-        if hot.flags & AHEAD != 0 {
-            let FlowRecord { id, data } = &mut flow;
-            awaits = self.take_ahead(sequence, &mut FlowRecord { id: *id, data }, side);
-            awaits = awaits.filter(|_| segment.may_wait);
-            hot.flags &= !AHEAD;
-        }
+        let mut hot = self.begin(sequence, &mut flow, side, segment.at);
+        let ahead = hot.flags & AHEAD != 0;
+        let awaits = ahead.then(|| self.take_ahead(sequence, &mut flow, side)).flatten();
+        let awaits = awaits.filter(|_| segment.may_wait);
+        hot.flags &= !AHEAD;
         let state = &self.sequences[sequence.index()];
         let place = state.place(hot.next, &segment);
         if place.ahead.max(place.old) > self.limits.window_max {
             self.counters.out_of_window += 1;
             return Inserted::of(SEQ_OUT_OF_WINDOW);
         }
-        let goes_on = place.ahead > 0 && self.goes_on(sequence, &mut flow, side, segment.at);
-        hot.flags |= if goes_on { UNAWAITED } else { 0 };
-        // Where memory is short nothing waits for the other direction, nor what stands behind that.
-        let is_short = !segment.may_wait && place.ahead > 0 && self.is_awaiting(sequence, &flow, side);
-        if is_short {
-            self.give_up_waiting(sequence, &mut flow, side);
+        let (mut goes_on, mut is_short) = (false, false);
+        if place.ahead > 0 {
+            goes_on = self.goes_on(sequence, &mut flow, side, segment.at);
+            hot.flags |= if goes_on { UNAWAITED } else { 0 };
+            is_short = !segment.may_wait && self.give_up_waiting(sequence, &mut flow, side);
         }
         let state = &self.sequences[sequence.index()];
         if place.span == 0 {
@@ -219,26 +212,19 @@ impl Reassembler {
         }
         let waits = hot.flags & (QUEUED | ACKNOWLEDGES) != 0 || awaits.is_some();
         if place.ahead == 0 && !state.retain && !waits {
-            let new = place.span - place.old;
-            hot.next = hot.next.wrapping_add(new) & state.mask;
-            hot.high = hot.high.wrapping_add(new);
+            hot.pass(place.span - place.old, state.mask);
             state.vars.write(flow.data, side, hot);
             self.counters.ordered += 1;
-            return Inserted {
-                skip: passed_bytes,
-                retransmitted_bytes: passed_bytes,
-                ..Inserted::of(SEQ_ORDERED)
-            };
+            let (skip, retransmitted_bytes) = (passed_bytes, passed_bytes);
+            return Inserted { skip, retransmitted_bytes, ..Inserted::of(SEQ_ORDERED) };
         }
         let refuses = place.ahead > 0 && !state.retain;
         let is_behind_hole = refuses && self.is_refused(sequence, direction(flow.id, side));
         if refuses && (is_behind_hole || !segment.may_wait && !is_short) {
             self.counters.refused_behind_hole += u64::from(is_behind_hole);
-            let refused_bytes = segment.claimed_bytes;
             // Where nothing is kept, all that was seen has passed.
             let kept = state.kept.get(&direction(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
-            let refused_end = kept.map_or(hot.high, |kept| kept.next) + place.ahead + refused_bytes;
-            return Inserted { is_early: true, refused_bytes, refused_end, ..Inserted::of(SEQ_QUEUED) };
+            return Inserted::refused(&segment, kept.map_or(hot.high, |kept| kept.next) + place.ahead);
         }
         let place = Place { waits: awaits.is_some(), ..place };
         let (mut inserted, start) =
@@ -254,6 +240,22 @@ impl Reassembler {
             inserted.status = SEQ_FORCED;
         }
         inserted
+    }
+
+    /// The state of a direction of which a segment comes that begins at `at`; what its program passed is counted.
+    fn begin(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: bool, at: u64) -> Hot {
+        let state = &self.sequences[sequence.index()];
+        let mut hot = state.vars.read(flow.data, side);
+        if hot.flags & STARTED == 0 {
+            hot.flags |= STARTED;
+            hot.next = if state.from_first { at & state.mask } else { 0 };
+            state.vars.write(flow.data, side, hot);
+        }
+        if hot.passed != 0 {
+            self.counters.ordered += u64::from(std::mem::take(&mut hot.passed));
+            state.vars.write(flow.data, side, hot);
+        }
+        hot
     }
 
     /// The rest of `insert`: something is kept of this direction, or will be. Of a segment that is kept until its turn,

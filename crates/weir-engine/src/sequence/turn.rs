@@ -144,15 +144,24 @@ impl Reassembler {
         has_waited
     }
 
-    /// Nothing of `side` waits for the other direction any more.
-    pub(super) fn give_up_waiting(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: bool) {
+    /// Memory is short: nothing of `side` waits for the other direction any more, nor behind what did. Whether something has.
+    pub(super) fn give_up_waiting(
+        &mut self,
+        sequence: Sequence,
+        flow: &mut FlowRecord<'_>,
+        side: bool,
+    ) -> bool {
+        if !self.is_awaiting(sequence, flow, side) {
+            return false;
+        }
         let state = &mut self.sequences[sequence.index()];
-        let Some(kept) = state.kept.get_mut(&direction(flow.id, side)) else { return };
+        let Some(kept) = state.kept.get_mut(&direction(flow.id, side)) else { return false };
         kept.awaited.give_up();
         self.counters.forced_by_awaiting += 1;
         let mut other = state.vars.read(flow.data, !side);
         other.flags |= UNAWAITED;
         state.vars.write(flow.data, !side, other);
+        true
     }
 
     /// As [`goes_on`](Self::goes_on), of what waits of `side` behind a hole.

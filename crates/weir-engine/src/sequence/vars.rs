@@ -30,6 +30,14 @@ pub struct Hot {
     pub missing_bytes: u64,
 }
 
+impl Hot {
+    /// So many numbers that are next have passed, nothing waiting.
+    pub(super) fn pass(&mut self, numbers: u64, mask: u64) {
+        self.next = self.next.wrapping_add(numbers) & mask;
+        self.high = self.high.wrapping_add(numbers);
+    }
+}
+
 impl SequenceVars {
     /// Finds the variables of the sequence of `table`.
     ///

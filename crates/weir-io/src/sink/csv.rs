@@ -2,7 +2,7 @@
 //! Unix tools expect them.
 //!
 //! What a row does not have is empty, and a text that is empty is `""`. Lists are joined by commas,
-//! within quotes. Control characters and what a spreadsheet might take for a formula are left alone:
+//! within quotes; a comma of an element is `\x2c`, as in Zeek's. Control characters and what a spreadsheet might take for a formula are left alone:
 //! the file is for programs.
 
 use super::text::*;
@@ -57,7 +57,10 @@ impl Sink for Csv {
                         if index > 0 {
                             self.joined.push(',');
                         }
-                        self.joined.push_str(text);
+                        for (n, part) in text.split(',').enumerate() {
+                            self.joined.push_str(if n > 0 { "\\x2c" } else { "" });
+                            self.joined.push_str(part);
+                        }
                     }
                     push_field(line, &self.joined);
                 }
