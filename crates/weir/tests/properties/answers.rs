@@ -94,6 +94,26 @@ fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() 
     }
 }
 
+/// What shows that a connection is over, a SYN of the next one, is none of its packets.
+#[test]
+fn a_connection_lasts_until_its_own_last_packet() {
+    let mut talk = Talk::new();
+    talk.exchange("one", 201);
+    // The same ports again, with other numbers.
+    talk.sent = [5_000_000, 9_000_000];
+    talk.say(0, SYN, b"");
+    talk.say(1, SYN | ACK, b"");
+    for (number, packet) in talk.packets.iter_mut().enumerate() {
+        let seconds = if number < 4 { 0 } else { 200 };
+        packet.time_ns = 1_700_000_000_000_000_000 + seconds * 1_000_000_000 + number as i64 * 1_000_000;
+    }
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask("tcp", Want::Connections)], &Options::default());
+    let rows = rows(&compiler, &compiled, &talk.packets, 1).0;
+    let lasts = |row: &String, ns: u64| row.contains(&format!("duration_ns: Some({ns})"));
+    assert!(rows.len() == 2 && lasts(&rows[0], 3_000_000) && lasts(&rows[1], 1_000_000), "{rows:#?}");
+}
+
 #[test]
 fn who_answers_is_the_responder_whoever_is_seen_first() {
     let asked = |first: usize| {
