@@ -97,7 +97,7 @@ fn csv_quotes_what_needs_it() {
     let expected = concat!(
         "ts,orig_h,resp_h,resp_p,share,duration,local,mac,host,none,raw,names,sizes\n",
         "1795226401.123456789,10.0.0.1,fe80::1,443,0.333333,1.002003004,true,00:01:02:fd:fe:ff,",
-        "x\u{1b}[31m\u{9b}é,,00ab,\"a,b,c\"\"\",\"1,20\"\n",
+        "x\u{1b}[31m\u{9b}é,,00ab,\"a\\x2cb,c\"\"\",\"1,20\"\n",
     );
     assert_eq!(got, expected);
     let texts = ["", "plain", "a\nb"].map(|t| vec![Value::Text(t.into())]);
