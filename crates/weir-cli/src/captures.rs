@@ -21,6 +21,8 @@ pub struct Captures {
     /// The signal that came; 0 for none.
     signal: Arc<AtomicUsize>,
     packets: u64,
+    /// It came before their end.
+    is_cut: bool,
 }
 
 /// Who reads.
@@ -50,7 +52,7 @@ impl Captures {
             true => Reader::Attended(Attended::start(reader).map_err(Failure::new)?),
             false => Reader::Own(reader),
         };
-        Ok(Self { reader, is_live, signal, packets: 0 })
+        Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
     }
 
     /// What the files said of themselves, as far as they were read.
@@ -65,7 +67,8 @@ impl Captures {
     /// read to their end. What comes as it happens has no other end.
     pub fn stopped(&self) -> Option<ExitCode> {
         let number = self.signal.load(Ordering::Relaxed);
-        let (_, name) = SIGNALS.iter().find(|(signal, _)| *signal as usize == number)?;
+        let is_this = |(signal, _): &&(i32, &str)| self.is_cut && *signal as usize == number;
+        let (_, name) = SIGNALS.iter().find(is_this)?;
         say!("weir: {name} after {} packets: what was read until then is answered", self.packets);
         (!self.is_live).then(|| ExitCode::from(128 + number as u8))
     }
@@ -75,6 +78,7 @@ impl Source for Captures {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
         if self.signal.load(Ordering::Relaxed) != 0 {
             burst.packets.clear();
+            self.is_cut = true;
             return Ok(false);
         }
         let read = match &mut self.reader {

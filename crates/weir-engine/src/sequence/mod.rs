@@ -285,14 +285,10 @@ impl Reassembler {
             let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
             kept.acknowledged = kept.acknowledged.max(kept.next + forward);
             if kept.awaited.is_acknowledged(kept.acknowledged) {
-                let mut other = state.vars.read(flow.data, !side);
-                other.flags |= UNAWAITED;
-                state.vars.write(flow.data, !side, other);
+                state.vars.raise(flow.data, !side, UNAWAITED);
             }
             if kept.queue.first().is_some_and(|first| first <= kept.acknowledged) {
-                let mut other = state.vars.read(flow.data, !side);
-                other.flags |= ACKNOWLEDGES;
-                state.vars.write(flow.data, !side, other);
+                state.vars.raise(flow.data, !side, ACKNOWLEDGES);
             }
         }
         if forward > 0 {
@@ -374,9 +370,7 @@ impl Reassembler {
             }
             self.counters.forced_by_awaiting += 1;
             kept.awaited.give_up();
-            let mut other = state.vars.read(flow.data, !side);
-            other.flags |= UNAWAITED;
-            state.vars.write(flow.data, !side, other);
+            state.vars.raise(flow.data, !side, UNAWAITED);
         }
         let gap_bytes = first - kept.next;
         if gap_bytes > 0 {

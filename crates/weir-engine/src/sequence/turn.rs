@@ -77,10 +77,8 @@ impl Reassembler {
     /// have not all come.
     pub(super) fn is_ahead(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, number: u64) {
         let state = &self.sequences[sequence.index()];
-        let mut hot = state.vars.read(flow.data, !side);
         if !state.headers_only && state.vars.read(flow.data, side).flags & UNAWAITED == 0 {
-            hot.flags |= AHEAD;
-            state.vars.write(flow.data, !side, hot);
+            state.vars.raise(flow.data, !side, AHEAD);
             self.ahead = Some((sequence, direction(flow.id, !side), number));
         }
     }
@@ -114,9 +112,7 @@ impl Reassembler {
         let state = &mut self.sequences[sequence.index()];
         let kept = state.kept.get_mut(&direction(flow.id, side)).expect("the segment is kept");
         kept.awaited.add(start, number);
-        let mut other = state.vars.read(flow.data, !side);
-        other.flags |= EXPECTED;
-        state.vars.write(flow.data, !side, other);
+        state.vars.raise(flow.data, !side, EXPECTED);
     }
 
     /// A packet of `side` stands at a number behind the next one: what lies between was sent, and is missing, so the
@@ -129,8 +125,7 @@ impl Reassembler {
         number: u64,
     ) -> bool {
         let state = &mut self.sequences[sequence.index()];
-        let mut hot = state.vars.read(flow.data, side);
-        if hot.flags & EXPECTED == 0 {
+        if state.vars.read(flow.data, side).flags & EXPECTED == 0 {
             return false;
         }
         let Some(kept) = state.kept.get_mut(&direction(flow.id, !side)) else { return false };
@@ -138,8 +133,7 @@ impl Reassembler {
         kept.awaited.do_without(number, state.mask);
         let has_waited = kept.awaited.len() < before;
         if has_waited {
-            hot.flags |= UNAWAITED;
-            state.vars.write(flow.data, side, hot);
+            state.vars.raise(flow.data, side, UNAWAITED);
         }
         has_waited
     }
@@ -158,9 +152,7 @@ impl Reassembler {
         let Some(kept) = state.kept.get_mut(&direction(flow.id, side)) else { return false };
         kept.awaited.give_up();
         self.counters.forced_by_awaiting += 1;
-        let mut other = state.vars.read(flow.data, !side);
-        other.flags |= UNAWAITED;
-        state.vars.write(flow.data, !side, other);
+        state.vars.raise(flow.data, !side, UNAWAITED);
         true
     }
 

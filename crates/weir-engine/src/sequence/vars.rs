@@ -76,6 +76,13 @@ impl SequenceVars {
         }
     }
 
+    /// Sets flags of a direction.
+    pub(super) fn raise(&self, data: &mut [u8], side: bool, flags: u32) {
+        let mut hot = self.read(data, side);
+        hot.flags |= flags;
+        self.write(data, side, hot);
+    }
+
     /// Writes them back.
     #[inline]
     pub fn write(&self, data: &mut [u8], side: bool, hot: Hot) {
