@@ -320,6 +320,8 @@ impl Reassembler {
                 passed.ordered.of_other = true;
                 return Some(passed);
             }
+            // What waited in vain has left its mark there.
+            hot = self.sequences[sequence.index()].vars.read(data, side);
             hot.flags &= !ACKNOWLEDGES;
             self.sequences[sequence.index()].vars.write(data, side, hot);
         }
