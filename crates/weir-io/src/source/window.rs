@@ -1,7 +1,7 @@
 //! The window: the part of the input that is in memory, always one block.
 //!
 //! ```text
-//!             headroom                     block_bytes
+//!             headroom, up to a page       block_bytes
 //!   block  |··········[tail]|[ fresh bytes, read or decompressed here ]|
 //!                     ^pos   ^                                     ^end
 //! ```
@@ -18,6 +18,11 @@ use weir_packet::{Block, BlockPool, Burst};
 
 /// Bytes read at a time where nothing else is asked for.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
+
+/// What the place of fresh bytes is a multiple of. The system copies from its pages to there: to a few bytes behind the
+/// start of a page, where large allocations of glibc begin, takes twice as long (each load seems to wait for a
+/// store of the same place in another page).
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Where fresh bytes come from.
 pub(crate) enum Feed {
@@ -175,27 +180,31 @@ impl Window {
         spent
     }
 
-    /// Makes the block this window's alone, with the unread bytes right before the end of the
-    /// headroom (or at the very front, where they are longer) and room for a block behind them.
+    /// Makes the block this window's alone, with the unread bytes right before the first page behind the
+    /// headroom (or behind their own length, where they are longer) and room for a block behind them.
     fn own(&mut self) {
         let tail = self.end - self.pos;
-        let start = self.headroom.saturating_sub(tail);
-        let room = self.headroom.max(tail) + self.block_bytes;
-        if let Some(own) = Arc::get_mut(&mut self.block) {
-            if own.bytes.len() < room {
-                own.bytes.resize(room, 0);
+        let front = self.headroom.max(tail);
+        let start = |bytes: &mut Vec<u8>| {
+            let room = front + PAGE_BYTES + self.block_bytes;
+            if bytes.len() < room {
+                bytes.resize(room, 0);
             }
+            front + bytes[front..].as_ptr().align_offset(PAGE_BYTES) - tail
+        };
+        let start = if let Some(own) = Arc::get_mut(&mut self.block) {
+            let start = start(&mut own.bytes);
             own.bytes.copy_within(self.pos..self.end, start);
+            start
         } else {
             let mut fresh = self.pool.take();
             let own = Arc::get_mut(&mut fresh).expect("the pool's blocks are nobody's");
-            if own.bytes.len() < room {
-                own.bytes.resize(room, 0);
-            }
+            let start = start(&mut own.bytes);
             own.bytes[start..start + tail].copy_from_slice(&self.block.bytes[self.pos..self.end]);
             self.pool.lend(&self.block);
             self.block = fresh;
-        }
+            start
+        };
         (self.pos, self.end) = (start, start + tail);
     }
 }
