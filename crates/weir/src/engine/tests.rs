@@ -400,6 +400,31 @@ fn a_callback_ends_its_subscription_or_one_connection() {
     assert_eq!(each, connections);
 }
 
+#[test]
+fn ip_bytes_of_datagrams_in_fragments_are_those_of_the_whole() {
+    let (mut whole, mut in_parts) = (0, 0);
+    let mut engine = Engine::new();
+    engine
+        .subscribe("udp or icmp", |connection: &crate::Connection| {
+            let head = if connection.orig_h.is_ipv4() { 20 } else { 40 } + 8;
+            for side in [0, 1] {
+                let Some(bytes) = connection.bytes.filter(|_| connection.packets[side] > 0) else { continue };
+                let [ip_bytes, packets] = [connection.ip_bytes[side], connection.packets[side]];
+                // Behind a header of fragments, where there is one.
+                match ip_bytes - bytes[side] - head * packets {
+                    0 => whole += 1,
+                    more => assert!(more % 8 == 0 && more <= 8 * packets, "{connection:?}"),
+                }
+                in_parts += usize::from(ip_bytes > 1260 * packets);
+            }
+        })
+        .unwrap();
+    engine.run(&mut slow(64, || ()), 1).unwrap();
+    drop(engine);
+    assert!(whole > 50, "{whole}");
+    assert!(in_parts >= 2, "{in_parts} of the capture's pings and datagrams are larger than a frame");
+}
+
 /// Messages of a packet are several: callbacks are given those that their filter holds of.
 #[test]
 fn events_are_chosen_by_their_own_columns() {
