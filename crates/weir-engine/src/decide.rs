@@ -5,7 +5,7 @@ use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
 use crate::host::At;
 use crate::host::InOrder;
-use crate::plan::{HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want, places};
+use crate::plan::{HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want, of_classes, places};
 use crate::residual::{Asks, ResidualField};
 use crate::stage::Stages;
 use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, StreamBudget};
@@ -50,8 +50,6 @@ pub(crate) struct Decider<S> {
     pub sessions: HashMap<FlowKey, HeldSessions>,
     ask: Continuation,
     masks: Masks,
-    /// By class: the questions that are given packets of it whatever becomes of connection and session.
-    packets_of_class: Vec<Mask>,
     /// What the streams share.
     pub streams: StreamBudget,
     /// What the program emitted on the packet at hand.
@@ -92,6 +90,10 @@ struct Masks {
     others: u64,
     tracked: u64,
     events: u64,
+    /// By class: the questions that are given packets of it whatever becomes of connection and session.
+    packets_of_class: Vec<Mask>,
+    /// By class: the questions about streams that a flow of it is given to.
+    streams_of_class: Vec<Mask>,
 }
 
 impl Masks {
@@ -104,6 +106,8 @@ impl Masks {
         let tracked = plan.bits_of(|w| matches!(w, Want::Tracked(_)));
         let events = plan.bits_of(|w| w == Want::Events);
         let bits = || plan.bits.iter().enumerate();
+        let of_class =
+            |bits: Mask| plan.classes.iter().map(|class| plan.questions_of(class & bits)).collect();
         let told_of =
             |protocol: usize| plan.bits_of(|w| matches!(w, Want::Sessions(set) if set >> protocol & 1 == 1));
         Self {
@@ -129,20 +133,16 @@ impl Masks {
             others: plan.classes_of(!packets),
             tracked: plan.classes_of(tracked),
             events: plan.classes_of(events & plain),
+            packets_of_class: of_class(packets & plain),
+            streams_of_class: of_class(streams & plain),
         }
     }
-}
-
-fn packets_of_class(plan: &Plan) -> Vec<Mask> {
-    let plain = plan.packet_bits() & plan.plain_bits();
-    plan.classes.iter().map(|class| plan.questions_of(class & plain)).collect()
 }
 
 impl<S: Subscriber> Decider<S> {
     pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
         Self {
             masks: Masks::of(&plan),
-            packets_of_class: packets_of_class(&plan),
             streams: StreamBudget::new(plan.overload),
             emitted: Emitted::default(),
             outs: plan.program.graph().outs.len().min(OUTS_MAX),
@@ -159,7 +159,6 @@ impl<S: Subscriber> Decider<S> {
     /// Goes over to another plan.
     pub fn set_plan(&mut self, plan: Arc<Plan>) {
         self.masks = Masks::of(&plan);
-        self.packets_of_class = packets_of_class(&plan);
         self.outs = plan.program.graph().outs.len().min(OUTS_MAX);
         self.plan = plan;
     }
@@ -170,7 +169,7 @@ impl<S: Subscriber> Decider<S> {
     pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowKey, Mask)>) {
         let mine = packet.terms & self.masks.packets;
         if mine & self.masks.late_packets == 0 {
-            let questions = places(Mask::from(mine)).fold(0, |all, class| all | self.packets_of_class[class]);
+            let questions = of_classes(&self.masks.packets_of_class, mine);
             self.deliver(order, questions, packet);
             return;
         }
@@ -313,8 +312,7 @@ impl<S: Subscriber> Decider<S> {
     }
 
     fn streams_of(&self, terms: u64) -> Mask {
-        let residues = self.plan.residues_of(terms) & self.masks.stream_bits & self.masks.plain_bits;
-        self.plan.questions_of(residues)
+        of_classes(&self.masks.streams_of_class, terms)
     }
 
     /// The highest priority of the questions about streams that a flow with these terms is given to.

@@ -155,13 +155,7 @@ impl Plan {
     /// Residues that a packet, or a flow, of these terms comes to.
     #[inline]
     pub fn residues_of(&self, terms: u64) -> Mask {
-        let mut residues = 0;
-        let mut left = terms;
-        while left != 0 {
-            residues |= self.classes[left.trailing_zeros() as usize];
-            left &= left - 1;
-        }
-        residues
+        of_classes(&self.classes, terms)
     }
 
     /// Classes that have any of the residues.
@@ -270,6 +264,17 @@ impl Plan {
         let flags = Mask::from(word) << FLAGS_SHIFT & (SESSIONS_OVER | HAD_SESSION);
         met.fold(flags, |verdict, (_, index)| verdict | 1 << index)
     }
+}
+
+/// What these terms come to together, where each class comes to what is given.
+#[inline]
+pub(crate) fn of_classes(of_class: &[Mask], terms: u64) -> Mask {
+    let (mut all, mut left) = (0, terms);
+    while left != 0 {
+        all |= of_class[left.trailing_zeros() as usize];
+        left &= left - 1;
+    }
+    all
 }
 
 /// The places of the bits that are set, from the lowest on.
