@@ -2,7 +2,7 @@
 
 use crate::code::{Code, Memory};
 use crate::host::{Bytes, Env};
-use crate::lower::{DONE, DONE_WITH, LOOKUP, Part, REJOIN, RESTART, Source};
+use crate::lower::{DONE, DONE_WITH, ENTER, LOOKUP, Part, REJOIN, RESTART, Source};
 use crate::plan::Plan;
 use crate::{CompileError, Effort};
 use cranelift_codegen::control::ControlPlane;
@@ -24,7 +24,8 @@ use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_ir::verify::{Violation, verify};
 use weir_packet::{DropReason, PacketMeta};
 
-type Head = unsafe extern "C" fn(*mut Env<'_>, *const PacketMeta, *const u8, usize, *mut Continuation) -> u64;
+type Head =
+    unsafe extern "C" fn(*mut Env<'_>, *const PacketMeta, *const u8, usize, *mut Continuation, u64) -> u64;
 type Tail = unsafe extern "C" fn(
     *mut Env<'_>,
     *const PacketMeta,
@@ -321,24 +322,25 @@ impl NativeProgram {
     #[inline]
     fn run_head(&self, k: &mut Continuation, packet: &PacketMeta, frame: &[u8]) -> u64 {
         if self.straight.is_some() && k.tries_straight() {
-            let status = self.run(Part::Straight, &mut self.env(k), packet, frame);
+            let status = self.run((Part::Straight, 0), &mut self.env(k), packet, frame);
             k.note_straight(status == REJOIN);
             if status != REJOIN {
                 return status;
             }
         }
-        self.run(Part::Head, &mut self.env(k), packet, frame)
+        self.run((Part::Head, 0), &mut self.env(k), packet, frame)
     }
 
+    /// Runs a head, from one of its entries on.
     #[inline]
-    fn run(&self, part: Part, env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
+    fn run(&self, (part, entry): (Part, u64), env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
         let (code, k) = (self.code(part), env.k);
         // SAFETY: the code was compiled with the signature of `Head` in the host's calling convention and
         // lives as long as the program. `packet`, `frame` and what `env` refers to are borrowed until the
         // call returns; the graph was verified, so that nothing is loaded beyond them.
         let status = unsafe {
             let head = std::mem::transmute::<*const u8, Head>(code.address);
-            head(env, packet, frame.as_ptr(), frame.len(), k)
+            head(env, packet, frame.as_ptr(), frame.len(), k, entry)
         };
         if let Some(fault) = env.fault.take() {
             std::panic::resume_unwind(fault);
@@ -410,6 +412,11 @@ impl Program for NativeProgram {
             let tail = std::mem::transmute::<*const u8, Tail>(tail.address);
             tail(&mut env, packet, frame.as_ptr(), frame.len(), k, flow_data, flags)
         };
+        let status = match status.checked_sub(ENTER) {
+            // What the head needs there was saved as is what crosses a lookup.
+            Some(entry) => self.run((Part::Head, 1 + entry), &mut env, packet, frame),
+            None => status,
+        };
         if let Some(fault) = env.fault.take() {
             std::panic::resume_unwind(fault);
         }
@@ -440,7 +447,7 @@ impl Program for NativeProgram {
         k.release();
         let mut env = Env { numbers: numbers.as_ptr(), bytes: bytes.as_ptr(), ..self.env(k) };
         // What is asked has no stack, and so no straight way.
-        let status = self.run(Part::Head, &mut env, &PacketMeta::default(), &[]);
+        let status = self.run((Part::Head, 0), &mut env, &PacketMeta::default(), &[]);
         // There are no flows to look up.
         if status >= LOOKUP { 0 } else { k.terms }
     }

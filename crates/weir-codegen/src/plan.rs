@@ -2,13 +2,15 @@
 //! cross a lookup and in which slots, and what is known of numbers.
 //!
 //! The head holds the blocks reachable from the entry without crossing a lookup; every lookup has a tail
-//! with those reachable from where it goes on. A block may be in several parts.
+//! with those reachable from where it goes on. Where a tail comes to a block of the head from which another lookup is
+//! reachable (there is a packet in the packet, say) it leaves, and the head is entered there: else every tail
+//! would hold most of the head. What else they share is in each of them.
 
 use crate::CompileError;
 use weir_ir::abi::{FUELS_MAX, KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
 use weir_ir::dominators::ControlFlow;
-use weir_ir::graph::{Block, Graph, Op, Terminator, Type, Value};
-use weir_ir::liveness::{Crossing, crossings, live_words};
+use weir_ir::graph::{Block, Graph, Op, Target, Terminator, Type, Value};
+use weir_ir::liveness::{Crossing, Kept, live_words};
 use weir_ir::range::Ranges;
 
 /// A value that needs no place of its own: it is made anew wherever it is read.
@@ -27,6 +29,8 @@ pub(crate) enum Known {
 pub(crate) struct Plan {
     /// The head's blocks, every one after those that dominate it.
     pub head: Vec<Block>,
+    /// Where tails go on in the head.
+    pub entries: Entries,
     /// The lookups; a continuation's `resume` is an index into them.
     pub crossings: Vec<Crossing>,
     /// Loop counters up to this one are used.
@@ -45,9 +49,13 @@ impl Plan {
     /// # Errors
     /// Where the graph exceeds a bound of the contract.
     pub(crate) fn of(graph: &Graph) -> Result<Self, CompileError> {
+        let kept = Kept::of(graph);
+        let crossings = kept.as_ref().map(|kept| kept.crossings(graph)).unwrap_or_default();
+        let head = order(graph, graph.entry, &|_| false);
         let plan = Self {
-            head: order(graph, graph.entry),
-            crossings: crossings(graph),
+            entries: kept.map(|kept| Entries::of(graph, &head, &crossings, &kept)).unwrap_or_default(),
+            head,
+            crossings,
             fuels: fuels_of(graph),
             known: known_values(graph),
             ranges: Ranges::of(graph, &ControlFlow::of(graph)),
@@ -59,7 +67,7 @@ impl Plan {
 
     /// The blocks of the tail after crossing `number`, every one after those that dominate it in the tail.
     pub(crate) fn tail(&self, graph: &Graph, number: usize) -> Vec<Block> {
-        order(graph, self.crossings[number].then)
+        order(graph, self.crossings[number].then, &|block| self.entries.number(block).is_some())
     }
 
     /// What `value` always is, if it is a number.
@@ -112,8 +120,78 @@ fn known_values(graph: &Graph) -> Vec<Option<Known>> {
     known
 }
 
-/// The blocks reachable from `root` without crossing a lookup, in reverse postorder.
-fn order(graph: &Graph, root: Block) -> Vec<Block> {
+/// Where tails enter the head.
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    /// By number.
+    pub list: Vec<Entry>,
+    /// By block.
+    numbers: Vec<Option<usize>>,
+    /// What is needed at one or another: these values live in the continuation's [`live`](LIVE_VALUES_MAX), in this order,
+    /// wherever the head makes and reads them. The parameters of the block that is entered stand behind them.
+    pub values: Vec<Value>,
+}
+
+/// A block of the head.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub block: Block,
+    /// What it needs, its parameters excepted.
+    pub values: Vec<Value>,
+}
+
+impl Entries {
+    /// The entry at a block.
+    pub(crate) fn number(&self, block: Block) -> Option<usize> {
+        *self.numbers.get(block.index())?
+    }
+
+    fn of(graph: &Graph, head: &[Block], crossings: &[Crossing], kept: &Kept) -> Self {
+        let leads_on = leads_on(graph, head);
+        let leaves = |block: Block| leads_on[block.index()];
+        let mut entries = Self { numbers: vec![None; graph.blocks.len()], ..Self::default() };
+        for crossing in crossings {
+            for block in order(graph, crossing.then, &leaves) {
+                graph.block(block).terminator.for_each_target(|Target { block, .. }| {
+                    let number = &mut entries.numbers[block.index()];
+                    if leaves(*block) && number.is_none() {
+                        *number = Some(entries.list.len());
+                        entries.list.push(Entry { block: *block, values: kept.at(*block) });
+                    }
+                });
+            }
+        }
+        entries.values = entries.list.iter().flat_map(|entry| entry.values.iter().copied()).collect();
+        entries.values.sort_unstable();
+        entries.values.dedup();
+        let params = |entry: &Entry| live_words(graph, &graph.block(entry.block).params);
+        let words = live_words(graph, &entries.values) + entries.list.iter().map(params).max().unwrap_or(0);
+        // What does not fit is in each tail, as what leads no further.
+        if words > LIVE_VALUES_MAX { Self::default() } else { entries }
+    }
+}
+
+/// By block: whether it is one of the head's from which a lookup is reachable.
+fn leads_on(graph: &Graph, head: &[Block]) -> Vec<bool> {
+    let mut leads_on = vec![false; graph.blocks.len()];
+    loop {
+        let mut changed = false;
+        for &block in head.iter().rev().filter(|block| !leads_on[block.index()]).collect::<Vec<_>>() {
+            let terminator = &graph.block(block).terminator;
+            let mut leads = matches!(terminator, Terminator::Lookup { .. });
+            terminator.for_each_target(|target| leads |= leads_on[target.block.index()]);
+            leads_on[block.index()] = leads;
+            changed |= leads;
+        }
+        if !changed {
+            return leads_on;
+        }
+    }
+}
+
+/// The blocks reachable from `root` without crossing a lookup, in reverse postorder; what lies behind those that are left
+/// out is not.
+fn order(graph: &Graph, root: Block, is_left_out: &dyn Fn(Block) -> bool) -> Vec<Block> {
     let mut seen = vec![false; graph.blocks.len()];
     let mut order = Vec::new();
     // A block is on the stack once to be entered, and once more (marked) to be left.
@@ -124,7 +202,7 @@ fn order(graph: &Graph, root: Block) -> Vec<Block> {
         } else if !std::mem::replace(&mut seen[block.index()], true) {
             stack.push((block, true));
             graph.block(block).terminator.for_each_target(|target| {
-                if !seen[target.block.index()] {
+                if !seen[target.block.index()] && !is_left_out(target.block) {
                     stack.push((target.block, false));
                 }
             });

@@ -38,27 +38,49 @@ pub struct Crossing {
 
 /// What crosses every lookup, in the order of [`lookups`].
 pub fn crossings(graph: &Graph) -> Vec<Crossing> {
-    let lookups = lookups(graph);
-    // Stateless questions, of which there are the largest, have none.
-    if lookups.is_empty() {
-        return vec![];
+    Kept::of(graph).map(|kept| kept.crossings(graph)).unwrap_or_default()
+}
+
+/// What must be kept where a part of a graph is left for another one.
+#[derive(Debug)]
+pub struct Kept {
+    liveness: Liveness,
+    is_made_anew: Vec<bool>,
+}
+
+impl Kept {
+    /// Of a graph with lookups: stateless questions, of which there are the largest, have none.
+    pub fn of(graph: &Graph) -> Option<Self> {
+        let is_lookup = |block| matches!(graph.block(block).terminator, Terminator::Lookup { .. });
+        graph.block_ids().any(is_lookup).then(|| {
+            let mut is_made_anew = vec![false; graph.values.len()];
+            for inst in graph.blocks.iter().flat_map(|block| &block.insts) {
+                if let Op::Const(_) | Op::Bool(_) | Op::Frame = inst.op {
+                    is_made_anew[inst.results[0].index()] = true;
+                }
+            }
+            Self { liveness: Liveness::of(graph), is_made_anew }
+        })
     }
-    let liveness = Liveness::of(graph);
-    let mut is_made_anew = vec![false; graph.values.len()];
-    for inst in graph.blocks.iter().flat_map(|block| &block.insts) {
-        if let Op::Const(_) | Op::Bool(_) | Op::Frame = inst.op {
-            is_made_anew[inst.results[0].index()] = true;
-        }
+
+    /// What is needed at the start of `block`, by number; not its parameters, nor constants and the frame, which are
+    /// made anew.
+    pub fn at(&self, block: Block) -> Vec<Value> {
+        let mut values = self.liveness.live_in(block);
+        values.retain(|v| !self.is_made_anew[v.index()]);
+        values
     }
-    let crossing = |from: Block| match graph.block(from).terminator {
-        Terminator::Lookup { table, then, .. } => {
-            let mut values = liveness.live_in(then);
-            values.retain(|v| !is_made_anew[v.index()]);
-            Some(Crossing { from, table, then, values, fuels: fuels_after(graph, then) })
-        }
-        _ => None,
-    };
-    lookups.into_iter().filter_map(crossing).collect()
+
+    /// As [`crossings`].
+    pub fn crossings(&self, graph: &Graph) -> Vec<Crossing> {
+        let crossing = |from: Block| match graph.block(from).terminator {
+            Terminator::Lookup { table, then, .. } => {
+                Some(Crossing { from, table, then, values: self.at(then), fuels: fuels_after(graph, then) })
+            }
+            _ => None,
+        };
+        lookups(graph).into_iter().filter_map(crossing).collect()
+    }
 }
 
 fn fuels_after(graph: &Graph, then: Block) -> Vec<Fuel> {

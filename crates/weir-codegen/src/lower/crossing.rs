@@ -1,22 +1,19 @@
 //! Leaving for a lookup and going on after it: what lives across it is saved in the continuation, the
-//! values in the crossing's order.
+//! values in the crossing's order. And leaving a tail for the head, with what is needed there.
 
-use super::{Lowering, Parts, of_run};
+use super::{ENTER, Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
+use cranelift_frontend::Switch;
 use std::mem::offset_of;
 use weir_ir::abi::Continuation;
-use weir_ir::graph::{Block, Fuel, Graph, Terminator, Type, Value};
-use weir_ir::liveness::words_of_bools;
+use weir_ir::graph::{Block, Fuel, Graph, Target, Terminator, Type, Value};
+use weir_ir::liveness::{live_words, words_of_bools};
 
 impl Lowering<'_> {
     /// A tail goes on after its lookup.
     pub(super) fn resume(&mut self, number: usize, flags: ir::Value) {
         let crossing = &self.plan.crossings[number];
-        let mut slots = Slots::of(self.graph, &crossing.values);
-        for &value in &crossing.values {
-            let loaded = self.load_live(value, &mut slots);
-            self.define(value, loaded);
-        }
+        self.keep(&crossing.values);
         let responder = self.b.ins().band_imm_u(flags, 1);
         let responder = self.b.ins().ireduce(types::I8, responder);
         let new = self.b.ins().ushr_imm_u(flags, 1);
@@ -25,15 +22,101 @@ impl Lowering<'_> {
         self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
     }
 
-    fn load_live(&mut self, value: Value, slots: &mut Slots) -> Parts {
+    /// These values live in the continuation.
+    pub(super) fn keep(&mut self, values: &[Value]) {
+        let mut slots = Slots::of(self.graph, values);
+        for &value in values {
+            let at = slots.next(self.graph.type_of(value));
+            self.saved[value.index()] = Some(Saved { at, held: None });
+        }
+    }
+
+    /// The head starts at the graph's entry, or where a tail goes on in it.
+    pub(super) fn enter(&mut self, entry: ir::Value) {
+        let entries = &self.plan.entries;
+        if entries.list.is_empty() {
+            return self.start();
+        }
+        self.keep(&entries.values);
+        let start = self.b.create_block();
+        let mut tree = Switch::new();
+        let mut entered = Vec::with_capacity(entries.list.len());
+        for number in 0..entries.list.len() {
+            let block = self.b.create_block();
+            tree.set_entry(number as u128 + 1, block);
+            entered.push(block);
+        }
+        tree.emit(&mut self.b, entry, start);
+        self.b.switch_to_block(start);
+        self.start();
+        for (entry, block) in entries.list.iter().zip(entered) {
+            self.b.switch_to_block(block);
+            let params = &self.graph.block(entry.block).params;
+            let mut slots = Slots::behind(self.graph, &entries.values, params);
+            let mut arguments = Vec::with_capacity(params.len());
+            for &param in params {
+                let at = slots.next(self.graph.type_of(param));
+                self.load_live(param, at).for_each(|part| arguments.push(BlockArg::Value(part)));
+            }
+            let made = self.made(entry.block);
+            self.b.ins().jump(made, &arguments);
+        }
+    }
+
+    /// A tail goes on at a block of the head.
+    pub(super) fn leave_for_head(&mut self, target: &Target) {
+        let entries = &self.plan.entries;
+        let number = entries.number(target.block).expect("a block that is in no tail is an entry");
+        let entry = &entries.list[number];
+        // All of them first: they may lie where others are going to.
+        let needed: Vec<Parts> = entry.values.iter().map(|&value| self.read(value)).collect();
+        let arguments: Vec<Parts> = target.args.iter().map(|&value| self.read(value)).collect();
+        let mut slots = Slots::of(self.graph, &entries.values);
+        for &value in &entries.values {
+            let at = slots.next(self.graph.type_of(value));
+            if let Ok(index) = entry.values.binary_search(&value) {
+                self.store_live(needed[index], at);
+            }
+        }
+        let params = &self.graph.block(target.block).params;
+        let mut slots = Slots::behind(self.graph, &entries.values, params);
+        for (&param, argument) in params.iter().zip(arguments) {
+            let at = slots.next(self.graph.type_of(param));
+            self.store_live(argument, at);
+        }
+        self.leave(ENTER + number as u64);
+    }
+
+    /// Loads what was saved `at` bytes into the continuation.
+    fn load_live(&mut self, value: Value, at: i32) -> Parts {
         let k = self.arguments.k;
         let mut load = |ty, at| self.b.ins().load(ty, of_run(), k, at);
         match self.graph.type_of(value) {
-            Type::Bool => Parts::One(load(types::I8, slots.bool())),
-            Type::Int => Parts::One(load(types::I64, slots.word())),
-            Type::Buf => Parts::Two(load(types::I64, slots.word()), load(types::I64, slots.word())),
+            Type::Bool => Parts::One(load(types::I8, at)),
+            Type::Int => Parts::One(load(types::I64, at)),
+            Type::Buf => Parts::Two(load(types::I64, at), load(types::I64, at + 8)),
             Type::Flow(_) => Parts::None,
         }
+    }
+
+    /// What was saved stays in the continuation, and each block loads what it needs: most ways through a tail need little
+    /// of it, and what is loaded at the start is kept by all of them.
+    pub(super) fn read_saved(&mut self, value: Value) -> Option<Parts> {
+        let Saved { at, held } = self.saved[value.index()]?;
+        let block = self.b.current_block();
+        if let Some((parts, _)) = held.filter(|(_, held_in)| Some(*held_in) == block) {
+            return Some(parts);
+        }
+        let parts = self.load_live(value, at);
+        self.saved[value.index()] = Some(Saved { at, held: block.map(|block| (parts, block)) });
+        Some(parts)
+    }
+
+    /// A loop makes anew what was saved.
+    pub(super) fn define_saved(&mut self, value: Value, at: i32, parts: Parts) {
+        self.store_live(parts, at);
+        let held = self.b.current_block().map(|block| (parts, block));
+        self.saved[value.index()] = Some(Saved { at, held });
     }
 
     /// Saves what lives across the lookup that ends `from` and goes on at `then`; the lookup's number.
@@ -55,29 +138,26 @@ impl Lowering<'_> {
     }
 
     fn save(&mut self, values: &[Value]) {
+        // All of them first: they may lie where others are going to.
+        let parts: Vec<Parts> = values.iter().map(|&value| self.read(value)).collect();
         let mut slots = Slots::of(self.graph, values);
-        for &value in values {
-            match (self.read(value), self.graph.type_of(value)) {
-                (Parts::None, _) => {}
-                (Parts::One(_), Type::Bool) => {
-                    let one = self.one(value);
-                    self.store_live(one, slots.bool());
-                }
-                (Parts::One(_), _) => {
-                    let one = self.one(value);
-                    self.store_live(one, slots.word());
-                }
-                (Parts::Two(address, bytes), _) => {
-                    self.store_live(address, slots.word());
-                    self.store_live(bytes, slots.word());
-                }
-            }
+        for (&value, parts) in values.iter().zip(parts) {
+            let at = slots.next(self.graph.type_of(value));
+            self.store_live(parts, at);
         }
     }
 
-    fn store_live(&mut self, value: ir::Value, at: i32) {
+    fn store_live(&mut self, parts: Parts, at: i32) {
         let k = self.arguments.k;
-        self.b.ins().store(of_run(), value, k, at);
+        let mut store = |part, at| self.b.ins().store(of_run(), part, k, at);
+        match parts {
+            Parts::None => {}
+            Parts::One(one) => _ = store(one, at),
+            Parts::Two(address, bytes) => {
+                store(address, at);
+                store(bytes, at + 8);
+            }
+        }
     }
 
     fn store_spent(&mut self, fuel: Fuel, spent: u32) {
@@ -85,6 +165,15 @@ impl Lowering<'_> {
         let at = (offset_of!(Continuation, fuels) + 4 * fuel.index()) as i32;
         self.b.ins().store(of_run(), spent, self.arguments.k, at);
     }
+}
+
+/// A value that lives in the continuation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Saved {
+    /// Where in it.
+    pub at: i32,
+    /// As a block loaded or made it last.
+    held: Option<(Parts, ir::Block)>,
 }
 
 /// Where values lie that live across a lookup, one after the other: bytes for bools, then words.
@@ -98,13 +187,24 @@ impl Slots {
         Self { bools: 0, words: words_of_bools(graph, values) }
     }
 
-    fn bool(&mut self) -> i32 {
-        self.bools += 1;
-        (Continuation::LIVE_OFFSET + self.bools - 1) as i32
+    /// Of what stands behind others.
+    fn behind(graph: &Graph, others: &[Value], values: &[Value]) -> Self {
+        let words = live_words(graph, others);
+        Self { bools: 8 * words, words: words + words_of_bools(graph, values) }
     }
 
-    fn word(&mut self) -> i32 {
-        self.words += 1;
-        (Continuation::LIVE_OFFSET + 8 * (self.words - 1)) as i32
+    /// Where the next value lies in the continuation.
+    fn next(&mut self, ty: Type) -> i32 {
+        let at = match ty {
+            Type::Bool => self.bools,
+            _ => 8 * self.words,
+        };
+        match ty {
+            Type::Bool => self.bools += 1,
+            Type::Int => self.words += 1,
+            Type::Buf => self.words += 2,
+            Type::Flow(_) => {}
+        }
+        (Continuation::LIVE_OFFSET + at) as i32
     }
 }

@@ -4,10 +4,9 @@
 //! nothing: the only one that can be read is that of the lookup the tail was resumed after, which is
 //! an argument. Constants and the frame are made anew wherever they are read.
 //!
-//! In a tail a value that crosses its lookup may have two definitions: where it is loaded after resuming,
-//! and where it is made, if a tunnel leads there again. Then it is a variable of Cranelift's frontend,
-//! which puts in the block parameters that this takes. All other values are dominated by their one
-//! definition in the tail, too, for a path around it would have made them live across the lookup.
+//! A value that crosses a tail's lookup lives in the continuation, where it was saved, as does in the head what is needed
+//! where tails enter it: it may be made elsewhere, too, if a tunnel leads there again. All other values are
+//! dominated by their one definition in the same part, for a path around it would have made them cross.
 
 mod crossing;
 mod inst;
@@ -18,7 +17,8 @@ use crate::host::Env;
 use crate::plan::{Known, Plan};
 use cranelift_codegen::ir::{self, AbiParam, BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use crossing::Saved;
 use std::mem::offset_of;
 use weir_ir::abi::{Continuation, Layout};
 use weir_ir::graph::{Block, Graph, Target, Terminator, Type, Value};
@@ -35,11 +35,13 @@ pub(crate) const LOOKUP: u64 = 256;
 pub(crate) const RESTART: u64 = 257;
 /// The whole graph's head is to run.
 pub(crate) const REJOIN: u64 = 258;
+/// The head is to be entered: this plus the entry's number.
+pub(crate) const ENTER: u64 = 259;
 
 /// Which function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Env, packet, frame, its length, continuation.
+    /// Env, packet, frame, its length, continuation, 0 for the graph's entry or 1 plus the number of one of the plan's.
     Head,
     /// The same, of a straight graph.
     Straight,
@@ -62,7 +64,7 @@ impl Part {
     pub(crate) fn signature(self, call_conv: CallConv) -> ir::Signature {
         let mut signature = ir::Signature::new(call_conv);
         let params = match self {
-            Part::Head | Part::Straight => 5,
+            Part::Head | Part::Straight => 6,
             Part::Tail(_) => 7,
         };
         signature.params = vec![AbiParam::new(types::I64); params];
@@ -77,6 +79,19 @@ enum Parts {
     None,
     One(ir::Value),
     Two(ir::Value, ir::Value),
+}
+
+impl Parts {
+    fn for_each(self, mut f: impl FnMut(ir::Value)) {
+        match self {
+            Parts::None => {}
+            Parts::One(one) => f(one),
+            Parts::Two(first, second) => {
+                f(first);
+                f(second);
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +125,6 @@ pub(crate) struct Lowering<'a> {
     graph: &'a Graph,
     plan: &'a Plan,
     layout: &'a Layout,
-    part: Part,
     order: Vec<Block>,
     /// In a straight graph: what its whole graph saves across lookups.
     whole: &'a [Crossing],
@@ -118,7 +132,10 @@ pub(crate) struct Lowering<'a> {
     arguments: Arguments,
     blocks: Vec<Option<ir::Block>>,
     values: Vec<Parts>,
-    variables: Vec<Option<[Variable; 2]>>,
+    /// What lives in the continuation.
+    saved: Vec<Option<Saved>>,
+    /// Where a tail leaves for the head, and what for.
+    leaving: Vec<(ir::Block, Target)>,
     /// The array of words for calls of the host, and its size.
     words: Option<(ir::StackSlot, usize)>,
 }
@@ -154,14 +171,13 @@ impl<'a> Source<'a> {
             frame: params[2],
             frame_bytes: params[3],
             k: params[4],
-            flow_data: params.get(5).copied(),
+            flow_data: matches!(part, Part::Tail(_)).then(|| params[5]),
         };
-        let flags = params.get(6).copied();
+        let (entry, flags) = (params[5], params.get(6).copied());
         let mut lowering = Lowering {
             graph: self.graph,
             plan: self.plan,
             layout: self.layout,
-            part,
             order: match part {
                 Part::Head | Part::Straight => self.plan.head.clone(),
                 Part::Tail(number) => self.plan.tail(self.graph, number),
@@ -171,13 +187,14 @@ impl<'a> Source<'a> {
             arguments,
             blocks: vec![None; self.graph.blocks.len()],
             values: vec![Parts::None; self.graph.values.len()],
-            variables: vec![None; self.graph.values.len()],
+            saved: vec![None; self.graph.values.len()],
+            leaving: vec![],
             words: None,
         };
         lowering.declare();
         match (part, flags) {
             (Part::Tail(number), Some(flags)) => lowering.resume(number, flags),
-            _ => lowering.enter(),
+            _ => lowering.enter(entry),
         }
         lowering.fill();
         lowering.b.seal_all_blocks();
@@ -186,7 +203,7 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Makes the blocks with their parameters, and the variables.
+    /// Makes the blocks with their parameters.
     fn declare(&mut self) {
         for &block in &self.order {
             let made = self.b.create_block();
@@ -201,23 +218,10 @@ impl<'a> Lowering<'a> {
                 self.b.set_cold_block(made);
             }
         }
-        let Part::Tail(number) = self.part else { return };
-        let mut is_made_here = vec![false; self.graph.values.len()];
-        for &block in &self.order {
-            let data = self.graph.block(block);
-            let results = data.insts.iter().flat_map(|inst| &inst.results);
-            data.params.iter().chain(results).for_each(|v| is_made_here[v.index()] = true);
-        }
-        for &value in self.plan.crossings[number].values.iter().filter(|v| is_made_here[v.index()]) {
-            let types = clif_types(self.graph.type_of(value));
-            let first = self.b.declare_var(types[0]);
-            let second = if types.len() == 2 { self.b.declare_var(types[1]) } else { first };
-            self.variables[value.index()] = Some([first, second]);
-        }
     }
 
     /// The head starts at the graph's entry.
-    fn enter(&mut self) {
+    fn start(&mut self) {
         if self.plan.fuels > 0 {
             let zero = self.b.ins().iconst(types::I64, 0);
             for pair in 0..self.plan.fuels.div_ceil(2) {
@@ -253,6 +257,10 @@ impl<'a> Lowering<'a> {
             }
             self.terminator(block, &data.terminator);
         }
+        for (block, target) in std::mem::take(&mut self.leaving) {
+            self.b.switch_to_block(block);
+            self.leave_for_head(&target);
+        }
     }
 
     fn made(&self, block: Block) -> ir::Block {
@@ -260,13 +268,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn define(&mut self, value: Value, parts: Parts) {
-        match (self.variables[value.index()], parts) {
-            (None, _) | (Some(_), Parts::None) => self.values[value.index()] = parts,
-            (Some([first, _]), Parts::One(a)) => self.b.def_var(first, a),
-            (Some([first, second]), Parts::Two(a, b)) => {
-                self.b.def_var(first, a);
-                self.b.def_var(second, b);
-            }
+        match self.saved[value.index()] {
+            Some(saved) => self.define_saved(value, saved.at, parts),
+            None => self.values[value.index()] = parts,
         }
     }
 
@@ -277,11 +281,7 @@ impl<'a> Lowering<'a> {
             Some(Known::Frame) => return Parts::Two(self.arguments.frame, self.arguments.frame_bytes),
             None => {}
         }
-        match (self.variables[value.index()], self.graph.type_of(value)) {
-            (None, _) => self.values[value.index()],
-            (Some([first, second]), Type::Buf) => Parts::Two(self.b.use_var(first), self.b.use_var(second)),
-            (Some([first, _]), _) => Parts::One(self.b.use_var(first)),
-        }
+        self.read_saved(value).unwrap_or(self.values[value.index()])
     }
 
     /// A bool or an int.
@@ -311,15 +311,16 @@ impl<'a> Lowering<'a> {
 
     /// Where control goes, with its arguments.
     fn edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
+        let Some(made) = self.blocks[target.block.index()] else {
+            let block = self.b.create_block();
+            self.leaving.push((block, target.clone()));
+            return (block, vec![]);
+        };
         let mut arguments = Vec::with_capacity(target.args.len());
         for &value in &target.args {
-            match self.read(value) {
-                Parts::None => {}
-                Parts::One(a) => arguments.push(BlockArg::Value(a)),
-                Parts::Two(a, b) => arguments.extend([BlockArg::Value(a), BlockArg::Value(b)]),
-            }
+            self.read(value).for_each(|part| arguments.push(BlockArg::Value(part)));
         }
-        (self.made(target.block), arguments)
+        (made, arguments)
     }
 }
 

@@ -79,7 +79,7 @@ impl Lowering<'_> {
         self.b.ins().store(of_run(), number, k, offset as i32);
     }
 
-    fn leave(&mut self, status: u64) {
+    pub(super) fn leave(&mut self, status: u64) {
         let status = self.b.ins().iconst(types::I64, status as i64);
         self.b.ins().return_(&[status]);
     }
