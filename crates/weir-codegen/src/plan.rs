@@ -2,9 +2,9 @@
 //! cross a lookup and in which slots, and what is known of numbers.
 //!
 //! The head holds the blocks reachable from the entry without crossing a lookup; every lookup has a tail
-//! with those reachable from where it goes on. Where a tail comes to a block of the head from which another lookup is
-//! reachable (there is a packet in the packet, say) it leaves, and the head is entered there: else every tail
-//! would hold most of the head. What else they share is in each of them.
+//! with those reachable from where it goes on. Where a tail goes on to bytes behind which another lookup is reachable, as
+//! the head does elsewhere (there is a packet in the packet, say), it leaves, and the head is entered there: else every
+//! tail would hold most of the head. What else they share is in each of them.
 
 use crate::CompileError;
 use weir_ir::abi::{FUELS_MAX, KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
@@ -148,7 +148,8 @@ impl Entries {
 
     fn of(graph: &Graph, head: &[Block], crossings: &[Crossing], kept: &Kept) -> Self {
         let leads_on = leads_on(graph, head);
-        let leaves = |block: Block| leads_on[block.index()];
+        // What only chooses by numbers that are there is short; mostly it chooses that nothing follows.
+        let leaves = |block: Block| leads_on[block.index()] && reads_on(graph, block);
         let mut entries = Self { numbers: vec![None; graph.blocks.len()], ..Self::default() };
         for crossing in crossings {
             for block in order(graph, crossing.then, &leaves) {
@@ -168,6 +169,15 @@ impl Entries {
         let words = live_words(graph, &entries.values) + entries.list.iter().map(params).max().unwrap_or(0);
         // What does not fit is in each tail, as what leads no further.
         if words > LIVE_VALUES_MAX { Self::default() } else { entries }
+    }
+}
+
+/// Whether a block is about bytes that were not yet looked at.
+fn reads_on(graph: &Graph, block: Block) -> bool {
+    let data = graph.block(block);
+    match data.terminator {
+        Terminator::Check { .. } | Terminator::Again { .. } | Terminator::Lookup { .. } => true,
+        _ => data.insts.iter().any(|inst| matches!(inst.op, Op::Load { .. })),
     }
 }
 
