@@ -26,7 +26,7 @@ Examples:
   weir match -r capture.pcap -e 'User-Agent: [^\\r]*'   grep for streams
   weir explain 'tcp.port == 443 and tls'               how a filter is compiled
   weir fields tcp                                      which names filters know
-  weir stats -r capture.pcap --stack gtp               with the layers of another stack: `weir stacks`
+  weir stats -r capture.pcap --stack quic              with the layers of another stack: `weir stacks`
 
 A filter is one argument: quote it. `weir fields` lists the names, `weir explain FILTER` shows what
 becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format says otherwise.
@@ -400,7 +400,7 @@ pub struct Program {
     /// The filter is in the syntax of pcap-filter(7)
     #[arg(long)]
     pub bpf: bool,
-    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring. Without: `internet`, which opens what is in Ethernet, GRE and IP; tunnels in UDP, SCTP and QUIC have stacks of their own (`weir stacks`)
+    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring. Without: `internet`, which takes whatever comes; QUIC, the control connections of PPTP and VXLAN on its old port have stacks of their own (`weir stacks`)
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
     /// What runs the program: auto, native, interpreter

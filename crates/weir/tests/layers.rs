@@ -113,20 +113,20 @@ const COUNTED: [(&str, &str, Option<usize>); 6] = [
     ("TCP/IP", "eth ip ipv6 ipv6ext udp tcp tcpip", Some(245)),
     ("what is added to TCP", "tcp_record tcp_normalisation", None),
     ("GTP", "eth ip ipv6 ipv6ext udp gtp tcp tcpip", Some(304)),
-    ("PPTP", "eth ip ipv6 ipv6ext tcp pptp gre ppp tcpip internet", Some(586)),
-    ("QUIC", "null ip ipv6 ipv6ext udp quic tcpip internet", Some(361)),
+    ("PPTP", "eth ip ipv6 ipv6ext tcp pptp gre ppp tcpip links", Some(586)),
+    ("QUIC", "null ip ipv6 ipv6ext udp quic tcpip links", Some(361)),
     ("SCTP", "eth ip ipv6 ipv6ext sctp tcpip", Some(233)),
 ];
 
 /// Stacks whose layers are listed one by one.
 fn is_base(name: &str) -> bool {
-    matches!(name, "tcpip" | "internet")
+    matches!(name, "tcpip" | "links" | "internet")
 }
 
 /// What is counted for GTP and SCTP is whole: their stacks stand on TCP/IP alone as well.
 #[test]
 fn counted_stacks_are_whole() {
-    for (name, base) in [("gtp", "extends tunnels"), ("sctp", "extends internet")] {
+    for (name, base) in [("gtp", "extends sctp"), ("sctp", "extends links")] {
         let text = std::fs::read_to_string(folder().join(format!("{name}.weir"))).unwrap();
         assert!(text.contains(base), "{name}");
         let text = text.replace(base, "extends tcpip").replace(", ah -> sctp", " -> sctp");
@@ -280,7 +280,7 @@ fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
 fn connections_in_tunnels_know_those_that_they_run_in() {
     let connections = || Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
     for (name, stack, outer_port) in
-        [("vxlan", "tunnels", 4789), ("gtp", "gtp", 2152), ("geneve", "tunnels", 6081)]
+        [("vxlan", "internet", 4789), ("gtp", "gtp", 2152), ("geneve", "internet", 6081)]
     {
         let mut compiler = Compiler::default();
         compiler.use_stack(stack).unwrap();

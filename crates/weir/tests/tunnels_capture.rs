@@ -8,7 +8,7 @@ use support::{Capture, Found, Row, ask, same};
 use weir::sessions::http::HttpExchange;
 use weir::{Compiler, Connection, Engine, Frame, Options};
 
-static CAPTURE: Capture = Capture::new("tunnels", ask_all).over("gtp");
+static CAPTURE: Capture = Capture::new("tunnels", ask_all);
 
 fn ask_all<'c>(engine: &mut Engine<'c>, found: &'c RefCell<Found>) {
     ask::<HttpExchange>(engine, "http", found);
@@ -61,7 +61,7 @@ fn packets_in_tunnels_are_as_many_as_their_ends_counted() {
             (_, true) => "ipv6.src == 2001:db8:2::10",
         };
         let filter = format!("{} and {sender}", filter(tunnel));
-        assert_eq!(count("gtp", &filter), row.text("received"), "{tunnel}, to the {end}: {filter}");
+        assert_eq!(count("internet", &filter), row.text("received"), "{tunnel}, to the {end}: {filter}");
     }
 }
 
@@ -71,7 +71,7 @@ fn pings_go_through_the_tunnel_they_were_sent_through() {
         let tunnel = row.text("tunnel");
         for (kind, log) in [(8, "sent"), (0, "received")] {
             let filter = format!("{} and icmp.type == {kind}", filter(tunnel));
-            assert_eq!(count("gtp", &filter), row.text(log), "{filter}");
+            assert_eq!(count("internet", &filter), row.text(log), "{filter}");
         }
     }
 }
@@ -93,13 +93,11 @@ fn messages_of_sctp_are_those_that_its_server_received() {
         let filter = format!(
             "sctp.srcport == {port} and sctp.data.tsn == {number} and sctp.data.length == {length} and sctp.data.sid == {stream}"
         );
-        assert_eq!(count("sctp", &filter), "1", "{filter}");
+        assert_eq!(count("internet", &filter), "1", "{filter}");
     }
-    let mut compiler = Compiler::default();
-    compiler.use_stack("sctp").unwrap();
     // An association has several paths, each a connection here: what it is told by is the client's port.
     let mut found = BTreeMap::<u32, [u64; 2]>::new();
-    let mut engine = Engine::with(compiler, Options::default());
+    let mut engine = Engine::new();
     let keep = |connection: &Connection| {
         let is_client = connection.resp_p == 9;
         let [sent, received] = connection.packets;
@@ -127,10 +125,10 @@ fn control_messages_of_l2tp_are_those_that_its_ends_received() {
         let kind = row.text("type");
         let filter = format!("l2tp.avp.message_type == {kind} and ip.src == {from} and ip.dst == {to}");
         let received = log.iter().filter(|other| other.is("type", kind) && other.is("end", row.text("end")));
-        assert_eq!(count("tunnels", &filter), received.count().to_string(), "{filter}");
+        assert_eq!(count("internet", &filter), received.count().to_string(), "{filter}");
         // What goes back names the sender's tunnel.
         let filter = format!("l2tp.tunnel == {} and ip.dst == {from}", row.text("tunnel"));
-        assert_ne!(count("tunnels", &filter), "0", "{filter}");
+        assert_ne!(count("internet", &filter), "0", "{filter}");
     }
 }
 

@@ -108,7 +108,7 @@ fn what_a_text_breaks_elsewhere_is_said_where_it_is_right_itself() {
         assert_eq!(output.status.code(), Some(2));
         text(&output.stderr)
     };
-    assert!(check(&wrong).contains("internet.weir"));
+    assert!(check(&wrong).contains("links.weir"));
     let said = check(&format!("{wrong}\nprotocol p {{ header {{ a: uint16 }} payload = rest }}"));
     assert!(said.contains("uint16"), "{said}");
     assert!(said.lines().filter(|l| l.contains("--> ")).all(|l| l.contains("breaks.weir")), "{said}");
@@ -167,7 +167,7 @@ fn a_stack_that_would_be_lost_is_an_error() {
     assert_eq!(lost.status.code(), Some(2));
     let said = text(&lost.stderr);
     assert!(said.contains("one stack is run, `two`") && said.contains("stack both extends one"), "{said}");
-    assert_eq!(asked(&["gtp", first]).status.code(), Some(2));
+    assert_eq!(asked(&["quic", first]).status.code(), Some(2));
     // What the last one extends or uses is not lost, and neither is a stack that is chosen by its name.
     std::fs::write(&two, protocol("second") + &stack("two", "one", "second")).expect("a file");
     for stacks in [&[first, second][..], &[first, "one"], &[first, second, "one"]] {
@@ -194,20 +194,13 @@ fn events_go_by_the_same_words_everywhere() {
         answer(&["events", "-r", file, "--stack", stack, "-e", "asked"], 0)
     );
     // Of a name that two have, neither.
-    let both = source.replace("event asked", "event retransmission");
+    let both = source.replace("event asked", "event beyond_window");
     let other = scratch("same-events.weir");
     std::fs::write(&other, both).expect("a temporary file");
-    let refused = weir(&[
-        "packets",
-        "-r",
-        file,
-        "--stack",
-        other.to_str().unwrap(),
-        "--count",
-        "retransmission.a == 1",
-    ]);
+    let refused =
+        weir(&["packets", "-r", file, "--stack", other.to_str().unwrap(), "--count", "beyond_window.a == 1"]);
     let said = text(&refused.stderr);
-    assert!(said.contains("write `tcp.retransmission.a` or `up.made.retransmission.a`"), "{said}");
+    assert!(said.contains("write `tcp.beyond_window.a` or `up.made.beyond_window.a`"), "{said}");
     for name in ["up.made.asked", "made.asked", "asked"] {
         let rows = answer(&["events", "-r", file, "--stack", stack, "--format", "csv", "-e", name], 0);
         assert_eq!(rows.lines().count() as u64, expected + 1, "{name}");

@@ -20,9 +20,7 @@ use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
 /// Stacks that are asked: of a capture in which tshark finds the layer of that name; the first one of all others.
-const STACKS: [&str; 6] = ["internet", "gtp", "pptp", "sctp", "quic", "tunnels"];
-/// What tells that a capture needs the last of them.
-const TUNNELS: [&str; 5] = ["vxlan", "geneve", "teredo", "l2tp", "gre"];
+const STACKS: [&str; 3] = ["internet", "pptp", "quic"];
 
 fn traces() -> Option<PathBuf> {
     let given = std::env::var_os("WEIR_TRACES").map(PathBuf::from);
@@ -51,8 +49,7 @@ fn tshark_and_zeek_agree_but_for_what_is_explained() {
         let name = path.to_string_lossy();
         let expect = json(&format!("{name}.expect.json")).expect("every capture has one");
         let has = |layer: &str| expect["protocol_frames"][layer].is_number();
-        let needs = |stack: &str| has(stack) || stack == "tunnels" && TUNNELS.iter().any(|&layer| has(layer));
-        let questions = stacks.iter().find(|(stack, _)| needs(stack));
+        let questions = stacks.iter().find(|(stack, _)| has(stack));
         let questions = &questions.unwrap_or(&stacks[0]).1;
         let seen = questions.ask(&path);
         compare::tshark(&mut tally, questions, file, &seen, &expect);

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use weir::packet::Value;
-use weir::{Compiler, Connection, Engine, Flow, Options, sessions::SessionType};
+use weir::{Connection, Engine, Flow, sessions::SessionType};
 
 /// Values by name, as text: what is absent is empty, lists stand with blanks between.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,6 @@ pub type Ask = for<'c> fn(&mut Engine<'c>, &'c RefCell<Found>);
 /// A capture of `examples/`, and what was logged while it was recorded.
 pub struct Capture {
     name: &'static str,
-    stack: &'static str,
     ask: Ask,
     found: OnceLock<Found>,
     expectation: OnceLock<Json>,
@@ -51,13 +50,7 @@ pub struct Capture {
 
 impl Capture {
     pub const fn new(name: &'static str, ask: Ask) -> Self {
-        Self { name, stack: "internet", ask, found: OnceLock::new(), expectation: OnceLock::new() }
-    }
-
-    /// The same, asked over another stack.
-    pub const fn over(mut self, stack: &'static str) -> Self {
-        self.stack = stack;
-        self
+        Self { name, ask, found: OnceLock::new(), expectation: OnceLock::new() }
     }
 
     /// The capture itself, `pcap`, or what was logged.
@@ -92,9 +85,7 @@ impl Capture {
     fn found(&self) -> &Found {
         self.found.get_or_init(|| {
             let found = RefCell::new(Found::default());
-            let mut compiler = Compiler::default();
-            compiler.use_stack(self.stack).unwrap();
-            let mut engine = Engine::with(compiler, Options::default());
+            let mut engine = Engine::new();
             (self.ask)(&mut engine, &found);
             let keep = |connection: &Connection| found.borrow_mut().connections.push(connection.clone());
             engine.subscribe("", keep).unwrap();
