@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use weir::io::{CaptureWriter, Format, Options, Partitions};
+use weir::io::{CaptureFormat, CaptureWriter, Findings, Format, Options, Partitions};
 use weir::packet::{Column, Sink, Value};
 use weir::stream::{StreamParams, StreamQuestion};
 use weir::{
@@ -66,6 +66,8 @@ pub struct Board {
     pub names: Mutex<HashMap<String, (Subscription, Spec)>>,
     /// What is read.
     pub input: Input,
+    /// What is met there beside packets.
+    pub findings: Findings,
     /// What filters are checked with.
     pub compiler: Compiler,
     /// What went wrong.
@@ -77,7 +79,8 @@ pub struct Board {
 impl Board {
     /// No question yet.
     pub fn new(input: Input, compiler: Compiler, is_live: bool) -> Self {
-        Self { names: Mutex::default(), input, compiler, fault: Fault::default(), is_live }
+        let (findings, fault) = (Findings::default(), Fault::default());
+        Self { names: Mutex::default(), input, findings, compiler, fault, is_live }
     }
 
     /// All that is wrong with a question that is to be asked beside `others`: it needs a name and an output of its own.
@@ -237,6 +240,8 @@ impl Spec {
             }
             "packets" if self.is_capture() => {
                 shape.frames = true;
+                let format = self.output.as_deref().and_then(CaptureFormat::of_path);
+                shape.options = format == Some(CaptureFormat::Pcapng);
                 (Kind::Packets(stack()), Want::Packets, "", vec![])
             }
             "packets" => {
@@ -332,7 +337,7 @@ impl Spec {
         let (question, Rows { kind, path, columns }) = self.resolve(board)?;
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
         let write = if self.is_capture() {
-            self.capture()?
+            self.capture(&board.findings)?
         } else {
             let target = part.as_ref().map(|part| part.path.as_path()).or(self.output.as_deref());
             let options = Options { path, flush_rows: board.is_live, ..Options::default() };
@@ -357,9 +362,9 @@ impl Spec {
         matches!(ending, Some("pcap" | "pcapng"))
     }
 
-    fn capture(&self) -> Result<Writer, Failure> {
+    fn capture(&self, findings: &Findings) -> Result<Writer, Failure> {
         let path = self.output.clone().unwrap_or_default();
-        let writer = CaptureWriter::create(&path).map_err(Failure::new)?;
+        let writer = CaptureWriter::create(&path).map_err(Failure::new)?.with_findings(findings);
         Ok(Writer::Capture(writer, path))
     }
 
@@ -447,8 +452,9 @@ impl Answers {
             part.has_answers = true;
         }
         match (&mut self.write, item) {
-            (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
-                writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))
+            (Writer::Capture(writer, path), Item::Packet { meta, frame, options, .. }) => {
+                let written = writer.write_with_options(&meta, &frame, &options);
+                written.map_err(|e| Failure::writing(path.display(), &e))
             }
             (Writer::Rows(sink), item) => {
                 row(&mut self.kind, &mut **sink, &item).map_err(|e| self.unwritten(&e))

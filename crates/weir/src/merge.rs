@@ -64,7 +64,7 @@ impl<'a, E> Merger<'a, E> {
                     Waiting::Item(item) => item.take(),
                     Waiting::Packet(kept) => {
                         matched[question] += 1;
-                        before.packet(question, &kept.meta, &kept.frame, &kept.outs)
+                        before.kept(question, kept)
                     }
                 };
                 item.map_or(Ok(()), |item| changes.item(question, item))?;
@@ -165,7 +165,7 @@ impl<'a, E> Merger<'a, E> {
         self.counters.account(if questions != 0 { Account::Delivered } else { kept.otherwise });
         for question in places(questions) {
             self.matched[question] += 1;
-            if let Some(item) = self.presenter.packet(question, &kept.meta, &kept.frame, &kept.outs) {
+            if let Some(item) = self.presenter.kept(question, &kept) {
                 self.changes.item(question, item)?;
             }
         }
@@ -182,7 +182,7 @@ fn first(queues: &[Yields]) -> Option<usize> {
 /// Bytes that an item costs besides itself.
 fn item_bytes(item: &Item) -> usize {
     match item {
-        Item::Packet { frame, line, .. } => frame.len() + line.len(),
+        Item::Packet { frame, options, line, .. } => frame.len() + options.len() + line.len(),
         _ => 0,
     }
 }

@@ -153,10 +153,9 @@ fn answer(
         say!("{}", compiled.warnings.render(crate::output::stderr_color()));
     }
     // Who asks is not to wait until packets come.
-    let mut captures = Captures::open(input, socket.is_some())?;
+    let mut captures = Captures::open(input, socket.is_some(), &board.findings)?;
     let outcome = run_over(&mut engine, &mut captures, input.workers)?;
-    let found = captures.found();
-    let mut ran = Ran::of(outcome, &found);
+    let mut ran = Ran::of(outcome, board.findings.found());
     // With a socket, who started the run ends it so.
     ran.status = captures.stopped().filter(|_| socket.is_none()).unwrap_or(ran.status);
     for error in &ran.outcome.errors {
@@ -166,7 +165,7 @@ fn answer(
     if let Some(why) = &ran.outcome.one_worker {
         say!("weir: one worker runs, and not {}: {why}", input.workers);
     }
-    ask::warn_of_links(board.compiler.stack(), &found);
+    ask::warn_of_links(board.compiler.stack(), &ran.found);
     report::losses(&ran);
     if specs.iter().any(Spec::is_of_streams) {
         report::lost_bytes(&ran);

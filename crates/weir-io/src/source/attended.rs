@@ -1,9 +1,8 @@
 //! Captures that are read on a thread of their own, for runs that have other things to do while no packets come:
 //! questions that come and go on an idle link.
 
-use super::{CaptureReader, Found};
+use super::{CaptureReader, Findings};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_packet::{Burst, Source, SourceError};
@@ -22,7 +21,7 @@ type Reading = (Result<Burst, SourceError>, (u64, Option<u64>));
 pub struct Attended {
     readings: Receiver<Reading>,
     progress: (u64, Option<u64>),
-    found: Arc<Mutex<Found>>,
+    findings: Findings,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -39,28 +38,22 @@ impl Attended {
     /// Where there is no thread to be had.
     pub fn start(reader: CaptureReader) -> std::io::Result<Self> {
         let (sender, readings) = sync_channel(BURSTS_WAITING_MAX);
-        let (progress, found) = (reader.progress(), Arc::default());
-        let shared = Arc::clone(&found);
+        let (progress, findings) = (reader.progress(), reader.findings().clone());
         let thread = std::thread::Builder::new().name("weir-read".into());
-        let thread = Some(thread.spawn(move || read(reader, &sender, &shared))?);
-        Ok(Self { readings, progress, found, thread })
+        let thread = Some(thread.spawn(move || read(reader, &sender))?);
+        Ok(Self { readings, progress, findings, thread })
     }
 
     /// What the reader met so far.
-    pub fn found(&self) -> Found {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn findings(&self) -> &Findings {
+        &self.findings
     }
 }
 
-fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>, shared: &Mutex<Found>) {
+fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
     loop {
         let mut burst = Burst::default();
-        let read = reader.next_burst(&mut burst);
-        {
-            let mut found = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            reader.tell(&mut found);
-        }
-        let read = match read {
+        let read = match reader.next_burst(&mut burst) {
             Ok(true) => Ok(burst),
             Ok(false) => return,
             Err(error) => Err(error),
@@ -125,14 +118,14 @@ mod tests {
         let mut burst = Burst::default();
         // Not even the file's header is there.
         assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
-        assert!(source.found().interfaces.is_empty());
+        assert!(source.findings().found().interfaces.is_empty());
         writer.send(craft::plain_pcap(&[3, 3])).expect("it is read");
         let mut packets = 0;
         while packets < 2 {
             assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
             packets += burst.packets.len();
         }
-        assert_eq!(source.found().interfaces.len(), 1);
+        assert_eq!(source.findings().found().interfaces.len(), 1);
         assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
         drop(writer);
         while source.next_burst(&mut burst).expect("nothing is wrong") {

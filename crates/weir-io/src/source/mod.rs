@@ -5,16 +5,21 @@
 //! - `window.rs`: bytes into blocks, the tail of one block carried to the next
 //! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs` says what the two share)
 //! - `file.rs`: one file that is being read; `order.rs`: whose turn it is
-//! - `interface.rs`: what captures say of their interfaces
+//! - `interface.rs`: what captures say of their interfaces; `options.rs`: as pcapng has it
+//! - `findings.rs`: what was met beside packets, shared with those who write and report
 //! - `attended.rs`: all of it on a thread of its own, for runs that must not wait for packets
 
 mod attended;
 #[cfg(test)]
+mod carry_tests;
+#[cfg(test)]
 mod craft;
 mod file;
+mod findings;
 mod inflate;
 mod input;
 mod interface;
+mod options;
 mod order;
 mod pcap;
 mod pcapng;
@@ -24,7 +29,11 @@ mod walk;
 mod window;
 
 pub use attended::Attended;
-pub use interface::{Interface, TimeResolution};
+pub use findings::{Findings, Found};
+pub use interface::{Description, Interface, TimeResolution};
+pub use options::packet_options;
+
+pub(crate) use findings::Taken;
 
 use file::OpenFile;
 use input::Pending;
@@ -59,23 +68,14 @@ pub struct CaptureReader {
     spare: Option<Window>,
     block_bytes: usize,
     run: Run,
+    /// What others know of what it met.
+    findings: Findings,
+    /// Interfaces and counts that they know.
+    told: [u64; 5],
     /// Packets handed out.
     packets: u64,
     read_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
-}
-
-/// What a reader met in its captures, beside packets.
-#[derive(Debug, Clone, Default)]
-pub struct Found {
-    /// The interfaces, in the order of their numbers in [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
-    pub interfaces: Vec<Interface>,
-    /// See [`CaptureReader::blocks_skipped`].
-    pub blocks_skipped: u64,
-    /// See [`CaptureReader::interfaces_beyond`].
-    pub interfaces_beyond: u64,
-    /// See [`CaptureReader::files_late`].
-    pub files_late: u64,
 }
 
 impl CaptureReader {
@@ -101,6 +101,8 @@ impl CaptureReader {
             spare: None,
             block_bytes: window::BLOCK_BYTES,
             run: Run::default(),
+            findings: Findings::default(),
+            told: [0; 5],
             packets: 0,
             read_bytes: Arc::default(),
         }
@@ -111,6 +113,13 @@ impl CaptureReader {
     #[must_use]
     pub fn with_block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes.max(64);
+        self
+    }
+
+    /// Tells what it meets beside packets through `findings`, which writers of pcapng know, instead of some of its own.
+    #[must_use]
+    pub fn with_findings(mut self, findings: Findings) -> Self {
+        self.findings = findings;
         self
     }
 
@@ -125,8 +134,8 @@ impl CaptureReader {
         self.packets
     }
 
-    /// Blocks of pcapng passed over because they hold no packets: names, statistics, secrets, comments
-    /// of their own, and such as nobody knows.
+    /// Blocks of pcapng passed over because they hold no packets: statistics, comments of their own, such as nobody
+    /// knows, and, where nobody writes pcapng, names and secrets.
     pub fn blocks_skipped(&self) -> u64 {
         self.run.blocks_skipped
     }
@@ -141,20 +150,41 @@ impl CaptureReader {
         self.waiting.late
     }
 
-    /// What it met so far.
-    pub fn found(&self) -> Found {
-        let mut found = Found::default();
-        self.tell(&mut found);
-        found
+    /// What it met so far, as others come to know it with every burst.
+    pub fn findings(&self) -> &Findings {
+        &self.findings
     }
 
-    /// Brings what it said before up to date.
-    fn tell(&self, found: &mut Found) {
-        let told = found.interfaces.len();
-        found.interfaces.extend_from_slice(&self.run.interfaces[told..]);
-        found.blocks_skipped = self.blocks_skipped();
-        found.interfaces_beyond = self.interfaces_beyond();
-        found.files_late = self.files_late();
+    /// Lets others know what it met since it last did.
+    fn tell(&mut self) {
+        for block in self.run.carried.drain(..) {
+            self.findings.carry(block);
+        }
+        let Self { run, waiting, .. } = self;
+        let counts = [
+            run.interfaces.len() as u64,
+            run.blocks_skipped,
+            run.interfaces_beyond,
+            waiting.late,
+            run.options_cut,
+        ];
+        if self.told == counts {
+            return;
+        }
+        self.told = counts;
+        self.findings.tell(|found| {
+            let told = found.interfaces.len();
+            found.interfaces.extend_from_slice(&run.interfaces[told..]);
+            let [_, blocks_skipped, interfaces_beyond, files_late, options_cut] = counts;
+            *found = Found {
+                interfaces: std::mem::take(&mut found.interfaces),
+                blocks_skipped,
+                interfaces_beyond,
+                files_late,
+                options_cut,
+                blocks_lost: 0,
+            };
+        });
     }
 
     /// Opens the file whose turn it is.
@@ -175,7 +205,11 @@ impl CaptureReader {
             false => {
                 burst.packets.clear();
                 file.window.reclaim(burst);
-                file.read_ahead(&mut self.run)
+                let read = file.read_ahead(&mut self.run);
+                // Packets are numbered as they are handed out: those behind these blocks may be the next ones.
+                let next = self.packets + 1;
+                self.run.carried.iter_mut().for_each(|block| block.before = block.before.min(next));
+                read
             }
         };
         if let Ok(true) = found {
@@ -198,6 +232,19 @@ impl CaptureReader {
 
 impl Source for CaptureReader {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        self.run.carries = self.findings.is_asked();
+        let read = self.read_burst(burst);
+        self.tell();
+        read
+    }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        (self.read_bytes.load(Ordering::Relaxed), self.total_bytes)
+    }
+}
+
+impl CaptureReader {
+    fn read_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
         self.waiting.sort();
         loop {
             if let Some(drained) = self.open.iter().position(OpenFile::is_drained) {
@@ -229,10 +276,6 @@ impl Source for CaptureReader {
         }
         self.number(burst);
         Ok(true)
-    }
-
-    fn progress(&self) -> (u64, Option<u64>) {
-        (self.read_bytes.load(Ordering::Relaxed), self.total_bytes)
     }
 }
 
