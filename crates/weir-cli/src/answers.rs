@@ -448,10 +448,13 @@ impl Answers {
     }
 
     fn write(&mut self, item: Item) -> Result<(), Failure> {
-        if let Some(part) = &mut self.part {
+        if let Some(part) = self.part.as_mut().filter(|_| !matches!(item, Item::Pause)) {
             part.has_answers = true;
         }
         match (&mut self.write, item) {
+            (Writer::Capture(writer, path), Item::Pause) => {
+                writer.flush().map_err(|e| Failure::writing(path.display(), &e))
+            }
             (Writer::Capture(writer, path), Item::Packet { meta, frame, options, .. }) => {
                 let written = writer.write_with_options(&meta, &frame, &options);
                 written.map_err(|e| Failure::writing(path.display(), &e))

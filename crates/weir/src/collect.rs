@@ -58,6 +58,9 @@ pub enum Item {
     Bytes(Box<Flow>, Arc<Bytes>),
     /// A row that a handler of streams emitted.
     Stream(Vec<Value<'static>>),
+    /// Nothing waits to be read, and what was found until now was handed out: who collects what it was given may hand
+    /// that on. Every question is told so where its [source](weir_packet::Source::next_burst) says that nothing comes.
+    Pause,
 }
 
 /// What rows hold, per question: settled before the run.

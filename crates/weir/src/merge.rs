@@ -53,6 +53,11 @@ impl<'a, E> Merger<'a, E> {
         self.changes.program()
     }
 
+    /// Nothing waits to be read. What workers have not yet yielded is handed out later, and another pause comes behind it.
+    pub fn pause(&mut self) -> Result<(), E> {
+        (0..self.presenter.shapes.len()).try_for_each(|question| self.changes.item(question, Item::Pause))
+    }
+
     /// Goes over to other questions. All that workers yielded for those before has been taken. What waits behind undecided
     /// packets for questions that are gone is handed out, for they are complete now.
     pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) -> Result<(), E> {

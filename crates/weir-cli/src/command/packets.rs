@@ -33,8 +33,14 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         let mut writer = CaptureWriter::create(path).map_err(Failure::new)?.with_findings(&question.findings);
         let shape = Shape { frames: true, options: writer.takes_options(), ..Shape::default() };
         let ran = question.run(shape, &mut |item| {
-            let Item::Packet { meta, frame, options, .. } = item else { return Ok(()) };
-            let written = writer.write_with_options(&meta, &frame, &options);
+            let written = match item {
+                Item::Packet { meta, frame, options, .. } => {
+                    writer.write_with_options(&meta, &frame, &options)
+                }
+                // Who reads what is written is not to wait for packets that may come.
+                Item::Pause => writer.flush(),
+                _ => Ok(()),
+            };
             written.map_err(|e| Failure::writing(path.display(), &e))
         })?;
         writer.finish().map_err(|e| Failure::writing(path.display(), &e))?;

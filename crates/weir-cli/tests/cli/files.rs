@@ -2,8 +2,10 @@
 
 use crate::{answer, example, scratch, text, weir};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 fn refused(output: &Output) {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -155,4 +157,30 @@ fn packets_keep_their_comments_and_the_secrets_before_them() {
     std::fs::write(&questions, asked).expect("a temporary file");
     answer(&["run", questions.to_str().unwrap()], 0);
     assert_eq!(std::fs::read(&out).expect("it was written"), expected);
+}
+
+#[test]
+fn packets_go_on_while_more_may_come() {
+    let whole = weir(&["packets", "-r", example().to_str().unwrap(), "-w", "-", "udp"]).stdout;
+    assert!(whole.len() > 1000);
+    for workers in ["1", "3"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(["packets", "-r", "-", "-j", workers, "-w", "-", "udp"]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        input.write_all(&std::fs::read(example()).unwrap()).expect("it reads");
+        let (done, is_done) = channel();
+        let mut got = vec![0; whole.len()];
+        let reading = std::thread::spawn(move || {
+            output.read_exact(&mut got).expect("it writes");
+            done.send(got).expect("somebody waits");
+        });
+        // The input is still open: nothing but a pause can have made it write.
+        let got = is_done.recv_timeout(Duration::from_secs(30));
+        drop(input);
+        assert!(child.wait().expect("it ends").success());
+        assert!(got.expect("what was found is handed on") == whole, "with {workers} workers");
+        reading.join().expect("it read");
+    }
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_packet::{Burst, Source, SourceError};
 
-/// How long nothing comes until an empty burst says so.
+/// How long nothing comes until an empty burst says so again.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Bursts that may wait to be taken.
@@ -16,13 +16,15 @@ const BURSTS_WAITING_MAX: usize = 64;
 /// What was read, and how far the reader is.
 type Reading = (Result<Burst, SourceError>, (u64, Option<u64>));
 
-/// Reads captures on a thread of its own. Where they have no packets for 10 ms, [`next_burst`](Source::next_burst) yields a burst
-/// without packets.
+/// Reads captures on a thread of its own. As soon as none of their packets waits [`next_burst`](Source::next_burst) yields a
+/// burst without packets, and then one every 10 ms until some come.
 pub struct Attended {
     readings: Receiver<Reading>,
     progress: (u64, Option<u64>),
     findings: Findings,
     thread: Option<JoinHandle<()>>,
+    /// It was said that nothing waits.
+    has_paused: bool,
 }
 
 impl std::fmt::Debug for Attended {
@@ -41,7 +43,7 @@ impl Attended {
         let (progress, findings) = (reader.progress(), reader.findings().clone());
         let thread = std::thread::Builder::new().name("weir-read".into());
         let thread = Some(thread.spawn(move || read(reader, &sender))?);
-        Ok(Self { readings, progress, findings, thread })
+        Ok(Self { readings, progress, findings, thread, has_paused: false })
     }
 
     /// What the reader met so far.
@@ -67,8 +69,11 @@ fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
 impl Source for Attended {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
         burst.packets.clear();
-        match self.readings.recv_timeout(PATIENCE) {
+        let patience = if self.has_paused { PATIENCE } else { Duration::ZERO };
+        self.has_paused = true;
+        match self.readings.recv_timeout(patience) {
             Ok((read, progress)) => {
+                self.has_paused = false;
                 self.progress = progress;
                 *burst = read?;
                 Ok(true)
