@@ -85,9 +85,14 @@ impl Findings {
         tell(&mut locked(&self.0.found));
     }
 
-    /// From now on blocks of names and secrets are kept; those that are there are yet to be taken.
-    pub(crate) fn ask(&self) -> Taken {
+    /// From now on blocks of names and secrets are kept for writers of pcapng that begin later.
+    pub fn keep_blocks(&self) {
         self.0.is_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Blocks of names and secrets are kept; those that are there are yet to be taken.
+    pub(crate) fn ask(&self) -> Taken {
+        self.keep_blocks();
         Taken(locked(&self.0.carried).gone)
     }
 
