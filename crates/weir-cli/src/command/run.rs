@@ -8,7 +8,8 @@ use crate::captures::Captures;
 use crate::control;
 use crate::failure::Failure;
 use crate::{input, output, report};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
@@ -29,11 +30,18 @@ struct Questions {
     #[serde(default)]
     stack: Option<String>,
     /// Workers, where the command line does not say.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "workers")]
     workers: Option<usize>,
     /// The questions, as they stand there: each is read alone, so that all that is wrong can be said.
     #[serde(default)]
     question: Vec<Spanned<toml::Table>>,
+}
+
+/// As the command line's.
+fn workers<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    let value = i64::deserialize(value).ok().and_then(|number| usize::try_from(number).ok());
+    let wanted = || D::Error::custom("`workers`: give a whole number from 1 on, as 4");
+    value.filter(|number| *number > 0).map(Some).ok_or_else(wanted)
 }
 
 impl Questions {
@@ -78,7 +86,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         input.program.stack.extend(questions.stack.take());
     }
     if input.workers == 1 {
-        input.workers = questions.workers.unwrap_or(1).max(1);
+        input.workers = questions.workers.unwrap_or(1);
     }
     if input.read.is_empty() {
         return Err(Failure::new(
