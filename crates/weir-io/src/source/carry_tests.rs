@@ -4,6 +4,7 @@ use super::craft::*;
 use super::*;
 use crate::{CaptureFormat, CaptureWriter};
 use Order::{Big, Little};
+use proptest::prelude::*;
 use std::io::{Cursor, Write};
 use std::sync::Mutex;
 use weir_packet::{Block, Records};
@@ -215,4 +216,18 @@ fn simple_packets_have_no_options() {
     let (written, _) = rewritten(&file, |_| true);
     let block = &written[written.len() - 36..];
     assert_eq!(block[..8], [Little.u32(6), Little.u32(36)].concat(), "a head, four bytes, and nothing more");
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_of_a_changed_capture_can_be_read(
+        at in any::<proptest::sample::Index>(),
+        value in any::<u8>(),
+        is_big in any::<bool>(),
+    ) {
+        let mut file = telling(if is_big { Big } else { Little });
+        let at = at.index(file.len());
+        file[at] = value;
+        fuzz_reader(&file);
+    }
 }

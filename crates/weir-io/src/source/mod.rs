@@ -35,6 +35,7 @@ pub use options::packet_options;
 
 pub(crate) use findings::Taken;
 
+use crate::sink::PcapngWriter;
 use file::OpenFile;
 use input::Pending;
 use order::Waiting;
@@ -43,7 +44,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Run;
-use weir_packet::{BURST_PACKETS_MAX, Burst, Source, SourceError};
+use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Source, SourceError};
 use window::Window;
 
 /// Files that are read at the same time, because they overlap in time. Each holds a descriptor and a block or two.
@@ -279,7 +280,8 @@ impl CaptureReader {
     }
 }
 
-/// Drains a reader of arbitrary bytes and checks what a source promises. For fuzzers and tests.
+/// Drains a reader of arbitrary bytes and checks what a source promises, and that what is written of it as pcapng can be
+/// read. For fuzzers and tests.
 ///
 /// # Panics
 /// Where a promise of [`Source`] is broken.
@@ -288,26 +290,56 @@ pub fn fuzz_reader(bytes: &[u8]) {
     // Stops decompression bombs; more than any input of a fuzzer holds otherwise.
     const BURSTS_MAX: usize = 1 << 14;
     for block_bytes in [64, 4 << 10] {
-        let reader = Box::new(std::io::Cursor::new(bytes.to_vec()));
-        let mut source = CaptureReader::from_reader("fuzz", reader).with_block_bytes(block_bytes);
-        let mut burst = Burst::default();
-        let (mut number, mut errors) = (0, 0);
-        for _ in 0..BURSTS_MAX {
-            match source.next_burst(&mut burst) {
-                Ok(false) => break,
-                Ok(true) => {
-                    assert!((1..=BURST_PACKETS_MAX).contains(&burst.packets.len()));
-                    for (index, packet) in burst.packets.iter().enumerate() {
-                        number += 1;
-                        assert_eq!(packet.number, number);
-                        assert!(packet.wire_bytes >= packet.captured_bytes);
-                        assert_eq!(burst.data(index).len(), packet.captured_bytes as usize);
-                        assert_eq!(source.interfaces()[usize::from(packet.interface)].link, packet.link);
-                    }
-                }
-                Err(_) => errors += 1,
-            }
-        }
+        let (mut written, findings) = (PcapngWriter::new(Vec::new()), Findings::default());
+        written = written.with_findings(&findings);
+        let mut said = vec![];
+        let errors = fuzz_read(bytes, (block_bytes, BURSTS_MAX), &findings, |meta, frame, options| {
+            written.write_with_options(meta, frame, options).expect("memory");
+            said.push((frame.len(), options.len()));
+        });
         assert!(errors <= 1, "one file, one error");
+        let (written, again) = (written.finish().expect("memory"), Findings::default());
+        again.keep_blocks();
+        let mut rest = said.iter();
+        let errors = fuzz_read(&written, (block_bytes, usize::MAX), &again, |_, frame, options| {
+            assert_eq!(rest.next(), Some(&(frame.len(), options.len())));
+        });
+        assert_eq!(
+            (errors, rest.len(), again.found().blocks_skipped),
+            (0, 0, 0),
+            "what was written is whole"
+        );
     }
+}
+
+/// Hands `each` packet of so many bursts of a capture on, with its bytes and options; the number of errors.
+fn fuzz_read(
+    bytes: &[u8],
+    (block_bytes, bursts_max): (usize, usize),
+    findings: &Findings,
+    mut each: impl FnMut(&PacketMeta, &[u8], &[u8]),
+) -> usize {
+    let reader = Box::new(std::io::Cursor::new(bytes.to_vec()));
+    let mut source = CaptureReader::from_reader("fuzz", reader).with_block_bytes(block_bytes);
+    source = source.with_findings(findings.clone());
+    let mut burst = Burst::default();
+    let (mut number, mut errors) = (0, 0);
+    for _ in 0..bursts_max {
+        match source.next_burst(&mut burst) {
+            Ok(false) => break,
+            Ok(true) => {
+                assert!((1..=BURST_PACKETS_MAX).contains(&burst.packets.len()));
+                for (index, packet) in burst.packets.iter().enumerate() {
+                    number += 1;
+                    assert_eq!(packet.number, number);
+                    assert!(packet.wire_bytes >= packet.captured_bytes);
+                    assert_eq!(burst.data(index).len(), packet.captured_bytes as usize);
+                    assert_eq!(source.interfaces()[usize::from(packet.interface)].link, packet.link);
+                    each(packet, burst.data(index), &packet_options(&burst.block, packet));
+                }
+            }
+            Err(_) => errors += 1,
+        }
+    }
+    errors
 }
