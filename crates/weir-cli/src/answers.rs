@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use weir::io::{CaptureWriter, Format, Options, Partitions};
+use weir::io::{CaptureFormat, CaptureWriter, Findings, Format, Options, Partitions};
 use weir::packet::{Column, Sink, Value};
 use weir::stream::{StreamParams, StreamQuestion};
 use weir::{
@@ -66,6 +66,8 @@ pub struct Board {
     pub names: Mutex<HashMap<String, (Subscription, Spec)>>,
     /// What is read.
     pub input: Input,
+    /// What is met there beside packets.
+    pub findings: Findings,
     /// What filters are checked with.
     pub compiler: Compiler,
     /// What went wrong.
@@ -77,7 +79,8 @@ pub struct Board {
 impl Board {
     /// No question yet.
     pub fn new(input: Input, compiler: Compiler, is_live: bool) -> Self {
-        Self { names: Mutex::default(), input, compiler, fault: Fault::default(), is_live }
+        let (findings, fault) = (Findings::default(), Fault::default());
+        Self { names: Mutex::default(), input, findings, compiler, fault, is_live }
     }
 
     /// All that is wrong with a question that is to be asked beside `others`: it needs a name and an output of its own.
@@ -110,7 +113,7 @@ impl Board {
         }
         let output = spec.output.as_ref().map_or(Ok(()), |path| {
             output::refuse_input(path, &self.input)?;
-            if spec.drops_empty { Ok(()) } else { output::check(path) }
+            if spec.drops_empty { output::check(&Part::of(path).path) } else { output::check(path) }
         });
         // What is wrong with a filter is said of it, whatever its question asks for.
         let filter = match Log::of(&spec.ask) {
@@ -123,7 +126,8 @@ impl Board {
         wrong
     }
 
-    /// Makes a question ready that is to be asked beside `names`. Its file is created.
+    /// Makes a question ready that is to be asked beside `names`. Its file is touched once a program answers it: where there
+    /// is none, what was there before stays.
     pub fn admit(
         &self,
         spec: &Spec,
@@ -151,30 +155,53 @@ pub struct Answers {
 struct Part {
     path: PathBuf,
     target: PathBuf,
-    has_answers: bool,
 }
 
 impl Part {
     fn of(target: &Path) -> Self {
         let mut name = target.as_os_str().to_owned();
         name.push(".part");
-        Self { path: name.into(), target: target.to_owned(), has_answers: false }
-    }
-
-    fn finish(&self) -> io::Result<()> {
-        if self.has_answers {
-            std::fs::rename(&self.path, &self.target)
-        } else {
-            std::fs::remove_file(&self.path)
-        }
+        Self { path: name.into(), target: target.to_owned() }
     }
 }
 
 enum Writer {
+    /// Nothing was written yet.
+    Unopened(Box<Opening>),
     Rows(Box<dyn Sink + Send>),
     Capture(CaptureWriter, PathBuf),
     /// Given away at the end.
     Closed,
+}
+
+/// What an output is opened with.
+struct Opening {
+    spec: Spec,
+    /// The name of the log.
+    path: &'static str,
+    columns: Vec<Column>,
+    is_live: bool,
+    findings: Findings,
+}
+
+impl Opening {
+    /// Creates the file, or empties it.
+    fn open(&self, part: Option<&Part>) -> Result<Writer, Failure> {
+        let spec = &self.spec;
+        if spec.is_capture() {
+            let path = spec.output.clone().unwrap_or_default();
+            let writer = CaptureWriter::create(&path).map_err(Failure::new)?.with_findings(&self.findings);
+            return Ok(Writer::Capture(writer, path));
+        }
+        let target = part.map(|part| part.path.as_path()).or(spec.output.as_deref());
+        let options = Options { path: self.path, flush_rows: self.is_live, ..Options::default() };
+        let mut sink = output::create(spec.format()?, target, &options)?;
+        if target.is_none() && spec.is_json() {
+            sink = Box::new(Named::new(&spec.name, sink));
+        }
+        sink.begin(&self.columns)?;
+        Ok(Writer::Rows(sink))
+    }
 }
 
 enum Kind {
@@ -237,6 +264,8 @@ impl Spec {
             }
             "packets" if self.is_capture() => {
                 shape.frames = true;
+                let format = self.output.as_deref().and_then(CaptureFormat::of_path);
+                shape.options = format == Some(CaptureFormat::Pcapng);
                 (Kind::Packets(stack()), Want::Packets, "", vec![])
             }
             "packets" => {
@@ -327,22 +356,16 @@ impl Spec {
         Ok(nowhere.begin(&rows.columns)?)
     }
 
-    /// Makes it ready. Its file is created.
+    /// Makes it ready. Nothing is created.
     fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
         let (question, Rows { kind, path, columns }) = self.resolve(board)?;
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
-        let write = if self.is_capture() {
-            self.capture()?
-        } else {
-            let target = part.as_ref().map(|part| part.path.as_path()).or(self.output.as_deref());
-            let options = Options { path, flush_rows: board.is_live, ..Options::default() };
-            let mut sink = output::create(self.format()?, target, &options)?;
-            if target.is_none() && self.is_json() {
-                sink = Box::new(Named::new(&self.name, sink));
-            }
-            sink.begin(&columns)?;
-            Writer::Rows(sink)
-        };
+        if self.is_capture() {
+            board.findings.keep_blocks();
+        }
+        let (findings, is_live) = (board.findings.clone(), board.is_live);
+        let opening = Opening { spec: self.clone(), path, columns, is_live, findings };
+        let write = Writer::Unopened(Box::new(opening));
         let answers = Answers { write, kind, fault: Arc::clone(&board.fault), part };
         Ok(Prepared { question, answers })
     }
@@ -355,12 +378,6 @@ impl Spec {
     fn is_capture(&self) -> bool {
         let ending = self.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
         matches!(ending, Some("pcap" | "pcapng"))
-    }
-
-    fn capture(&self) -> Result<Writer, Failure> {
-        let path = self.output.clone().unwrap_or_default();
-        let writer = CaptureWriter::create(&path).map_err(Failure::new)?;
-        Ok(Writer::Capture(writer, path))
     }
 
     fn format(&self) -> Result<Format, Failure> {
@@ -384,7 +401,7 @@ fn unknown(ask: &str) -> String {
 impl Drop for Answers {
     fn drop(&mut self) {
         // A run that did not come to its end leaves what was there before.
-        if let Some(part) = self.part.take() {
+        if let Some(part) = self.part.take().filter(|_| !self.is_unopened()) {
             let _ = std::fs::remove_file(part.path);
         }
     }
@@ -406,32 +423,47 @@ impl TakeItems for Answers {
         if let Kind::Log(known, _) = &self.kind {
             known.report();
         }
+        // Who keeps no log without answers has none.
+        let opened = if self.part.is_none() { self.open() } else { Ok(()) };
+        let has_part = !self.is_unopened();
         let finished = match std::mem::replace(&mut self.write, Writer::Closed) {
             Writer::Rows(mut sink) => sink.end().map_err(|e| self.unwritten(&e)),
             Writer::Capture(writer, path) => {
                 writer.finish().map_err(|e| Failure::writing(path.display(), &e)).map(drop)
             }
-            Writer::Closed => Ok(()),
+            Writer::Unopened(_) | Writer::Closed => Ok(()),
         };
-        if finished.is_err() {
-            self.give_up();
-        }
-        let removed = self
-            .part
-            .take()
-            .map_or(Ok(()), |part| part.finish().map_err(|e| Failure::writing(part.target.display(), &e)));
-        if let Err(failure) = finished.and(removed) {
+        // What is cut does not take the place of what was there, and stays beside that.
+        let finished = opened.and(finished).and_then(|()| match self.part.take().filter(|_| has_part) {
+            Some(Part { path, target }) => {
+                std::fs::rename(path, &target).map_err(|e| Failure::writing(target.display(), &e))
+            }
+            None => Ok(()),
+        });
+        self.part = None;
+        if let Err(failure) = finished {
             self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
         }
     }
 }
 
 impl Answers {
+    fn is_unopened(&self) -> bool {
+        matches!(self.write, Writer::Unopened(_))
+    }
+
+    /// Opens the output, where nothing was written yet.
+    fn open(&mut self) -> Result<(), Failure> {
+        if let Writer::Unopened(opening) = &self.write {
+            let opened = opening.open(self.part.as_ref());
+            self.write = opened.map_err(|wrong| wrong.of_question(&opening.spec.name))?;
+        }
+        Ok(())
+    }
+
     /// What is written is cut: it does not take the place of what was there, and stays beside that.
     fn give_up(&mut self) {
-        if let Some(part) = self.part.take().filter(|part| !part.has_answers) {
-            let _ = std::fs::remove_file(part.path);
-        }
+        self.part = None;
         self.write = Writer::Closed;
     }
 
@@ -443,12 +475,17 @@ impl Answers {
     }
 
     fn write(&mut self, item: Item) -> Result<(), Failure> {
-        if let Some(part) = &mut self.part {
-            part.has_answers = true;
+        // A pause is no answer; but who looks on is to see that there is none yet.
+        if self.part.is_none() || !matches!(item, Item::Pause) {
+            self.open()?;
         }
         match (&mut self.write, item) {
-            (Writer::Capture(writer, path), Item::Packet { meta, frame, .. }) => {
-                writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))
+            (Writer::Capture(writer, path), Item::Pause) => {
+                writer.flush().map_err(|e| Failure::writing(path.display(), &e))
+            }
+            (Writer::Capture(writer, path), Item::Packet { meta, frame, options, .. }) => {
+                let written = writer.write_with_options(&meta, &frame, &options);
+                written.map_err(|e| Failure::writing(path.display(), &e))
             }
             (Writer::Rows(sink), item) => {
                 row(&mut self.kind, &mut **sink, &item).map_err(|e| self.unwritten(&e))

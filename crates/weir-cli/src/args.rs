@@ -4,7 +4,8 @@ mod streams;
 
 pub use streams::{Colors, Match, StreamBounds, Streams};
 
-use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser};
+use crate::quantity::{number, seconds};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgMatches, Args as ClapArgs, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -355,11 +356,11 @@ pub struct Input {
     #[command(flatten)]
     pub program: Program,
     /// Workers; rows come out in the same order whatever their number. A connection whose packets come through tunnels of different ends may be several rows with more than one
-    #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = one_or_more())]
+    #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true)]
     pub workers: usize,
-    /// End connections that have been idle for this many seconds, in place of their protocol's time-out
+    /// End connections that have been idle for so long (300, 300s, 5m, 1h), in place of their protocol's time-out
     /// (those unanswered or closed go sooner); 0: connections end with the capture only
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub idle_timeout: Option<f64>,
     /// How receivers resolve segments and fragments that overlap: first (the default), last, bsd, bsd-right, linux,
     /// old-linux, windows, vista, solaris, hpux, hpux10, irix, macos; or those of a network (10.0.0.0/8:windows); may be given
@@ -371,7 +372,7 @@ pub struct Input {
     #[arg(long, value_name = "MODE", default_value = "fast", value_parser = ["strict", "fast"])]
     pub mode: String,
     /// The most flows that each table holds
-    #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = one_or_more())]
+    #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = flows, allow_negative_numbers = true)]
     pub flows_max: usize,
 }
 
@@ -389,9 +390,12 @@ fn wanted() -> PossibleValuesParser {
     ["packets", "flows", "sessions", "streams", "events"].into_iter().chain(logs).collect::<Vec<_>>().into()
 }
 
-/// Numbers of which 0 would mean that nothing is done.
-fn one_or_more() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..)
+fn workers(text: &str) -> Result<usize, String> {
+    number(text, 1.., 4)
+}
+
+fn flows(text: &str) -> Result<usize, String> {
+    number(text, 1.., 1_000_000)
 }
 
 /// How a program is made of a question.

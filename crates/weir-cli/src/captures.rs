@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use weir::io::{Attended, CaptureReader, Found};
+use weir::io::{Attended, CaptureReader, Findings};
 use weir::packet::{Burst, Source, SourceError};
 
 /// Signals that end a run, and their names.
@@ -28,15 +28,15 @@ pub struct Captures {
 /// Who reads.
 enum Reader {
     /// The thread that asks.
-    Own(CaptureReader),
+    Own(Box<CaptureReader>),
     /// One that waits for packets, while others come and go.
     Attended(Attended),
 }
 
 impl Captures {
     /// Those of `input`. From now on signals end them. `is_attended`: nobody is to wait until packets come; nor is who sends a
-    /// signal, where they come as they happen.
-    pub fn open(input: &Input, is_attended: bool) -> Result<Self, Failure> {
+    /// signal, where they come as they happen. What the files say of themselves is told through `findings`.
+    pub fn open(input: &Input, is_attended: bool, findings: &Findings) -> Result<Self, Failure> {
         let (is_stopped, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for (number, _) in SIGNALS {
             // In this order: the first one finds the flag unset.
@@ -47,20 +47,12 @@ impl Captures {
                 .map_err(Failure::new)?;
         }
         let is_live = output::is_live(input);
-        let reader = CaptureReader::open(&input.read);
+        let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
         let reader = match is_live || is_attended {
             true => Reader::Attended(Attended::start(reader).map_err(Failure::new)?),
-            false => Reader::Own(reader),
+            false => Reader::Own(Box::new(reader)),
         };
         Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
-    }
-
-    /// What the files said of themselves, as far as they were read.
-    pub fn found(&self) -> Found {
-        match &self.reader {
-            Reader::Own(reader) => reader.found(),
-            Reader::Attended(reader) => reader.found(),
-        }
     }
 
     /// Where a signal ended them: says so; the exit status, that of a command that the signal ended, where they were not

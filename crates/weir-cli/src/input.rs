@@ -100,9 +100,6 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         limits.flows_max = input.flows_max;
         limits.strict = input.mode == "strict";
         policies = read_policies(&input.policy)?;
-        if let Some(wrong) = input.idle_timeout.filter(|s| !s.is_finite() || *s < 0.0) {
-            return Err(Failure::new(format!("--idle-timeout {wrong}: give seconds, 0 for never")));
-        }
         limits.idle_timeout_ms =
             input.idle_timeout.map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32);
     }

@@ -1,10 +1,48 @@
-//! Numbers as people write them on a command line: `10k`, `512M`, `FILTER:10k`.
+//! Numbers as people write them on a command line: `4`, `5m`, `10k`, `512M`, `FILTER:10k`. What is none is answered with
+//! what is wanted, and an example.
 
 use crate::failure::Failure;
+use std::fmt::Display;
+use std::ops::RangeFrom;
+
+/// A whole number of this range; `example` is one.
+pub fn number<T>(text: &str, range: RangeFrom<T>, example: T) -> Result<T, String>
+where
+    T: std::str::FromStr + PartialOrd + Display + Bounds,
+{
+    text.parse()
+        .ok()
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| format!("give a whole number from {} to {}, as {example}", range.start, T::LARGEST))
+}
+
+/// Types of whole numbers.
+pub trait Bounds {
+    /// The largest.
+    const LARGEST: Self;
+}
+
+impl Bounds for u16 {
+    const LARGEST: Self = Self::MAX;
+}
+
+impl Bounds for usize {
+    const LARGEST: Self = Self::MAX;
+}
+
+/// A length of time, in seconds: a number, with `ms`, `s`, `m` or `h` where it is not of seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let of_unit = |(unit, seconds)| Some((text.strip_suffix(unit)?, seconds));
+    let (digits, unit) = units.into_iter().find_map(of_unit).unwrap_or((text, 1.0));
+    let number = digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.map(|number| number * unit).ok_or_else(|| "give a time, as 300, 1.5s, 500ms, 5m or 1h".to_string())
+}
 
 /// Bytes: a number, with `k`, `M` or `G` for powers of 1024.
 pub fn bytes(option: &str, text: &str) -> Result<u64, Failure> {
-    let wrong = || Failure::new(format!("{option} {text}: give bytes, as 1500, 10k, 512M or 2G"));
+    let shown = if text.is_empty() { "''" } else { text };
+    let wrong = || Failure::new(format!("{option} {shown}: give bytes, as 1500, 10k, 512M or 2G"));
     let (digits, unit) = match text.char_indices().last().ok_or_else(wrong)? {
         (at, 'k' | 'K') => (&text[..at], 1u64 << 10),
         (at, 'm' | 'M') => (&text[..at], 1 << 20),
@@ -36,6 +74,26 @@ mod tests {
             [0, 1500, 10240, 16384, 512 << 20, 2 << 30].map(Some)
         );
         assert_eq!(["", "k", "10x", "-1", "1.5k", "99999999999G"].map(read), [None; 6]);
+    }
+
+    #[test]
+    fn times_have_units_and_are_not_negative() {
+        let read = |text| seconds(text).ok();
+        assert_eq!(
+            ["0", "300", "1.5", "300s", "5m", "2h", "250ms", "0.5m"].map(read),
+            [0.0, 300.0, 1.5, 300.0, 300.0, 7200.0, 0.25, 30.0].map(Some)
+        );
+        assert_eq!(["", "m", "-1", "-5m", "nan", "inf", "5 m", "5d", "1e999", "ms"].map(read), [None; 10]);
+    }
+
+    #[test]
+    fn numbers_are_of_their_range() {
+        assert_eq!(
+            ["1", "0", "-1", "", "x", "99999999999999999999"].map(|n| number(n, 1.., 4usize).ok()),
+            [Some(1), None, None, None, None, None]
+        );
+        let refused = number("70000", 0.., 24u16).unwrap_err();
+        assert_eq!(refused, "give a whole number from 0 to 65535, as 24");
     }
 
     #[test]

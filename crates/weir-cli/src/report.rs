@@ -17,15 +17,21 @@ pub fn losses(ran: &Ran) {
              find the flows first (weir flows), then ask for their addresses and ports"
         );
     }
-    if ran.interfaces_beyond > 0 {
-        let beyond = ran.interfaces_beyond;
+    if ran.found.interfaces_beyond > 0 {
+        let beyond = ran.found.interfaces_beyond;
         say!("weir: {beyond} interfaces too many to be told apart: their packets count as the last one's");
     }
-    if ran.files_late > 0 {
-        let late = ran.files_late;
+    if ran.found.files_late > 0 {
+        let late = ran.found.files_late;
         say!(
             "weir: {late} files overlap in time with more others than are read at once, and were read late: merge \
              them first (mergecap)"
+        );
+    }
+    if ran.found.blocks_lost > 0 {
+        let lost = ran.found.blocks_lost;
+        say!(
+            "weir: {lost} blocks of names or secrets were not written: too many came before the next packet"
         );
     }
     let messages = &ran.outcome.counters.message;
@@ -89,9 +95,11 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         say!("{name:<20} {value}");
     }
     let others = [
-        ("blocks_skipped", ran.blocks_skipped),
-        ("interfaces_beyond", ran.interfaces_beyond),
-        ("files_late", ran.files_late),
+        ("blocks_skipped", ran.found.blocks_skipped),
+        ("interfaces_beyond", ran.found.interfaces_beyond),
+        ("files_late", ran.found.files_late),
+        ("options_cut", ran.found.options_cut),
+        ("blocks_lost", ran.found.blocks_lost),
         ("table_bytes", ran.outcome.table_bytes),
     ];
     for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {

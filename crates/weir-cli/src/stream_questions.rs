@@ -143,7 +143,8 @@ fn read_cutoff(text: &str) -> Result<[u64; 2], Failure> {
 fn read_priority(text: &str) -> Result<u8, Failure> {
     let priority = text.parse().ok().filter(|&priority: &u8| priority < PRIORITIES_MAX);
     priority.ok_or_else(|| {
-        Failure::new(format!("--priority {text}: give FILTER:N with N from 0 to {}", PRIORITIES_MAX - 1))
+        let (shown, most) = (if text.is_empty() { "''" } else { text }, PRIORITIES_MAX - 1);
+        Failure::new(format!("--priority {shown}: give FILTER:N with N from 0 to {most}, as dns:9"))
     })
 }
 
@@ -161,8 +162,8 @@ fn read_chunk(bounds: &StreamBounds) -> Result<Option<ChunkParams>, Failure> {
         )));
     }
     let flush_ns = match bounds.flush {
-        Some(seconds) if seconds.is_finite() && seconds > 0.0 => (seconds * 1e9) as i64,
-        Some(seconds) => return Err(Failure::new(format!("--flush {seconds}: give seconds, more than 0"))),
+        Some(seconds) if seconds > 0.0 => (seconds * 1e9) as i64,
+        Some(_) => return Err(Failure::new("--flush 0: give a time, more than 0, as 10, 500ms or 5m")),
         None => 0,
     };
     Ok(Some(ChunkParams { bytes: size, overlap, flush_ns }))

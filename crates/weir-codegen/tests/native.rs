@@ -94,7 +94,7 @@ impl Host for Notes {
 }
 
 fn slice(bytes: &[u8]) -> Slice {
-    let block = Arc::new(weir_packet::Block { bytes: bytes.to_vec() });
+    let block = Arc::new(weir_packet::Block::from(bytes.to_vec()));
     Slice { block, offset: 0, length: bytes.len() as u32 }
 }
 

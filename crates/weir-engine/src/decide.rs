@@ -15,14 +15,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, OUTS_MAX};
 use weir_ir::graph::{Event, Table};
-use weir_packet::{PacketMeta, Value};
+use weir_packet::{Block, PacketMeta, Value};
 use weir_sessions::Session;
 
 /// A packet and what the program made of it.
 #[derive(Clone, Copy)]
 pub(crate) struct PacketView<'a> {
     pub meta: &'a PacketMeta,
-    pub frame: &'a [u8],
+    /// Where its bytes are.
+    pub block: &'a Block,
     /// Terms that it fulfils by itself.
     pub terms: u64,
     /// Its record.
@@ -184,7 +185,7 @@ impl<S: Subscriber> Decider<S> {
         residues: Mask,
         flow: Option<(FlowKey, Mask)>,
     ) {
-        let &PacketView { meta, frame, outs, otherwise, .. } = packet;
+        let &PacketView { meta, block, outs, otherwise, .. } = packet;
         let Some((flow, verdict)) = flow else {
             // No flow: no session and no record. What asks for their absence holds.
             let certain = residues & (self.masks.plain_bits | self.masks.absence_bits);
@@ -198,7 +199,7 @@ impl<S: Subscriber> Decider<S> {
         }
         self.waiting.insert(flow);
         let outs = &outs[..self.outs];
-        let undecided = Undecided { flow, residues, certain, possible, otherwise, packet: meta, frame, outs };
+        let undecided = Undecided { flow, residues, certain, possible, otherwise, packet: meta, block, outs };
         self.subscriber.undecided(order, &undecided);
     }
 
@@ -206,7 +207,7 @@ impl<S: Subscriber> Decider<S> {
     fn deliver(&mut self, order: Order, questions: Mask, packet: &PacketView<'_>) {
         self.count(if questions != 0 { Account::Delivered } else { packet.otherwise });
         for question in places(questions) {
-            self.subscriber.packet(order, question, packet.meta, packet.frame, packet.outs);
+            self.subscriber.packet(order, question, packet.meta, packet.block, packet.outs);
         }
     }
 

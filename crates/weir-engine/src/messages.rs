@@ -85,7 +85,7 @@ impl Run {
     fn slice(&mut self) -> Slice {
         if let Bytes::Kept(bytes) = &mut self.bytes {
             let (length, bytes) = (bytes.len() as u32, std::mem::take(bytes));
-            self.bytes = Bytes::Referred(Slice { block: Arc::new(Block { bytes }), offset: 0, length });
+            self.bytes = Bytes::Referred(Slice { block: Arc::new(Block::from(bytes)), offset: 0, length });
         }
         match &self.bytes {
             Bytes::Referred(slice) => slice.clone(),
@@ -248,7 +248,7 @@ impl Messages {
         }
         self.held_bytes += packet.bytes.len();
         self.kept_packets += 1;
-        let block = Arc::new(Block { bytes: packet.bytes.to_vec() });
+        let block = Arc::new(Block::from(packet.bytes.to_vec()));
         let meta = PacketMeta { offset: 0, ..*packet.meta };
         self.unfinished.entry(direction).or_default().last = Some(LastPacket { meta, block });
     }
@@ -408,7 +408,7 @@ mod tests {
 
     impl Reader {
         fn collect(&mut self, gap_bytes: u64, text: &str, claimed_bytes: usize) {
-            let block = Arc::new(Block { bytes: text.as_bytes().to_vec() });
+            let block = Arc::new(Block::from(text.as_bytes().to_vec()));
             self.messages.collect((FLOW, false), gap_bytes, &block.bytes, claimed_bytes as u64, &block);
         }
 
@@ -524,7 +524,7 @@ mod tests {
     #[test]
     fn what_would_be_too_long_is_no_message() {
         let mut messages = Messages::default();
-        let block = Arc::new(Block { bytes: vec![7; 10] });
+        let block = Arc::new(Block::from(vec![7; 10]));
         messages.collect((FLOW, true), 0, &block.bytes, 10, &block);
         assert_eq!(messages.first(FLOW, true, bearer(), None).length, 10);
         assert_eq!(messages.next(4, 0).length, 6);
@@ -536,7 +536,7 @@ mod tests {
     #[test]
     fn what_is_left_for_later_does_not_pile_up() {
         let mut messages = Messages::default();
-        let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
+        let block = Arc::new(Block::from(vec![7; 1 << 16]));
         for _ in 0..64 {
             messages.collect((FLOW, false), 0, &block.bytes, 1 << 16, &block);
             messages.first(FLOW, false, bearer(), None);
@@ -552,7 +552,7 @@ mod tests {
     #[test]
     fn all_that_waits_is_bounded() {
         let mut messages = Messages::default();
-        let block = Arc::new(Block { bytes: vec![7; 1 << 16] });
+        let block = Arc::new(Block::from(vec![7; 1 << 16]));
         for flow in 0..2_000 {
             messages.collect(((0, flow), false), 0, &block.bytes, 1 << 16, &block);
             messages.first((0, flow), false, bearer(), None);

@@ -164,7 +164,7 @@ impl<S: Subscriber> Worker<S> {
         connection: Option<Found>,
         (reason, terms): (Option<DropReason>, u64),
     ) {
-        let &At { packet, frame, .. } = at;
+        let &At { block, packet, frame, .. } = at;
         let of_connection = connection.map_or(0, |found| self.flows.note_terms(found, terms));
         if self.decider.is_tracked(of_connection) {
             let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
@@ -179,7 +179,7 @@ impl<S: Subscriber> Worker<S> {
             return self.decider.count(otherwise);
         }
         let flow = connection.and_then(|found| self.flows.verdict(found));
-        let view = PacketView { meta: packet, frame, terms, outs: &k.outs, otherwise };
+        let view = PacketView { meta: packet, block, terms, outs: &k.outs, otherwise };
         self.decider.packet(at.order, &view, flow);
     }
 

@@ -7,7 +7,7 @@ use crate::stream::{Chunk, StreamHandle};
 use crate::table::Header;
 use std::sync::Arc;
 use weir_ir::graph::{Event, Table};
-use weir_packet::PacketMeta;
+use weir_packet::{Block, PacketMeta};
 use weir_sessions::Session;
 
 /// Where in the run something happened: the same whatever the number of workers, so that their
@@ -42,8 +42,8 @@ pub struct Undecided<'a> {
     pub otherwise: Account,
     /// What the capture says of it.
     pub packet: &'a PacketMeta,
-    /// Its bytes.
-    pub frame: &'a [u8],
+    /// Where its bytes are.
+    pub block: &'a Block,
     /// Its record.
     pub outs: &'a [u64],
 }
@@ -110,9 +110,9 @@ pub struct TrackedPacket<'a> {
 ///
 /// Everything handed over is valid during the call only.
 pub trait Subscriber: Send {
-    /// A packet. `outs`: its record, as the program's slots say.
-    fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, frame: &[u8], outs: &[u64]) {
-        let _ = (order, question, packet, frame, outs);
+    /// A packet, which lies in `block`. `outs`: its record, as the program's slots say.
+    fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, block: &Block, outs: &[u64]) {
+        let _ = (order, question, packet, block, outs);
     }
 
     /// A packet that is not decided yet: who wants it keeps it in a [`HoldQueue`](crate::hold::HoldQueue).

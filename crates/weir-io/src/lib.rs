@@ -15,4 +15,6 @@ pub mod source;
 pub use sink::{
     CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, json_text,
 };
-pub use source::{Attended, CaptureReader, Found, Interface, TimeResolution};
+pub use source::{
+    Attended, CaptureReader, Description, Findings, Found, Interface, TimeResolution, packet_options,
+};

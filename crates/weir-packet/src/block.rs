@@ -9,11 +9,30 @@ use std::sync::Arc;
 /// The most packets in a burst. Chosen so that the descriptors of a burst fit the first-level cache.
 pub const BURST_PACKETS_MAX: usize = 64;
 
+/// How the records of a block's packets are laid out: what stands around a packet's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Records {
+    /// Nothing behind them tells of the packet: records of pcap, or no capture at all.
+    #[default]
+    Bare,
+    /// Blocks of pcapng, where options stand behind them.
+    Pcapng,
+}
+
 /// Bytes of a capture, written by a source, then shared and never changed until nobody refers to them.
 #[derive(Debug, Default)]
 pub struct Block {
     /// The bytes. Packets refer to ranges of them.
     pub bytes: Vec<u8>,
+    /// What stands around packets there.
+    pub records: Records,
+}
+
+impl From<Vec<u8>> for Block {
+    /// Bytes that are no capture's.
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, records: Records::Bare }
+    }
 }
 
 impl Block {

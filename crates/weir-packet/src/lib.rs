@@ -13,7 +13,7 @@ mod record;
 mod source;
 mod time;
 
-pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta};
+pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta, Records};
 pub use drop::{DropReason, Drops};
 pub use link::LinkType;
 pub use readable::readable;

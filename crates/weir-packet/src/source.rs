@@ -6,8 +6,8 @@ use std::fmt;
 /// Where packets come from: a capture file, standard input, an interface.
 pub trait Source {
     /// Replaces the packets of `burst` by the next ones, at most
-    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block; `Ok(false)` at the end. None at all says that none came for
-    /// a while: who runs over the source may do something else. A source that rather waits than says so holds up
+    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block; `Ok(false)` at the end. None at all says that none
+    /// waits: who runs over the source may do something else, and hand on what it found. A source that rather waits than says so holds up
     /// [`Control`](https://docs.rs/weir) of an engine.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::events::EventRows;
 use crate::stream::{Stream, StreamSink};
 use crate::{line, session_rows};
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
@@ -14,9 +15,10 @@ use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::plan::Mask;
 use weir_engine::stream::{Chunk, StreamHandle};
 use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, TrackedPacket, Undecided};
+use weir_io::packet_options;
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
-use weir_packet::{PacketMeta, Value};
+use weir_packet::{Block, PacketMeta, Value};
 use weir_sessions::{Field, PROTOCOLS, PartLog, Session};
 
 /// Something that a question was given.
@@ -28,6 +30,8 @@ pub enum Item {
         meta: PacketMeta,
         /// Its bytes, where the question asks for frames.
         frame: Vec<u8>,
+        /// What pcapng says of it, where the question asks for that: see [`packet_options`](weir_io::packet_options).
+        options: Vec<u8>,
         /// Its layers (see `show`); 0 unless needed.
         path: u128,
         /// What its layers show.
@@ -54,6 +58,9 @@ pub enum Item {
     Bytes(Box<Flow>, Arc<Bytes>),
     /// A row that a handler of streams emitted.
     Stream(Vec<Value<'static>>),
+    /// Nothing waits to be read, and what was found until now was handed out: who collects what it was given may hand
+    /// that on. Every question is told so where its [source](weir_packet::Source::next_burst) says that nothing comes.
+    Pause,
 }
 
 /// What rows hold, per question: settled before the run.
@@ -63,6 +70,8 @@ pub struct Shape {
     pub count_only: bool,
     /// Packets come with their bytes.
     pub frames: bool,
+    /// Packets come with their options, as pcapng has them.
+    pub options: bool,
     /// Packets come with their line.
     pub lines: bool,
     /// Sessions come as they are, and not as rows.
@@ -105,13 +114,14 @@ pub struct KeptPacket {
     /// What it counts as where no question is given it.
     pub otherwise: Account,
     pub frame: Box<[u8]>,
+    pub options: Box<[u8]>,
     pub outs: Box<[u64]>,
 }
 
 impl KeptPacket {
     /// Bytes that it costs besides itself.
     pub fn bytes(&self) -> usize {
-        self.frame.len() + size_of_val(&*self.outs)
+        self.frame.len() + self.options.len() + size_of_val(&*self.outs)
     }
 }
 
@@ -129,7 +139,26 @@ pub struct Presenter {
 
 impl Presenter {
     /// The item of a packet; `None` where it is only counted.
-    pub fn packet(&self, question: usize, meta: &PacketMeta, frame: &[u8], outs: &[u64]) -> Option<Item> {
+    fn packet(&self, question: usize, meta: &PacketMeta, block: &Block, outs: &[u64]) -> Option<Item> {
+        let options = match self.shapes[question].options {
+            true => packet_options(block, meta),
+            false => Cow::default(),
+        };
+        self.item(question, meta, (block.frame(meta), &options), outs)
+    }
+
+    /// The same of a packet that was kept.
+    pub fn kept(&self, question: usize, kept: &KeptPacket) -> Option<Item> {
+        self.item(question, &kept.meta, (&kept.frame, &kept.options), &kept.outs)
+    }
+
+    fn item(
+        &self,
+        question: usize,
+        meta: &PacketMeta,
+        (frame, options): (&[u8], &[u8]),
+        outs: &[u64],
+    ) -> Option<Item> {
         let shape = self.shapes[question];
         if shape.count_only {
             return None;
@@ -137,6 +166,7 @@ impl Presenter {
         Some(Item::Packet {
             meta: *meta,
             frame: if shape.frames { frame.to_vec() } else { vec![] },
+            options: if shape.options { options.to_vec() } else { vec![] },
             path: line::path(outs),
             line: if shape.lines { line::show(&self.stack, &self.outs, outs) } else { String::new() },
         })
@@ -146,11 +176,17 @@ impl Presenter {
     fn keep(&self, packet: &Undecided<'_>) -> KeptPacket {
         let shapes = || self.shapes.iter().enumerate().filter(|(q, _)| packet.possible >> q & 1 == 1);
         let frames = shapes().any(|(_, s)| s.frames && !s.count_only);
+        let options = shapes().any(|(_, s)| s.options && !s.count_only);
         let outs = shapes().any(|(_, s)| !s.count_only);
         KeptPacket {
             meta: *packet.packet,
             otherwise: packet.otherwise,
-            frame: if frames { packet.frame.into() } else { Box::default() },
+            frame: if frames { packet.block.frame(packet.packet).into() } else { Box::default() },
+            options: if options {
+                packet_options(packet.block, packet.packet).into()
+            } else {
+                Box::default()
+            },
             outs: if outs { packet.outs.into() } else { Box::default() },
         }
     }
@@ -199,12 +235,12 @@ impl Collector {
 }
 
 impl Subscriber for Collector {
-    fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, frame: &[u8], outs: &[u64]) {
+    fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, block: &Block, outs: &[u64]) {
         self.matched[question] += 1;
         if let Some(handler) = self.handler(question) {
-            return handler.packet(packet, frame);
+            return handler.packet(packet, block.frame(packet));
         }
-        if let Some(item) = self.presenter.packet(question, packet, frame, outs) {
+        if let Some(item) = self.presenter.packet(question, packet, block, outs) {
             self.push(order, question, item);
         }
     }

@@ -206,8 +206,8 @@ fn run_one<E>(
     let mut number = 0;
     loop {
         match read(source, &mut burst, &mut outcome.stages) {
-            // Nothing came for a while: what is asked may change all the same.
-            Ok(true) if burst.packets.is_empty() => {}
+            // Nothing comes: what is asked may change all the same.
+            Ok(true) if burst.packets.is_empty() => merger.pause()?,
             Ok(true) => {
                 worker.pass_time(number, clock.now());
                 worker.take(&burst, number);

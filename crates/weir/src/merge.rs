@@ -53,6 +53,11 @@ impl<'a, E> Merger<'a, E> {
         self.changes.program()
     }
 
+    /// Nothing waits to be read. What workers have not yet yielded is handed out later, and another pause comes behind it.
+    pub fn pause(&mut self) -> Result<(), E> {
+        (0..self.presenter.shapes.len()).try_for_each(|question| self.changes.item(question, Item::Pause))
+    }
+
     /// Goes over to other questions. All that workers yielded for those before has been taken. What waits behind undecided
     /// packets for questions that are gone is handed out, for they are complete now.
     pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) -> Result<(), E> {
@@ -64,7 +69,7 @@ impl<'a, E> Merger<'a, E> {
                     Waiting::Item(item) => item.take(),
                     Waiting::Packet(kept) => {
                         matched[question] += 1;
-                        before.packet(question, &kept.meta, &kept.frame, &kept.outs)
+                        before.kept(question, kept)
                     }
                 };
                 item.map_or(Ok(()), |item| changes.item(question, item))?;
@@ -165,7 +170,7 @@ impl<'a, E> Merger<'a, E> {
         self.counters.account(if questions != 0 { Account::Delivered } else { kept.otherwise });
         for question in places(questions) {
             self.matched[question] += 1;
-            if let Some(item) = self.presenter.packet(question, &kept.meta, &kept.frame, &kept.outs) {
+            if let Some(item) = self.presenter.kept(question, &kept) {
                 self.changes.item(question, item)?;
             }
         }
@@ -182,7 +187,7 @@ fn first(queues: &[Yields]) -> Option<usize> {
 /// Bytes that an item costs besides itself.
 fn item_bytes(item: &Item) -> usize {
     match item {
-        Item::Packet { frame, line, .. } => frame.len() + line.len(),
+        Item::Packet { frame, options, line, .. } => frame.len() + options.len() + line.len(),
         _ => 0,
     }
 }

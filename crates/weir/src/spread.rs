@@ -33,6 +33,15 @@ enum Message {
     Change(Arc<Plan>, Arc<WorkerParts>),
 }
 
+/// What follows a batch.
+#[derive(PartialEq, Eq)]
+enum Filled {
+    More,
+    /// Nothing waits to be read.
+    Pause,
+    End,
+}
+
 /// Tells which worker a packet belongs to: both directions and all fragments of a datagram to the same.
 pub(crate) struct Dispatcher {
     plan: Arc<Plan>,
@@ -51,23 +60,23 @@ impl Dispatcher {
         Ok(Self { plan, k: Continuation::default(), clock: Clock::default(), number: 0, balancer })
     }
 
-    /// Fills every worker's share of a batch, as long as packets come; whether more follows.
-    fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> bool {
+    /// Fills every worker's share of a batch, as long as packets come; what follows.
+    fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> Filled {
         for _ in 0..BATCH_BURSTS {
             let mut burst = Burst::default();
             match read(source, &mut burst, &mut outcome.stages) {
                 // What came so far is not to wait for what may come.
-                Ok(true) if burst.packets.is_empty() => return true,
+                Ok(true) if burst.packets.is_empty() => return Filled::Pause,
                 Ok(true) => {
                     let (began, packets) = (outcome.stages.begin(), burst.packets.len());
                     self.split(&burst, shares);
                     outcome.stages.end(Stage::Dispatch, packets, began);
                 }
-                Ok(false) => return false,
+                Ok(false) => return Filled::End,
                 Err(error) => outcome.errors.push(error),
             }
         }
-        true
+        Filled::More
     }
 
     /// Gives every worker its packets of a burst. All of them learn its time.
@@ -150,10 +159,10 @@ pub(crate) fn run_many<E>(
             outputs.push(from_worker);
         }
         let (mut sent, mut merged) = (0, 0);
-        let mut more = true;
-        while more {
+        let mut filled = Filled::More;
+        while filled != Filled::End {
             let mut shares: Vec<Batch> = vec![vec![]; workers];
-            more = dispatcher.fill(source, &mut shares, &mut outcome);
+            filled = dispatcher.fill(source, &mut shares, &mut outcome);
             for (input, share) in inputs.iter().zip(shares) {
                 // A worker that is gone has panicked; joining it says so.
                 let _ = input.send(Message::Batch(share));
@@ -162,6 +171,9 @@ pub(crate) fn run_many<E>(
             if sent - merged > BATCHES_MAX {
                 merger.take_batch(&outputs)?;
                 merged += 1;
+            }
+            if filled == Filled::Pause {
+                merger.pause()?;
             }
             if let Some((compiled, shapes)) = merger.changed() {
                 let began = Instant::now();
@@ -185,10 +197,8 @@ pub(crate) fn run_many<E>(
         }
         merger.take_rest(&outputs)?;
         for thread in threads {
-            match thread.join() {
-                Ok(worker) => gather(&mut outcome, worker),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+            let worker = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            gather(&mut outcome, worker);
         }
         outcome.counters.clock.merge(dispatcher.clock.counters());
         outcome.counters.dispatch.merge(&dispatcher.balancer.counters);

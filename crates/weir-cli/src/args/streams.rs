@@ -1,6 +1,7 @@
 //! What is asked of streams.
 
-use super::{Input, formats, one_or_more};
+use super::{Input, formats};
+use crate::quantity::{number, seconds};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -50,10 +51,10 @@ pub struct Match {
     #[arg(short = 'F', long)]
     pub fixed_strings: bool,
     /// Bytes shown before and after a match
-    #[arg(short = 'C', long, value_name = "BYTES", default_value_t = 24)]
+    #[arg(short = 'C', long, value_name = "BYTES", default_value_t = 24, value_parser = context, allow_negative_numbers = true)]
     pub context: u16,
     /// Stop looking in a stream after so many matches
-    #[arg(short = 'm', long, value_name = "N", value_parser = one_or_more())]
+    #[arg(short = 'm', long, value_name = "N", value_parser = matches, allow_negative_numbers = true)]
     pub max_count: Option<usize>,
     #[command(flatten)]
     pub input: Input,
@@ -82,6 +83,14 @@ pub struct Match {
     pub stats: bool,
 }
 
+fn context(text: &str) -> Result<u16, String> {
+    number(text, 0.., 24)
+}
+
+fn matches(text: &str) -> Result<usize, String> {
+    number(text, 1.., 10)
+}
+
 /// When there are colours.
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
@@ -96,25 +105,25 @@ pub struct StreamBounds {
     /// The first bytes of each stream alone (10k), or of what originators and what responders send (1k/64k); or of
     /// those that fulfil a filter ('tcp.port == 443:1k') or have the ports of a service ('dns:1k'), the first that fits;
     /// may be given several times
-    #[arg(long, value_name = "[FILTER:]BYTES[/BYTES]")]
+    #[arg(long, value_name = "[FILTER:]BYTES[/BYTES]", allow_negative_numbers = true)]
     pub cutoff: Vec<String>,
     /// Hand bytes on in contiguous chunks of this size
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     pub chunk: Option<String>,
     /// Bytes that a chunk repeats of the one before
-    #[arg(long, value_name = "BYTES", requires = "chunk")]
+    #[arg(long, value_name = "BYTES", requires = "chunk", allow_negative_numbers = true)]
     pub overlap: Option<String>,
-    /// Hand a chunk on after this many seconds, full or not
-    #[arg(long, value_name = "SECONDS", requires = "chunk")]
+    /// Hand a chunk on after so long (10, 500ms, 5m), full or not
+    #[arg(long, value_name = "TIME", requires = "chunk", value_parser = seconds, allow_hyphen_values = true)]
     pub flush: Option<f64>,
     /// Priority of streams that fulfil a filter, or have the ports of a service ('dns:9'), 0 (lowest) to 15: where memory
     /// is short the lower lose first
-    #[arg(long, value_name = "FILTER:PRIORITY")]
+    #[arg(long, value_name = "FILTER:PRIORITY", allow_negative_numbers = true)]
     pub priority: Vec<String>,
     /// Memory for streams, of each worker: chunks, and segments that wait for those before them
-    #[arg(long, value_name = "BYTES", default_value = "512M")]
+    #[arg(long, value_name = "BYTES", default_value = "512M", allow_negative_numbers = true)]
     pub memory: String,
     /// Bytes of each stream that are kept the longest where memory is short
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     pub overload_cutoff: Option<String>,
 }

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::io::Found;
+use weir::io::{Findings, Found};
 use weir::lang::model::Stack;
 use weir::packet::{Column, Sink, Source, Value};
 use weir::stream::Streams;
@@ -28,6 +28,8 @@ pub struct Question {
     pub compiled: Compiled,
     /// What its rows are made of.
     pub shape: Shape,
+    /// What its reader meets beside packets.
+    pub findings: Findings,
     args: Ask,
 }
 
@@ -39,25 +41,14 @@ pub struct Ran {
     pub status: ExitCode,
     /// No signal ended it before the captures did.
     pub is_whole: bool,
-    /// Blocks that the reader passed over.
-    pub blocks_skipped: u64,
-    /// Interfaces that the reader could not tell apart.
-    pub interfaces_beyond: u64,
-    /// Files that overlap with more others than can be read at once.
-    pub files_late: u64,
+    /// What the reader met beside packets.
+    pub found: Found,
 }
 
 impl Ran {
     /// How a run went whose reader `found` this, as far as the outcome tells.
-    pub fn of(outcome: Outcome, found: &Found) -> Self {
-        Self {
-            outcome,
-            status: ExitCode::SUCCESS,
-            is_whole: true,
-            blocks_skipped: found.blocks_skipped,
-            interfaces_beyond: found.interfaces_beyond,
-            files_late: found.files_late,
-        }
+    pub fn of(outcome: Outcome, found: Found) -> Self {
+        Self { outcome, status: ExitCode::SUCCESS, is_whole: true, found }
     }
 }
 
@@ -87,7 +78,7 @@ pub fn compile_over<const N: usize>(
     if !compiled.warnings.list.is_empty() {
         say!("{}", compiled.warnings.render(output::stderr_color()));
     }
-    Ok(Question { compiler, compiled, shape: Shape::default(), args: args.clone() })
+    Ok(Question::of(compiler, compiled, args))
 }
 
 /// Compiles subscriptions to streams into one program.
@@ -101,10 +92,15 @@ pub fn compile_streams(
     (options.timed, options.overload) = (args.output.stats, classes.overload);
     input::check_files(&args.input, &compiler)?;
     let compiled = streams.compile(&compiler, &options)?;
-    Ok(Question { compiler, compiled, shape: Shape::default(), args: args.clone() })
+    Ok(Question::of(compiler, compiled, args))
 }
 
 impl Question {
+    fn of(compiler: Compiler, compiled: Compiled, args: &Ask) -> Self {
+        let (shape, findings) = (Shape::default(), Findings::default());
+        Self { compiler, compiled, shape, findings, args: args.clone() }
+    }
+
     /// Runs it over the captures; every item goes to `each`. Faults are reported.
     pub fn run(
         &self,
@@ -114,7 +110,7 @@ impl Question {
         // The counter of cycles is calibrated once, and not at the expense of the run's time.
         let _ = Stages::new(self.args.output.stats);
         let started = Instant::now();
-        let mut captures = Captures::open(&self.args.input, false)?;
+        let mut captures = Captures::open(&self.args.input, false, &self.findings)?;
         let bar = progress_bar(&captures);
         let outcome = weir::run(
             &self.compiler,
@@ -135,9 +131,9 @@ impl Question {
         if let Some(why) = &outcome.one_worker {
             say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
         }
-        let found = captures.found();
+        let found = self.findings.found();
         warn_of_links(&self.compiled.stack, &found);
-        let ran = Ran { status, is_whole: stopped.is_none(), ..Ran::of(outcome, &found) };
+        let ran = Ran { status, is_whole: stopped.is_none(), ..Ran::of(outcome, found) };
         report::losses(&ran);
         if self.args.output.stats {
             report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());

@@ -30,13 +30,18 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.write {
         output::refuse_input(path, &args.ask.input)?;
         // Its error names the file.
-        let mut writer = CaptureWriter::create(path).map_err(Failure::new)?;
-        let shape = Shape { frames: true, ..Shape::default() };
+        let mut writer = CaptureWriter::create(path).map_err(Failure::new)?.with_findings(&question.findings);
+        let shape = Shape { frames: true, options: writer.takes_options(), ..Shape::default() };
         let ran = question.run(shape, &mut |item| {
-            if let Item::Packet { meta, frame, .. } = item {
-                writer.write(&meta, &frame).map_err(|e| Failure::writing(path.display(), &e))?;
-            }
-            Ok(())
+            let written = match item {
+                Item::Packet { meta, frame, options, .. } => {
+                    writer.write_with_options(&meta, &frame, &options)
+                }
+                // Who reads what is written is not to wait for packets that may come.
+                Item::Pause => writer.flush(),
+                _ => Ok(()),
+            };
+            written.map_err(|e| Failure::writing(path.display(), &e))
         })?;
         writer.finish().map_err(|e| Failure::writing(path.display(), &e))?;
         say!("{} packets written to {}", ran.outcome.matched[0], path.display());

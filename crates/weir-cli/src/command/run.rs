@@ -8,7 +8,8 @@ use crate::captures::Captures;
 use crate::control;
 use crate::failure::Failure;
 use crate::{input, output, report};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
@@ -29,11 +30,18 @@ struct Questions {
     #[serde(default)]
     stack: Option<String>,
     /// Workers, where the command line does not say.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "workers")]
     workers: Option<usize>,
     /// The questions, as they stand there: each is read alone, so that all that is wrong can be said.
     #[serde(default)]
     question: Vec<Spanned<toml::Table>>,
+}
+
+/// As the command line's.
+fn workers<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    let value = i64::deserialize(value).ok().and_then(|number| usize::try_from(number).ok());
+    let wanted = || D::Error::custom("`workers`: give a whole number from 1 on, as 4");
+    value.filter(|number| *number > 0).map(Some).ok_or_else(wanted)
 }
 
 impl Questions {
@@ -78,7 +86,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         input.program.stack.extend(questions.stack.take());
     }
     if input.workers == 1 {
-        input.workers = questions.workers.unwrap_or(1).max(1);
+        input.workers = questions.workers.unwrap_or(1);
     }
     if input.read.is_empty() {
         return Err(Failure::new(
@@ -153,10 +161,9 @@ fn answer(
         say!("{}", compiled.warnings.render(crate::output::stderr_color()));
     }
     // Who asks is not to wait until packets come.
-    let mut captures = Captures::open(input, socket.is_some())?;
+    let mut captures = Captures::open(input, socket.is_some(), &board.findings)?;
     let outcome = run_over(&mut engine, &mut captures, input.workers)?;
-    let found = captures.found();
-    let mut ran = Ran::of(outcome, &found);
+    let mut ran = Ran::of(outcome, board.findings.found());
     // With a socket, who started the run ends it so.
     ran.status = captures.stopped().filter(|_| socket.is_none()).unwrap_or(ran.status);
     for error in &ran.outcome.errors {
@@ -166,7 +173,7 @@ fn answer(
     if let Some(why) = &ran.outcome.one_worker {
         say!("weir: one worker runs, and not {}: {why}", input.workers);
     }
-    ask::warn_of_links(board.compiler.stack(), &found);
+    ask::warn_of_links(board.compiler.stack(), &ran.found);
     report::losses(&ran);
     if specs.iter().any(Spec::is_of_streams) {
         report::lost_bytes(&ran);

@@ -66,9 +66,9 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
         table.row("stopped", reason.label(), &Row { packets: Some(packets), share, ..Row::default() })?;
     }
     let reader = [
-        ("blocks_skipped", ran.blocks_skipped),
-        ("interfaces_beyond", ran.interfaces_beyond),
-        ("files_late", ran.files_late),
+        ("blocks_skipped", ran.found.blocks_skipped),
+        ("interfaces_beyond", ran.found.interfaces_beyond),
+        ("files_late", ran.found.files_late),
         ("faults", ran.outcome.errors.len() as u64),
     ];
     for (name, count) in reader {

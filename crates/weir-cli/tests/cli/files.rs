@@ -1,9 +1,11 @@
 //! What becomes of files that are read and written.
 
-use crate::{example, scratch, text, weir};
+use crate::{answer, example, scratch, text, weir};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 fn refused(output: &Output) {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -104,5 +106,81 @@ fn two_taps_of_one_link_give_what_one_of_both_directions_gives() {
         // Named in either order: time tells whose turn it is.
         assert_eq!(rows(&[up, down]), whole, "{what}");
         assert_eq!(rows(&[down, up]), whole, "{what}");
+    }
+}
+
+/// A block of pcapng, little-endian; its body is of a multiple of 4 bytes.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let total = (12 + body.len() as u32).to_le_bytes();
+    [&kind.to_le_bytes()[..], &total, body, &total].concat()
+}
+
+#[test]
+fn packets_keep_their_comments_and_the_secrets_before_them() {
+    let frame = |last: u8| {
+        let header = b"\0\0\0\0\0\x01\0\0\0\0\0\x02\x08\0E\0\0\x1c\0\0\0\0@\x11\0\0\x0a\0\0\x01\x0a\0\0";
+        [&header[..], &[last, 0, 9, 0, 9, 0, 8, 0, 0]].concat()
+    };
+    let packet = |last: u8, comment: &[u8; 4]| {
+        let words = [0, 0, u32::from(last), 42, 42].map(u32::to_le_bytes).concat();
+        block(6, &[&words[..], &frame(last), &[0; 2], &[1, 0, 4, 0], comment, &[0; 4]].concat())
+    };
+    let section = [0x1a2b_3c4d, 1, u32::MAX, u32::MAX].map(u32::to_le_bytes).concat();
+    let capture = [
+        block(0x0a0d_0d0a, &section),
+        block(1, b"\x01\0\0\0\0\0\x04\0\x02\0\x04\0eth7\0\0\0\0"),
+        packet(1, b"none"),
+        block(10, b"KSLT\x04\0\0\0keys"),
+        packet(2, b"mine"),
+        packet(3, b"none"),
+    ];
+    let file = scratch("commented.pcapng");
+    std::fs::write(&file, capture.concat()).expect("a temporary file");
+    let interface = b"\x01\0\0\0\0\0\x04\0\x09\0\x01\0\x09\0\0\0\x02\0\x04\0eth7\0\0\0\0";
+    // The time of a packet was in microseconds.
+    let mut kept = capture[4].clone();
+    kept[16..20].copy_from_slice(&2000u32.to_le_bytes());
+    let expected = [&capture[0][..], &block(1, interface), &capture[3], &kept].concat();
+    let of_connection = "ip.dst == 10.0.0.2 and conn.proto == \"udp\"";
+    for (filter, workers) in [("ip.dst == 10.0.0.2", "1"), ("ip.dst == 10.0.0.2", "2"), (of_connection, "1")]
+    {
+        let out = scratch("commented-out.pcapng");
+        let args =
+            ["packets", "-r", file.to_str().unwrap(), "-w", out.to_str().unwrap(), "-j", workers, filter];
+        answer(&args, 0);
+        assert_eq!(std::fs::read(&out).expect("it was written"), expected, "{filter} {workers}");
+    }
+    let (questions, out) = (scratch("commented.toml"), scratch("commented-run.pcapng"));
+    let asked = format!(
+        "read = [{file:?}]\n[[question]]\nname = \"a\"\nask = \"packets\"\nfilter = \"ip.dst == 10.0.0.2\"\noutput = {out:?}\n"
+    );
+    std::fs::write(&questions, asked).expect("a temporary file");
+    answer(&["run", questions.to_str().unwrap()], 0);
+    assert_eq!(std::fs::read(&out).expect("it was written"), expected);
+}
+
+#[test]
+fn packets_go_on_while_more_may_come() {
+    let whole = weir(&["packets", "-r", example().to_str().unwrap(), "-w", "-", "udp"]).stdout;
+    assert!(whole.len() > 1000);
+    for workers in ["1", "3"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(["packets", "-r", "-", "-j", workers, "-w", "-", "udp"]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        input.write_all(&std::fs::read(example()).unwrap()).expect("it reads");
+        let (done, is_done) = channel();
+        let mut got = vec![0; whole.len()];
+        let reading = std::thread::spawn(move || {
+            output.read_exact(&mut got).expect("it writes");
+            done.send(got).expect("somebody waits");
+        });
+        // The input is still open: nothing but a pause can have made it write.
+        let got = is_done.recv_timeout(Duration::from_secs(30));
+        drop(input);
+        assert!(child.wait().expect("it ends").success());
+        assert!(got.expect("what was found is handed on") == whole, "with {workers} workers");
+        reading.join().expect("it read");
     }
 }

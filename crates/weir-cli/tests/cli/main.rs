@@ -393,17 +393,59 @@ fn nobody_need_listen_to_standard_error() {
 }
 
 #[test]
-fn numbers_that_mean_nothing_are_refused() {
+fn quantities_that_mean_nothing_are_refused_with_what_is_wanted() {
     let file = example();
-    for (option, wrong, said) in [
-        ("--idle-timeout", "-1", "--idle-timeout -1: give seconds, 0 for never"),
-        ("--idle-timeout", "nan", "--idle-timeout NaN: give seconds, 0 for never"),
-        ("-j", "0", "0 is not in 1.."),
-        ("--flows-max", "0", "0 is not in 1.."),
+    let file = file.to_str().unwrap();
+    let (number, bytes, time) = (
+        "give a whole number from 1 to ",
+        "give bytes, as 1500, 10k, 512M or 2G",
+        "give a time, as 300, 1.5s",
+    );
+    let priority = "give FILTER:N with N from 0 to 15, as dns:9";
+    for (args, option, said) in [
+        (&["flows"][..], "-j", number),
+        (&["flows"], "--flows-max", number),
+        (&["flows"], "--idle-timeout", time),
+        (&["match", "-e", "x"], "-m", number),
+        (&["match", "-e", "x"], "-C", "give a whole number from 0 to 65535, as 24"),
+        (&["streams"], "--cutoff", bytes),
+        (&["streams"], "--chunk", bytes),
+        (&["streams", "--chunk", "1k"], "--overlap", bytes),
+        (&["streams", "--chunk", "1k"], "--flush", time),
+        (&["streams"], "--memory", bytes),
+        (&["streams"], "--overload-cutoff", bytes),
+        (&["streams"], "--priority", priority),
     ] {
-        let output = weir(&["flows", "-r", file.to_str().unwrap(), option, wrong]);
-        assert_eq!(output.status.code(), Some(2), "{option} {wrong}");
-        assert!(text(&output.stderr).contains(said), "{option} {wrong}: {}", text(&output.stderr));
+        let none = if option == "-C" { "1.5" } else { "5x" };
+        // So long a time is never.
+        let much = if said == time { "nan" } else { "99999999999999999999" };
+        for wrong in ["-1", "abc", "", none, much] {
+            let output = weir(&[args, &["-r", file, option, wrong]].concat());
+            let err = text_of(&output);
+            assert_eq!(output.status.code(), Some(2), "{args:?} {option} {wrong}: {err}");
+            let first = err.lines().next().unwrap_or_default();
+            assert!(first.contains(said), "{args:?} {option} {wrong}: {err}");
+        }
+    }
+    for option in ["-j", "--flows-max"] {
+        assert!(text_of(&weir(&["flows", "-r", file, option, "0"])).contains(number), "{option}");
+    }
+    let flows = |time: &str| answer(&["flows", "-r", file, "--idle-timeout", time], 0);
+    assert_eq!([flows("60s"), flows("1m")], [flows("60"), flows("60")]);
+    assert_ne!(flows("100ms"), flows("60"), "or the test shows nothing");
+    for (workers, line) in
+        [("0", "1 | workers = 0"), ("-1", "1 | workers = -1"), ("\"all\"", "1 | workers = ")]
+    {
+        let questions = scratch("workers.toml");
+        let asked = format!("workers = {workers}\n[[question]]\nname = \"a\"\nask = \"flows\"\n");
+        std::fs::write(&questions, asked).expect("a scratch file");
+        let output = weir(&["run", questions.to_str().unwrap(), "-r", file]);
+        let err = text_of(&output);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(
+            err.contains(line) && err.contains("^") && err.contains("give a whole number from 1 on"),
+            "{err}"
+        );
     }
 }
 

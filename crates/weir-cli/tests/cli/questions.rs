@@ -486,3 +486,32 @@ fn events_are_chosen_by_their_own_columns() {
     let (rows, err, _) = weir(&["events", "-r", FIRST_LIGHT, "--stack", stack, both]);
     assert!(rows.is_empty() && err.contains("no row is of `record.seen` and of `tcp.aborted`"), "{err}");
 }
+
+#[test]
+fn outputs_are_touched_once_there_is_a_program() {
+    let dir = directory("too-many-questions");
+    let (file, kept, empty) = (dir.join("questions.toml"), dir.join("kept.json"), dir.join("empty.pcapng"));
+    let others = |count: usize| {
+        (0..count).map(|n| {
+            format!(
+                "[[question]]\nname = \"q{n}\"\nask = \"packets\"\nfilter = \"arp\"\noutput = \"/dev/null\"\nformat = \"json\"\n"
+            )
+        })
+    };
+    let own = format!(
+        "[[question]]\nname = \"own\"\nask = \"flows\"\nfilter = \"tcp.port == 1\"\noutput = {kept:?}\n\
+         [[question]]\nname = \"frames\"\nask = \"packets\"\nfilter = \"tcp.port == 1\"\noutput = {empty:?}\n"
+    );
+    std::fs::write(&kept, "of another run").unwrap();
+    std::fs::write(&file, own.clone() + &others(123).collect::<String>()).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert!(status == 2 && err.contains("W0192"), "{err}");
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "of another run");
+    assert!(!empty.exists());
+    // Where there is one, they are what it answers: nothing.
+    std::fs::write(&file, own + &others(2).collect::<String>()).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "");
+    assert_eq!(weir(&["packets", "-r", empty.to_str().unwrap(), "--count"]).0, "0\n");
+}

@@ -184,7 +184,7 @@ fn mask(decl: &SequenceDecl) -> u64 {
 }
 
 fn slice(bytes: &[u8]) -> Slice {
-    Slice { block: Arc::new(Block { bytes: bytes.to_vec() }), offset: 0, length: bytes.len() as u32 }
+    Slice { block: Arc::new(Block::from(bytes.to_vec())), offset: 0, length: bytes.len() as u32 }
 }
 
 impl PlainHost<'_> {

@@ -133,7 +133,7 @@ impl Assembly {
     /// A block of its own with these bytes.
     pub(super) fn copy(bytes: &[u8]) -> Slice {
         let length = u32::try_from(bytes.len()).expect("a packet is shorter than 4 GiB");
-        Slice { block: Arc::new(Block { bytes: bytes.to_vec() }), offset: 0, length }
+        Slice { block: Arc::new(Block::from(bytes.to_vec())), offset: 0, length }
     }
 
     /// The bytes of all pieces as one, up to the first byte that was not captured. One piece is
@@ -170,20 +170,20 @@ mod tests {
 
     #[test]
     fn a_block_is_pinned_once_however_many_refer_to_it() {
-        let block = Arc::new(Block { bytes: vec![7; 1000] });
+        let block = Arc::new(Block::from(vec![7; 1000]));
         let mut budget = Budget::new(1500);
         let assembly = Assembly::default();
         let pieces = [0, 10, 20].map(|at| piece(assembly.refer(&block, &block.bytes[at..at + 5]).unwrap()));
         pieces.iter().for_each(|piece| _ = budget.keep(piece));
         assert_eq!((pieces[2].bytes.offset, budget.pinned_bytes()), (20, 1000));
-        assert!(budget.may_pin(&block) && !budget.may_pin(&Arc::new(Block { bytes: vec![0; 501] })));
+        assert!(budget.may_pin(&block) && !budget.may_pin(&Arc::new(Block::from(vec![0; 501]))));
         pieces.iter().for_each(|piece| budget.release(piece));
         assert_eq!((budget.pinned_bytes(), budget.held_bytes()), (0, 0));
     }
 
     #[test]
     fn bytes_elsewhere_are_not_referred_to() {
-        let block = Arc::new(Block { bytes: vec![7; 10] });
+        let block = Arc::new(Block::from(vec![7; 10]));
         assert!(Assembly::default().refer(&block, &[7; 4]).is_none());
     }
 

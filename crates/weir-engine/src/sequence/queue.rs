@@ -301,7 +301,7 @@ mod tests {
             start,
             span: u64::from(length) + u64::from(fin),
             claimed_bytes: length.into(),
-            bytes: Slice { block: Arc::new(Block { bytes: text.into() }), offset: 0, length },
+            bytes: Slice { block: Arc::new(Block::from(Vec::from(text))), offset: 0, length },
             metas: [u64::from(fin), 0, 0, 0],
             last: true,
             frame: None,

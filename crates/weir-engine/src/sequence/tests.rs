@@ -111,7 +111,7 @@ impl Receiver {
     }
 
     fn offer(&mut self, at: u64, claimed: &[u8], captured: usize, span: u64, meta: u64) -> Inserted {
-        let block = Arc::new(Block { bytes: [b"header", &claimed[..captured.min(claimed.len())]].concat() });
+        let block = Arc::new(Block::from([b"header", &claimed[..captured.min(claimed.len())]].concat()));
         let captured_bytes = block.bytes.len() as u32;
         let meta_of_frame = PacketMeta { number: at, captured_bytes, ..PacketMeta::default() };
         let frame = FrameRef { meta: &meta_of_frame, bytes: &block.bytes };

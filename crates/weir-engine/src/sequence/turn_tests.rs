@@ -56,7 +56,7 @@ impl Listener {
             let flow = FlowRecord { id: 5, data: &mut self.data };
             self.reassembler.acknowledge(SEQUENCE, flow, !side, *heard);
         }
-        let block = Arc::new(Block { bytes: bytes.clone() });
+        let block = Arc::new(Block::from(bytes.clone()));
         let segment = Segment {
             may_wait: self.may_wait,
             at: *at,

@@ -1,6 +1,7 @@
 //! A capture file to write packets to, in the format that its name asks for.
 
 use super::{Out, PcapWriter, PcapngWriter};
+use crate::source::Findings;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -72,14 +73,37 @@ impl CaptureWriter {
         }
     }
 
+    /// Writes what the captures say of their interfaces, sections, names and secrets, too, as far as the format has it.
+    /// `findings` are those of the [reader](crate::CaptureReader::with_findings), which begins to read after this.
+    #[must_use]
+    pub fn with_findings(self, findings: &Findings) -> Self {
+        match self {
+            Self::Pcapng(writer) => Self::Pcapng(writer.with_findings(findings)),
+            pcap @ Self::Pcap(_) => pcap,
+        }
+    }
+
+    /// Whether it writes what pcapng says of packets: their options.
+    pub fn takes_options(&self) -> bool {
+        matches!(self, Self::Pcapng(_))
+    }
+
     /// Writes one packet: what `meta` says of it, and its captured bytes `data`.
     ///
     /// # Errors
     /// As [`PcapWriter::write`] and [`PcapngWriter::write`].
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
+        self.write_with_options(meta, data, &[])
+    }
+
+    /// As [`write`](Self::write), with its options as [`packet_options`](crate::packet_options) has them; pcap has none.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_with_options(&mut self, meta: &PacketMeta, data: &[u8], options: &[u8]) -> io::Result<()> {
         match self {
             Self::Pcap(writer) => writer.write(meta, data),
-            Self::Pcapng(writer) => writer.write(meta, data),
+            Self::Pcapng(writer) => writer.write_with_options(meta, data, options),
         }
     }
 

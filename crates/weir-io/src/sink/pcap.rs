@@ -47,7 +47,7 @@ impl<W: Write> PcapWriter<W> {
             }
         }
         let ns = meta.time.0.clamp(0, i64::from(u32::MAX) * 1_000_000_000 + 999_999_999);
-        let captured = length_of(data)?;
+        let captured = u32::try_from(data.len()).map_err(|_| too_long())?;
         let mut header = [0; 16];
         header[0..4].copy_from_slice(&((ns / 1_000_000_000) as u32).to_le_bytes());
         header[4..8].copy_from_slice(&((ns % 1_000_000_000) as u32).to_le_bytes());
@@ -88,10 +88,7 @@ impl<W: Write> PcapWriter<W> {
     }
 }
 
-/// The length of `data` as the formats store it.
-pub(super) fn length_of(data: &[u8]) -> io::Result<u32> {
-    // The upper bound leaves room for a pcapng block around the data.
-    u32::try_from(data.len()).ok().filter(|&n| n <= u32::MAX - 64).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, "a packet is longer than a capture file can have it")
-    })
+/// What is wrong with a packet whose length is no 32-bit number.
+pub(super) fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "a packet is longer than a capture file can have it")
 }

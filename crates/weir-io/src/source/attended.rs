@@ -1,14 +1,13 @@
 //! Captures that are read on a thread of their own, for runs that have other things to do while no packets come:
 //! questions that come and go on an idle link.
 
-use super::{CaptureReader, Found};
+use super::{CaptureReader, Findings};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_packet::{Burst, Source, SourceError};
 
-/// How long nothing comes until an empty burst says so.
+/// How long nothing comes until an empty burst says so again.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Bursts that may wait to be taken.
@@ -17,13 +16,15 @@ const BURSTS_WAITING_MAX: usize = 64;
 /// What was read, and how far the reader is.
 type Reading = (Result<Burst, SourceError>, (u64, Option<u64>));
 
-/// Reads captures on a thread of its own. Where they have no packets for 10 ms, [`next_burst`](Source::next_burst) yields a burst
-/// without packets.
+/// Reads captures on a thread of its own. As soon as none of their packets waits [`next_burst`](Source::next_burst) yields a
+/// burst without packets, and then one every 10 ms until some come.
 pub struct Attended {
     readings: Receiver<Reading>,
     progress: (u64, Option<u64>),
-    found: Arc<Mutex<Found>>,
+    findings: Findings,
     thread: Option<JoinHandle<()>>,
+    /// It was said that nothing waits.
+    has_paused: bool,
 }
 
 impl std::fmt::Debug for Attended {
@@ -39,28 +40,22 @@ impl Attended {
     /// Where there is no thread to be had.
     pub fn start(reader: CaptureReader) -> std::io::Result<Self> {
         let (sender, readings) = sync_channel(BURSTS_WAITING_MAX);
-        let (progress, found) = (reader.progress(), Arc::default());
-        let shared = Arc::clone(&found);
+        let (progress, findings) = (reader.progress(), reader.findings().clone());
         let thread = std::thread::Builder::new().name("weir-read".into());
-        let thread = Some(thread.spawn(move || read(reader, &sender, &shared))?);
-        Ok(Self { readings, progress, found, thread })
+        let thread = Some(thread.spawn(move || read(reader, &sender))?);
+        Ok(Self { readings, progress, findings, thread, has_paused: false })
     }
 
     /// What the reader met so far.
-    pub fn found(&self) -> Found {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn findings(&self) -> &Findings {
+        &self.findings
     }
 }
 
-fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>, shared: &Mutex<Found>) {
+fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
     loop {
         let mut burst = Burst::default();
-        let read = reader.next_burst(&mut burst);
-        {
-            let mut found = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            reader.tell(&mut found);
-        }
-        let read = match read {
+        let read = match reader.next_burst(&mut burst) {
             Ok(true) => Ok(burst),
             Ok(false) => return,
             Err(error) => Err(error),
@@ -74,8 +69,11 @@ fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>, shared: &Mutex<
 impl Source for Attended {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
         burst.packets.clear();
-        match self.readings.recv_timeout(PATIENCE) {
+        let patience = if self.has_paused { PATIENCE } else { Duration::ZERO };
+        self.has_paused = true;
+        match self.readings.recv_timeout(patience) {
             Ok((read, progress)) => {
+                self.has_paused = false;
                 self.progress = progress;
                 *burst = read?;
                 Ok(true)
@@ -125,14 +123,14 @@ mod tests {
         let mut burst = Burst::default();
         // Not even the file's header is there.
         assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
-        assert!(source.found().interfaces.is_empty());
+        assert!(source.findings().found().interfaces.is_empty());
         writer.send(craft::plain_pcap(&[3, 3])).expect("it is read");
         let mut packets = 0;
         while packets < 2 {
             assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
             packets += burst.packets.len();
         }
-        assert_eq!(source.found().interfaces.len(), 1);
+        assert_eq!(source.findings().found().interfaces.len(), 1);
         assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
         drop(writer);
         while source.next_burst(&mut burst).expect("nothing is wrong") {

@@ -8,7 +8,7 @@ use super::window::{Feed, Window};
 use super::{pcap, pcapng};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, SourceError};
+use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Records, SourceError};
 
 /// A file that is being read.
 pub(crate) struct OpenFile {
@@ -38,8 +38,10 @@ impl Walker {
         if pcap::recognize(first) {
             let (walker, header_bytes) = pcap::open(first, run)?;
             window.consume(header_bytes);
+            window.set_records(Records::Bare);
             Ok(Self::Pcap(walker))
         } else if pcapng::recognize(first) {
+            window.set_records(Records::Pcapng);
             Ok(Self::Pcapng(pcapng::Walker::new()))
         } else {
             Err(input::explain_magic(first))

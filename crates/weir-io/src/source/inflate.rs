@@ -4,6 +4,8 @@
 //! few; blocks that are done with come back for reuse. So decompressing and whatever is done with the
 //! packets overlap, in bounded memory, and the bytes are not copied between.
 
+use flate2::bufread::GzDecoder;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
@@ -13,6 +15,9 @@ const CHUNKS_WAITING_MAX: usize = 2;
 
 /// Compressed bytes read at a time.
 const COMPRESSED_BYTES: usize = 256 << 10;
+
+/// What a member of a gzip file begins with.
+const GZIP_FIRST: u8 = 0x1f;
 
 /// A way of compressing that the reader knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +31,7 @@ impl Compression {
     /// Tells the compression by the first bytes of a file.
     pub fn of(first: &[u8]) -> Option<Self> {
         match first {
-            [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
+            [GZIP_FIRST, 0x8b, 8, ..] => Some(Self::Gzip),
             // The second is a skippable frame, which pzstd begins its files with.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Some(Self::Lz4),
@@ -46,7 +51,7 @@ impl Compression {
     fn decode(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read>> {
         let input = BufReader::with_capacity(COMPRESSED_BYTES, input);
         Ok(match self {
-            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+            Self::Gzip => Box::new(GzipMembers { decoder: Some(GzDecoder::new(input)), is_first: true }),
             Self::Zstd => Box::new(zstd::Decoder::with_buffer(input)?),
             Self::Lz4 => Box::new(Lz4Frames { decoder: lz4_flex::frame::FrameDecoder::new(Tail::of(input)) }),
         })
@@ -151,6 +156,70 @@ fn decompress(
         }
         if let Some(last) = last {
             return last;
+        }
+    }
+}
+
+/// Reads member after member. Zeros behind one are passed over, as gzip does: blocks of tapes are filled up with them.
+struct GzipMembers<R: BufRead> {
+    /// Always one; taken where the next member's takes its place.
+    decoder: Option<GzDecoder<R>>,
+    is_first: bool,
+}
+
+/// What stands behind the last member is neither another one nor zeros.
+#[derive(Debug)]
+pub(crate) struct TrailingGarbage;
+
+impl fmt::Display for TrailingGarbage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no gzip data follows")
+    }
+}
+
+impl std::error::Error for TrailingGarbage {}
+
+impl TrailingGarbage {
+    fn error() -> io::Error {
+        io::Error::new(ErrorKind::InvalidData, Self)
+    }
+}
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.decoder {
+            match decoder.read(out) {
+                Ok(0) if !out.is_empty() => {}
+                Err(e)
+                    if e.kind() == ErrorKind::InvalidInput
+                        && !self.is_first
+                        && decoder.header().is_none() =>
+                {
+                    return Err(TrailingGarbage::error());
+                }
+                read => return read,
+            }
+            match pass_zeros(decoder.get_mut())? {
+                None => return Ok(0),
+                Some(GZIP_FIRST) => {}
+                Some(_) => return Err(TrailingGarbage::error()),
+            }
+            self.decoder = self.decoder.take().map(|over| GzDecoder::new(over.into_inner()));
+            self.is_first = false;
+        }
+        Ok(0)
+    }
+}
+
+/// Passes over zeros; the byte that follows them.
+fn pass_zeros(input: &mut impl BufRead) -> io::Result<Option<u8>> {
+    loop {
+        let bytes = input.fill_buf()?;
+        let (there, other) = (bytes.len(), bytes.iter().position(|&byte| byte != 0));
+        let next = other.map(|at| bytes[at]);
+        input.consume(other.unwrap_or(there));
+        if next.is_some() || there == 0 {
+            return Ok(next);
         }
     }
 }

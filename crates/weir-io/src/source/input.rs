@@ -1,7 +1,7 @@
 //! Opening input: files, standard input, what compression they have, and what to say where one can't
 //! be read.
 
-use super::inflate::{Compression, Ring};
+use super::inflate::{Compression, Ring, TrailingGarbage};
 use super::walk::Fault;
 use super::window::Feed;
 use std::fs::File;
@@ -124,6 +124,9 @@ pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
         return Fault::truncated(format!(
             "the {compression} data ends too early (was the file copied whole, its writer ended?)"
         ));
+    }
+    if error.get_ref().is_some_and(|inner| inner.is::<TrailingGarbage>()) {
+        return Fault::corrupt("what follows is no gzip data, and left out: all before it was read");
     }
     Fault::corrupt(format!("the {compression} data is damaged: {error}"))
 }

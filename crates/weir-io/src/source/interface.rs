@@ -19,6 +19,20 @@ pub struct Interface {
     pub resolution: TimeResolution,
     /// Bytes of the frame check sequence at the end of each packet, where the file says.
     pub fcs_bytes: Option<u8>,
+    /// What pcapng says of it beside this; nothing of other captures' interfaces.
+    pub description: Option<Description>,
+}
+
+/// What a block of pcapng says of an interface, and its section's of the capture: for those who write pcapng of its
+/// packets. Options are little-endian, without the one that ends them; those that are too long are left out
+/// ([`Found::options_cut`](super::Found::options_cut)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// Options of the interface (name, description, addresses, filter …) but for `if_tsresol` and `if_tsoffset`, which are
+    /// of how times are written.
+    pub options: Arc<[u8]>,
+    /// Options of the section (comments, hardware, operating system, application).
+    pub section: Arc<[u8]>,
 }
 
 /// The unit of an interface's times, as `if_tsresol` of pcapng has it.

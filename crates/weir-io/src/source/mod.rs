@@ -5,16 +5,21 @@
 //! - `window.rs`: bytes into blocks, the tail of one block carried to the next
 //! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs` says what the two share)
 //! - `file.rs`: one file that is being read; `order.rs`: whose turn it is
-//! - `interface.rs`: what captures say of their interfaces
+//! - `interface.rs`: what captures say of their interfaces; `options.rs`: as pcapng has it
+//! - `findings.rs`: what was met beside packets, shared with those who write and report
 //! - `attended.rs`: all of it on a thread of its own, for runs that must not wait for packets
 
 mod attended;
 #[cfg(test)]
+mod carry_tests;
+#[cfg(test)]
 mod craft;
 mod file;
+mod findings;
 mod inflate;
 mod input;
 mod interface;
+mod options;
 mod order;
 mod pcap;
 mod pcapng;
@@ -24,8 +29,13 @@ mod walk;
 mod window;
 
 pub use attended::Attended;
-pub use interface::{Interface, TimeResolution};
+pub use findings::{Findings, Found};
+pub use interface::{Description, Interface, TimeResolution};
+pub use options::packet_options;
 
+pub(crate) use findings::Taken;
+
+use crate::sink::PcapngWriter;
 use file::OpenFile;
 use input::Pending;
 use order::Waiting;
@@ -34,7 +44,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Run;
-use weir_packet::{BURST_PACKETS_MAX, Burst, Source, SourceError};
+use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Source, SourceError};
 use window::Window;
 
 /// Files that are read at the same time, because they overlap in time. Each holds a descriptor and a block or two.
@@ -59,23 +69,14 @@ pub struct CaptureReader {
     spare: Option<Window>,
     block_bytes: usize,
     run: Run,
+    /// What others know of what it met.
+    findings: Findings,
+    /// Interfaces and counts that they know.
+    told: [u64; 5],
     /// Packets handed out.
     packets: u64,
     read_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
-}
-
-/// What a reader met in its captures, beside packets.
-#[derive(Debug, Clone, Default)]
-pub struct Found {
-    /// The interfaces, in the order of their numbers in [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
-    pub interfaces: Vec<Interface>,
-    /// See [`CaptureReader::blocks_skipped`].
-    pub blocks_skipped: u64,
-    /// See [`CaptureReader::interfaces_beyond`].
-    pub interfaces_beyond: u64,
-    /// See [`CaptureReader::files_late`].
-    pub files_late: u64,
 }
 
 impl CaptureReader {
@@ -101,6 +102,8 @@ impl CaptureReader {
             spare: None,
             block_bytes: window::BLOCK_BYTES,
             run: Run::default(),
+            findings: Findings::default(),
+            told: [0; 5],
             packets: 0,
             read_bytes: Arc::default(),
         }
@@ -111,6 +114,13 @@ impl CaptureReader {
     #[must_use]
     pub fn with_block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes.max(64);
+        self
+    }
+
+    /// Tells what it meets beside packets through `findings`, which writers of pcapng know, instead of some of its own.
+    #[must_use]
+    pub fn with_findings(mut self, findings: Findings) -> Self {
+        self.findings = findings;
         self
     }
 
@@ -125,8 +135,8 @@ impl CaptureReader {
         self.packets
     }
 
-    /// Blocks of pcapng passed over because they hold no packets: names, statistics, secrets, comments
-    /// of their own, and such as nobody knows.
+    /// Blocks of pcapng passed over because they hold no packets: statistics, comments of their own, such as nobody
+    /// knows, and, where nobody writes pcapng, names and secrets.
     pub fn blocks_skipped(&self) -> u64 {
         self.run.blocks_skipped
     }
@@ -141,20 +151,41 @@ impl CaptureReader {
         self.waiting.late
     }
 
-    /// What it met so far.
-    pub fn found(&self) -> Found {
-        let mut found = Found::default();
-        self.tell(&mut found);
-        found
+    /// What it met so far, as others come to know it with every burst.
+    pub fn findings(&self) -> &Findings {
+        &self.findings
     }
 
-    /// Brings what it said before up to date.
-    fn tell(&self, found: &mut Found) {
-        let told = found.interfaces.len();
-        found.interfaces.extend_from_slice(&self.run.interfaces[told..]);
-        found.blocks_skipped = self.blocks_skipped();
-        found.interfaces_beyond = self.interfaces_beyond();
-        found.files_late = self.files_late();
+    /// Lets others know what it met since it last did.
+    fn tell(&mut self) {
+        for block in self.run.carried.drain(..) {
+            self.findings.carry(block);
+        }
+        let Self { run, waiting, .. } = self;
+        let counts = [
+            run.interfaces.len() as u64,
+            run.blocks_skipped,
+            run.interfaces_beyond,
+            waiting.late,
+            run.options_cut,
+        ];
+        if self.told == counts {
+            return;
+        }
+        self.told = counts;
+        self.findings.tell(|found| {
+            let told = found.interfaces.len();
+            found.interfaces.extend_from_slice(&run.interfaces[told..]);
+            let [_, blocks_skipped, interfaces_beyond, files_late, options_cut] = counts;
+            *found = Found {
+                interfaces: std::mem::take(&mut found.interfaces),
+                blocks_skipped,
+                interfaces_beyond,
+                files_late,
+                options_cut,
+                blocks_lost: 0,
+            };
+        });
     }
 
     /// Opens the file whose turn it is.
@@ -175,7 +206,11 @@ impl CaptureReader {
             false => {
                 burst.packets.clear();
                 file.window.reclaim(burst);
-                file.read_ahead(&mut self.run)
+                let read = file.read_ahead(&mut self.run);
+                // Packets are numbered as they are handed out: those behind these blocks may be the next ones.
+                let next = self.packets + 1;
+                self.run.carried.iter_mut().for_each(|block| block.before = block.before.min(next));
+                read
             }
         };
         if let Ok(true) = found {
@@ -198,6 +233,19 @@ impl CaptureReader {
 
 impl Source for CaptureReader {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        self.run.carries = self.findings.is_asked();
+        let read = self.read_burst(burst);
+        self.tell();
+        read
+    }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        (self.read_bytes.load(Ordering::Relaxed), self.total_bytes)
+    }
+}
+
+impl CaptureReader {
+    fn read_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
         self.waiting.sort();
         loop {
             if let Some(drained) = self.open.iter().position(OpenFile::is_drained) {
@@ -230,13 +278,10 @@ impl Source for CaptureReader {
         self.number(burst);
         Ok(true)
     }
-
-    fn progress(&self) -> (u64, Option<u64>) {
-        (self.read_bytes.load(Ordering::Relaxed), self.total_bytes)
-    }
 }
 
-/// Drains a reader of arbitrary bytes and checks what a source promises. For fuzzers and tests.
+/// Drains a reader of arbitrary bytes and checks what a source promises, and that what is written of it as pcapng can be
+/// read. For fuzzers and tests.
 ///
 /// # Panics
 /// Where a promise of [`Source`] is broken.
@@ -245,26 +290,56 @@ pub fn fuzz_reader(bytes: &[u8]) {
     // Stops decompression bombs; more than any input of a fuzzer holds otherwise.
     const BURSTS_MAX: usize = 1 << 14;
     for block_bytes in [64, 4 << 10] {
-        let reader = Box::new(std::io::Cursor::new(bytes.to_vec()));
-        let mut source = CaptureReader::from_reader("fuzz", reader).with_block_bytes(block_bytes);
-        let mut burst = Burst::default();
-        let (mut number, mut errors) = (0, 0);
-        for _ in 0..BURSTS_MAX {
-            match source.next_burst(&mut burst) {
-                Ok(false) => break,
-                Ok(true) => {
-                    assert!((1..=BURST_PACKETS_MAX).contains(&burst.packets.len()));
-                    for (index, packet) in burst.packets.iter().enumerate() {
-                        number += 1;
-                        assert_eq!(packet.number, number);
-                        assert!(packet.wire_bytes >= packet.captured_bytes);
-                        assert_eq!(burst.data(index).len(), packet.captured_bytes as usize);
-                        assert_eq!(source.interfaces()[usize::from(packet.interface)].link, packet.link);
-                    }
-                }
-                Err(_) => errors += 1,
-            }
-        }
+        let (mut written, findings) = (PcapngWriter::new(Vec::new()), Findings::default());
+        written = written.with_findings(&findings);
+        let mut said = vec![];
+        let errors = fuzz_read(bytes, (block_bytes, BURSTS_MAX), &findings, |meta, frame, options| {
+            written.write_with_options(meta, frame, options).expect("memory");
+            said.push((frame.len(), options.len()));
+        });
         assert!(errors <= 1, "one file, one error");
+        let (written, again) = (written.finish().expect("memory"), Findings::default());
+        again.keep_blocks();
+        let mut rest = said.iter();
+        let errors = fuzz_read(&written, (block_bytes, usize::MAX), &again, |_, frame, options| {
+            assert_eq!(rest.next(), Some(&(frame.len(), options.len())));
+        });
+        assert_eq!(
+            (errors, rest.len(), again.found().blocks_skipped),
+            (0, 0, 0),
+            "what was written is whole"
+        );
     }
+}
+
+/// Hands `each` packet of so many bursts of a capture on, with its bytes and options; the number of errors.
+fn fuzz_read(
+    bytes: &[u8],
+    (block_bytes, bursts_max): (usize, usize),
+    findings: &Findings,
+    mut each: impl FnMut(&PacketMeta, &[u8], &[u8]),
+) -> usize {
+    let reader = Box::new(std::io::Cursor::new(bytes.to_vec()));
+    let mut source = CaptureReader::from_reader("fuzz", reader).with_block_bytes(block_bytes);
+    source = source.with_findings(findings.clone());
+    let mut burst = Burst::default();
+    let (mut number, mut errors) = (0, 0);
+    for _ in 0..bursts_max {
+        match source.next_burst(&mut burst) {
+            Ok(false) => break,
+            Ok(true) => {
+                assert!((1..=BURST_PACKETS_MAX).contains(&burst.packets.len()));
+                for (index, packet) in burst.packets.iter().enumerate() {
+                    number += 1;
+                    assert_eq!(packet.number, number);
+                    assert!(packet.wire_bytes >= packet.captured_bytes);
+                    assert_eq!(burst.data(index).len(), packet.captured_bytes as usize);
+                    assert_eq!(source.interfaces()[usize::from(packet.interface)].link, packet.link);
+                    each(packet, burst.data(index), &packet_options(&burst.block, packet));
+                }
+            }
+            Err(_) => errors += 1,
+        }
+    }
+    errors
 }

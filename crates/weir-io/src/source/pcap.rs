@@ -104,6 +104,7 @@ pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault
         snaplen_bytes,
         resolution,
         fcs_bytes,
+        description: None,
     });
     let walker = Walker {
         big,

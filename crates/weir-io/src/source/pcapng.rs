@@ -6,15 +6,19 @@
 //! interface         1: link:u16 _:u16 snaplen:u32 options
 //! packet (old)      2: interface:u16 drops:u16 time:u64 captured:u32 wire:u32 data options
 //! simple packet     3: wire:u32 data
+//! names             4: (kind:u16 length:u16 value padding)* options                  kind 0 ends the records
 //! enhanced packet   6: interface:u32 time:u64 captured:u32 wire:u32 data options
+//! secrets          10: kind:u32 length:u32 data padding options
 //! ```
 //!
 //! A time is two numbers of 32 bits, the upper one first in either byte order. A simple packet has no
-//! time: it gets that of the packet before it, so that time does not jump. Options of packets and of
-//! sections (comments, hashes) are passed over unread.
+//! time: it gets that of the packet before it, so that time does not jump. Options of packets (comments, hashes) are passed
+//! over unread: who wants them finds them behind the packet ([`super::packet_options`]). Names and secrets are handed on
+//! where somebody writes pcapng.
 
-use super::interface::{Interface, Scale, TimeResolution};
-use super::walk::{Fault, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
+use super::interface::{Description, Interface, Scale, TimeResolution};
+use super::options::{Of, for_each_option, little_endian, push_option};
+use super::walk::{Fault, OPTIONS_BYTES_MAX, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
 use std::sync::Arc;
 use weir_packet::{LinkType, PacketMeta, Timestamp};
 
@@ -22,7 +26,9 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
+const NAMES: u32 = 4;
 const ENHANCED_PACKET: u32 = 6;
+const SECRETS: u32 = 10;
 
 /// The byte-order magic of a section, as a section of either order has it.
 const ORDER: u32 = 0x1a2b_3c4d;
@@ -49,6 +55,8 @@ pub(crate) struct Walker {
     big: bool,
     interfaces: Vec<Local>,
     last_time: Timestamp,
+    /// Options of the section.
+    section: Arc<[u8]>,
 }
 
 /// Whether a file that begins so is one of pcapng.
@@ -66,7 +74,7 @@ enum Turn {
 impl Walker {
     /// A walker for a file that [`recognize`] knows; its first block is still to be walked.
     pub fn new() -> Self {
-        Self { big: false, interfaces: Vec::new(), last_time: Timestamp(0) }
+        Self { big: false, interfaces: Vec::new(), last_time: Timestamp(0), section: Arc::default() }
     }
 
     /// Describes the packets from `pos` on in `slots`, as far as they lie whole in `bytes`, and
@@ -196,7 +204,7 @@ impl Walker {
         slot: &mut PacketMeta,
     ) -> Result<bool, Fault> {
         match block_type {
-            SECTION => self.begin_section::<BIG>(block)?,
+            SECTION => self.begin_section::<BIG>(block, run)?,
             INTERFACE => self.admit_interface::<BIG>(block, run)?,
             SIMPLE_PACKET => {
                 *slot = self.describe_simple::<BIG>(block, at)?;
@@ -210,12 +218,16 @@ impl Walker {
                 self.describe::<BIG>(id, head, block.len(), at, slot)?;
                 return Ok(true);
             }
+            NAMES | SECRETS if run.carries => match carried::<BIG>(block_type, &block[8..block.len() - 4]) {
+                Some(block) => run.carry(block),
+                None => run.blocks_skipped += 1,
+            },
             _ => run.blocks_skipped += 1,
         }
         Ok(false)
     }
 
-    fn begin_section<const BIG: bool>(&mut self, block: &[u8]) -> Result<(), Fault> {
+    fn begin_section<const BIG: bool>(&mut self, block: &[u8], run: &mut Run) -> Result<(), Fault> {
         if block.len() < 28 {
             return Err(too_short("a section", block.len()));
         }
@@ -229,6 +241,8 @@ impl Walker {
             }
         }
         self.interfaces.clear();
+        let options = &block[24..block.len() - 4];
+        self.section = run.keep_options(little_endian::<BIG>(Of::Section, options, OPTIONS_BYTES_MAX));
         Ok(())
     }
 
@@ -246,20 +260,30 @@ impl Walker {
             snaplen_bytes: u32_at::<BIG>(block, 12),
             resolution: TimeResolution::MICROSECONDS,
             fcs_bytes: None,
+            description: None,
         };
-        let mut offset_ns = 0i64;
-        for_each_option::<BIG>(&block[16..block.len() - 4], |code, value| match (code, value) {
-            (2, name) => interface.name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned(),
-            (9, &[resolution, ..]) => interface.resolution = TimeResolution::from_option(resolution),
-            (13, &[fcs_bytes, ..]) => interface.fcs_bytes = Some(fcs_bytes),
-            (14, seconds) => {
-                if let Some(raw) = seconds.first_chunk::<8>() {
-                    let seconds = if BIG { i64::from_be_bytes(*raw) } else { i64::from_le_bytes(*raw) };
-                    offset_ns = seconds.saturating_mul(1_000_000_000);
-                }
+        let (mut offset_ns, mut options) = (0i64, vec![]);
+        for_each_option::<BIG>(&block[16..block.len() - 4], |code, value| {
+            // Times are written in nanoseconds, whatever they were.
+            if !matches!(code, 9 | 14) && options.len() <= OPTIONS_BYTES_MAX {
+                push_option::<BIG>(&mut options, Of::Interface, code, value);
             }
-            _ => {}
+            match (code, value) {
+                (2, name) => interface.name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned(),
+                (9, &[resolution, ..]) => interface.resolution = TimeResolution::from_option(resolution),
+                (13, &[fcs_bytes, ..]) => interface.fcs_bytes = Some(fcs_bytes),
+                (14, seconds) => {
+                    if let Some(raw) = seconds.first_chunk::<8>() {
+                        let seconds = if BIG { i64::from_be_bytes(*raw) } else { i64::from_le_bytes(*raw) };
+                        offset_ns = seconds.saturating_mul(1_000_000_000);
+                    }
+                }
+                _ => {}
+            }
         })?;
+        let options = Some(options).filter(|options| options.len() <= OPTIONS_BYTES_MAX);
+        let (options, section) = (run.keep_options(options), Arc::clone(&self.section));
+        interface.description = Some(Description { options, section });
         self.interfaces.push(Local {
             link: interface.link,
             scale: Scale::of(interface.resolution),
@@ -294,24 +318,33 @@ impl Walker {
     }
 }
 
-/// Calls `each` with the code and value of every option in `bytes`.
-fn for_each_option<const BIG: bool>(mut bytes: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<(), Fault> {
-    while let Some(head) = bytes.first_chunk::<4>() {
-        let (code, length) = (u16_at::<BIG>(head, 0), usize::from(u16_at::<BIG>(head, 2)));
-        if code == 0 {
-            break;
-        }
-        let Some(value) = bytes[4..].get(..length) else {
-            return Err(Fault::corrupt(format!(
-                "an option (code {code}) claims {length} bytes, and its block has only {} more",
-                bytes.len() - 4
-            )));
-        };
-        each(code, value);
-        // The padding of the last option may be missing.
-        bytes = bytes[4..].get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(())
+/// A block of names or secrets, little-endian; `None` where its body contradicts itself.
+fn carried<const BIG: bool>(block_type: u32, body: &[u8]) -> Option<Vec<u8>> {
+    let mut out = [block_type.to_le_bytes(), [0; 4]].concat();
+    let (of, options) = if block_type == SECRETS {
+        let head = body.first_chunk::<8>()?;
+        let (kind, length) = (u32_at::<BIG>(head, 0), u32_at::<BIG>(head, 4));
+        let padded = (length as usize).checked_next_multiple_of(4)?;
+        out.extend([kind.to_le_bytes(), length.to_le_bytes()].concat());
+        out.extend(body[8..].get(..padded)?);
+        (Of::Secrets, &body[8 + padded..])
+    } else {
+        // Its records are laid out as options are.
+        let mut length = 0;
+        for_each_option::<BIG>(body, |kind, value| {
+            length += 4 + value.len().next_multiple_of(4);
+            push_option::<BIG>(&mut out, Of::Names, kind, value);
+        })
+        .ok()?;
+        out.extend([0; 4]);
+        (Of::Names, body.get(length + 4..).unwrap_or_default())
+    };
+    let options = little_endian::<BIG>(of, options, usize::MAX).filter(|options| !options.is_empty());
+    out.extend(options.into_iter().flat_map(|options| [options, vec![0; 4]].concat()));
+    let total = (out.len() as u32 + 4).to_le_bytes();
+    out[4..8].copy_from_slice(&total);
+    out.extend(total);
+    Some(out)
 }
 
 #[cold]

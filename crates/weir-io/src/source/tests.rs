@@ -361,6 +361,30 @@ fn compressed_captures_that_are_cut_or_damaged_give_what_is_there() {
 }
 
 #[test]
+fn zeros_behind_gzip_are_passed_over_and_anything_else_is_said() {
+    let plain = plain_pcap(&[7, 800, 90]);
+    let (head, tail) = plain.split_at(300);
+    let [gzip_head, gzip_tail] = [head, tail].map(|part| compress(part)[0].1.clone());
+    let members = [&gzip_head[..], &gzip_tail].concat();
+    for zeros in [0, 1, 9, 10_240, 300_000] {
+        let zeros = vec![0; zeros];
+        assert_eq!(packets(&[&members[..], &zeros].concat()), packets(&plain), "{} zeros", zeros.len());
+        let between = [&gzip_head[..], &zeros, &gzip_tail].concat();
+        assert_eq!(packets(&between), packets(&plain), "{} zeros between members", zeros.len());
+        for garbage in
+            [&b"garbage"[..], b"\x1f", b"\x1fgarbage and more of it", b"\x1f\x8b\x07not deflated at all"]
+        {
+            let (got, error) = fault(&[&members[..], &zeros, garbage].concat());
+            assert_eq!(got, 3, "what stands before it is delivered");
+            let is_cut = error.kind == SourceErrorKind::Truncated && garbage.len() == 1;
+            assert!(is_cut || error.message.contains("no gzip data"), "{garbage:?}: {error}");
+        }
+    }
+    let (_, damaged) = fault(&[&gzip_head[..], &gzip_tail[..gzip_tail.len() - 8], &[9; 8]].concat());
+    assert!(damaged.message.contains("damaged"), "a checksum that is wrong is no garbage: {damaged}");
+}
+
+#[test]
 fn a_reader_may_go_to_another_thread() {
     let source = reader(&plain_pcap(&[4]));
     assert_eq!(std::thread::spawn(move || drain(source).0.len()).join().unwrap(), 1);

@@ -7,6 +7,7 @@
 //! So a fault found behind good packets needs no remembering: the packets are delivered, and the
 //! next walk finds the fault again, with nothing before it.
 
+use super::findings::Carry;
 use super::interface::Interface;
 use std::sync::Arc;
 use weir_packet::{BURST_PACKETS_MAX, PacketMeta, SourceErrorKind};
@@ -18,6 +19,10 @@ pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 /// The most bytes captured of a packet that are believed although the file's own limit is lower, as
 /// tshark and libpcap do (`MAXIMUM_SNAPLEN`): files lie about their snap length.
 pub(crate) const PACKET_BYTES_BELIEVED: usize = 256 << 10;
+
+/// The most bytes that are kept of the options of a section or an interface, and of all of them.
+pub(crate) const OPTIONS_BYTES_MAX: usize = 64 << 10;
+const ALL_OPTIONS_BYTES_MAX: usize = 16 << 20;
 
 /// Why a walk stopped.
 #[derive(Debug)]
@@ -80,9 +85,33 @@ pub(crate) struct Run {
     pub interfaces_beyond: u64,
     /// The file being read.
     pub file: Arc<str>,
+    /// Sections and interfaces whose options were too long to be kept.
+    pub options_cut: u64,
+    /// Bytes of those that are.
+    options_bytes: usize,
+    /// Somebody takes blocks of names and secrets.
+    pub carries: bool,
+    /// Those that came since it was last looked.
+    pub carried: Vec<Carry>,
 }
 
 impl Run {
+    /// Keeps the options of a section or an interface, where there is room for them; `None`: they are too long.
+    pub fn keep_options(&mut self, options: Option<Vec<u8>>) -> Arc<[u8]> {
+        let has_room = |options: &Vec<u8>| self.options_bytes + options.len() <= ALL_OPTIONS_BYTES_MAX;
+        let options = options.filter(has_room).unwrap_or_else(|| {
+            self.options_cut += 1;
+            vec![]
+        });
+        self.options_bytes += options.len();
+        options.into()
+    }
+
+    /// A block is to be written before the next packet.
+    pub fn carry(&mut self, bytes: Vec<u8>) {
+        self.carried.push(Carry { before: self.packets + 1, bytes: bytes.into() });
+    }
+
     /// Takes up an interface and numbers it. A run with more than 65 536 of them gives the last
     /// number to all further ones and counts them: ten thousands of rotated files are no reason to stop.
     pub fn admit(&mut self, interface: Interface) -> u16 {
@@ -131,6 +160,7 @@ mod tests {
             snaplen_bytes: 0,
             resolution: TimeResolution::MICROSECONDS,
             fcs_bytes: None,
+            description: None,
         };
         for number in 0..=u16::MAX {
             assert_eq!(run.admit(interface.clone()), number);

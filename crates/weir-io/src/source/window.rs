@@ -14,7 +14,7 @@
 use super::inflate::Ring;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
-use weir_packet::{Block, BlockPool, Burst};
+use weir_packet::{Block, BlockPool, Burst, Records};
 
 /// Bytes read at a time where nothing else is asked for.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
@@ -45,6 +45,8 @@ pub(crate) struct Window {
     nothing: Arc<Block>,
     headroom: usize,
     block_bytes: usize,
+    /// Those of the file.
+    records: Records,
 }
 
 impl Window {
@@ -58,6 +60,7 @@ impl Window {
             nothing: Arc::default(),
             headroom: block_bytes / 4,
             block_bytes,
+            records: Records::Bare,
         }
     }
 
@@ -69,6 +72,13 @@ impl Window {
     /// Forgets all bytes: another file begins.
     pub fn reset(&mut self) {
         (self.pos, self.end, self.end_offset) = (0, 0, 0);
+    }
+
+    /// It is known what the file's records are. Nobody refers to a packet of it yet.
+    pub fn set_records(&mut self, records: Records) {
+        self.records = records;
+        Arc::get_mut(&mut self.block).expect("the file's first bytes are in a block of its own").records =
+            records;
     }
 
     pub fn unread(&self) -> &[u8] {
@@ -174,6 +184,7 @@ impl Window {
         }
         let mut fresh = self.pool.take();
         let own = Arc::get_mut(&mut fresh).expect("the pool's blocks are nobody's");
+        own.records = self.records;
         let spent = std::mem::replace(&mut own.bytes, bytes);
         self.pool.lend(&self.block);
         self.block = fresh;
@@ -199,6 +210,7 @@ impl Window {
         } else {
             let mut fresh = self.pool.take();
             let own = Arc::get_mut(&mut fresh).expect("the pool's blocks are nobody's");
+            own.records = self.records;
             let start = start(&mut own.bytes);
             own.bytes[start..start + tail].copy_from_slice(&self.block.bytes[self.pos..self.end]);
             self.pool.lend(&self.block);

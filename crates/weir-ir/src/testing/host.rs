@@ -126,5 +126,5 @@ fn slice(bytes: &[u8]) -> Slice {
     let mut block = vec![0xee; 3];
     block.extend_from_slice(bytes);
     block.push(0xee);
-    Slice { block: Arc::new(Block { bytes: block }), offset: 3, length: bytes.len() as u32 }
+    Slice { block: Arc::new(Block::from(block)), offset: 3, length: bytes.len() as u32 }
 }

@@ -49,8 +49,8 @@ impl Bundle {
                 bundle.bytes = Some(bytes);
             }
             Item::Event(values) => bundle.event = Some(EventRow { values }),
-            // A row is for whoever asked for rows.
-            Item::Session(..) | Item::Stream(_) => {}
+            // A row is for whoever asked for rows, and nothing more is to be said to who is called with each.
+            Item::Session(..) | Item::Stream(_) | Item::Pause => {}
         }
         bundle
     }

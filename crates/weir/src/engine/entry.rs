@@ -173,6 +173,9 @@ impl<'c> Entry<'c> {
         if let Some(items) = &mut self.items {
             return items.take(item);
         }
+        if matches!(item, Item::Pause) {
+            return Next::Go;
+        }
         let mut bundle = Bundle::of(item);
         let Some(deliver) = &mut self.deliver else { return Next::Go };
         let uid = bundle.flow.as_ref().map(|flow| flow.uid.as_str()).unwrap_or_default();

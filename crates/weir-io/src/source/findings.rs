@@ -1,0 +1,193 @@
+//! What a reader meets in its captures beside packets, as others come to know it: who writes pcapng, and who reports.
+
+use super::Interface;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most bytes of [carried](Findings::carry) blocks that wait to be written. Beyond them the oldest go, and are
+/// counted: [`Found::blocks_lost`].
+const CARRIED_BYTES_MAX: usize = 64 << 20;
+
+/// What a reader met in its captures, beside packets.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The interfaces, in the order of their numbers in [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
+    pub interfaces: Vec<Interface>,
+    /// See [`CaptureReader::blocks_skipped`](super::CaptureReader::blocks_skipped).
+    pub blocks_skipped: u64,
+    /// See [`CaptureReader::interfaces_beyond`](super::CaptureReader::interfaces_beyond).
+    pub interfaces_beyond: u64,
+    /// See [`CaptureReader::files_late`](super::CaptureReader::files_late).
+    pub files_late: u64,
+    /// Sections and interfaces whose options are not kept: those of one were longer than 64 KiB, or those of all than
+    /// 16 MiB.
+    pub options_cut: u64,
+    /// Blocks of names and secrets that a writer of pcapng did not write, as more than 64 MiB of them came before its
+    /// next packet. A block that two writers lack counts twice.
+    pub blocks_lost: u64,
+}
+
+/// What a reader met so far, shared between it and those who write pcapng of its packets. A clone shows the same.
+#[derive(Debug, Clone, Default)]
+pub struct Findings(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    found: Mutex<Found>,
+    carried: Mutex<Carried>,
+    /// Blocks carried so far: who has taken as many needs no look at them.
+    came: AtomicU64,
+    /// Somebody takes blocks of names and secrets.
+    is_asked: AtomicBool,
+    lost: AtomicU64,
+}
+
+/// Blocks of names and secrets.
+#[derive(Debug, Default)]
+struct Carried {
+    blocks: VecDeque<Carry>,
+    bytes: usize,
+    /// Those that went before the first one.
+    gone: u64,
+}
+
+/// A block of pcapng that is not of packets and tells something about those behind it.
+#[derive(Debug)]
+pub(crate) struct Carry {
+    /// Number of a packet that it must stand before.
+    pub before: u64,
+    /// The block, little-endian.
+    pub bytes: Box<[u8]>,
+}
+
+/// How far somebody is who takes carried blocks.
+#[derive(Debug)]
+pub(crate) struct Taken(u64);
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Findings {
+    /// All that was met so far, but for blocks of names and secrets.
+    pub fn found(&self) -> Found {
+        Found { blocks_lost: self.0.lost.load(Ordering::Relaxed), ..locked(&self.0.found).clone() }
+    }
+
+    /// The interface of this number.
+    pub(crate) fn interface(&self, number: u16) -> Option<Interface> {
+        locked(&self.0.found).interfaces.get(usize::from(number)).cloned()
+    }
+
+    /// What was met is brought up to date.
+    pub(crate) fn tell(&self, tell: impl FnOnce(&mut Found)) {
+        tell(&mut locked(&self.0.found));
+    }
+
+    /// From now on blocks of names and secrets are kept for writers of pcapng that begin later.
+    pub fn keep_blocks(&self) {
+        self.0.is_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Blocks of names and secrets are kept; those that are there are yet to be taken.
+    pub(crate) fn ask(&self) -> Taken {
+        self.keep_blocks();
+        Taken(locked(&self.0.carried).gone)
+    }
+
+    /// Whether they are kept.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// A block comes.
+    pub(crate) fn carry(&self, block: Carry) {
+        let mut carried = locked(&self.0.carried);
+        // Of files that overlap a later block may have an earlier place; none is to wait behind another one.
+        let behind = |other: &&mut Carry| other.before > block.before;
+        carried.blocks.iter_mut().rev().take_while(behind).for_each(|other| other.before = block.before);
+        carried.bytes += block.bytes.len();
+        carried.blocks.push_back(block);
+        while carried.bytes > CARRIED_BYTES_MAX
+            && let Some(oldest) = carried.blocks.pop_front()
+        {
+            carried.bytes -= oldest.bytes.len();
+            carried.gone += 1;
+        }
+        self.0.came.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the blocks that stand before this packet.
+    ///
+    /// # Errors
+    /// The first that `each` answers; that block counts as taken.
+    pub(crate) fn take_before<E>(
+        &self,
+        packet: u64,
+        taken: &mut Taken,
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.0.came.load(Ordering::Acquire) <= taken.0 {
+            return Ok(());
+        }
+        let carried = locked(&self.0.carried);
+        if let Some(lost) = carried.gone.checked_sub(taken.0) {
+            self.0.lost.fetch_add(lost, Ordering::Relaxed);
+            taken.0 = carried.gone;
+        }
+        let next = (taken.0 - carried.gone) as usize;
+        for block in carried.blocks.range(next..).take_while(|block| block.before <= packet) {
+            taken.0 += 1;
+            each(&block.bytes)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(findings: &Findings, packet: u64, taken: &mut Taken) -> Vec<usize> {
+        let mut lengths = vec![];
+        let took = findings.take_before(packet, taken, |block| {
+            lengths.push(block.len());
+            Ok::<_, ()>(())
+        });
+        took.expect("nothing is wrong");
+        lengths
+    }
+
+    #[test]
+    fn blocks_are_taken_once_and_before_their_packet() {
+        let findings = Findings::default();
+        assert!(!findings.is_asked());
+        let (mut one, mut other) = (findings.ask(), findings.ask());
+        assert!(findings.is_asked());
+        for (before, length) in [(1, 10), (5, 20), (5, 30), (9, 40)] {
+            findings.carry(Carry { before, bytes: vec![0; length].into() });
+        }
+        assert_eq!(take(&findings, 4, &mut one), [10]);
+        assert_eq!(take(&findings, 5, &mut one), [20, 30]);
+        assert!(take(&findings, 5, &mut one).is_empty());
+        assert_eq!(take(&findings, u64::MAX, &mut one), [40]);
+        assert_eq!(take(&findings, 9, &mut other), [10, 20, 30, 40], "each takes its own");
+        assert_eq!(findings.found().blocks_lost, 0);
+    }
+
+    #[test]
+    fn beyond_the_bound_the_oldest_are_lost_and_counted() {
+        let findings = Findings::default();
+        let (mut quick, mut slow) = (findings.ask(), findings.ask());
+        for number in 0..5 {
+            findings.carry(Carry { before: number, bytes: vec![0; CARRIED_BYTES_MAX / 4].into() });
+            assert_eq!(take(&findings, number, &mut quick).len(), 1);
+        }
+        assert_eq!(findings.found().blocks_lost, 0, "who takes them in time loses none");
+        assert_eq!(take(&findings, 9, &mut slow).len(), 4);
+        assert_eq!(findings.found().blocks_lost, 1);
+        assert_eq!(take(&findings, 9, &mut findings.ask()).len(), 4, "who comes late takes what is there");
+        assert_eq!(findings.found().blocks_lost, 1);
+    }
+}

@@ -1,0 +1,130 @@
+//! Options of pcapng: what stands behind the fixed part of a block, each a code, a length and a value.
+//!
+//! ```text
+//! option   code:u16 length:u16 value padding             code 0 ends them; the block's end does, too
+//! ```
+//!
+//! Here they are kept as a little-endian section has them and without their end: so the sink writes them as they are,
+//! whatever the byte order they were read in.
+
+use super::walk::{Fault, u16_at, u32_at};
+use std::borrow::Cow;
+use weir_packet::{Block, PacketMeta, Records};
+
+/// Bytes of a packet's block before its data.
+const HEAD_BYTES: usize = 28;
+
+/// The block whose options they are: their codes have other meanings in others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    Section,
+    Interface,
+    Packet,
+    Names,
+    Secrets,
+}
+
+/// Calls `each` with the code and value of every option in `bytes`.
+pub(crate) fn for_each_option<const BIG: bool>(
+    mut bytes: &[u8],
+    mut each: impl FnMut(u16, &[u8]),
+) -> Result<(), Fault> {
+    while let Some(head) = bytes.first_chunk::<4>() {
+        let (code, length) = (u16_at::<BIG>(head, 0), usize::from(u16_at::<BIG>(head, 2)));
+        if code == 0 {
+            break;
+        }
+        let Some(value) = bytes[4..].get(..length) else {
+            return Err(Fault::corrupt(format!(
+                "an option (code {code}) claims {length} bytes, and its block has only {} more",
+                bytes.len() - 4
+            )));
+        };
+        each(code, value);
+        // The padding of the last option may be missing.
+        bytes = bytes[4..].get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Appends an option, its numbers in little-endian order.
+pub(crate) fn push_option<const BIG: bool>(out: &mut Vec<u8>, of: Of, code: u16, value: &[u8]) {
+    out.extend(code.to_le_bytes());
+    out.extend((value.len() as u16).to_le_bytes());
+    let start = out.len();
+    out.extend(value);
+    if BIG {
+        let mut rest = &mut out[start..];
+        for &width in numbers(of, code, value.len()) {
+            let Some((number, behind)) = rest.split_at_mut_checked(width) else { break };
+            number.reverse();
+            rest = behind;
+        }
+    }
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+/// All options in `bytes`, up to the first that is none; `None` where they are longer than `bytes_max`.
+pub(crate) fn little_endian<const BIG: bool>(of: Of, bytes: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+    let mut out = vec![];
+    // What a broken option says is lost; those before it are whole.
+    let _ = for_each_option::<BIG>(bytes, |code, value| {
+        if out.len() <= bytes_max {
+            push_option::<BIG>(&mut out, of, code, value);
+        }
+    });
+    (out.len() <= bytes_max).then_some(out)
+}
+
+/// Bytes of the numbers that an option's value begins with: those that depend on the byte order of their section
+/// (draft-ietf-opsawg-pcapng-03, sections 3.5 and 4). Texts, addresses and hashes don't.
+fn numbers(of: Of, code: u16, length: usize) -> &'static [usize] {
+    match (of, code) {
+        // Custom options begin with the number of the enterprise; what follows is its own.
+        (_, 2988 | 2989 | 19372 | 19373) => &[4],
+        (Of::Interface, 8 | 14 | 16 | 17) => &[8], // if_speed, if_tsoffset, if_txspeed, if_rxspeed
+        (Of::Interface, 10) => &[4],               // if_tzone
+        (Of::Packet, 2 | 6) => &[4],               // epb_flags, epb_queue
+        (Of::Packet, 4 | 5) => &[8],               // epb_dropcount, epb_packetid
+        (Of::Packet, 7) if length == 9 => &[1, 8], // epb_verdict of eBPF
+        (Of::Packet, 8) => &[4, 4],                // epb_processid_threadid
+        _ => &[],
+    }
+}
+
+/// What pcapng says of a packet that lies in `block`: its options (comments, flags, hashes, drops …) in little-endian
+/// order, without the one that ends them; empty where its capture has none.
+///
+/// They stand behind the packet, in the same block. Costs a look at each; nothing is copied where the capture is
+/// little-endian. Options behind one that is longer than the packet's block are left out.
+pub fn packet_options<'a>(block: &'a Block, packet: &PacketMeta) -> Cow<'a, [u8]> {
+    if block.records != Records::Pcapng {
+        return Cow::default();
+    }
+    let bytes = &block.bytes;
+    let start = packet.offset as usize;
+    let head = start.checked_sub(HEAD_BYTES).and_then(|at| bytes[at..].first_chunk::<HEAD_BYTES>());
+    let Some(head) = head else { return Cow::default() };
+    // A simple packet, which has no options, has its own length where the others have that of the data.
+    let is_of = |kind, captured| matches!(kind, 2 | 6) && captured == packet.captured_bytes;
+    let options = |total: u32| {
+        let first = start + (packet.captured_bytes as usize).next_multiple_of(4);
+        bytes.get(first..(start - HEAD_BYTES + total as usize).saturating_sub(4)).unwrap_or_default()
+    };
+    if is_of(u32_at::<false>(head, 0), u32_at::<false>(head, 20)) {
+        let options = options(u32_at::<false>(head, 4));
+        Cow::Borrowed(&options[..whole_bytes(options)])
+    } else if is_of(u32_at::<true>(head, 0), u32_at::<true>(head, 20)) {
+        let options = options(u32_at::<true>(head, 4));
+        Cow::Owned(little_endian::<true>(Of::Packet, options, usize::MAX).unwrap_or_default())
+    } else {
+        Cow::default()
+    }
+}
+
+/// Bytes of the whole options that `bytes`, a multiple of 4 of them, begin with.
+fn whole_bytes(bytes: &[u8]) -> usize {
+    let mut whole = 0;
+    let _ = for_each_option::<false>(bytes, |_, value| whole += 4 + value.len().next_multiple_of(4));
+    whole.min(bytes.len())
+}
