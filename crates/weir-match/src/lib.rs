@@ -153,11 +153,14 @@ impl Patterns {
             _ => Dense::build(&forward),
         };
         let skip = match engine {
-            EngineChoice::Vectorscan => Skip::vectorscan(&hirs).map_err(|missing| {
-                PatternError::of_all(missing.to_string(), "or let the engine be chosen: `auto`")
-            })?,
+            EngineChoice::Vectorscan => {
+                let help = "or let the engine be chosen: `auto`";
+                weir_vectorscan::version()
+                    .map_err(|missing| PatternError::of_all(missing.to_string(), help))?;
+                Skip::needles(&hirs)
+            }
             // Where ours is fast, vectorscan is little faster, and takes some 25 ms to load.
-            EngineChoice::Auto => Skip::literals(&hirs).or_else(|| Skip::vectorscan(&hirs).ok()?),
+            EngineChoice::Auto => Skip::literals(&hirs).or_else(|| Skip::needles(&hirs)),
             EngineChoice::Rust | EngineChoice::RustLazy => Skip::literals(&hirs),
         };
         let length = |hir: &Hir| {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::{MatchKind, Span};
 use regex_syntax::hir::Hir;
-use weir_vectorscan::{Database, Error, SCAN_BYTES_MIN, Scanner};
+use weir_vectorscan::{Database, SCAN_BYTES_MIN, Scanner};
 
 use crate::needles::Needles;
 
@@ -41,18 +41,13 @@ impl Skip {
         found.filter(Prefilter::is_fast).map(Self::Literals)
     }
 
-    /// By vectorscan. `Ok(None)` where it can't help with these patterns.
-    ///
-    /// # Errors
-    ///
-    /// It is not installed, or faulty.
-    pub(crate) fn vectorscan(patterns: &[Hir]) -> Result<Option<Self>, Error> {
-        weir_vectorscan::version()?;
-        let Some(needles) = Needles::of(patterns) else { return Ok(None) };
-        // Beyond its bounds, or ours, is no error: patterns are searched without.
-        let database = Database::compile(&needles.literals).ok();
-        let database = database.filter(|database| database.scanner().is_ok());
-        Ok(database.map(|database| Self::Needles(database, needles.bytes_max)))
+    /// By vectorscan. None where it can't be used, or can't help with these patterns.
+    pub(crate) fn needles(patterns: &[Hir]) -> Option<Self> {
+        // Before the library is loaded, which takes longer.
+        let needles = Needles::of(patterns)?;
+        let database = Database::compile(&needles.literals).ok()?;
+        database.scanner().ok()?;
+        Some(Self::Needles(database, needles.bytes_max))
     }
 }
 
@@ -76,9 +71,9 @@ enum Finder {
 /// Where the table takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Nothing begins before that is part of a match, or under way where the table stops.
+    /// What begins before is part of no match, and not under way any more at `until`.
     pub(crate) from: usize,
-    /// It goes on to here at least: something may be under way up to it.
+    /// The table goes on to here at least.
     pub(crate) until: usize,
 }
 
