@@ -159,7 +159,8 @@ impl Patterns {
                     .map_err(|missing| PatternError::of_all(missing.to_string(), help))?;
                 Skip::needles(&hirs)
             }
-            // Where ours is fast, vectorscan is little faster, and takes some 25 ms to load.
+            // Ours where it has literals: vectorscan took 0.04 to 0.06 s longer then, of 0.45 and 0.8 s, half of it to be
+            // loaded and proven; where it has none, 0.3 to 0.5 s less (`cargo xtask bench`'s traces, 2026-11-23).
             EngineChoice::Auto => Skip::literals(&hirs).or_else(|| Skip::needles(&hirs)),
             EngineChoice::Rust | EngineChoice::RustLazy => Skip::literals(&hirs),
         };
