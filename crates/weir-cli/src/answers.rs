@@ -314,7 +314,7 @@ impl Spec {
                 fixed_strings: self.fixed_strings,
                 ..find::Look::default()
             };
-            let make = look.compile(self.patterns.clone())?;
+            let (_, make) = look.compile(self.patterns.clone())?;
             (StreamQuestion::new(&self.filter, params, make), find::COLUMNS)
         } else {
             (StreamQuestion::new(&self.filter, params, streams::Rows::default), streams::COLUMNS)

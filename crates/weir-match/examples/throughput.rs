@@ -22,15 +22,18 @@ fn main() {
     let random: Vec<u8> = (0..STREAM_BYTES).map(|_| (next(&mut seed) >> 56) as u8).collect();
 
     println!(
-        "{:<22} {:>9} {:>10} {:>10} {:>10}",
-        "patterns", "engine", "build ms", "text GB/s", "random GB/s"
+        "{:<22} {:>9} {:>10} {:>10} {:>10} {:>10}",
+        "patterns", "engine", "prefilter", "build ms", "text GB/s", "random GB/s"
     );
     for (name, patterns) in cases() {
-        let started = Instant::now();
-        let compiled = Patterns::compile(&patterns, EngineChoice::Auto).expect("compiles");
-        let build_ms = started.elapsed().as_secs_f64() * 1e3;
-        let [text, random] = [&text, &random].map(|bytes| throughput(&compiled, bytes));
-        println!("{name:<22} {:>9} {build_ms:>10.1} {text:>10.2} {random:>10.2}", compiled.engine());
+        for engine in [EngineChoice::Rust, EngineChoice::Vectorscan] {
+            let started = Instant::now();
+            let Ok(compiled) = Patterns::compile(&patterns, engine) else { continue };
+            let build_ms = started.elapsed().as_secs_f64() * 1e3;
+            let [text, random] = [&text, &random].map(|bytes| throughput(&compiled, bytes));
+            let (engine, prefilter) = (compiled.engine(), compiled.prefilter());
+            println!("{name:<22} {engine:>9} {prefilter:>10} {build_ms:>10.1} {text:>10.2} {random:>10.2}");
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use crate::machine::{Context, Facts, Goal, Machine, State, Work};
-use crate::scan::{Scan, Skipper, Table};
+use crate::scan::{Scan, Table};
+use crate::skip::Skipper;
 
 const UNKNOWN: u32 = u32::MAX;
 /// Where facts begin in a number. Rows before `CACHE_BYTES_MAX` have indices below.

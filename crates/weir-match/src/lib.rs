@@ -26,6 +26,9 @@
 //! kept: its end by a forward search for this pattern alone, its start backwards from there. `machine` makes the
 //! states of all these.
 //!
+//! Where no match is under way, bytes that are part of none are passed over faster than a table allows: by literals that
+//! all matches begin with, or by the system's vectorscan (`skip`, `needles`).
+//!
 //! Not quick: a pattern with an optional rest that fails late, such as `foo(.*bar)?`: all that follows each `foo` is gone
 //! over, up to [`MATCH_BYTES_MAX`] bytes. And streams in which every byte may begin a match that is long under way
 //! (`(?s).+foo`) keep [`MATCH_BYTES_MAX`] bytes each.
@@ -36,14 +39,14 @@ mod error;
 mod feed;
 mod lazy;
 mod machine;
+mod needles;
 mod scan;
 mod search;
+mod skip;
 mod stream;
 mod syntax;
 
-use regex_automata::MatchKind;
 use regex_automata::nfa::thompson::{Config, NFA, WhichCaptures};
-use regex_automata::util::prefilter::Prefilter;
 use regex_syntax::hir::Hir;
 
 pub use error::PatternError;
@@ -53,8 +56,8 @@ pub use stream::StreamState;
 use dense::Dense;
 use lazy::LazyDfa;
 use machine::{Goal, Machine, Work};
-use scan::Skipper;
 use search::Caches;
+use skip::{Skip, Skipper};
 
 /// The most patterns at once.
 pub const PATTERNS_MAX: usize = 4_096;
@@ -93,6 +96,9 @@ pub enum EngineChoice {
     Rust,
     /// Ours, its states as they are needed: what [`EngineChoice::Rust`] does where a table would be too large.
     RustLazy,
+    /// Ours behind the system's vectorscan, which passes over what is part of no match. Where a pattern has no
+    /// literal near its start, or vectorscan refuses them, ours alone.
+    Vectorscan,
 }
 
 /// A match of one pattern.
@@ -116,7 +122,7 @@ pub struct Patterns {
     /// The length of a pattern's matches, where all have the same.
     lengths: Vec<Option<u64>>,
     engine: Engine,
-    prefilter: Option<Prefilter>,
+    skip: Option<Skip>,
 }
 
 /// What finds ends.
@@ -133,7 +139,7 @@ impl Patterns {
     /// # Errors
     ///
     /// The first pattern that is wrong, with the place in its text; or patterns beyond [`PATTERNS_MAX`],
-    /// [`PATTERN_BYTES_MAX`], [`NFA_BYTES_MAX`].
+    /// [`PATTERN_BYTES_MAX`], [`NFA_BYTES_MAX`]; or [`EngineChoice::Vectorscan`] where it is not installed, or faulty.
     pub fn compile(patterns: &[Pattern], engine: EngineChoice) -> Result<Self, PatternError> {
         if patterns.len() > PATTERNS_MAX {
             let message = format!("{} patterns, and {PATTERNS_MAX} is the most", patterns.len());
@@ -143,8 +149,20 @@ impl Patterns {
         let hirs: Vec<Hir> = patterns.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         let forward = machine(&hirs, false)?;
         let dense = match engine {
-            EngineChoice::Auto | EngineChoice::Rust => Dense::build(&forward),
             EngineChoice::RustLazy => None,
+            _ => Dense::build(&forward),
+        };
+        let skip = match engine {
+            EngineChoice::Vectorscan => {
+                let help = "or let the engine be chosen: `auto`";
+                weir_vectorscan::version()
+                    .map_err(|missing| PatternError::of_all(missing.to_string(), help))?;
+                Skip::needles(&hirs)
+            }
+            // Ours where it has literals: vectorscan took 0.04 to 0.06 s longer then, of 0.45 and 0.8 s, half of it to be
+            // loaded and proven; where it has none, 0.3 to 0.5 s less (`cargo xtask bench`'s traces, 2026-11-23).
+            EngineChoice::Auto => Skip::literals(&hirs).or_else(|| Skip::needles(&hirs)),
+            EngineChoice::Rust | EngineChoice::RustLazy => Skip::literals(&hirs),
         };
         let length = |hir: &Hir| {
             let properties = hir.properties();
@@ -155,8 +173,7 @@ impl Patterns {
             reverse: machine(&hirs, true)?,
             lengths: hirs.iter().map(|hir| length(hir).map(|bytes| bytes as u64)).collect(),
             engine: dense.map_or(Engine::Lazy, |dense| Engine::Dense(Box::new(dense))),
-            prefilter: Prefilter::from_hirs_prefix(MatchKind::LeftmostFirst, &hirs)
-                .filter(Prefilter::is_fast),
+            skip,
         })
     }
 
@@ -178,6 +195,15 @@ impl Patterns {
         }
     }
 
+    /// What passes over bytes that are part of no match: `literals`, `vectorscan`, or `none`.
+    pub fn prefilter(&self) -> &'static str {
+        match self.skip {
+            Some(Skip::Literals(_)) => "literals",
+            Some(Skip::Needles(..)) => "vectorscan",
+            None => "none",
+        }
+    }
+
     /// Caches for one worker.
     pub fn scratch(&self) -> Scratch {
         self.scratch_of(CACHE_BYTES_MAX)
@@ -187,7 +213,7 @@ impl Patterns {
     pub fn scratch_of(&self, cache_bytes: usize) -> Scratch {
         Scratch {
             scan: LazyDfa::new(Goal::Ends, self.forward.symbols()),
-            skipper: Skipper::new(self.prefilter.clone()),
+            skipper: Skipper::new(self.skip.as_ref()),
             caches: (0..self.len()).map(|_| None).collect(),
             work: Work::new(cache_bytes.min(CACHE_BYTES_MAX)),
             counters: Counters::default(),

@@ -1,22 +1,15 @@
 //! Loops over bytes: as fast as a table of states allows, to the first byte that tells of an end.
 //!
-//! Three ways, each from where the one before stopped: from one place where a match may begin to the next (a prefilter
-//! of literals that all matches begin with); four stretches side by side; byte by byte.
+//! Three ways, each from where the one before stopped: from one place where a match may begin to the next (`skip`);
+//! four stretches side by side; byte by byte.
 
-use regex_automata::Span;
-use regex_automata::util::prefilter::Prefilter;
+use crate::skip::Skipper;
 
 /// How many bytes of each lane are looked at before lanes are joined again.
 const LANE_BYTES_MAX: usize = 512;
 /// With fewer, it is not worth it.
 const LANE_BYTES_MIN: usize = 16;
 const LANES: usize = 4;
-/// A prefilter rests if after so many calls
-const PREFILTER_TRIALS: usize = 8;
-/// it did not skip so many bytes a call,
-const PREFILTER_BYTES_MIN: usize = 96;
-/// for so many bytes.
-const PREFILTER_PAUSE_BYTES: usize = 64 << 10;
 
 /// States and what follows them.
 pub(crate) trait Table {
@@ -28,20 +21,6 @@ pub(crate) trait Table {
     fn is_idle(&self, state: u32) -> bool;
     /// The one idle state behind `byte`.
     fn idle_after(&self, byte: u8) -> u32;
-}
-
-/// Finds places where a match may begin, faster than a table: one worker's.
-#[derive(Debug)]
-pub(crate) struct Skipper {
-    prefilter: Option<Prefilter>,
-    /// It did not pay of late; so many bytes go without it.
-    pause_bytes: usize,
-}
-
-impl Skipper {
-    pub(crate) fn new(prefilter: Option<Prefilter>) -> Self {
-        Self { prefilter, pause_bytes: 0 }
-    }
 }
 
 /// How far a scan came.
@@ -65,13 +44,9 @@ impl Scan {
     pub(crate) fn run(&mut self, table: &impl Table, skipper: &mut Skipper, bytes: &[u8]) {
         if table.stops(self.state) {
             // It told of an end before.
-            self.run_plain(table, bytes, |_| true);
+            self.run_plain(table, bytes, |_, _| true);
         }
-        let from = self.at;
-        match skipper {
-            Skipper { prefilter: Some(_), pause_bytes: 0 } => self.skip(table, skipper, bytes),
-            _ => skipper.pause_bytes = skipper.pause_bytes.saturating_sub(bytes.len() - from),
-        }
+        self.skip(table, skipper, bytes);
         while !table.stops(self.state) && bytes.len() - self.at >= LANES * LANE_BYTES_MIN {
             match self.run_lanes(table, bytes) {
                 Some(further) => *self = further,
@@ -79,39 +54,31 @@ impl Scan {
             }
         }
         if !table.stops(self.state) {
-            self.run_plain(table, bytes, |_| false);
+            self.run_plain(table, bytes, |_, _| false);
         }
     }
 
-    /// Goes from one place where a match may begin to the next, as long as that is far.
+    /// Goes from one place where a match may begin to the next, as long as that pays.
     fn skip(&mut self, table: &impl Table, skipper: &mut Skipper, bytes: &[u8]) {
-        let Some(prefilter) = &skipper.prefilter else { return };
-        let (mut calls, mut skipped) = (0, 0);
+        if !skipper.begin(bytes.len() - self.at) {
+            return;
+        }
         while self.at < bytes.len() && !table.stops(self.state) {
-            if calls >= PREFILTER_TRIALS && skipped < calls * PREFILTER_BYTES_MIN {
-                skipper.pause_bytes = PREFILTER_PAUSE_BYTES;
-                return;
-            }
-            let mut is_last = false;
+            let mut until = self.at;
             if table.is_idle(self.state) {
-                let found = prefilter.find(bytes, Span::from(self.at..bytes.len()));
-                // What it looks for may have begun in the last bytes, which are too few to be worth another call.
-                is_last = found.is_none();
-                let last = bytes.len().saturating_sub(prefilter.max_needle_len().saturating_sub(1));
-                let to = found.map_or(last.max(self.at), |found| found.start);
-                calls += usize::from(!is_last);
-                if to > self.at {
-                    skipped += to - self.at;
-                    let state = table.idle_after(bytes[to - 1]);
-                    *self = Self { idle_at: Some(to), ..Self::new(state, to) };
+                let Some(place) = skipper.next(bytes, self.at) else { return };
+                if place.from > self.at {
+                    let state = table.idle_after(bytes[place.from - 1]);
+                    *self = Self { idle_at: Some(place.from), ..Self::new(state, place.from) };
                 }
+                until = place.until;
             }
-            self.run_plain(table, bytes, |state| !is_last && table.is_idle(state));
+            self.run_plain(table, bytes, |state, at| at >= until && table.is_idle(state));
         }
     }
 
-    /// Byte by byte, up to an end or behind a byte after which `enough` holds.
-    fn run_plain(&mut self, table: &impl Table, bytes: &[u8], enough: impl Fn(u32) -> bool) {
+    /// Byte by byte, up to an end or behind a byte after which `enough` holds of the state and the place.
+    fn run_plain(&mut self, table: &impl Table, bytes: &[u8], enough: impl Fn(u32, usize) -> bool) {
         let from = self.at;
         let (mut state, mut before, mut idle_at) = (self.state, self.state, usize::MAX);
         self.at = bytes.len();
@@ -123,7 +90,7 @@ impl Scan {
                 break;
             }
             idle_at = if table.is_idle(state) { from + n + 1 } else { idle_at };
-            if enough(state) {
+            if enough(state, from + n + 1) {
                 self.at = from + n + 1;
                 break;
             }
@@ -160,7 +127,7 @@ impl Scan {
             let end = joined.at + length;
             let mut again = joined;
             if !table.is_idle(joined.state) {
-                again.run_plain(table, &bytes[..end], |state| table.is_idle(state));
+                again.run_plain(table, &bytes[..end], |state, _| table.is_idle(state));
             }
             if table.stops(again.state) {
                 return None;

@@ -1,5 +1,7 @@
 //! What is found does not depend on how a stream is cut, and is what `regex` finds for each pattern by itself.
 
+use std::sync::Once;
+
 use proptest::prelude::*;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
@@ -33,6 +35,18 @@ fn fed(patterns: &Patterns, bytes: &[u8], cuts: &[usize]) -> Vec<Match> {
     }
     patterns.finish(&mut workers[0], &mut stream, &mut |found| all.push(found));
     all
+}
+
+/// What is found with each piece, and whether bytes are kept behind it.
+fn steps(patterns: &Patterns, bytes: &[u8], cuts: &[usize]) -> Vec<(Vec<Match>, bool)> {
+    let (mut scratch, mut stream, mut from) = (patterns.scratch(), patterns.start(), 0);
+    let mut step = |&to: &usize| {
+        let mut all = vec![];
+        patterns.feed(&mut scratch, &mut stream, &bytes[from..to], &mut |found| all.push(found));
+        from = to;
+        (all, stream.heap_bytes() > 0)
+    };
+    cuts.iter().chain([&bytes.len()]).map(&mut step).collect()
 }
 
 fn plain(found: &[Match]) -> Vec<Found> {
@@ -108,6 +122,29 @@ fn sparse(words: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
 const WORDS: &[&str] =
     &["abcdef", "abcd", "cdefgh", "Cdef", "gh12", "foo", "bar", "f", "ab", "user: ", "pass", "12"];
 
+/// Parts of matches of [`rare_pattern`].
+const LETTERS: &[&str] = &[
+    "ab",
+    "bc",
+    "cab",
+    "aab",
+    "abcc",
+    "AB",
+    "ab b",
+    "a\nbc",
+    "abcabcabcabcabcabcabcabcabcabcabcabc",
+    "bc\r\n",
+    "abé",
+];
+
+/// A pattern with two letters near its start, for which vectorscan looks.
+fn rare_pattern() -> impl Strategy<Value = Pattern> {
+    let first =
+        ["ab", "bc", r"\bcab", "(?m)^ab", "(?:ab|bc)", "[^b]{0,9}ab", "(?:a|.b){1,3}bc", "[abc]{3,20}ab"];
+    (prop::sample::select(first.to_vec()), pattern())
+        .prop_map(|(first, pattern)| Pattern { text: format!("{first}(?:{})", pattern.text), ..pattern })
+}
+
 fn word_pattern() -> impl Strategy<Value = Pattern> {
     let between =
         prop::sample::select(vec!["", "", ".*", ".*?", "[0-9]+", "\\s*", "|", "[^\\n]{0,9}", "(?s:.{3})"]);
@@ -118,8 +155,18 @@ fn word_pattern() -> impl Strategy<Value = Pattern> {
     })
 }
 
-fn engines(patterns: &[Pattern]) -> [Patterns; 2] {
-    [EngineChoice::Rust, EngineChoice::RustLazy].map(|engine| Patterns::compile(patterns, engine).unwrap())
+/// What is missing is said once.
+static SKIPPED: Once = Once::new();
+
+/// With each engine; without vectorscan where it is not installed, which is said.
+fn engines(patterns: &[Pattern]) -> Vec<Patterns> {
+    let ours = [EngineChoice::Rust, EngineChoice::RustLazy];
+    let mut all = Vec::from(ours.map(|engine| Patterns::compile(patterns, engine).unwrap()));
+    match Patterns::compile(patterns, EngineChoice::Vectorscan) {
+        Ok(compiled) => all.push(compiled),
+        Err(missing) => SKIPPED.call_once(|| eprintln!("skipped with vectorscan: {missing}")),
+    }
+    all
 }
 
 proptest! {
@@ -175,6 +222,24 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, max_global_rejects: 100_000, ..ProptestConfig::default() })]
+
+    /// A prefilter changes neither what is found, nor when, nor what is kept.
+    #[test]
+    fn prefilters_change_nothing(
+        patterns in prop::collection::vec(prop_oneof![rare_pattern(), word_pattern()], 1..6),
+        (bytes, cuts) in prop_oneof![sparse(LETTERS), sparse(WORDS)].prop_flat_map(cut),
+    ) {
+        let engines = engines(&patterns);
+        let mut runs = engines.iter().map(|compiled| steps(compiled, &bytes, &cuts));
+        let expected = runs.next().unwrap();
+        for steps in runs {
+            prop_assert_eq!(&steps, &expected, "{:?}", String::from_utf8_lossy(&bytes));
+        }
+    }
+}
+
 /// Patterns of which matches are longer than what is kept, or are decided late.
 const LONG: &[&str] =
     &["a[^x]*b", "(?s)c.*?a", "foo(.*bar)?", "(?s)b.+c", "x", "[ab]+", "(?s)^.*c", "(?s:a.{9})+", "c+$"];
@@ -194,10 +259,11 @@ proptest! {
     ) {
         let pattern = |text: &&str| Pattern { text: text.to_string(), ignore_case: false, literal: false };
         let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
-        let [dense, lazy] = engines(&patterns);
-        let expected = fed(&dense, &bytes, &[]);
-        prop_assert_eq!(&fed(&dense, &bytes, &cuts), &expected);
-        prop_assert_eq!(&fed(&lazy, &bytes, &cuts), &expected);
+        let engines = engines(&patterns);
+        let expected = fed(&engines[0], &bytes, &[]);
+        for compiled in &engines {
+            prop_assert_eq!(&fed(compiled, &bytes, &cuts), &expected);
+        }
         for (n, one) in patterns.iter().enumerate() {
             let ends: Vec<u64> = expected.iter().filter(|found| found.pattern == n).map(|found| found.end).collect();
             prop_assert!(ends.is_sorted_by(|a, b| a < b), "{:?}", one);
@@ -206,6 +272,22 @@ proptest! {
         let all = oracle(&patterns, &bytes);
         if all.iter().all(|&(_, start, end)| end - start < MATCH_BYTES_MAX) && !texts.iter().any(|t| t.contains("*")) {
             prop_assert_eq!(&plain(&expected), &all);
+        }
+    }
+}
+
+/// As many bytes as a literal may lie behind a match's start are looked at before the end of a piece: one less would not do.
+#[test]
+fn a_match_is_found_wherever_it_is_cut() {
+    for (text, word) in [("abcdef", "abcdef"), (r"[0-9]{1,3}\.exe", "123.exe"), ("(?i)xyz[^-]*!", "XyZ123!")]
+    {
+        let patterns = [Pattern { text: text.into(), ignore_case: false, literal: false }];
+        let bytes = format!("{}{word}{}", "-".repeat(200), "-".repeat(200)).into_bytes();
+        let expected = vec![(0, 200, 200 + word.len() as u64)];
+        for compiled in engines(&patterns) {
+            for cut in 190..220 {
+                assert_eq!(plain(&fed(&compiled, &bytes, &[cut])), expected, "{text} cut at {cut}");
+            }
         }
     }
 }

@@ -136,6 +136,22 @@ pub const QUESTIONS: &[Question] = &[
         rows: &[
             FLOOR,
             row("weir match", &["{weir}", "match", "-r", "{trace}", "--count", "-f", "{root}/bench/patterns.txt", "tcp"]),
+            row(
+                "weir match --matcher vectorscan",
+                &[
+                    "{weir}",
+                    "match",
+                    "-r",
+                    "{trace}",
+                    "--count",
+                    "-f",
+                    "{root}/bench/patterns.txt",
+                    "tcp",
+                    "--matcher",
+                    "vectorscan",
+                ],
+            )
+            .of("libhyperscan5"),
             row("vectorscan over libnids", &["{vectorscan}", "{root}/bench/patterns.txt", "{trace}"])
                 .of("libvectorscan-dev libnids-dev libpcap-dev"),
         ],

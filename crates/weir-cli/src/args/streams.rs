@@ -56,6 +56,10 @@ pub struct Match {
     /// Stop looking in a stream after so many matches
     #[arg(short = 'm', long, value_name = "N", value_parser = matches, allow_negative_numbers = true)]
     pub max_count: Option<usize>,
+    /// What passes over bytes that are part of no match: auto, rust (ours), vectorscan (the system's libhs.so.5, an error
+    /// where it is not installed or finds too little). What is found is the same
+    #[arg(long, value_name = "MATCHER", default_value = "auto", value_parser = ["auto", "rust", "vectorscan"])]
+    pub matcher: String,
     #[command(flatten)]
     pub input: Input,
     #[command(flatten)]

@@ -227,6 +227,8 @@ pub struct Look {
     pub count: bool,
     /// What rows tell of.
     pub told: Told,
+    /// What looks for them.
+    pub engine: EngineChoice,
 }
 
 impl Default for Look {
@@ -238,6 +240,7 @@ impl Default for Look {
             most: usize::MAX,
             count: false,
             told: Told::Matches,
+            engine: EngineChoice::Auto,
         }
     }
 }
@@ -246,22 +249,26 @@ impl Default for Look {
 pub const CONTEXT_BYTES: usize = 24;
 
 impl Look {
-    /// What makes a handler that looks for these, for each worker.
+    /// The patterns, and what makes a handler that looks for these, for each worker.
     ///
     /// # Errors
-    /// There is none, or one is wrong.
-    pub fn compile(self, texts: Vec<String>) -> Result<impl Fn() -> Finder + Clone + Send + Sync, Failure> {
+    /// There is none, or one is wrong; or what is to look for them is not installed.
+    pub fn compile(
+        self,
+        texts: Vec<String>,
+    ) -> Result<(Arc<Patterns>, impl Fn() -> Finder + Clone + Send + Sync), Failure> {
         if texts.is_empty() {
             return Err(Failure::new("there is no pattern"));
         }
-        let Self { ignore_case, fixed_strings, context, most, count, told } = self;
+        let Self { ignore_case, fixed_strings, context, most, count, told, engine } = self;
         let most = if told == Told::Matches { most } else { 1 };
         let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal: fixed_strings };
         let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
-        let patterns = Patterns::compile(&patterns, EngineChoice::Auto)
-            .map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
+        let patterns =
+            Patterns::compile(&patterns, engine).map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
         let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
-        Ok(move || Finder {
+        let shared = Arc::clone(&patterns);
+        let make = move || Finder {
             count,
             told,
             scratch: patterns.scratch(),
@@ -269,7 +276,8 @@ impl Look {
             texts: Arc::clone(&texts),
             context,
             most,
-        })
+        };
+        Ok((shared, make))
     }
 }
 
@@ -285,8 +293,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             (_, true) => Told::StreamsWithout,
             _ => Told::Matches,
         },
+        engine: match &*args.matcher {
+            "rust" => EngineChoice::Rust,
+            "vectorscan" => EngineChoice::Vectorscan,
+            _ => EngineChoice::Auto,
+        },
     };
-    let make = look.compile(read_patterns(args)?)?;
+    let (patterns, make) = look.compile(read_patterns(args)?)?;
     if let Some(path) = &args.output {
         output::refuse_input(path, &args.input)?;
     }
@@ -313,5 +326,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let columns = if look.told == Told::Matches { COLUMNS } else { &COLUMNS[..STREAM_COLUMNS] };
     let grep = grep.map(|out| Box::new(Grep::new(out, color)) as Box<dyn Sink + Send>);
     let (ran, count) = ask::stream_rows(&question, &ask.output, grep, columns)?;
+    if args.stats {
+        let (engine, prefilter) = (patterns.engine(), patterns.prefilter());
+        say!("patterns   {}; engine {engine}, prefilter {prefilter}", patterns.len());
+    }
     Ok(ask::status_of(&ran, count))
 }

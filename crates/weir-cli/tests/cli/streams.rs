@@ -130,6 +130,53 @@ fn patterns_are_found_where_they_stand() {
 }
 
 #[test]
+fn matchers_find_the_same() {
+    let file = example();
+    let ask = ["match", "-r", file.to_str().unwrap(), "-i", "-e", "server: [a-z]+", "-e", "[0-9]{1,3}[.]ex"];
+    let with = |matcher| weir(&[&ask[..], &["--stats", "--matcher", matcher]].concat());
+    let (rust, auto, vectorscan) = (with("rust"), with("auto"), with("vectorscan"));
+    assert!(String::from_utf8_lossy(&rust.stdout).lines().count() > 3);
+    assert_eq!(auto.stdout, rust.stdout);
+    assert!(text_of(&rust).contains("patterns   2; engine dfa, prefilter none"), "{}", text_of(&rust));
+    if vectorscan.status.code() == Some(2) {
+        eprintln!("skipped: {}", text_of(&vectorscan));
+        return;
+    }
+    assert_eq!(vectorscan.stdout, rust.stdout);
+    assert!(text_of(&vectorscan).contains("engine dfa, prefilter vectorscan"), "{}", text_of(&vectorscan));
+    assert!(text_of(&auto).contains("prefilter vectorscan"), "{}", text_of(&auto));
+}
+
+/// What the loader finds in place of the library is none.
+#[test]
+fn a_matcher_that_is_missing_is_said_or_done_without() {
+    let file = example();
+    let folder = scratch("no-library");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("libhs.so.5"), "no library").unwrap();
+    let with = |matcher| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args([
+            "match",
+            "-i",
+            "-e",
+            "nginx",
+            "-c",
+            "--matcher",
+            matcher,
+            "-r",
+            file.to_str().unwrap(),
+        ]);
+        command.env("LD_LIBRARY_PATH", &folder).output().unwrap()
+    };
+    let missing = with("vectorscan");
+    let said = text_of(&missing);
+    assert_eq!(missing.status.code(), Some(2), "{said}");
+    assert!(said.contains("vectorscan can't be used") && said.contains("install libhyperscan5"), "{said}");
+    assert_eq!(with("auto").stdout, with("rust").stdout);
+}
+
+#[test]
 fn streams_are_named_as_grep_names_files() {
     let file = example();
     let ask = |more: &[&str]| answer(&[&["match", "-r", file.to_str().unwrap()], more].concat(), 0);

@@ -1,0 +1,286 @@
+//! Literals near the start of every match: what vectorscan looks for.
+//!
+//! For each pattern some literals are chosen such that every way through it goes over one of them, which ends within
+//! [`Needles::bytes_max`] bytes of the way's start. So where none ends, what is under way began less than that
+//! many bytes ago, and nothing else of what was there counts. They need not be what matches begin with: of
+//! `[0-9]{1,3}\.exe` it is `.exe`. Assertions ask for no byte and are passed over: that finds too much, which costs time
+//! and nothing else.
+
+use std::collections::HashSet;
+use std::mem;
+
+use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
+use weir_vectorscan::{LITERALS_MAX, Literal};
+
+/// How far behind a match's start a needle may end. So many bytes before each needle and before the end of each piece go
+/// through the table.
+pub(crate) const REACH_BYTES_MAX: usize = 32;
+/// The most bytes of a needle: more of them would not be found less often.
+const NEEDLE_BYTES_MAX: usize = 12;
+/// Of needles with so many bytes the first is taken, of shorter ones the longest.
+const ENOUGH_BYTES: usize = 6;
+/// The fewest: single bytes are found too often.
+const NEEDLE_BYTES_MIN: usize = 2;
+
+/// The needles of all patterns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Needles {
+    /// Each once.
+    pub(crate) literals: Vec<Literal>,
+    /// How far behind the start of a match one ends, at most.
+    pub(crate) bytes_max: usize,
+}
+
+impl Needles {
+    /// None where a pattern has no such literals, where they are too many, or where there is no pattern.
+    pub(crate) fn of(patterns: &[Hir]) -> Option<Self> {
+        let mut known = HashSet::new();
+        let mut all = Self { literals: vec![], bytes_max: 0 };
+        for hir in patterns {
+            let mut walk = Walk::new(0);
+            walk.part(hir);
+            walk.end_run();
+            let best = walk.best?;
+            all.bytes_max = all.bytes_max.max(best.reach);
+            all.literals.extend(best.literals.into_iter().filter(|literal| known.insert(literal.clone())));
+            if all.literals.len() > LITERALS_MAX {
+                return None;
+            }
+        }
+        (!patterns.is_empty()).then_some(all)
+    }
+}
+
+/// Literals of which every way has one.
+#[derive(Debug, Clone)]
+struct Choice {
+    literals: Vec<Literal>,
+    /// How far behind the start one ends, at most.
+    reach: usize,
+}
+
+impl Choice {
+    fn shortest(&self) -> usize {
+        let lengths = self.literals.iter().map(|literal| literal.bytes.len());
+        lengths.min().unwrap_or(0)
+    }
+}
+
+/// On the way through a pattern: what every way has in common.
+struct Walk {
+    /// The most bytes from the start of a match to here.
+    at: usize,
+    /// Single bytes, one behind the other, up to here.
+    run: Literal,
+    best: Option<Choice>,
+}
+
+impl Walk {
+    fn new(at: usize) -> Self {
+        Self { at, run: Literal { bytes: vec![], ignore_case: false }, best: None }
+    }
+
+    /// Goes through a part that every way has. False where nothing behind it is within reach.
+    fn part(&mut self, hir: &Hir) -> bool {
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => true,
+            HirKind::Literal(literal) => literal.0.iter().all(|&byte| self.byte(byte, false)),
+            HirKind::Class(class) => self.class(class, hir),
+            HirKind::Capture(capture) => self.part(&capture.sub),
+            HirKind::Concat(parts) => parts.iter().all(|part| self.part(part)),
+            HirKind::Repetition(repetition) => self.repetition(repetition),
+            HirKind::Alternation(branches) => {
+                self.end_run();
+                self.alternation(branches);
+                self.pass(hir)
+            }
+        }
+    }
+
+    /// A byte; of a letter the other case, too, if case does not count.
+    fn byte(&mut self, byte: u8, ignore_case: bool) -> bool {
+        if self.run.bytes.len() == NEEDLE_BYTES_MAX {
+            self.end_run();
+        }
+        self.at += 1;
+        if self.at > REACH_BYTES_MAX {
+            self.end_run();
+            return false;
+        }
+        self.run.bytes.push(byte);
+        self.run.ignore_case |= ignore_case;
+        true
+    }
+
+    fn class(&mut self, class: &Class, hir: &Hir) -> bool {
+        let Class::Bytes(bytes) = class else { return self.pass(hir) };
+        let mut ends = bytes.ranges().iter().flat_map(|range| [range.start(), range.end()]);
+        match (bytes.ranges().len(), ends.next(), ends.nth(1)) {
+            // `[Aa]`, which `a` is where case does not count.
+            (2, Some(upper), Some(lower))
+                if upper.is_ascii_uppercase()
+                    && lower == upper.to_ascii_lowercase()
+                    && bytes.ranges().iter().all(|range| range.start() == range.end()) =>
+            {
+                self.byte(lower, true)
+            }
+            _ => self.pass(hir),
+        }
+    }
+
+    fn repetition(&mut self, repetition: &Repetition) -> bool {
+        let once = repetition.sub.properties().maximum_len();
+        if once == Some(0) {
+            return true;
+        }
+        for _ in 0..repetition.min {
+            if !self.part(&repetition.sub) {
+                return false;
+            }
+        }
+        match repetition.max {
+            Some(max) if max == repetition.min => true,
+            max => {
+                self.end_run();
+                let more =
+                    once.zip(max).map(|(once, max)| once.saturating_mul((max - repetition.min) as usize));
+                self.reach(more)
+            }
+        }
+    }
+
+    /// Each branch has literals of its own; all of them together are a choice.
+    fn alternation(&mut self, branches: &[Hir]) {
+        let mut all = Choice { literals: vec![], reach: 0 };
+        for branch in branches {
+            let mut walk = Self::new(self.at);
+            walk.part(branch);
+            walk.end_run();
+            let Some(best) = walk.best else { return };
+            all.literals.extend(best.literals);
+            all.reach = all.reach.max(best.reach);
+        }
+        self.choose(all);
+    }
+
+    /// Goes over a part in which nothing is looked for.
+    fn pass(&mut self, hir: &Hir) -> bool {
+        self.end_run();
+        self.reach(hir.properties().maximum_len())
+    }
+
+    fn reach(&mut self, more: Option<usize>) -> bool {
+        self.at = more.map_or(usize::MAX, |more| self.at.saturating_add(more));
+        self.at < REACH_BYTES_MAX
+    }
+
+    /// The bytes behind are no literal, or there are enough.
+    fn end_run(&mut self) {
+        let mut run = mem::replace(&mut self.run, Literal { bytes: vec![], ignore_case: false });
+        run.ignore_case &= run.bytes.iter().any(u8::is_ascii_alphabetic);
+        if run.ignore_case {
+            run.bytes.make_ascii_lowercase();
+        }
+        // A byte too many stopped it.
+        self.choose(Choice { literals: vec![run], reach: self.at.min(REACH_BYTES_MAX) });
+    }
+
+    fn choose(&mut self, choice: Choice) {
+        let worth = |choice: &Choice| choice.shortest().min(ENOUGH_BYTES);
+        let best = self.best.as_ref().map_or(NEEDLE_BYTES_MIN - 1, worth);
+        if worth(&choice) > best {
+            self.best = Some(choice);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Pattern, syntax};
+    use proptest::prelude::*;
+    use regex_automata::meta::Regex;
+    use regex_automata::{Anchored, Input};
+
+    fn read(text: &str) -> Option<Hir> {
+        syntax::read(0, &Pattern { text: text.into(), ignore_case: false, literal: false }).ok()
+    }
+
+    fn is(text: &str, expected: &str, bytes_max: usize) {
+        let needles = Needles::of(&[read(text).unwrap()]).unwrap_or_else(|| panic!("{text}: none"));
+        let shown = |literal: &Literal| {
+            let case = if literal.ignore_case { "/i" } else { "" };
+            format!("{}{case}", literal.bytes.escape_ascii())
+        };
+        let shown: Vec<String> = needles.literals.iter().map(shown).collect();
+        assert_eq!((shown.join(" ").as_str(), needles.bytes_max), (expected, bytes_max), "{text}");
+    }
+
+    #[test]
+    fn every_way_has_one() {
+        is("abc", "abc", 3);
+        is(r"^\ba b$", "a b", 3);
+        is("(?i)abc[0-9]", "abc/i", 3);
+        is("(?i:[^a]1.2)?xy", "xy", 6);
+        is(r"[0-9]{1,3}\.exe", ".exe", 7);
+        is("a[0-9]{2,8}zy", "zy", 11);
+        is("abcdef[0-9]ghijklmno", "abcdef", 6);
+        is("abc.*longer", "abc", 3);
+        is("ab(cd|ef?g)", "ab", 2);
+        is("a(?:bcd|ef{1,3}gh)", "bcd ef", 4);
+        is("(?:xyz|.?ab)+", "xyz ab", 3);
+        is("(?:ab){3}c", "abababc", 7);
+        is("(ab){2,}", "abab", 4);
+        is("abcdefghijklmnop", "abcdefghijkl", 12);
+        is(".{28}abcdefgh", "abcd", 32);
+        is("(?u)[é-ż]xy", "xy", 4);
+        for none in [".*ab", "a*ab", "a[bc]d", "(?:ab|[cd]e)", "(?:ab)?c", ".{31}abc", "(?s:.)+abc"] {
+            assert_eq!(Needles::of(&[read(none).unwrap()]), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_patterns_is_there_once() {
+        let same = ["User: .*a", "User: [^b]*c", "other"].map(|text| read(text).unwrap());
+        assert_eq!(
+            Needles::of(&same).map(|needles| (needles.literals.len(), needles.bytes_max)),
+            Some((2, 6))
+        );
+        assert_eq!(Needles::of(&[]), None);
+    }
+
+    /// Patterns made of parts, of which those that are refused are left out.
+    fn pattern() -> impl Strategy<Value = String> {
+        let parts = [
+            "a", "b", "(", "(?:", ")", "*", "+", "?", "{2}", "{1,3}", "{2,}", "{9,40}", "|", "[ab]", "[^a]",
+            ".", "^", "$", r"\b", r"\n", "(?u)", "(?i)", "é", "[é-ż]", "cab", "ab", "bc",
+        ];
+        prop::collection::vec(prop::sample::select(parts.to_vec()), 1..12)
+            .prop_map(|parts| parts.concat())
+            .prop_filter("is refused", |text| read(text).is_some())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn each_match_has_a_needle_within_reach(text in pattern(), letters in "[abcé\\nAż ]{0,120}") {
+            let hir = read(&text).unwrap();
+            let Some(needles) = Needles::of(std::slice::from_ref(&hir)) else { return Ok(()) };
+            prop_assert!(needles.bytes_max <= REACH_BYTES_MAX);
+            let regex = Regex::builder().build_from_hir(&hir).unwrap();
+            let bytes = letters.as_bytes();
+            for start in 0..bytes.len() {
+                let Some(found) = regex.find(Input::new(bytes).range(start..).anchored(Anchored::Yes)) else { continue };
+                let within = &bytes[start..found.end().min(start + needles.bytes_max)];
+                let is_in = |needle: &Literal| {
+                    within.windows(needle.bytes.len()).any(|window| match needle.ignore_case {
+                        true => window.eq_ignore_ascii_case(&needle.bytes),
+                        false => window == needle.bytes,
+                    })
+                };
+                prop_assert!(needles.literals.iter().any(is_in), "{:?} in {:?} at {}", needles, letters, start);
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Whether the library finds what it should, asked once per process before it is used.
+
+use std::sync::OnceLock;
+
+use crate::library::{self, Functions, INSTALL};
+use crate::{Database, Error, Literal, SCAN_BYTES_MIN};
+
+/// How many literals sets have: so many that it chooses each of its ways to look for them. Faults were found in sets of 2 to
+/// 60, in one of four or rarer.
+const SMALL: [usize; 8] = [1, 2, 9, 5, 2, 9, 12, 20];
+/// Compiling these takes longer.
+const LARGE: [usize; 2] = [60, 120];
+/// What literals are made of.
+const ALPHABETS: [&[u8]; 3] = [b"ab", b"aAbB-", b"etaoin shrdluETAOIN=/.\r\n"];
+/// Of a set, so many literals are looked for.
+const LOOKED_FOR: usize = 4;
+/// Each behind so many bytes less one, and behind fewer: vectors are of 64 at most.
+const PLACES: usize = 130;
+/// In no literal.
+const FILLER: u8 = b'~';
+
+/// The library's functions, if it proved itself.
+pub(crate) fn functions() -> Result<&'static Functions, Error> {
+    static PROVEN: OnceLock<Result<&'static Functions, Error>> = OnceLock::new();
+    let proven = PROVEN.get_or_init(|| {
+        let hs = library::functions()?;
+        prove(hs).map(|()| hs)
+    });
+    proven.clone()
+}
+
+/// Looks for literals wherever they may lie in vectors, and however near the end of the bytes. Some milliseconds.
+pub(crate) fn prove(hs: &'static Functions) -> Result<(), Error> {
+    let (mut random, mut block, mut found) = (Random(1), vec![], vec![]);
+    let small = SMALL.iter().flat_map(|&size| ALPHABETS.map(|alphabet| (alphabet, size)));
+    let large = LARGE.map(|size| (ALPHABETS[2], size));
+    for (round, (alphabet, size)) in small.chain(large).enumerate() {
+        let literals: Vec<Literal> =
+            (0..size).map(|n| random.literal(alphabet, 2 + (n * 7 + round) % 11)).collect();
+        let mut scanner = Database::compile_with(hs, &literals)?.scanner()?;
+        for literal in literals.iter().take(LOOKED_FOR) {
+            for before in 0..PLACES {
+                let behind = (before * 37 % PLACES).max(SCAN_BYTES_MIN.saturating_sub(before));
+                block.clear();
+                block.resize(before, FILLER);
+                block.extend_from_slice(&literal.bytes);
+                let end = block.len() as u32;
+                block.resize(block.len() + behind, FILLER);
+                scanner.ends(&block, block.len(), &mut found)?;
+                if !found.contains(&end) {
+                    return Err(faulty(hs, literal, before));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn faulty(hs: &Functions, literal: &Literal, before: usize) -> Error {
+    let (version, text) = (&hs.version_text, literal.bytes.escape_ascii());
+    Error::Missing(format!(
+        "version {version} is faulty on this processor: it does not find \"{text}\" behind {before} bytes; {INSTALL}"
+    ))
+}
+
+/// Numbers that look random, the same in each process (PCG's multiplier).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % most
+    }
+
+    pub(crate) fn bytes(&mut self, alphabet: &[u8], length: usize) -> Vec<u8> {
+        (0..length).map(|_| alphabet[self.below(alphabet.len())]).collect()
+    }
+
+    pub(crate) fn literal(&mut self, alphabet: &[u8], length: usize) -> Literal {
+        Literal { bytes: self.bytes(alphabet, length), ignore_case: self.below(3) == 0 }
+    }
+}
