@@ -39,9 +39,6 @@ type Tail = unsafe extern "C" fn(
 /// Packets after which what they ran through is compiled again, better: by then a run is no short one.
 const WARM_PACKETS: usize = 8_192;
 
-/// Blocks beyond which a tail is large. TCP's has some tens; UDP's with tunnels in it some hundreds.
-const LARGE_TAIL_BLOCKS: usize = 200;
-
 /// Inputs of a residual filter that are handed over without allocation.
 const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
@@ -177,17 +174,13 @@ impl NativeProgram {
         tails.map(Part::Tail)
     }
 
-    /// Whether a part is compiled again where many packets run. Not where the straight way leads past it, so that
-    /// few packets need it, nor where it is large, where a packet uses little of it and time is lost to none but
-    /// the allocator of registers.
+    /// Whether a part is compiled again where many packets run: not where the straight way leads past it, so that few
+    /// packets need it.
     fn is_worth_more(&self, part: Part) -> bool {
         self.effort == Effort::Growing
             && match (part, &self.straight) {
                 (Part::Head, Some(_)) => false,
-                (Part::Tail(number), Some(straight)) => {
-                    straight.leads_to(number)
-                        && self.plan.tail(&self.graph, number).len() <= LARGE_TAIL_BLOCKS
-                }
+                (Part::Tail(number), Some(straight)) => straight.leads_to(number),
                 _ => true,
             }
     }
