@@ -13,6 +13,8 @@
 //!   unchanged until the packet is done. A run is resumed only with the frame that its head was given: the
 //!   continuation is bound to program and frame, nobody else can bind it or change what it goes on with, and
 //!   `resume` refuses any other.
+//! * What lives across a lookup, or is needed where a tail enters the head, lies where one plan says to all parts. After a
+//!   panic of the host nothing goes on with it.
 //! * Variables lie where [`Layout`](weir_ir::abi::Layout) says; `resume` refuses a shorter flow record. The
 //!   count of letters is bounded before use.
 //! * Code lives until the program is dropped, which nobody can do while calling it.

@@ -335,9 +335,8 @@ impl NativeProgram {
             let head = std::mem::transmute::<*const u8, Head>(code.address);
             head(env, packet, frame.as_ptr(), frame.len(), k, entry)
         };
-        if let Some(fault) = env.fault.take() {
-            std::panic::resume_unwind(fault);
-        }
+        // SAFETY: `k` was borrowed for the whole of this call, and native code has returned.
+        unsafe { raise(env, k) };
         status
     }
 
@@ -405,14 +404,13 @@ impl Program for NativeProgram {
             let tail = std::mem::transmute::<*const u8, Tail>(tail.address);
             tail(&mut env, packet, frame.as_ptr(), frame.len(), k, flow_data, flags)
         };
+        // SAFETY: as in `run`.
+        unsafe { raise(&mut env, k) };
         let status = match status.checked_sub(ENTER) {
             // What the head needs there was saved as is what crosses a lookup.
             Some(entry) => self.run((Part::Head, 1 + entry), &mut env, packet, frame),
             None => status,
         };
-        if let Some(fault) = env.fault.take() {
-            std::panic::resume_unwind(fault);
-        }
         // SAFETY: `k` was borrowed for the whole of this call, and native code has returned.
         self.step(status, frame, unsafe { &mut *k })
     }
@@ -468,6 +466,19 @@ impl Straight {
             }
         }
         Ok(Self { plan: Plan::of(&graph)?, graph, code: PartCode::default() })
+    }
+}
+
+/// Lets a panic of the host go on. What was saved may be half another's then: nothing goes on with it.
+///
+/// # Safety
+/// `k` is a continuation that nobody else uses.
+#[inline]
+unsafe fn raise(env: &mut Env<'_>, k: *mut Continuation) {
+    if let Some(fault) = env.fault.take() {
+        // SAFETY: as the caller promises.
+        unsafe { (*k).release() };
+        std::panic::resume_unwind(fault);
     }
 }
 

@@ -761,6 +761,11 @@ fn a_panic_of_the_host_comes_out_of_the_program() {
     let fault = fault.expect_err("the host panicked");
     assert_eq!(fault.downcast_ref::<&str>(), Some(&"the host is out of order"));
     assert!(host.notes.is_empty(), "nothing is asked of it afterwards");
+    let again = catch_unwind(AssertUnwindSafe(|| {
+        let mut host = Notes::default();
+        program.resume(&mut host, &packet, &frame, FlowRecord { id: 0, data: &mut [] }, true, false, &mut k)
+    }));
+    assert!(again.is_err(), "nothing goes on with what was left half done");
     assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup, "the next packet is none the worse");
 }
 

@@ -120,7 +120,7 @@ const COUNTED: [(&str, &str, Option<usize>); 6] = [
 
 /// Stacks whose layers are listed one by one.
 fn is_base(name: &str) -> bool {
-    matches!(name, "tcpip" | "links" | "internet")
+    matches!(name, "tcpip" | "links" | "sctp" | "gtp" | "internet")
 }
 
 /// What is counted for GTP and SCTP is whole: their stacks stand on TCP/IP alone as well.
