@@ -43,7 +43,7 @@ impl Parse for Arguments {
 /// }
 /// ```
 ///
-/// The filter is checked against the stack `internet`, or the one that `stack = "gtp"` behind it names.
+/// The filter is checked against the stack `internet`, or the one that `stack = "pptp"` behind it names.
 #[proc_macro_attribute]
 pub fn subscribe(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = syn::parse_macro_input!(arguments as Arguments);
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn the_stack_decides_which_fields_there_are() {
         let function: ItemFn = parse_quote! { fn log(connection: &Connection) {} };
-        assert!(expanded(parse_quote!("gtp.teid == 5"), function.clone()).is_err());
-        assert!(expanded(parse_quote!("gtp.teid == 5", stack = "gtp"), function).is_ok());
+        assert!(expanded(parse_quote!("pptp.type == 1"), function.clone()).is_err());
+        assert!(expanded(parse_quote!("pptp.type == 1", stack = "pptp"), function).is_ok());
     }
 
     #[test]
