@@ -83,7 +83,7 @@
 //! 3. Every cycle of blocks passes through a [`Terminator::Again`], so every packet's work is bounded.
 //!    (Counters go on counting across lookups, which the engine bounds.)
 //! 4. `get`, `set`, `append` and sequences are used with a flow of their own table, sides exactly with
-//!    what has sides; a flow is not used after the next lookup, and `restart` only after one.
+//!    what has sides; a flow is not used after the next lookup, and a `restart` comes from one and the same on every way.
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
 //! 6. `rejoin` occurs in straight graphs only ([`crate::straight`]), which are run before their whole graph. That
 //!    what they save there is what it goes on with, `weir-codegen` makes sure: it takes both.

@@ -11,6 +11,34 @@ pub fn lookups(graph: &Graph) -> Vec<Block> {
         .collect()
 }
 
+/// No lookup, or not one and the same.
+pub(crate) const NO_LOOKUP: u32 = u32::MAX;
+
+/// The block of the lookup that every block's flow comes from: [`NO_LOOKUP`] before any, or where several meet. `order`
+/// has the reachable blocks, each before what it leads to as far as loops permit.
+pub(crate) fn last_lookups(graph: &Graph, order: &[Block]) -> Vec<u32> {
+    const UNSEEN: u32 = NO_LOOKUP - 1;
+    let mut last = vec![UNSEEN; graph.blocks.len()];
+    last[graph.entry.index()] = NO_LOOKUP;
+    loop {
+        let mut changed = false;
+        for &block in order {
+            let data = graph.block(block);
+            let is_lookup = matches!(data.terminator, Terminator::Lookup { .. });
+            let out = if is_lookup { block.0 } else { last[block.index()] };
+            data.terminator.for_each_successor(|next| {
+                let slot = &mut last[next.index()];
+                let new = if *slot == UNSEEN || *slot == out { out } else { NO_LOOKUP };
+                changed |= *slot != new;
+                *slot = new;
+            });
+        }
+        if !changed {
+            return last;
+        }
+    }
+}
+
 /// The values that live across the lookup that ends `block`, by number: what the blocks after it need
 /// that its own parameters are not. Computes all liveness; see [`Liveness::across`] for many lookups.
 ///

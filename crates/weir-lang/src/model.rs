@@ -54,7 +54,7 @@ pub struct Protocol {
     pub events: Vec<Event>,
     /// How a packet's line shows this layer, from `show "…"`.
     pub show: Vec<ShowPart>,
-    /// Where `rest.length` stands in it first.
+    /// Where `rest.length` or `layer.length` stands in it first.
     pub rest_length: Option<Span>,
     /// Where its name stands.
     pub span: Span,
@@ -435,8 +435,11 @@ pub enum Expr {
     PayloadLength,
     /// Bytes after the header, up to the end of the enclosing layer's payload (`rest.length`).
     RestLength,
-    /// Bytes of the header (`header.length`).
+    /// Bytes of the header, as it claims them (`header.length`).
     HeaderLength,
+    /// Bytes from the header's start to the end of the enclosing layer's payload (`layer.length`): a header that claims
+    /// more than there is has no more.
+    LayerLength,
     /// Bytes from the header's start to where the expression stands (`cursor`).
     Cursor,
     /// The sum of so many bytes from an offset on, counted from the header's start, and a number, with carries added
@@ -563,7 +566,7 @@ pub struct Edge {
     pub condition: Expr,
     /// How it follows.
     pub kind: EdgeKind,
-    /// Where its condition has `rest.length` first.
+    /// Where its condition has `rest.length` or `layer.length` first.
     pub rest_length: Option<Span>,
     /// Where it stands.
     pub span: Span,

@@ -32,6 +32,10 @@ impl Lower<'_> {
                 let variable = self.vars(id).header_bytes.expect("declared");
                 self.b.read(variable)
             }
+            Expr::LayerLength => {
+                let variable = self.vars(id).layer_bytes.expect("declared");
+                self.b.read(variable)
+            }
             Expr::Binary(op, a, b) if !is_logic(*op) => {
                 let (a, b) = (self.int(id, a), self.int(id, b));
                 self.apply(*op, a, b)
@@ -192,6 +196,7 @@ impl Lower<'_> {
             | Expr::PayloadLength
             | Expr::RestLength
             | Expr::HeaderLength
+            | Expr::LayerLength
             | Expr::Cursor
             | Expr::Strict
             | Expr::InState(_)

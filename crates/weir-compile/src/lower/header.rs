@@ -56,6 +56,7 @@ impl Lower<'_> {
             &mut vars.payload_at,
             &mut vars.payload_bytes,
             &mut vars.rest_bytes,
+            &mut vars.layer_bytes,
         ] {
             *slot = Some(self.b.variable(Type::Int));
         }
@@ -506,6 +507,9 @@ impl Lower<'_> {
         let end = self.b.read(self.end);
         let rest = self.b.binary(BinaryOp::SubSat, end, at);
         self.b.write(vars.rest_bytes.expect("declared"), rest);
+        let start = self.b.read(vars.start.expect("declared"));
+        let all = self.b.binary(BinaryOp::SubSat, end, start);
+        self.b.write(vars.layer_bytes.expect("declared"), all);
         let length = match &self.layer(id).protocol.payload {
             payload if self.is_message(id) || payload.as_ref().is_some_and(|p| p.length.is_some()) => {
                 // What has no payload ends with its header, where that says anything: in a message.

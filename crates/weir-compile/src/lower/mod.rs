@@ -106,6 +106,7 @@ struct LayerVars {
     payload_at: Option<Variable>,
     payload_bytes: Option<Variable>,
     rest_bytes: Option<Variable>,
+    layer_bytes: Option<Variable>,
 }
 
 /// The state of lowering.

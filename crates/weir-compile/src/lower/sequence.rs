@@ -460,7 +460,9 @@ fn bound(layer: &Layer, expr: &Expr) -> u64 {
         }
         Expr::Let(value) => bound(layer, &layer.protocol.lets[usize::from(value.0)].value),
         Expr::Var(var, _) => u64::MAX >> (64 - layer.protocol.vars[usize::from(var.0)].bits),
-        Expr::PayloadLength | Expr::RestLength | Expr::HeaderLength => u64::from(u32::MAX),
+        Expr::PayloadLength | Expr::RestLength | Expr::HeaderLength | Expr::LayerLength => {
+            u64::from(u32::MAX)
+        }
         Expr::Binary(model::BinaryOp::Add, a, b) => bound(layer, a).saturating_add(bound(layer, b)),
         Expr::Binary(model::BinaryOp::And, a, b) => bound(layer, a).min(bound(layer, b)),
         Expr::Choose(_, a, b) => bound(layer, a).max(bound(layer, b)),

@@ -22,13 +22,14 @@ mod postdominators;
 use super::edit::{NONE, Order, Place, places, remove_params, remove_unreachable};
 use crate::graph::{Block, Graph, Op, Sequence, Table, Target, Terminator, Value, Var};
 use crate::lists::Lists;
+use crate::liveness::{NO_LOOKUP, last_lookups};
 use crate::sequence::is_of_sequence;
 use postdominators::PostDominators;
 
 /// Runs the pass; whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
-    let last_lookup = last_lookups(graph, &order);
+    let last_lookup = last_lookups(graph, &order.blocks);
     let Some(shape) = PostDominators::of(graph, &order, &last_lookup) else { return false };
     let mut needs = Needs::of(graph, &order, &shape, &last_lookup);
     needs.add_roots();
@@ -65,30 +66,6 @@ pub fn run(graph: &mut Graph) -> bool {
     }
     changed |= remove_unreachable(graph);
     changed | declarations::drop_unused(graph)
-}
-
-/// The block of the lookup that every block's flow comes from: [`NONE`] before any, or where several meet.
-fn last_lookups(graph: &Graph, order: &Order) -> Vec<u32> {
-    const UNSEEN: u32 = NONE - 1;
-    let mut last = vec![UNSEEN; graph.blocks.len()];
-    last[graph.entry.index()] = NONE;
-    loop {
-        let mut changed = false;
-        for &block in &order.blocks {
-            let data = graph.block(block);
-            let is_lookup = matches!(data.terminator, Terminator::Lookup { .. });
-            let out = if is_lookup { block.0 } else { last[block.index()] };
-            data.terminator.for_each_successor(|next| {
-                let slot = &mut last[next.index()];
-                let new = if *slot == UNSEEN || *slot == out { out } else { NONE };
-                changed |= *slot != new;
-                *slot = new;
-            });
-        }
-        if !changed {
-            return last;
-        }
-    }
 }
 
 /// What is to be looked at.
@@ -206,7 +183,7 @@ impl<'a> Needs<'a> {
                 Terminator::Done { .. } | Terminator::Rejoin { .. } => true,
                 Terminator::Lookup { table, .. } => graph.tables[table.index()].observed,
                 // Whose flow it ends cannot be told, so it stays.
-                Terminator::Restart => self.last_lookup[block.index()] == NONE,
+                Terminator::Restart => self.last_lookup[block.index()] == NO_LOOKUP,
                 _ => false,
             };
             if is_seen {
@@ -254,7 +231,7 @@ impl<'a> Needs<'a> {
                     match terminator {
                         Terminator::Lookup { table, .. } => self.need_table(*table),
                         Terminator::Restart | Terminator::Rejoin { lookup: Some(_), .. }
-                            if self.last_lookup[block.index()] != NONE =>
+                            if self.last_lookup[block.index()] != NO_LOOKUP =>
                         {
                             self.need_terminator(Block(self.last_lookup[block.index()]));
                         }

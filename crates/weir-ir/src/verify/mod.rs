@@ -11,7 +11,7 @@ use crate::abi::LIVE_VALUES_MAX;
 use crate::dominators::ControlFlow;
 use crate::graph::{Block, Graph, Op, Terminator, Type, Value};
 use crate::lengths::Lengths;
-use crate::liveness::{Liveness, live_words, lookups};
+use crate::liveness::{Liveness, NO_LOOKUP, last_lookups, live_words, lookups};
 use crate::range::Ranges;
 use std::fmt;
 
@@ -134,8 +134,8 @@ fn check_definitions(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>)
     }
 }
 
-/// Invariant 4, the part about the way: flows end at the next lookup, and the head has none. And what
-/// lives across lookups fits.
+/// Invariant 4, the part about the way: flows end at the next lookup, and a restart repeats the one that every way to it
+/// comes from. And what lives across lookups fits.
 fn check_flows(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
     let liveness = Liveness::of(graph);
     for block in lookups(graph).into_iter().filter(|&block| flow.is_reachable(block)) {
@@ -149,24 +149,12 @@ fn check_flows(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
             report.add(Place::Terminator(block), message);
         }
     }
-    for block in head(graph) {
-        let data = graph.block(block);
-        if data.terminator == Terminator::Restart {
-            report.add(Place::Terminator(block), "there may have been no lookup before this");
+    let last = last_lookups(graph, flow.order());
+    for &block in flow.order() {
+        if graph.block(block).terminator == Terminator::Restart && last[block.index()] == NO_LOOKUP {
+            report.add(Place::Terminator(block), "not every way here comes from one and the same lookup");
         }
     }
-}
-
-/// The blocks that the entry reaches without a lookup.
-fn head(graph: &Graph) -> Vec<Block> {
-    let mut seen = vec![false; graph.blocks.len()];
-    let mut pending = vec![graph.entry];
-    while let Some(block) = pending.pop() {
-        if !std::mem::replace(&mut seen[block.index()], true) {
-            pending.extend(graph.block(block).terminator.targets().iter().map(|target| target.block));
-        }
-    }
-    graph.block_ids().filter(|block| seen[block.index()]).collect()
 }
 
 /// Invariant 3: without the blocks that end in `again`, nothing goes round.

@@ -302,9 +302,10 @@ impl Resolver<'_> {
     fn name(&mut self, name: &str, span: Span, number: bool) -> Value {
         match name {
             "payload.length" => return self.payload_length(span),
-            "rest.length" => {
+            "rest.length" | "layer.length" => {
                 self.scope.rest_length.get_or_insert(span);
-                return self.length(name, Expr::RestLength, span);
+                let expr = if name == "rest.length" { Expr::RestLength } else { Expr::LayerLength };
+                return self.length(name, expr, span);
             }
             "header.length" => return self.length(name, Expr::HeaderLength, span),
             "originator" | "responder" => return self.direction(name, span),
@@ -546,7 +547,7 @@ fn size_of(expr: &Expr) -> usize {
 fn is_open(expr: &Expr, cursor: Option<u64>) -> bool {
     match expr {
         Expr::Cursor => cursor.is_none(),
-        Expr::HeaderLength | Expr::RestLength => true,
+        Expr::HeaderLength | Expr::RestLength | Expr::LayerLength => true,
         _ => parts(expr).into_iter().any(|part| is_open(part, cursor)),
     }
 }

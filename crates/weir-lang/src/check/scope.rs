@@ -101,16 +101,16 @@ pub(super) struct Scope {
     pub(super) has_instance: bool,
     pub(super) two_sided: bool,
     pub(super) below: Vec<BelowUse>,
-    /// Where `rest.length` was met first.
+    /// Where `rest.length` or `layer.length` was met first.
     pub(super) rest_length: Option<Span>,
 }
 
 /// Words that are values by themselves.
-pub(super) const VALUES: [&str; 6] =
-    ["payload.length", "rest.length", "header.length", "cursor", "originator", "responder"];
+pub(super) const VALUES: [&str; 7] =
+    ["payload.length", "rest.length", "header.length", "layer.length", "cursor", "originator", "responder"];
 
 /// What may stand before a dot, and then means something else than a group.
-const PREFIXES: [&str; 8] = ["me", "peer", "below", "ordered", "payload", "rest", "header", "state"];
+const PREFIXES: [&str; 9] = ["me", "peer", "below", "ordered", "payload", "rest", "header", "layer", "state"];
 
 impl Scope {
     /// `told` was resolved just now, and is a column, or shown.

@@ -12,6 +12,7 @@
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
 //! * `events`: rows of events fulfil their filters themselves.
 //! * `clock`: wrong times of packets.  `anomalies`: segments that nobody honest sends.
+//! * `claims`: headers and ports that claim what is not.
 //! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
 //! * `texts`: protocols that nobody wrote mean the same to every engine.
@@ -22,6 +23,7 @@
 mod accounts;
 mod anomalies;
 mod answers;
+mod claims;
 mod clock;
 mod corpus;
 mod drive;

@@ -90,7 +90,7 @@ impl Names {
             return list;
         }
         list.extend(self.early.iter().cloned());
-        list.extend(["rest.length".into(), "header.length".into()]);
+        list.extend(["rest.length", "header.length", "layer.length"].map(String::from));
         if place != Place::Edge {
             let numbers = self.below.iter().filter(|(_, is_number)| *is_number);
             list.extend(numbers.map(|(name, _)| format!("below.{name}")));

@@ -315,6 +315,7 @@ impl Builder<'_, '_, '_> {
             Expr::Present(id) => u64::from(seen.present.contains(&id.0)),
             Expr::Below(name) => self.below(frame, at, name),
             Expr::PayloadLength | Expr::RestLength => 9,
+            Expr::LayerLength => 9 + (seen.end - seen.start) as u64 / 8,
             Expr::HeaderLength => (seen.end - seen.start) as u64 / 8,
             // Whatever they are, a packet is made.
             Expr::Sum16(_) | Expr::Strict => 0,

@@ -1,0 +1,70 @@
+//! What a packet claims and is not: headers longer than their packet, payload on a tunnel's port that is no tunnel.
+
+use crate::drive::{Packet, ask, compile, rows, seeds};
+use crate::frames::{ACK, PSH, V4, V6, ethernet, give_times, ipv4, ipv6, noise, tcp, udp};
+use weir::{Compiler, Options, Want};
+use weir_ir::testing::Random;
+
+fn rows_of(random: &mut Random, mut packets: Vec<Packet>, filter: &str, want: Want) -> Vec<String> {
+    give_times(random, &mut packets);
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask(filter, want)], &Options::default());
+    rows(&compiler, &compiled, &packets, 1).0
+}
+
+/// A header that claims more than its datagram has: the datagram's bytes are what IP says.
+#[test]
+fn bytes_of_connections_are_those_of_their_datagrams() {
+    for words in [5u8, 6, 15] {
+        let mut segment = tcp((40_000, 80), 1, 1, ACK | PSH, &[], b"");
+        segment[12] = words << 4;
+        let authenticated = [&[6, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1][..], &segment].concat();
+        let packets = [
+            ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)),
+            ethernet(0x86dd, &ipv6((V6[0], V6[1]), 6, &segment)),
+            ethernet(0x0800, &ipv4((V4[0], V4[1]), 51, 1, 0, &[], &authenticated)),
+        ];
+        let bytes = [40, 60, 52];
+        for (packet, bytes) in packets.into_iter().zip(bytes) {
+            let rows = rows_of(&mut Random::new(1), vec![Packet::ethernet(packet)], "", Want::Connections);
+            assert!(rows[0].contains(&format!("ip_bytes: [{bytes},")), "{words} words: {rows:#?}");
+        }
+    }
+}
+
+/// Of noise on a tunnel's port nobody hears of connections inside it, and Teredo is as long as it says.
+#[test]
+fn noise_on_the_port_of_teredo_and_vxlan_is_no_tunnel() {
+    let carried = ipv6((V6[0], V6[1]), 17, &udp((1000, 2000), b"inside"));
+    let frame = ethernet(0x86dd, &carried);
+    let over = |port: u16, payload: &[u8]| {
+        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 1, 0, &[], &udp((port, port), payload))))
+    };
+    let inside = |packets: Vec<Packet>| {
+        rows_of(
+            &mut Random::new(1),
+            packets,
+            "udp.port == 2000 or ipv6.addr == 2001:db8:1::10",
+            Want::Packets,
+        )
+        .len()
+    };
+    let vxlan = |flags: u8| [&[flags, 0, 0, 0, 0, 0, 7, 0], &frame[..]].concat();
+    let bubble = |trailer: &[u8]| [&ipv6((V6[0], V6[1]), 59, b""), trailer].concat();
+    assert_eq!(inside(vec![over(3544, &carried)]), 1);
+    assert_eq!(inside(vec![over(3544, &[&carried[..], b"more"].concat())]), 0);
+    assert_eq!(inside(vec![over(3544, &carried[..carried.len() - 1])]), 0);
+    assert_eq!(inside(vec![over(3544, &bubble(b"")), over(3544, &bubble(&[4, 4, 0, 0, 0, 0]))]), 2);
+    assert_eq!(inside(vec![over(4789, &vxlan(8))]), 1);
+    assert_eq!(inside(vec![over(4789, &vxlan(0))]), 0);
+    for seed in seeds(0..20) {
+        let mut random = Random::new(seed);
+        let packets = (0..50).map(|_| {
+            let payload = [vec![0x60 | random.bits() as u8 & 15], noise(&mut random, 200)].concat();
+            over(3544, &payload)
+        });
+        let packets = packets.collect();
+        let rows = rows_of(&mut random, packets, "ipv6", Want::Packets);
+        assert!(rows.is_empty(), "seed {seed}: {rows:#?}");
+    }
+}
