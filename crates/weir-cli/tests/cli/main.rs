@@ -10,6 +10,7 @@ mod streams;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/first-light.pcap")
@@ -41,10 +42,15 @@ fn count(filter: &str) -> u64 {
     text(&output.stdout).trim().parse().expect("--count prints a number alone")
 }
 
+/// A file of this run: what the run before left is gone.
 fn scratch(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("weir-cli-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    folder.join(name)
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        folder
+    });
+    FOLDER.join(name)
 }
 
 #[test]
