@@ -12,11 +12,13 @@ pub const BURST_PACKETS_MAX: usize = 64;
 /// How the records of a block's packets are laid out: what stands around a packet's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Records {
-    /// Nothing behind them tells of the packet: records of pcap, or no capture at all.
+    /// Nothing behind them tells of the packet: records of pcap.
     #[default]
     Bare,
     /// Blocks of pcapng, where options stand behind them.
     Pcapng,
+    /// There are none: the block is a copy of something, which nobody is going to use again for something else.
+    None,
 }
 
 /// Bytes of a capture, written by a source, then shared and never changed until nobody refers to them.
@@ -29,9 +31,9 @@ pub struct Block {
 }
 
 impl From<Vec<u8>> for Block {
-    /// Bytes that are no capture's.
+    /// A copy, with no records.
     fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, records: Records::Bare }
+        Self { bytes, records: Records::None }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::table::BuildIdHasher;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_ir::abi::Slice;
-use weir_packet::Block;
+use weir_packet::{Block, Records};
 
 /// Blocks that [`Assembly`] uses again; more are made where so many datagrams are in use at once.
 const ASSEMBLED_BLOCKS_MAX: usize = 16;
@@ -14,7 +14,7 @@ const ASSEMBLED_BLOCKS_MAX: usize = 16;
 /// The account of one worker.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// References per block, by its address.
+    /// References per block, by its address. Copies are in none: nobody waits to use them again.
     references: HashMap<usize, u32, BuildIdHasher>,
     pinned_bytes: usize,
     pinned_bytes_max: usize,
@@ -39,7 +39,7 @@ impl Budget {
         self.held_bytes
     }
 
-    /// Bytes of all blocks referred to, copies included.
+    /// Bytes of all blocks referred to, but for copies.
     pub(super) fn pinned_bytes(&self) -> usize {
         self.pinned_bytes
     }
@@ -67,7 +67,7 @@ impl Budget {
     }
 
     fn refer(&mut self, bytes: &Slice) {
-        if bytes.length == 0 {
+        if !pins(bytes) {
             return;
         }
         let references = self.references.entry(Arc::as_ptr(&bytes.block).addr()).or_insert(0);
@@ -78,7 +78,7 @@ impl Budget {
     }
 
     fn let_go(&mut self, bytes: &Slice) {
-        if bytes.length == 0 {
+        if !pins(bytes) {
             return;
         }
         let block = Arc::as_ptr(&bytes.block).addr();
@@ -89,6 +89,11 @@ impl Budget {
             self.pinned_bytes -= bytes.block.bytes.len();
         }
     }
+}
+
+/// Whether a reference to these bytes keeps a block from being used again.
+fn pins(bytes: &Slice) -> bool {
+    bytes.length > 0 && bytes.block.records != Records::None
 }
 
 /// Where in `all` the bytes `part` lie, if they do.
@@ -170,15 +175,19 @@ mod tests {
 
     #[test]
     fn a_block_is_pinned_once_however_many_refer_to_it() {
-        let block = Arc::new(Block::from(vec![7; 1000]));
+        let captured = |bytes| Arc::new(Block { bytes: vec![7; bytes], records: Records::Bare });
+        let block = captured(1000);
         let mut budget = Budget::new(1500);
         let assembly = Assembly::default();
         let pieces = [0, 10, 20].map(|at| piece(assembly.refer(&block, &block.bytes[at..at + 5]).unwrap()));
         pieces.iter().for_each(|piece| _ = budget.keep(piece));
         assert_eq!((pieces[2].bytes.offset, budget.pinned_bytes()), (20, 1000));
-        assert!(budget.may_pin(&block) && !budget.may_pin(&Arc::new(Block::from(vec![0; 501]))));
+        assert!(budget.may_pin(&block) && !budget.may_pin(&captured(501)));
         pieces.iter().for_each(|piece| budget.release(piece));
         assert_eq!((budget.pinned_bytes(), budget.held_bytes()), (0, 0));
+        let copy = piece(Assembly::copy(&[7; 1000]));
+        budget.keep(&copy);
+        assert_eq!(budget.pinned_bytes(), 0, "nobody waits for a copy");
     }
 
     #[test]
