@@ -439,9 +439,7 @@ impl Flows {
                     let direction = ((table.0, id.0), side);
                     tail.messages.collect(direction, *gap_bytes, bytes.bytes(), *claimed_bytes, &bytes.block);
                 }
-                let of_side = WANTS_BYTES[usize::from(side)];
-                let wanted = tail.facts.wants_at.is_some_and(|at| u64::from(data[at]) & of_side != 0);
-                if tail.sessions.is_none() || !wanted {
+                if tail.sessions.is_none() || !tail.facts.wants_bytes(data, side) {
                     continue;
                 }
                 let (gap_bytes, claimed_bytes) = (next.ordered.gap_bytes, next.ordered.claimed_bytes);

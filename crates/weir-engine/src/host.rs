@@ -80,16 +80,19 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             let two_sided = self.at.program.graph().tables[self.flow.table.index()].two_sided;
             policies.of(receiver(self.flow.header, two_sided, side))
         });
+        // Of a segment that nobody sees only its place is kept.
+        let is_kept = self.flow.facts.keeps_bytes || self.flow.facts.wants_bytes(flow.data, side);
+        let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
             let terms = terms_of_data(self.flow.facts.terms_at, flow.data, self.decider);
-            frame = self.decider.asks_for_packets(terms, streams).then_some(self.at.packet());
+            frame = (is_kept && self.decider.asks_for_packets(terms, streams)).then(|| self.at.packet());
             let (priority, offset) = streams.rank(side, self.decider.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
             let end = offset.saturating_add(bytes.len() as u64);
-            self.decider.streams.overload.admits(priority, end, waiting_cost(bytes, frame), held)
+            self.decider.streams.overload.admits(priority, end, waiting_cost(kept, frame), held)
         });
-        let segment = Segment { at, bytes, claimed_bytes, span, metas, policy, may_wait, frame };
+        let segment = Segment { at, bytes: kept, claimed_bytes, span, metas, policy, may_wait, frame };
         let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.at.block);
         if let Some(streams) = &mut self.flow.streams {
             streams.count(side, &inserted);

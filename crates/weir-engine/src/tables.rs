@@ -12,7 +12,7 @@ use crate::table::{FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
 use weir_ir::abi::{Layout, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
-use weir_ir::graph::{Sequence, Table};
+use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
 use weir_ir::sequence::MESSAGES;
 
 /// The flows of one table.
@@ -47,6 +47,9 @@ pub(crate) struct Facts {
     /// Its flows are parts of connections found before them.
     pub part: bool,
     pub sequence: Option<Sequence>,
+    /// The bytes of the sequence's waiting segments are needed whatever is wanted of the flow: they are put together for
+    /// the next layer or for messages, or compared with what overlaps them.
+    pub keeps_bytes: bool,
     /// Session protocols that it may carry and somebody wants to know of; a bit each.
     pub probed: u64,
 }
@@ -66,6 +69,7 @@ impl Facts {
         if graph.events.iter().any(|event| event.wanted) {
             initial_wants |= WANTS_EVENTS as u8;
         }
+        let sequence = graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32));
         Self {
             timeouts: Timeouts {
                 declared_ms: match declared.timeout_ms {
@@ -84,13 +88,29 @@ impl Facts {
             delivers: declared.delivers,
             observed: declared.observed,
             part: declared.part.is_some(),
-            sequence: graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32)),
+            sequence,
+            keeps_bytes: sequence.is_some_and(|sequence| keeps_bytes(graph, table, sequence)),
             probed: plan.probed_over(&declared.name),
         }
     }
 }
 
+fn keeps_bytes(graph: &Graph, table: Table, sequence: Sequence) -> bool {
+    graph.sequences[sequence.index()].tells
+        || graph.blocks.iter().flat_map(|block| &block.insts).any(|inst| match inst.op {
+            Op::SeqAssemble { sequence: assembled, .. } => assembled == sequence,
+            Op::Collect { flow, .. } => graph.type_of(flow) == Type::Flow(table),
+            _ => false,
+        })
+}
+
 impl Facts {
+    /// Whether the bytes of a side are still wanted.
+    pub fn wants_bytes(&self, data: &[u8], side: bool) -> bool {
+        let of_side = WANTS_BYTES[usize::from(side)] as u8;
+        self.wants_at.is_some_and(|at| data[at] & of_side != 0)
+    }
+
     /// Whether it is known what a side's messages are.
     pub fn has_messages(&self, data: &[u8], side: bool) -> bool {
         let at = self.messages_at.map(|(at, stride)| at + usize::from(side) * stride);

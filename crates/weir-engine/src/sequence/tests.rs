@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED};
 use weir_ir::graph::{SequenceDecl, Table, TableDecl, VarDecl, VarKind};
 use weir_ir::sequence::STARTED;
-use weir_packet::{Block, Records, PacketMeta};
+use weir_packet::{Block, PacketMeta, Records};
 
 const SEQUENCE: Sequence = Sequence(0);
 

@@ -2,7 +2,9 @@
 
 use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
-use weir::{Compiler, Counters, Options, Want};
+use weir::sessions::PROTOCOLS;
+use weir::stream::{OverloadParams, StreamParams};
+use weir::{Ask, Compiler, Counters, Options, Want};
 use weir_ir::testing::Random;
 
 /// A segment of the client (0) or the server (1).
@@ -102,4 +104,32 @@ fn protocols_that_share_datagrams_are_told_apart() {
     let alone = compile(&compiler, &[ask("", Want::Sessions(1 << protocol("rtp")))], &Options::default());
     let (found, _) = rows(&compiler, &alone, &packets, 1);
     assert!(found.len() == 1 && found[0].contains("Unsigned(40)"), "{found:?}");
+}
+
+/// Segments that wait behind a hole hold no bytes where nobody wants them, be it that none were asked for or that the
+/// protocol is known not to be one asked for.
+#[test]
+fn what_waits_unwanted_holds_no_bytes() {
+    let begun = [
+        segment(0, SYN, (99, 0), &[]),
+        segment(1, SYN | ACK, (499, 100), &[]),
+        segment(0, ACK | PSH, (100, 500), b"this is no hello of any kind\r\n"),
+    ];
+    let early = (1..41).map(|n| segment(0, ACK, (1000 + 100 * n, 500), &[7; 100]));
+    let mut packets: Vec<Packet> = begun.into_iter().chain(early).collect();
+    give_times(&mut Random::new(1), &mut packets);
+    // No block may be pinned: what is kept is copied, and counted.
+    let overload = OverloadParams { memory_max: 16 << 10, ..OverloadParams::default() };
+    let options = Options { overload, ..Options::default() };
+    let counted = |wants: &[Want]| {
+        let compiler = Compiler::default();
+        let asks: Vec<Ask> = wants.iter().map(|&want| ask("tcp", want)).collect();
+        rows(&compiler, &compile(&compiler, &asks, &options), &packets, 1).1.counters.sequence
+    };
+    let tls = PROTOCOLS.iter().position(|protocol| protocol.name == "tls").expect("there is TLS");
+    for wants in [&[Want::Connections][..], &[Want::Connections, Want::Sessions(1 << tls)]] {
+        let counters = counted(wants);
+        assert_eq!((counters.queued, counters.copied), (40, 0));
+    }
+    assert!(counted(&[Want::Connections, Want::Streams(StreamParams::default())]).copied > 0);
 }
