@@ -17,6 +17,13 @@ pub fn losses(ran: &Ran) {
              find the flows first (weir flows), then ask for their addresses and ports"
         );
     }
+    let late = counters.clock.packets_late;
+    if late > 0 && counters.flow.flows_created > 0 {
+        say!(
+            "weir: {late} packets came more than 5 s after others that say they are later: connections may be in several \
+             parts (reordercap puts a capture in order)"
+        );
+    }
     if ran.found.interfaces_beyond > 0 {
         let beyond = ran.found.interfaces_beyond;
         say!("weir: {beyond} interfaces too many to be told apart: their packets count as the last one's");

@@ -11,6 +11,9 @@ use crate::counters::ClockCounters;
 /// Packets ahead of their successor by more than this are counted, and packets further behind may set the
 /// clock back: longer than any time-out, an hour.
 const FAR_NS: i64 = 3_600_000_000_000;
+/// Packets further behind than this are counted as late: the shortest time-out of a connection, after which one whose packet
+/// is late may be over.
+const LATE_NS: i64 = 5_000_000_000;
 /// So many packets in a row must be far behind for the clock to be set back: setting it visits every flow.
 const BEHIND_PACKETS: u32 = 4096;
 
@@ -61,6 +64,7 @@ impl Clock {
     fn look_back(&mut self, time: i64, agreed: i64, is_far: bool) {
         self.counters.packets_ahead += u64::from(is_far);
         self.now = self.now.max(agreed);
+        self.counters.packets_late += u64::from(time < self.now.saturating_sub(LATE_NS));
         if time >= self.now.saturating_sub(FAR_NS) {
             self.behind = 0;
             return;
@@ -129,6 +133,7 @@ mod tests {
             (0..20_000).map(|n| START + n * 1_000 - if n % 3 == 0 { 30 * SECOND } else { 0 }).collect();
         let (shown, counters) = shows(&times);
         assert!(shown.is_sorted());
-        assert_eq!(counters, ClockCounters::default());
+        // The first of them comes before there is a clock.
+        assert_eq!(counters, ClockCounters { packets_late: 20_000 / 3, ..ClockCounters::default() });
     }
 }

@@ -171,6 +171,7 @@ counters! {
     /// Of the clock.
     ClockCounters {
         packets_ahead, "Packets more than an hour ahead of the next: no time passed by them.";
+        packets_late, "Packets more than 5 s behind those before them: what they belong to may have been over.";
         clock_set_back, "Times that the clock was set back: thousands of packets in a row lay more than an hour behind.";
     }
 }

@@ -184,3 +184,25 @@ fn packets_go_on_while_more_may_come() {
         reading.join().expect("it read");
     }
 }
+
+/// Packets of two halves, of which the second claims to be a minute before the first.
+#[test]
+fn a_capture_that_is_out_of_order_is_told_of() {
+    let mut bytes = std::fs::read(example()).expect("the shipped capture");
+    let (mut at, mut packets) = (24, 0);
+    while at < bytes.len() {
+        let field = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let (seconds, captured) = (field(at), field(at + 8) as usize);
+        if at > bytes.len() / 2 {
+            bytes[at..at + 4].copy_from_slice(&(seconds - 60).to_le_bytes());
+            packets += 1;
+        }
+        at += 16 + captured;
+    }
+    let path = scratch("out-of-order.pcap");
+    std::fs::write(&path, bytes).expect("a temporary file");
+    let output = weir(&["flows", "-r", path.to_str().unwrap(), "--count"]);
+    let message = text(&output.stderr);
+    assert!(message.contains(&format!("{packets} packets came more than 5 s after")), "{message}");
+    assert!(message.contains("reordercap"), "{message}");
+}
