@@ -38,7 +38,7 @@ pub fn losses(ran: &Ran) {
     if ran.found.blocks_lost > 0 {
         let lost = ran.found.blocks_lost;
         say!(
-            "weir: {lost} blocks of names or secrets were not written: too many came before the next packet"
+            "weir: {lost} blocks of names or secrets were not written: more than 64 MiB of them came before a packet"
         );
     }
     let messages = &ran.outcome.counters.message;

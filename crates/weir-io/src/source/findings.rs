@@ -43,13 +43,46 @@ struct Shared {
     lost: AtomicU64,
 }
 
-/// Blocks of names and secrets.
+/// Blocks of names and secrets: as many of the last ones as there is room for.
 #[derive(Debug, Default)]
-struct Carried {
+pub(crate) struct Carried {
     blocks: VecDeque<Carry>,
     bytes: usize,
     /// Those that went before the first one.
     gone: u64,
+}
+
+impl Carried {
+    /// A block comes.
+    pub(crate) fn push(&mut self, block: Carry) {
+        // Of files that overlap a later block may have an earlier place; none is to wait behind another one.
+        let behind = |other: &&mut Carry| other.before > block.before;
+        self.blocks.iter_mut().rev().take_while(behind).for_each(|other| other.before = block.before);
+        self.bytes += block.bytes.len();
+        self.blocks.push_back(block);
+        while self.bytes > CARRIED_BYTES_MAX
+            && let Some(oldest) = self.blocks.pop_front()
+        {
+            self.bytes -= oldest.bytes.len();
+            self.gone += 1;
+        }
+    }
+
+    /// They stand before this packet, if not before an earlier one.
+    pub(crate) fn stand_before(&mut self, packet: u64) {
+        self.blocks.iter_mut().for_each(|block| block.before = block.before.min(packet));
+    }
+
+    /// All of `other`, which come behind these.
+    fn append(&mut self, other: Self) {
+        if other.gone > 0 {
+            // There was no room for all of these alone.
+            self.gone += self.blocks.len() as u64 + other.gone;
+            self.blocks.clear();
+            self.bytes = 0;
+        }
+        other.blocks.into_iter().for_each(|block| self.push(block));
+    }
 }
 
 /// A block of pcapng that is not of packets and tells something about those behind it.
@@ -101,21 +134,15 @@ impl Findings {
         self.0.is_asked.load(Ordering::Relaxed)
     }
 
-    /// A block comes.
-    pub(crate) fn carry(&self, block: Carry) {
-        let mut carried = locked(&self.0.carried);
-        // Of files that overlap a later block may have an earlier place; none is to wait behind another one.
-        let behind = |other: &&mut Carry| other.before > block.before;
-        carried.blocks.iter_mut().rev().take_while(behind).for_each(|other| other.before = block.before);
-        carried.bytes += block.bytes.len();
-        carried.blocks.push_back(block);
-        while carried.bytes > CARRIED_BYTES_MAX
-            && let Some(oldest) = carried.blocks.pop_front()
-        {
-            carried.bytes -= oldest.bytes.len();
-            carried.gone += 1;
+    /// Blocks come; `coming` is empty then.
+    pub(crate) fn carry(&self, coming: &mut Carried) {
+        if coming.blocks.is_empty() {
+            return;
         }
-        self.0.came.fetch_add(1, Ordering::Release);
+        let coming = std::mem::take(coming);
+        let came = coming.blocks.len() as u64 + coming.gone;
+        locked(&self.0.carried).append(coming);
+        self.0.came.fetch_add(came, Ordering::Release);
     }
 
     /// Takes the blocks that stand before this packet.
@@ -149,6 +176,14 @@ impl Findings {
 mod tests {
     use super::*;
 
+    fn carry(findings: &Findings, blocks: &[(u64, usize)]) {
+        let mut coming = Carried::default();
+        blocks
+            .iter()
+            .for_each(|&(before, length)| coming.push(Carry { before, bytes: vec![0; length].into() }));
+        findings.carry(&mut coming);
+    }
+
     fn take(findings: &Findings, packet: u64, taken: &mut Taken) -> Vec<usize> {
         let mut lengths = vec![];
         let took = findings.take_before(packet, taken, |block| {
@@ -165,9 +200,8 @@ mod tests {
         assert!(!findings.is_asked());
         let (mut one, mut other) = (findings.ask(), findings.ask());
         assert!(findings.is_asked());
-        for (before, length) in [(1, 10), (5, 20), (5, 30), (9, 40)] {
-            findings.carry(Carry { before, bytes: vec![0; length].into() });
-        }
+        carry(&findings, &[(1, 10), (5, 20)]);
+        carry(&findings, &[(5, 30), (9, 40)]);
         assert_eq!(take(&findings, 4, &mut one), [10]);
         assert_eq!(take(&findings, 5, &mut one), [20, 30]);
         assert!(take(&findings, 5, &mut one).is_empty());
@@ -181,7 +215,7 @@ mod tests {
         let findings = Findings::default();
         let (mut quick, mut slow) = (findings.ask(), findings.ask());
         for number in 0..5 {
-            findings.carry(Carry { before: number, bytes: vec![0; CARRIED_BYTES_MAX / 4].into() });
+            carry(&findings, &[(number, CARRIED_BYTES_MAX / 4)]);
             assert_eq!(take(&findings, number, &mut quick).len(), 1);
         }
         assert_eq!(findings.found().blocks_lost, 0, "who takes them in time loses none");
@@ -189,5 +223,16 @@ mod tests {
         assert_eq!(findings.found().blocks_lost, 1);
         assert_eq!(take(&findings, 9, &mut findings.ask()).len(), 4, "who comes late takes what is there");
         assert_eq!(findings.found().blocks_lost, 1);
+    }
+    #[test]
+    fn so_many_at_a_time_displace_what_waited() {
+        let findings = Findings::default();
+        let mut taken = findings.ask();
+        carry(&findings, &[(1, 10)]);
+        carry(&findings, &[(2, CARRIED_BYTES_MAX / 2); 5]);
+        assert_eq!(take(&findings, 9, &mut taken), [CARRIED_BYTES_MAX / 2; 2]);
+        assert_eq!(findings.found().blocks_lost, 4);
+        carry(&findings, &[(3, 20)]);
+        assert_eq!(take(&findings, 9, &mut taken), [20], "places go on behind those that were lost");
     }
 }

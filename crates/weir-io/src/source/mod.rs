@@ -158,9 +158,7 @@ impl CaptureReader {
 
     /// Lets others know what it met since it last did.
     fn tell(&mut self) {
-        for block in self.run.carried.drain(..) {
-            self.findings.carry(block);
-        }
+        self.findings.carry(&mut self.run.carried);
         let Self { run, waiting, .. } = self;
         let counts = [
             run.interfaces.len() as u64,
@@ -209,7 +207,7 @@ impl CaptureReader {
                 let read = file.read_ahead(&mut self.run);
                 // Packets are numbered as they are handed out: those behind these blocks may be the next ones.
                 let next = self.packets + 1;
-                self.run.carried.iter_mut().for_each(|block| block.before = block.before.min(next));
+                self.run.carried.stand_before(next);
                 read
             }
         };

@@ -7,7 +7,7 @@
 //! So a fault found behind good packets needs no remembering: the packets are delivered, and the
 //! next walk finds the fault again, with nothing before it.
 
-use super::findings::Carry;
+use super::findings::{Carried, Carry};
 use super::interface::Interface;
 use std::sync::Arc;
 use weir_packet::{BURST_PACKETS_MAX, PacketMeta, SourceErrorKind};
@@ -92,7 +92,7 @@ pub(crate) struct Run {
     /// Somebody takes blocks of names and secrets.
     pub carries: bool,
     /// Those that came since it was last looked.
-    pub carried: Vec<Carry>,
+    pub carried: Carried,
 }
 
 impl Run {
