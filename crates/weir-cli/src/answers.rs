@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use weir::io::{CaptureFormat, CaptureWriter, Findings, Format, Options, Partitions};
+use weir::io::{CaptureFormat, CaptureWriter, Findings, Following, Format, Options, Partitions};
 use weir::packet::{Column, Sink, Value};
 use weir::stream::{StreamParams, StreamQuestion};
 use weir::{
@@ -181,7 +181,8 @@ struct Opening {
     path: &'static str,
     columns: Vec<Column>,
     is_live: bool,
-    findings: Findings,
+    /// Of captures alone.
+    findings: Option<Following>,
 }
 
 impl Opening {
@@ -190,7 +191,10 @@ impl Opening {
         let spec = &self.spec;
         if spec.is_capture() {
             let path = spec.output.clone().unwrap_or_default();
-            let writer = CaptureWriter::create(&path).map_err(Failure::new)?.with_findings(&self.findings);
+            let mut writer = CaptureWriter::create(&path).map_err(Failure::new)?;
+            if let Some(findings) = &self.findings {
+                writer = writer.with_findings(findings.clone());
+            }
             return Ok(Writer::Capture(writer, path));
         }
         let target = part.map(|part| part.path.as_path()).or(spec.output.as_deref());
@@ -360,10 +364,7 @@ impl Spec {
     fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
         let (question, Rows { kind, path, columns }) = self.resolve(board)?;
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
-        if self.is_capture() {
-            board.findings.keep_blocks();
-        }
-        let (findings, is_live) = (board.findings.clone(), board.is_live);
+        let (findings, is_live) = (self.is_capture().then(|| board.findings.follow()), board.is_live);
         let opening = Opening { spec: self.clone(), path, columns, is_live, findings };
         let write = Writer::Unopened(Box::new(opening));
         let answers = Answers { write, kind, fault: Arc::clone(&board.fault), part };

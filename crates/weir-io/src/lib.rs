@@ -16,5 +16,6 @@ pub use sink::{
     CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, json_text,
 };
 pub use source::{
-    Attended, CaptureReader, Description, Findings, Found, Interface, TimeResolution, packet_options,
+    Attended, CaptureReader, Description, Findings, Following, Found, Interface, TimeResolution,
+    packet_options,
 };

@@ -30,7 +30,8 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.write {
         output::refuse_input(path, &args.ask.input)?;
         // Its error names the file.
-        let mut writer = CaptureWriter::create(path).map_err(Failure::new)?.with_findings(&question.findings);
+        let mut writer =
+            CaptureWriter::create(path).map_err(Failure::new)?.with_findings(question.findings.follow());
         let shape = Shape { frames: true, options: writer.takes_options(), ..Shape::default() };
         let ran = question.run(shape, &mut |item| {
             let written = match item {

@@ -1,7 +1,7 @@
 //! A capture file to write packets to, in the format that its name asks for.
 
 use super::{Out, PcapWriter, PcapngWriter};
-use crate::source::Findings;
+use crate::source::Following;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -74,9 +74,9 @@ impl CaptureWriter {
     }
 
     /// Writes what the captures say of their interfaces, sections, names and secrets, too, as far as the format has it.
-    /// `findings` are those of the [reader](crate::CaptureReader::with_findings), which begins to read after this.
+    /// `findings` are those of the [reader](crate::CaptureReader::with_findings), followed since it began to read.
     #[must_use]
-    pub fn with_findings(self, findings: &Findings) -> Self {
+    pub fn with_findings(self, findings: Following) -> Self {
         match self {
             Self::Pcapng(writer) => Self::Pcapng(writer.with_findings(findings)),
             pcap @ Self::Pcap(_) => pcap,

@@ -1,7 +1,7 @@
 //! Packets into a pcapng file: any mix of link types and interfaces, times in nanoseconds.
 
 use super::pcap::{BUFFER_BYTES, SNAPLEN_BYTES, too_long};
-use crate::source::{Description, Findings, Taken};
+use crate::source::{Description, Following};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use weir_packet::{LinkType, PacketMeta};
@@ -25,7 +25,7 @@ pub struct PcapngWriter<W: Write> {
     /// Number of the interface of the packet before: mostly that of the next one too.
     last: usize,
     /// What the reader met, and how many of its blocks were written.
-    findings: Option<(Findings, Taken)>,
+    findings: Option<Following>,
 }
 
 impl<W: Write> PcapngWriter<W> {
@@ -41,10 +41,10 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     /// Writes what the captures say of their interfaces, sections, names and secrets, too. `findings` are those of the
-    /// [reader](crate::CaptureReader::with_findings), which begins to read after this.
+    /// [reader](crate::CaptureReader::with_findings), followed since it began to read.
     #[must_use]
-    pub fn with_findings(mut self, findings: &Findings) -> Self {
-        self.findings = Some((findings.clone(), findings.ask()));
+    pub fn with_findings(mut self, findings: Following) -> Self {
+        self.findings = Some(findings);
         self
     }
 
@@ -98,7 +98,7 @@ impl<W: Write> PcapngWriter<W> {
             match self.interfaces.iter().position(|&known| known == (link, input)) {
                 Some(number) => self.last = number,
                 None => {
-                    let found = self.findings.as_ref().and_then(|(findings, _)| findings.interface(input));
+                    let found = self.findings.as_ref().and_then(|findings| findings.interface(input));
                     // The last number is that of all interfaces beyond it.
                     let found = found.filter(|found| found.link == link);
                     let said = found.and_then(|found| Some((found.snaplen_bytes, found.description?)));
@@ -148,8 +148,8 @@ impl<W: Write> PcapngWriter<W> {
 
     /// Writes blocks of names and secrets that stand before this packet of the captures.
     fn write_blocks_before(&mut self, packet: u64) -> io::Result<()> {
-        let Self { findings: Some((findings, taken)), out, .. } = self else { return Ok(()) };
-        findings.take_before(packet, taken, |block| out.write_all(block))
+        let Self { findings: Some(findings), out, .. } = self else { return Ok(()) };
+        findings.take_before(packet, |block| out.write_all(block))
     }
 
     /// Hands on what was written, for a file that somebody watches grow.
@@ -165,7 +165,7 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Those of the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
-        let first = self.findings.as_ref().and_then(|(findings, _)| findings.interface(0));
+        let first = self.findings.as_ref().and_then(|findings| findings.interface(0));
         self.begin(first.and_then(|first| first.description).as_ref())?;
         self.write_blocks_before(u64::MAX)?;
         self.out.into_inner().map_err(io::IntoInnerError::into_error)

@@ -28,7 +28,7 @@ impl Write for Shared {
 fn rewritten(file: &[u8], is_wanted: impl Fn(u64) -> bool) -> (Vec<u8>, Found) {
     let (findings, out) = (Findings::default(), Shared::default());
     let writer = CaptureWriter::new(CaptureFormat::Pcapng, Box::new(out.clone()));
-    let mut writer = writer.with_findings(&findings);
+    let mut writer = writer.with_findings(findings.follow());
     let reader = CaptureReader::from_reader("test", Box::new(Cursor::new(file.to_vec())));
     let mut source = reader.with_findings(findings.clone()).with_block_bytes(256);
     let mut burst = Burst::default();

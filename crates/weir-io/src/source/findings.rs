@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// counted: [`Found::blocks_lost`].
 const CARRIED_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of memory that a carried block takes beside its own: its place in the queue, and what an allocator adds.
+const CARRY_COST: usize = size_of::<Carry>() + 32;
+
 /// What a reader met in its captures, beside packets.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
@@ -58,12 +61,12 @@ impl Carried {
         // Of files that overlap a later block may have an earlier place; none is to wait behind another one.
         let behind = |other: &&mut Carry| other.before > block.before;
         self.blocks.iter_mut().rev().take_while(behind).for_each(|other| other.before = block.before);
-        self.bytes += block.bytes.len();
+        self.bytes += block.cost();
         self.blocks.push_back(block);
         while self.bytes > CARRIED_BYTES_MAX
             && let Some(oldest) = self.blocks.pop_front()
         {
-            self.bytes -= oldest.bytes.len();
+            self.bytes -= oldest.cost();
             self.gone += 1;
         }
     }
@@ -94,9 +97,20 @@ pub(crate) struct Carry {
     pub bytes: Box<[u8]>,
 }
 
-/// How far somebody is who takes carried blocks.
-#[derive(Debug)]
-pub(crate) struct Taken(u64);
+impl Carry {
+    /// Bytes of memory that it takes.
+    fn cost(&self) -> usize {
+        self.bytes.len() + CARRY_COST
+    }
+}
+
+/// What somebody takes who writes pcapng: what the reader meets from [then](Findings::follow) on.
+#[derive(Debug, Clone)]
+pub struct Following {
+    findings: Findings,
+    /// Blocks taken, or gone before.
+    taken: u64,
+}
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -118,25 +132,21 @@ impl Findings {
         tell(&mut locked(&self.0.found));
     }
 
-    /// From now on blocks of names and secrets are kept for writers of pcapng that begin later.
-    pub fn keep_blocks(&self) {
+    /// From now on blocks of names and secrets are kept, for a writer of pcapng that may begin later. Those that are there
+    /// are yet to be taken; those that go before it does are lost.
+    pub fn follow(&self) -> Following {
         self.0.is_asked.store(true, Ordering::Relaxed);
+        Following { findings: self.clone(), taken: locked(&self.0.carried).gone }
     }
 
-    /// Blocks of names and secrets are kept; those that are there are yet to be taken.
-    pub(crate) fn ask(&self) -> Taken {
-        self.keep_blocks();
-        Taken(locked(&self.0.carried).gone)
-    }
-
-    /// Whether they are kept.
+    /// Whether blocks of names and secrets are kept.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.is_asked.load(Ordering::Relaxed)
     }
 
     /// Blocks come; `coming` is empty then.
     pub(crate) fn carry(&self, coming: &mut Carried) {
-        if coming.blocks.is_empty() {
+        if coming.blocks.is_empty() && coming.gone == 0 {
             return;
         }
         let coming = std::mem::take(coming);
@@ -144,28 +154,35 @@ impl Findings {
         locked(&self.0.carried).append(coming);
         self.0.came.fetch_add(came, Ordering::Release);
     }
+}
+
+impl Following {
+    /// The interface of this number.
+    pub(crate) fn interface(&self, number: u16) -> Option<Interface> {
+        self.findings.interface(number)
+    }
 
     /// Takes the blocks that stand before this packet.
     ///
     /// # Errors
     /// The first that `each` answers; that block counts as taken.
     pub(crate) fn take_before<E>(
-        &self,
+        &mut self,
         packet: u64,
-        taken: &mut Taken,
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.0.came.load(Ordering::Acquire) <= taken.0 {
+        let (shared, taken) = (&self.findings.0, &mut self.taken);
+        if shared.came.load(Ordering::Acquire) <= *taken {
             return Ok(());
         }
-        let carried = locked(&self.0.carried);
-        if let Some(lost) = carried.gone.checked_sub(taken.0) {
-            self.0.lost.fetch_add(lost, Ordering::Relaxed);
-            taken.0 = carried.gone;
+        let carried = locked(&shared.carried);
+        if let Some(lost) = carried.gone.checked_sub(*taken) {
+            shared.lost.fetch_add(lost, Ordering::Relaxed);
+            *taken = carried.gone;
         }
-        let next = (taken.0 - carried.gone) as usize;
+        let next = (*taken - carried.gone) as usize;
         for block in carried.blocks.range(next..).take_while(|block| block.before <= packet) {
-            taken.0 += 1;
+            *taken += 1;
             each(&block.bytes)?;
         }
         Ok(())
@@ -184,9 +201,9 @@ mod tests {
         findings.carry(&mut coming);
     }
 
-    fn take(findings: &Findings, packet: u64, taken: &mut Taken) -> Vec<usize> {
+    fn take(following: &mut Following, packet: u64) -> Vec<usize> {
         let mut lengths = vec![];
-        let took = findings.take_before(packet, taken, |block| {
+        let took = following.take_before(packet, |block| {
             lengths.push(block.len());
             Ok::<_, ()>(())
         });
@@ -198,41 +215,55 @@ mod tests {
     fn blocks_are_taken_once_and_before_their_packet() {
         let findings = Findings::default();
         assert!(!findings.is_asked());
-        let (mut one, mut other) = (findings.ask(), findings.ask());
+        let (mut one, mut other) = (findings.follow(), findings.follow());
         assert!(findings.is_asked());
         carry(&findings, &[(1, 10), (5, 20)]);
         carry(&findings, &[(5, 30), (9, 40)]);
-        assert_eq!(take(&findings, 4, &mut one), [10]);
-        assert_eq!(take(&findings, 5, &mut one), [20, 30]);
-        assert!(take(&findings, 5, &mut one).is_empty());
-        assert_eq!(take(&findings, u64::MAX, &mut one), [40]);
-        assert_eq!(take(&findings, 9, &mut other), [10, 20, 30, 40], "each takes its own");
+        assert_eq!(take(&mut one, 4), [10]);
+        assert_eq!(take(&mut one, 5), [20, 30]);
+        assert!(take(&mut one, 5).is_empty());
+        assert_eq!(take(&mut one, u64::MAX), [40]);
+        assert_eq!(take(&mut other, 9), [10, 20, 30, 40], "each takes its own");
         assert_eq!(findings.found().blocks_lost, 0);
     }
 
     #[test]
     fn beyond_the_bound_the_oldest_are_lost_and_counted() {
         let findings = Findings::default();
-        let (mut quick, mut slow) = (findings.ask(), findings.ask());
+        let (mut quick, mut slow) = (findings.follow(), findings.follow());
         for number in 0..5 {
-            carry(&findings, &[(number, CARRIED_BYTES_MAX / 4)]);
-            assert_eq!(take(&findings, number, &mut quick).len(), 1);
+            carry(&findings, &[(number, CARRIED_BYTES_MAX / 4 - CARRY_COST)]);
+            assert_eq!(take(&mut quick, number).len(), 1);
         }
         assert_eq!(findings.found().blocks_lost, 0, "who takes them in time loses none");
-        assert_eq!(take(&findings, 9, &mut slow).len(), 4);
+        assert_eq!(take(&mut slow, 9).len(), 4);
         assert_eq!(findings.found().blocks_lost, 1);
-        assert_eq!(take(&findings, 9, &mut findings.ask()).len(), 4, "who comes late takes what is there");
+        assert_eq!(take(&mut findings.follow(), 9).len(), 4, "who comes late takes what is there");
         assert_eq!(findings.found().blocks_lost, 1);
     }
     #[test]
     fn so_many_at_a_time_displace_what_waited() {
         let findings = Findings::default();
-        let mut taken = findings.ask();
+        let mut taken = findings.follow();
         carry(&findings, &[(1, 10)]);
-        carry(&findings, &[(2, CARRIED_BYTES_MAX / 2); 5]);
-        assert_eq!(take(&findings, 9, &mut taken), [CARRIED_BYTES_MAX / 2; 2]);
+        carry(&findings, &[(2, CARRIED_BYTES_MAX / 2 - CARRY_COST); 5]);
+        assert_eq!(take(&mut taken, 9), [CARRIED_BYTES_MAX / 2 - CARRY_COST; 2]);
         assert_eq!(findings.found().blocks_lost, 4);
         carry(&findings, &[(3, 20)]);
-        assert_eq!(take(&findings, 9, &mut taken), [20], "places go on behind those that were lost");
+        assert_eq!(take(&mut taken, 9), [20], "places go on behind those that were lost");
+    }
+
+    #[test]
+    fn a_block_for_which_there_is_no_room_is_counted() {
+        let findings = Findings::default();
+        let mut following = findings.follow();
+        carry(&findings, &[(1, 10)]);
+        carry(&findings, &[(2, CARRIED_BYTES_MAX)]);
+        carry(&findings, &[(3, 30)]);
+        assert_eq!(take(&mut following, 9), [30]);
+        assert_eq!(findings.found().blocks_lost, 2);
+        let mut many = findings.follow();
+        carry(&findings, &vec![(4, 0); CARRIED_BYTES_MAX / CARRY_COST + 9]);
+        assert!(take(&mut many, 9).len() <= CARRIED_BYTES_MAX / CARRY_COST, "empty ones take room, too");
     }
 }

@@ -29,11 +29,9 @@ mod walk;
 mod window;
 
 pub use attended::Attended;
-pub use findings::{Findings, Found};
+pub use findings::{Findings, Following, Found};
 pub use interface::{Description, Interface, TimeResolution};
 pub use options::packet_options;
-
-pub(crate) use findings::Taken;
 
 use crate::sink::PcapngWriter;
 use file::OpenFile;
@@ -70,7 +68,6 @@ pub struct CaptureReader {
     block_bytes: usize,
     run: Run,
     /// What others know of what it met.
-    findings: Findings,
     /// Interfaces and counts that they know.
     told: [u64; 5],
     /// Packets handed out.
@@ -102,7 +99,6 @@ impl CaptureReader {
             spare: None,
             block_bytes: window::BLOCK_BYTES,
             run: Run::default(),
-            findings: Findings::default(),
             told: [0; 5],
             packets: 0,
             read_bytes: Arc::default(),
@@ -120,7 +116,7 @@ impl CaptureReader {
     /// Tells what it meets beside packets through `findings`, which writers of pcapng know, instead of some of its own.
     #[must_use]
     pub fn with_findings(mut self, findings: Findings) -> Self {
-        self.findings = findings;
+        self.run.findings = findings;
         self
     }
 
@@ -153,12 +149,12 @@ impl CaptureReader {
 
     /// What it met so far, as others come to know it with every burst.
     pub fn findings(&self) -> &Findings {
-        &self.findings
+        &self.run.findings
     }
 
     /// Lets others know what it met since it last did.
     fn tell(&mut self) {
-        self.findings.carry(&mut self.run.carried);
+        self.run.findings.carry(&mut self.run.carried);
         let Self { run, waiting, .. } = self;
         let counts = [
             run.interfaces.len() as u64,
@@ -171,7 +167,7 @@ impl CaptureReader {
             return;
         }
         self.told = counts;
-        self.findings.tell(|found| {
+        run.findings.tell(|found| {
             let told = found.interfaces.len();
             found.interfaces.extend_from_slice(&run.interfaces[told..]);
             let [_, blocks_skipped, interfaces_beyond, files_late, options_cut] = counts;
@@ -231,7 +227,6 @@ impl CaptureReader {
 
 impl Source for CaptureReader {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
-        self.run.carries = self.findings.is_asked();
         let read = self.read_burst(burst);
         self.tell();
         read
@@ -289,7 +284,7 @@ pub fn fuzz_reader(bytes: &[u8]) {
     const BURSTS_MAX: usize = 1 << 14;
     for block_bytes in [64, 4 << 10] {
         let (mut written, findings) = (PcapngWriter::new(Vec::new()), Findings::default());
-        written = written.with_findings(&findings);
+        written = written.with_findings(findings.follow());
         let mut said = vec![];
         let errors = fuzz_read(bytes, (block_bytes, BURSTS_MAX), &findings, |meta, frame, options| {
             written.write_with_options(meta, frame, options).expect("memory");
@@ -297,7 +292,7 @@ pub fn fuzz_reader(bytes: &[u8]) {
         });
         assert!(errors <= 1, "one file, one error");
         let (written, again) = (written.finish().expect("memory"), Findings::default());
-        again.keep_blocks();
+        let _ = again.follow();
         let mut rest = said.iter();
         let errors = fuzz_read(&written, (block_bytes, usize::MAX), &again, |_, frame, options| {
             assert_eq!(rest.next(), Some(&(frame.len(), options.len())));

@@ -218,10 +218,12 @@ impl Walker {
                 self.describe::<BIG>(id, head, block.len(), at, slot)?;
                 return Ok(true);
             }
-            NAMES | SECRETS if run.carries => match carried::<BIG>(block_type, &block[8..block.len() - 4]) {
-                Some(block) => run.carry(block),
-                None => run.blocks_skipped += 1,
-            },
+            NAMES | SECRETS if run.findings.is_asked() => {
+                match carried::<BIG>(block_type, &block[8..block.len() - 4]) {
+                    Some(block) => run.carry(block),
+                    None => run.blocks_skipped += 1,
+                }
+            }
             _ => run.blocks_skipped += 1,
         }
         Ok(false)

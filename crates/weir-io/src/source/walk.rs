@@ -7,7 +7,7 @@
 //! So a fault found behind good packets needs no remembering: the packets are delivered, and the
 //! next walk finds the fault again, with nothing before it.
 
-use super::findings::{Carried, Carry};
+use super::findings::{Carried, Carry, Findings};
 use super::interface::Interface;
 use std::sync::Arc;
 use weir_packet::{BURST_PACKETS_MAX, PacketMeta, SourceErrorKind};
@@ -89,9 +89,9 @@ pub(crate) struct Run {
     pub options_cut: u64,
     /// Bytes of those that are.
     options_bytes: usize,
-    /// Somebody takes blocks of names and secrets.
-    pub carries: bool,
-    /// Those that came since it was last looked.
+    /// What others know of it.
+    pub findings: Findings,
+    /// Blocks of names and secrets that came since it was last looked.
     pub carried: Carried,
 }
 
