@@ -143,6 +143,9 @@ pub type Fault = Arc<Mutex<Option<Failure>>>;
 
 /// Where the answers of a question go.
 pub struct Answers {
+    /// The question's name, and the file, where it isn't standard output.
+    name: String,
+    output: Option<PathBuf>,
     write: Writer,
     /// What rows are made of.
     kind: Kind,
@@ -367,7 +370,8 @@ impl Spec {
         let (findings, is_live) = (self.is_capture().then(|| board.findings.follow()), board.is_live);
         let opening = Opening { spec: self.clone(), path, columns, is_live, findings };
         let write = Writer::Unopened(Box::new(opening));
-        let answers = Answers { write, kind, fault: Arc::clone(&board.fault), part };
+        let (name, output) = (self.name.clone(), self.output.clone());
+        let answers = Answers { name, output, write, kind, fault: Arc::clone(&board.fault), part };
         Ok(Prepared { question, answers })
     }
 
@@ -413,7 +417,7 @@ impl TakeItems for Answers {
         match self.write(item) {
             Ok(()) => Next::Go,
             Err(failure) => {
-                self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
+                self.fail(failure);
                 self.give_up();
                 Next::End
             }
@@ -443,7 +447,7 @@ impl TakeItems for Answers {
         });
         self.part = None;
         if let Err(failure) = finished {
-            self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
+            self.fail(failure);
         }
     }
 }
@@ -456,8 +460,7 @@ impl Answers {
     /// Opens the output, where nothing was written yet.
     fn open(&mut self) -> Result<(), Failure> {
         if let Writer::Unopened(opening) = &self.write {
-            let opened = opening.open(self.part.as_ref());
-            self.write = opened.map_err(|wrong| wrong.of_question(&opening.spec.name))?;
+            self.write = opening.open(self.part.as_ref())?;
         }
         Ok(())
     }
@@ -468,9 +471,19 @@ impl Answers {
         self.write = Writer::Closed;
     }
 
+    /// What went wrong is said at the end, beside what went wrong elsewhere.
+    fn fail(&self, failure: Failure) {
+        let mut fault = self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let failure = failure.of_question(&self.name);
+        *fault = Some(match fault.take() {
+            Some(before) => before.and(failure),
+            None => failure,
+        });
+    }
+
     fn unwritten(&self, error: &io::Error) -> Failure {
-        match &self.part {
-            Some(part) => Failure::writing(part.target.display(), error),
+        match &self.output {
+            Some(path) => Failure::writing(path.display(), error),
             None => Failure::from(io::Error::new(error.kind(), error.to_string())),
         }
     }

@@ -28,6 +28,19 @@ impl Failure {
         if failures.is_empty() { Ok(()) } else { Err(Self::Several(failures)) }
     }
 
+    /// Both. Who went away is said nothing of beside another failure.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Failure::BrokenPipe, other) | (other, Failure::BrokenPipe) => other,
+            (Failure::Several(mut all), other) => {
+                all.push(other);
+                Failure::Several(all)
+            }
+            (one, other) => Failure::Several(vec![one, other]),
+        }
+    }
+
     /// What stopped us from writing a file, or standard output, of this name.
     pub fn writing(name: impl fmt::Display, error: &io::Error) -> Self {
         match error.kind() {

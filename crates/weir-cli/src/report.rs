@@ -41,6 +41,12 @@ pub fn losses(ran: &Ran) {
             "weir: {lost} blocks of names or secrets were not written: more than 64 MiB of them came before a packet"
         );
     }
+    if ran.found.options_cut > 0 {
+        let cut = ran.found.options_cut;
+        say!(
+            "weir: {cut} interfaces or sections have options too long to be kept: what is written (-w) lacks them"
+        );
+    }
     let messages = &ran.outcome.counters.message;
     if messages.message_bytes_lost > 0 {
         let bytes = messages.message_bytes_lost;

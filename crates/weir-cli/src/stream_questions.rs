@@ -162,7 +162,8 @@ fn read_chunk(bounds: &StreamBounds) -> Result<Option<ChunkParams>, Failure> {
         )));
     }
     let flush_ns = match bounds.flush {
-        Some(seconds) if seconds > 0.0 => (seconds * 1e9) as i64,
+        // 0 would be none.
+        Some(seconds) if seconds > 0.0 => ((seconds * 1e9) as i64).max(1),
         Some(_) => return Err(Failure::new("--flush 0: give a time, more than 0, as 10, 500ms or 5m")),
         None => 0,
     };

@@ -51,7 +51,7 @@ pub struct Match {
     #[arg(short = 'F', long)]
     pub fixed_strings: bool,
     /// Bytes shown before and after a match
-    #[arg(short = 'C', long, value_name = "BYTES", default_value_t = 24, value_parser = context, allow_negative_numbers = true)]
+    #[arg(short = 'C', long, value_name = "BYTES", default_value_t = 24, value_parser = context, allow_hyphen_values = true)]
     pub context: u16,
     /// Stop looking in a stream after so many matches
     #[arg(short = 'm', long, value_name = "N", value_parser = matches, allow_negative_numbers = true)]
@@ -109,13 +109,13 @@ pub struct StreamBounds {
     /// The first bytes of each stream alone (10k), or of what originators and what responders send (1k/64k); or of
     /// those that fulfil a filter ('tcp.port == 443:1k') or have the ports of a service ('dns:1k'), the first that fits;
     /// may be given several times
-    #[arg(long, value_name = "[FILTER:]BYTES[/BYTES]", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[FILTER:]BYTES[/BYTES]", allow_hyphen_values = true)]
     pub cutoff: Vec<String>,
     /// Hand bytes on in contiguous chunks of this size
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub chunk: Option<String>,
     /// Bytes that a chunk repeats of the one before
-    #[arg(long, value_name = "BYTES", requires = "chunk", allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", requires = "chunk", allow_hyphen_values = true)]
     pub overlap: Option<String>,
     /// Hand a chunk on after so long (10, 500ms, 5m), full or not
     #[arg(long, value_name = "TIME", requires = "chunk", value_parser = seconds, allow_hyphen_values = true)]
@@ -125,9 +125,9 @@ pub struct StreamBounds {
     #[arg(long, value_name = "FILTER:PRIORITY", allow_negative_numbers = true)]
     pub priority: Vec<String>,
     /// Memory for streams, of each worker: chunks, and segments that wait for those before them
-    #[arg(long, value_name = "BYTES", default_value = "512M", allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", default_value = "512M", allow_hyphen_values = true)]
     pub memory: String,
     /// Bytes of each stream that are kept the longest where memory is short
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub overload_cutoff: Option<String>,
 }

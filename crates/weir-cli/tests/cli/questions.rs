@@ -515,3 +515,28 @@ fn outputs_are_touched_once_there_is_a_program() {
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "");
     assert_eq!(weir(&["packets", "-r", empty.to_str().unwrap(), "--count"]).0, "0\n");
 }
+
+#[test]
+fn every_output_that_fails_is_named_with_its_question() {
+    let dir = directory("failing");
+    let file = dir.join("questions.toml");
+    let links = ["a.json", "b.pcap"].map(|name| {
+        let link = dir.join(name);
+        std::os::unix::fs::symlink("/dev/full", &link).expect("a link");
+        link
+    });
+    let text = format!(
+        "[[question]]\nname = \"rows\"\nask = \"flows\"\noutput = {:?}\n\
+         [[question]]\nname = \"frames\"\nask = \"packets\"\noutput = {:?}\n",
+        links[0], links[1]
+    );
+    std::fs::write(&file, text).expect("a file of questions");
+    let (_, said, status) = weir(&["run", file.to_str().expect("a name"), "-r", FIRST_LIGHT]);
+    assert_eq!(status, 2, "{said}");
+    for (question, link) in ["rows", "frames"].iter().zip(&links) {
+        assert!(
+            said.contains(&format!("question `{question}`: {}: No space left", link.display())),
+            "{said}"
+        );
+    }
+}
