@@ -135,6 +135,12 @@ pub(crate) unsafe extern "C" fn sum16(address: u64, bytes: u64, offset: u64, len
     weir_ir::checksum::sum16(all, offset, length, first)
 }
 
+/// The first bytes of a part of a buffer. It can't panic either.
+pub(crate) unsafe extern "C" fn excerpt(address: u64, bytes: u64, offset: u64, length: u64) -> u64 {
+    // SAFETY: as in `search`.
+    weir_ir::excerpt::excerpt(unsafe { cut(address, bytes, offset, length) })
+}
+
 /// Whether a number lies in a set.
 pub(crate) unsafe extern "C" fn member(env: *mut Env<'_>, set: u64, high: u64, low: u64) -> u64 {
     // SAFETY: native code passes on the `env` that it was called with.

@@ -61,7 +61,7 @@
 //!             | seq_acknowledge sequence v side v at v
 //!             | (collect | deliver) v side v gap v bytes v v v
 //!             | v = messages v side v            | v = next_messages v wanted v
-//!             | v = sum16 v v v v                | v = keep v v v   | refuel fuel
+//!             | v = sum16 v v v v                | v = (keep | excerpt) v v v | refuel fuel
 //!             | emit event [flow v] (v,*)        | store out v
 //! terminator  = jump target                      | branch v, target, target
 //!             | switch v, (NUMBER : target,)* else target
@@ -545,6 +545,7 @@ impl Graph {
             | Op::Length(_)
             | Op::Load { .. }
             | Op::Sum16 { .. }
+            | Op::Excerpt { .. }
             | Op::Meta(_)
             | Op::Input(_)
             | Op::Keep { .. }

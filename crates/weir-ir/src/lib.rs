@@ -15,6 +15,7 @@ pub mod abi;
 pub mod build;
 pub mod checksum;
 pub mod dominators;
+pub mod excerpt;
 pub mod graph;
 pub mod interpret;
 pub mod lengths;

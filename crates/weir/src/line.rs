@@ -1,12 +1,12 @@
 //! A packet as a readable line, from what its layers' `show` clauses put into the packet's record.
 
 use crate::events;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use weir_compile::OutValue;
-use weir_compile::lower::PATH_BITS;
+use weir_compile::lower::{EXCERPT_SLOTS, PATH_BITS};
 use weir_compile::types::value_type;
 use weir_lang::model::{LayerId, ShowPart, Stack};
-use weir_packet::Value;
+use weir_packet::{Value, ValueType, readable};
 
 /// The path of a packet, from its record.
 pub fn path(outs: &[u64]) -> u128 {
@@ -50,9 +50,8 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
                         line.push('-');
                         continue;
                     }
-                    let low = outs[usize::from(out.slot)];
-                    let high = if out.wide { outs[usize::from(out.slot) + 1] } else { 0 };
-                    show_value(&mut line, stack, *layer, shown, [high, low]);
+                    let words = &outs[usize::from(out.slot)..][..usize::from(out.slots)];
+                    show_value(&mut line, stack, *layer, shown, words);
                 }
             }
         }
@@ -60,9 +59,9 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
     line
 }
 
-/// One value of a layer, as its type is written.
-pub fn show_value(line: &mut String, stack: &Stack, layer: LayerId, part: &ShowPart, words: [u64; 2]) {
-    let [high, low] = words;
+/// One value of a layer, as its type is written. `words`: as [`OutValue`] has them.
+pub fn show_value(line: &mut String, stack: &Stack, layer: LayerId, part: &ShowPart, words: &[u64]) {
+    let (low, high) = (words[0], words.get(1).copied().unwrap_or(0));
     let protocol = &stack.layers[usize::from(layer.0)].protocol;
     let written = match part {
         ShowPart::Text(text) => line.write_str(text),
@@ -74,6 +73,9 @@ pub fn show_value(line: &mut String, stack: &Stack, layer: LayerId, part: &ShowP
             });
             line.write_str(&names.collect::<Vec<_>>().join(" "))
         }
+        ShowPart::Value(value) if words.len() == usize::from(EXCERPT_SLOTS) => {
+            excerpt(line, value_type(stack, layer, value), words)
+        }
         ShowPart::Value(value) => match events::value(value_type(stack, layer, value), high, low) {
             Value::Address(address) => write!(line, "{address}"),
             Value::Mac([a, b, c, d, e, f]) => {
@@ -83,4 +85,59 @@ pub fn show_value(line: &mut String, stack: &Stack, layer: LayerId, part: &ShowP
         },
     };
     debug_assert!(written.is_ok(), "writing to a String can't fail");
+}
+
+/// The first bytes of a field: their number, then eight a word.
+fn excerpt(line: &mut String, ty: ValueType, words: &[u64]) -> fmt::Result {
+    let bytes: Vec<u8> = words[1..].iter().flat_map(|word| word.to_be_bytes()).collect();
+    let all = usize::try_from(words[0]).unwrap_or(usize::MAX);
+    let mut shown = &bytes[..all.min(bytes.len())];
+    let is_cut = all > shown.len();
+    if ty != ValueType::Text {
+        shown.iter().try_for_each(|byte| write!(line, "{byte:02x}"))?;
+    } else {
+        // A character is not cut in two.
+        let broken = std::str::from_utf8(shown).err().filter(|e| is_cut && e.error_len().is_none());
+        shown = &shown[..broken.map_or(shown.len(), |e| e.valid_up_to())];
+        line.write_str(&readable(shown))?;
+    }
+    if is_cut { line.write_char('…') } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(ty: ValueType, bytes: &[u8]) -> String {
+        let first = (0..usize::from(EXCERPT_SLOTS) - 1).map(|word| {
+            let mut eight = [0; 8];
+            eight.iter_mut().zip(bytes.iter().skip(8 * word)).for_each(|(to, from)| *to = *from);
+            u64::from_be_bytes(eight)
+        });
+        let words: Vec<u64> = [bytes.len() as u64].into_iter().chain(first).collect();
+        let mut line = String::new();
+        excerpt(&mut line, ty, &words).expect("a String takes all");
+        line
+    }
+
+    #[test]
+    fn the_first_32_bytes_are_shown() {
+        assert_eq!(shown(ValueType::Text, b""), "");
+        assert_eq!(shown(ValueType::Text, b"caf\xe9"), "caf\\xe9");
+        assert_eq!(shown(ValueType::Text, &[b'x'; 32]), "x".repeat(32));
+        assert_eq!(shown(ValueType::Text, &[b'x'; 33]), "x".repeat(32) + "…");
+        assert_eq!(shown(ValueType::Bytes, &[0xab; 33]), "ab".repeat(32) + "…");
+        assert_eq!(shown(ValueType::Bytes, &[0, 1]), "0001");
+    }
+
+    #[test]
+    fn no_character_is_cut_in_two() {
+        let text = "x".repeat(31) + "ü";
+        assert_eq!(shown(ValueType::Text, text.as_bytes()), "x".repeat(31) + "…");
+        assert_eq!(
+            shown(ValueType::Text, &text.as_bytes()[..32]),
+            "x".repeat(31) + "\\xc3",
+            "nothing more is there"
+        );
+    }
 }

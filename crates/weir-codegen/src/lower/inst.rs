@@ -173,7 +173,7 @@ impl Lowering<'_> {
                 return Parts::Two(field(offset_of!(Bytes, address)), field(offset_of!(Bytes, length)));
             }
             Op::Member { set, high, low } => self.member(*set, *high, *low),
-            Op::Search { .. } | Op::Sum16 { .. } => self.over_bytes(op),
+            Op::Search { .. } | Op::Sum16 { .. } | Op::Excerpt { .. } => self.over_bytes(op),
             Op::Get { flow, var, side } => {
                 let (address, offset) = self.variable(*flow, *var, *side);
                 let ty = self.type_of_variable(*var);
@@ -194,6 +194,11 @@ impl Lowering<'_> {
                 let words = [self.arguments.env, pattern, address, bytes, offset, length];
                 let found = self.call(host::search as *const () as usize, &words, true);
                 self.b.ins().ireduce(types::I8, found.expect("a result"))
+            }
+            Op::Excerpt { buf, offset, length } => {
+                let (address, bytes) = self.buf(*buf);
+                let words = [address, bytes, self.one(*offset), self.one(*length)];
+                self.call(host::excerpt as *const () as usize, &words, true).expect("a result")
             }
             Op::Sum16 { buf, offset, length, first } => {
                 let (address, bytes) = self.buf(*buf);

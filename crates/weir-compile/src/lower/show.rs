@@ -6,12 +6,15 @@ use super::header::conditional_fields;
 use crate::types::value_type;
 use weir_ir::abi::OUTS_MAX;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
-use weir_lang::model::{Expr, LayerId, Protocol, ShowPart};
+use weir_lang::model::{Expr, FieldId, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;
 
 /// Bits of one layer's number in the path (slots 0 and 1: low and high word); the last layer stands lowest,
 /// 0 ends it. Of more than 21 layers the innermost are there.
 pub const PATH_BITS: u64 = 6;
+
+/// Slots of bytes and text: their number, and the first of them, eight a slot.
+pub const EXCERPT_SLOTS: u16 = 5;
 
 /// What a slot of the packet's record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +23,11 @@ pub struct OutValue {
     pub layer: LayerId,
     /// Index of the part in the protocol's `show`.
     pub part: u16,
-    /// The slot of its low word; the high word, where `wide`, is in the next.
+    /// Its first slot.
     pub slot: u16,
-    /// 128 bits.
-    pub wide: bool,
+    /// Slots that it takes: 1, the low word; 2, the high one behind it; of bytes and text [`EXCERPT_SLOTS`], their number
+    /// and as many of them as there is room for.
+    pub slots: u16,
     /// The slot of where it stands in the packet, where asked for: offset in the upper half, bytes in the
     /// lower. A field's own bytes; of everything else, the layer's header.
     pub place: Option<u16>,
@@ -45,32 +49,43 @@ impl Lower<'_> {
                 (self.b.graph.outs.len() - 1) as u16
             });
             for (part, shown) in layer.protocol.show.iter().enumerate() {
-                let wide = match shown {
+                let slots = match shown {
                     ShowPart::Text(_) => continue,
-                    ShowPart::Flags(_) => false,
-                    ShowPart::Value(e) => {
-                        let ty = value_type(self.stack, LayerId(index as u16), e);
-                        matches!(ty, ValueType::Ipv6 | ValueType::Address)
-                    }
+                    ShowPart::Flags(_) => 1,
+                    ShowPart::Value(e) => self.slots_of(LayerId(index as u16), e),
                 };
                 let slot = self.b.graph.outs.len();
-                let slots = 1 + usize::from(wide) + usize::from(self.need.places);
-                if slot + slots > OUTS_MAX {
+                if slot + usize::from(slots) + usize::from(self.need.places) > OUTS_MAX {
                     self.parts_left_out += 1;
                     continue;
                 }
                 self.b.graph.outs.push(format!("{}.{part}", layer.protocol.name));
-                if wide {
-                    self.b.graph.outs.push(format!("{}.{part}.high", layer.protocol.name));
-                }
-                let place = self.need.places.then_some((slot + slots - 1) as u16);
+                let more = if slots == 2 {
+                    vec!["high".into()]
+                } else {
+                    (1..slots).map(|n| n.to_string()).collect()
+                };
+                self.b
+                    .graph
+                    .outs
+                    .extend(more.iter().map(|more| format!("{}.{part}.{more}", layer.protocol.name)));
+                let place = self.need.places.then_some(slot as u16 + slots);
                 if place.is_some() {
                     self.b.graph.outs.push(format!("{}.{part}.place", layer.protocol.name));
                 }
                 let (layer, part) = (LayerId(index as u16), part as u16);
                 let known = known.filter(|_| lacking.contains(&part));
-                self.outs.push(OutValue { layer, part, slot: slot as u16, wide, place, known });
+                self.outs.push(OutValue { layer, part, slot: slot as u16, slots, place, known });
             }
+        }
+    }
+
+    fn slots_of(&self, layer: LayerId, shown: &Expr) -> u16 {
+        match value_type(self.stack, layer, shown) {
+            ValueType::Ipv6 | ValueType::Address => 2,
+            // Where their place is asked for they are read there.
+            ValueType::Bytes | ValueType::Text if !self.need.places => EXCERPT_SLOTS,
+            _ => 1,
         }
     }
 
@@ -99,9 +114,12 @@ impl Lower<'_> {
             }
             let value = match &self.layer(id).protocol.show[out.part as usize] {
                 ShowPart::Text(_) => continue,
+                ShowPart::Value(Expr::Field(field)) if out.slots == EXCERPT_SLOTS => {
+                    self.lower_excerpt(id, *field, out.slot)
+                }
                 ShowPart::Value(e) => {
                     let (high, low) = self.pair(id, e);
-                    if out.wide {
+                    if out.slots == 2 {
                         self.b.push(Op::Store { out: Out(u32::from(out.slot) + 1), value: high });
                     }
                     low
@@ -126,6 +144,20 @@ impl Lower<'_> {
         if let Some((slot, value)) = known {
             self.b.push(Op::Store { out: Out(u32::from(slot)), value });
         }
+    }
+
+    /// Stores the first bytes of a field behind slot `slot`; how many it has.
+    fn lower_excerpt(&mut self, id: LayerId, field: FieldId, slot: u16) -> Value {
+        let (at, length) = self.vars(id).field_at[usize::from(field.0)];
+        let (buf, at, length) = (self.b.read(self.buf), self.b.read(at), self.b.read(length));
+        for n in 1..EXCERPT_SLOTS {
+            let before = self.b.int(8 * u64::from(n - 1));
+            let offset = self.b.binary(BinaryOp::Add, at, before);
+            let left = self.b.binary(BinaryOp::SubSat, length, before);
+            let value = self.b.one(Op::Excerpt { buf, offset, length: left });
+            self.b.push(Op::Store { out: Out(u32::from(slot + n)), value });
+        }
+        length
     }
 
     fn place_of(&mut self, id: LayerId, part: usize) -> Value {

@@ -77,6 +77,16 @@ pub enum Op {
         /// The number.
         first: Value,
     },
+    /// The first eight of the bytes `offset .. offset + length` (cut to the buffer; needs no check) as one number, the
+    /// first of them highest; where there are fewer, zeros follow them. → int
+    Excerpt {
+        /// The buffer.
+        buf: Value,
+        /// Offset.
+        offset: Value,
+        /// Length.
+        length: Value,
+    },
     /// Reads a variable of a flow. `side` (false: the originator's, true: the responder's) exactly where it has sides. → int
     Get {
         /// The flow.

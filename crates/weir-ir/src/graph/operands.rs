@@ -25,7 +25,9 @@ macro_rules! each_operand {
             Op::Sum16 { buf, offset, length, first } => {
                 [buf, offset, length, first].into_iter().for_each(each);
             }
-            Op::Search { buf, offset, length, .. } | Op::Keep { buf, offset, length } => {
+            Op::Search { buf, offset, length, .. }
+            | Op::Excerpt { buf, offset, length }
+            | Op::Keep { buf, offset, length } => {
                 [buf, offset, length].into_iter().for_each(each);
             }
             Op::Get { flow, side, .. } => [flow].into_iter().chain(side).for_each(each),

@@ -4,6 +4,7 @@ use super::trace::TraceStep;
 use super::{Interpreter, Trace, arithmetic};
 use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, REVERSED, Slice, Step};
 use crate::checksum::sum16;
+use crate::excerpt::excerpt;
 use crate::graph::{Block, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
 use crate::liveness::words_of_bools;
 use weir_packet::PacketMeta;
@@ -230,6 +231,9 @@ impl<'a, 't> Run<'a, 't> {
             }
             Op::Sum16 { buf, offset, length, first } => {
                 sum16(self.bytes(*buf), self.int(*offset), self.int(*length), self.int(*first))
+            }
+            Op::Excerpt { buf, offset, length } => {
+                excerpt(cut(self.bytes(*buf), self.int(*offset), self.int(*length)))
             }
             Op::Store { out, value } => {
                 self.k.outs[out.index()] = self.int(*value);

@@ -65,6 +65,10 @@ impl Parser {
                 let (buf, offset, length) = (self.value(line)?, self.value(line)?, self.value(line)?);
                 Op::Sum16 { buf, offset, length, first: self.value(line)? }
             }
+            "excerpt" => {
+                let (buf, offset, length) = (self.value(line)?, self.value(line)?, self.value(line)?);
+                Op::Excerpt { buf, offset, length }
+            }
             _ => return self.flow_op(word, line),
         })
     }

@@ -67,6 +67,7 @@ impl Display for Op {
             Op::Search { pattern, buf, offset, length } => {
                 write!(f, "search {pattern} {buf} {offset} {length}")
             }
+            Op::Excerpt { buf, offset, length } => write!(f, "excerpt {buf} {offset} {length}"),
             Op::Sum16 { buf, offset, length, first } => write!(f, "sum16 {buf} {offset} {length} {first}"),
             Op::Get { flow, var, side } => write!(f, "get {flow} {var}{}", Side(side)),
             Op::Set { flow, var, side, value } => write!(f, "set {flow} {var}{} = {value}", Side(side)),

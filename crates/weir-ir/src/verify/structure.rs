@@ -176,6 +176,7 @@ impl Scope<'_, '_> {
                 self.exists(pattern, pattern.0, self.graph.patterns.len());
                 self.bytes(*buf, &[*offset, *length]);
             }
+            Op::Excerpt { buf, offset, length } => self.bytes(*buf, &[*offset, *length]),
             Op::Sum16 { buf, offset, length, first } => self.bytes(*buf, &[*offset, *length, *first]),
             Op::Store { out, value } => {
                 self.exists(out, out.0, self.graph.outs.len());

@@ -559,11 +559,6 @@ impl Checker<'_> {
         }
         let found = self.resolver(Place::Packet).value(value);
         self.scope.is_told(&found.expr);
-        if found.kind == Kind::Bytes {
-            let help =
-                "numbers and addresses are shown; bytes are columns of events: `event seen on packet { … }`";
-            self.error(codes::TYPE, "bytes can't be shown", value.span, help);
-        }
         ShowPart::Value(found.expr)
     }
 }

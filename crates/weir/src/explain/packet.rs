@@ -350,13 +350,12 @@ impl Asked<'_> {
         let protocol = &stack.layers[layer.0 as usize].protocol;
         let mut seen = vec![];
         for out in ran.outs.iter().skip(1) {
-            let number = ran.k.outs[usize::from(out.slot)];
-            let high = if out.wide { ran.k.outs[usize::from(out.slot) + 1] } else { 0 };
+            let words = &ran.k.outs[usize::from(out.slot)..][..usize::from(out.slots)];
             let field = fields[usize::from(out.part) - 1];
             let mut text = String::new();
             let part = &protocol.show[usize::from(out.part)];
-            crate::line::show_value(&mut text, &stack, layer, part, [high, number]);
-            seen.push(Seen { field, number, text, bytes: place(out)? });
+            crate::line::show_value(&mut text, &stack, layer, part, words);
+            seen.push(Seen { field, number: words[0], text, bytes: place(out)? });
         }
         Some((place(ran.outs.first()?)?, seen))
     }

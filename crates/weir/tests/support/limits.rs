@@ -19,7 +19,7 @@ fn later() -> Vec<Limit> {
             "error W0199, there",
         ),
         Limit::new(
-            "values that the layers of a stack show",
+            "values that the layers of a stack show (IPv6 addresses count as 2, bytes and text as 5)",
             OUTS_MAX as u64 - 2,
             "warning W0194: they are missing in lines",
         ),
