@@ -9,7 +9,7 @@ use weir_packet::LinkType;
 pub struct Interface {
     /// The file that it stands in, as the user named it.
     pub file: Arc<str>,
-    /// Its name, for instance `eth0`; empty where the file has none.
+    /// Its name, for instance `eth0`; empty where the file has none. Its first 256 bytes.
     pub name: String,
     /// Link type of its packets.
     pub link: LinkType,

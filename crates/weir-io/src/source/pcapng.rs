@@ -37,6 +37,8 @@ const ORDER: u32 = 0x1a2b_3c4d;
 const FRAME_BYTES: usize = 12;
 /// The most interfaces of a section; their numbers in an enhanced packet could go further.
 const INTERFACES_MAX: usize = 1 << 16;
+/// The most bytes of an interface's name that are shown; what is written has it among its options, whole.
+const NAME_BYTES_MAX: usize = 256;
 
 /// What packets of an interface need, in the section being read.
 #[derive(Debug, Clone, Copy)]
@@ -271,7 +273,10 @@ impl Walker {
                 push_option::<BIG>(&mut options, Of::Interface, code, value);
             }
             match (code, value) {
-                (2, name) => interface.name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned(),
+                (2, name) => {
+                    let name = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]);
+                    interface.name = name.trim_end_matches('\0').to_owned();
+                }
                 (9, &[resolution, ..]) => interface.resolution = TimeResolution::from_option(resolution),
                 (13, &[fcs_bytes, ..]) => interface.fcs_bytes = Some(fcs_bytes),
                 (14, seconds) => {
