@@ -105,11 +105,20 @@ pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
 /// Whether a file can be written: it stays as it is.
 pub fn check(path: &Path) -> Result<(), Failure> {
     let tried = match (is_directory(path), path.exists(), identity(path)) {
-        (true, ..) | (_, true, None) => Ok(()),
+        (true, ..) => check_directory(path),
+        (_, true, None) => Ok(()),
         (_, true, _) => OpenOptions::new().append(true).open(path).map(drop),
         (_, false, _) => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
     };
     tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+}
+
+/// Whether something can be made in a directory, or in what it would have to be made in: all stays as it is.
+fn check_directory(path: &Path) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
+    let tried = there.join(format!(".weir-{}", std::process::id()));
+    File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
 }
 
 /// Both are one file, whether it is there yet or not. What is no file (`/dev/null`) takes what anybody writes.

@@ -540,3 +540,13 @@ fn every_output_that_fails_is_named_with_its_question() {
         );
     }
 }
+
+#[test]
+fn a_directory_that_cannot_be_made_is_told_before_the_run() {
+    let file = directory("unmakeable").join("questions.toml");
+    let text = "[[question]]\nname = \"rows\"\nask = \"flows\"\nformat = \"parquet\"\noutput = \"/proc/weir/rows/\"\n";
+    std::fs::write(&file, text).expect("a file of questions");
+    let (_, said, status) = weir(&["run", file.to_str().expect("a name"), "-r", FIRST_LIGHT, "--stats"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("/proc/weir/rows/: ") && !said.contains("packets"), "{said}");
+}
