@@ -184,7 +184,7 @@ struct Opening {
     path: &'static str,
     columns: Vec<Column>,
     is_live: bool,
-    /// Of captures alone.
+    /// Of pcapng alone.
     findings: Option<Following>,
 }
 
@@ -367,7 +367,10 @@ impl Spec {
     fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
         let (question, Rows { kind, path, columns }) = self.resolve(board)?;
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
-        let (findings, is_live) = (self.is_capture().then(|| board.findings.follow()), board.is_live);
+        let format = self.output.as_deref().filter(|_| self.is_capture()).and_then(CaptureFormat::of_path);
+        let findings =
+            format.filter(|format| *format == CaptureFormat::Pcapng).map(|_| board.findings.follow());
+        let is_live = board.is_live;
         let opening = Opening { spec: self.clone(), path, columns, is_live, findings };
         let write = Writer::Unopened(Box::new(opening));
         let (name, output) = (self.name.clone(), self.output.clone());

@@ -41,7 +41,7 @@ pub fn losses(ran: &Ran) {
             "weir: {lost} blocks of names or secrets were not written: more than 64 MiB of them came before a packet"
         );
     }
-    if ran.found.options_cut > 0 {
+    if ran.found.is_followed && ran.found.options_cut > 0 {
         let cut = ran.found.options_cut;
         say!(
             "weir: {cut} interfaces or sections have options too long to be kept: what is written (-w) lacks them"

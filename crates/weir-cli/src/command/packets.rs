@@ -30,8 +30,10 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.write {
         output::refuse_input(path, &args.ask.input)?;
         // Its error names the file.
-        let mut writer =
-            CaptureWriter::create(path).map_err(Failure::new)?.with_findings(question.findings.follow());
+        let mut writer = CaptureWriter::create(path).map_err(Failure::new)?;
+        if writer.takes_options() {
+            writer = writer.with_findings(question.findings.follow());
+        }
         let shape = Shape { frames: true, options: writer.takes_options(), ..Shape::default() };
         let ran = question.run(shape, &mut |item| {
             let written = match item {

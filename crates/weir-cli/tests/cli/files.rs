@@ -157,6 +157,12 @@ fn packets_keep_their_comments_and_the_secrets_before_them() {
     std::fs::write(&questions, asked).expect("a temporary file");
     answer(&["run", questions.to_str().unwrap()], 0);
     assert_eq!(std::fs::read(&out).expect("it was written"), expected);
+    // Who writes no pcapng keeps no secrets.
+    for (name, skipped) in [("commented-out.pcap", true), ("commented-out.pcapng", false)] {
+        let (file, out) = (file.to_str().unwrap(), scratch(name));
+        let said = weir(&["packets", "-r", file, "-w", out.to_str().unwrap(), "--stats"]).stderr;
+        assert_eq!(text(&said).contains("blocks_skipped"), skipped, "{}", text(&said));
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct Found {
     /// Blocks of names and secrets that a writer of pcapng did not write, as more than 64 MiB of them came before its
     /// next packet. A block that two writers lack counts twice.
     pub blocks_lost: u64,
+    /// Somebody [follows](Findings::follow) it: what is lost of options is missing in what they write.
+    pub is_followed: bool,
 }
 
 /// What a reader met so far, shared between it and those who write pcapng of its packets. A clone shows the same.
@@ -119,7 +121,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Findings {
     /// All that was met so far, but for blocks of names and secrets.
     pub fn found(&self) -> Found {
-        Found { blocks_lost: self.0.lost.load(Ordering::Relaxed), ..locked(&self.0.found).clone() }
+        let blocks_lost = self.0.lost.load(Ordering::Relaxed);
+        Found { blocks_lost, is_followed: self.is_asked(), ..locked(&self.0.found).clone() }
     }
 
     /// The interface of this number.
@@ -241,6 +244,7 @@ mod tests {
         assert_eq!(take(&mut findings.follow(), 9).len(), 4, "who comes late takes what is there");
         assert_eq!(findings.found().blocks_lost, 1);
     }
+
     #[test]
     fn so_many_at_a_time_displace_what_waited() {
         let findings = Findings::default();

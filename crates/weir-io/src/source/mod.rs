@@ -67,8 +67,7 @@ pub struct CaptureReader {
     spare: Option<Window>,
     block_bytes: usize,
     run: Run,
-    /// What others know of what it met.
-    /// Interfaces and counts that they know.
+    /// Interfaces and counts that others know.
     told: [u64; 5],
     /// Packets handed out.
     packets: u64,
@@ -177,7 +176,7 @@ impl CaptureReader {
                 interfaces_beyond,
                 files_late,
                 options_cut,
-                blocks_lost: 0,
+                ..Found::default()
             };
         });
     }

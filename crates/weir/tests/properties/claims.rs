@@ -60,7 +60,9 @@ fn noise_on_the_port_of_teredo_and_vxlan_is_no_tunnel() {
     for seed in seeds(0..20) {
         let mut random = Random::new(seed);
         let packets = (0..50).map(|_| {
-            let payload = [vec![0x60 | random.bits() as u8 & 15], noise(&mut random, 200)].concat();
+            // A length that no datagram here has.
+            let start = [0x60 | random.bits() as u8 & 15, 0, 0, 0, 0xff];
+            let payload = [&start[..], &noise(&mut random, 200)].concat();
             over(3544, &payload)
         });
         let packets = packets.collect();
