@@ -639,6 +639,7 @@ fn asks_the_host() -> (Graph, Table) {
         retain: true,
         headers_only: false,
         overwrite: false,
+        distinct: false,
         tells: false,
         metas: 2,
     });

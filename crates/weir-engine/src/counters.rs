@@ -78,6 +78,7 @@ counters! {
         gap_bytes, "Bytes missing in these places.";
         refused_by_segments, "Fragments refused because their datagram had too many.";
         refused_by_bytes, "Fragments refused because their datagram would be too long.";
+        refused_by_overlap, "Fragments refused because some of their datagram overlapped others in part.";
         refused_by_total, "Fragments refused because the worker held too many bytes.";
         refused_behind_hole, "Segments refused because too many waited behind a hole that strict reassembly does not pass over.";
         copied, "Kept segments whose bytes were copied so as not to pin a block of capture.";

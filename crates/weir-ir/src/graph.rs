@@ -36,7 +36,7 @@
 //! declaration = graph "NAME"
 //!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME]
 //!             | varN table NAME (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
-//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only] [overwrite] [tells]
+//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only] [overwrite] [distinct] [tells]
 //!             | eventN NAME [wanted]
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
@@ -444,6 +444,9 @@ pub struct SequenceDecl {
     pub headers_only: bool,
     /// Of bytes that come twice while they are kept the last count; else those that the receiver's policy says.
     pub overwrite: bool,
+    /// Where some of what comes was there before, but not all of it, all that is kept is given up, and nothing is
+    /// assembled.
+    pub distinct: bool,
     /// Whether bytes contradict those that are kept is told ([`SEQ_INCONSISTENT`](crate::abi::SEQ_INCONSISTENT)).
     pub tells: bool,
     /// Values remembered with each piece.

@@ -311,6 +311,8 @@ pub struct Sequence {
     pub window: Option<(Expr, Expr)>,
     /// Of bytes that come twice while they are kept the last count; else those that the receiver's policy says.
     pub overwrite: bool,
+    /// In strict mode nothing is assembled where some of what comes was there before, but not all of it.
+    pub distinct: bool,
     /// Only the order is kept, no bytes.
     pub headers_only: bool,
     /// Packets for which it does not hold are not offered to the sequence.

@@ -54,6 +54,7 @@ impl Lower<'_> {
             retain,
             headers_only: sequence.headers_only || !retain && !delivers && !tells,
             overwrite: sequence.overwrite,
+            distinct: sequence.distinct && self.need.strict,
             tells,
             metas,
         });

@@ -156,6 +156,7 @@ impl State {
             Kind::Overwriting => Rule::Always,
             // All bytes go with the first number: nothing can be cut.
             _ if segment.span < segment.claimed_bytes => Rule::Never,
+            Kind::Fragments if self.distinct => Rule::Never,
             Kind::Fragments => segment.policy.of_fragments(),
             Kind::Segments => segment.policy.of_segments(),
             Kind::Other => Rule::Never,
@@ -284,7 +285,9 @@ impl Reassembler {
         self.counters.inconsistent_bytes += met.meeting.inconsistent_bytes;
         let acknowledges = hot.flags & ACKNOWLEDGES != 0;
         let is_next = place.ahead == 0 && !met.overlaps_queued && !acknowledges && !place.waits;
-        let status = if is_next && !retain {
+        let status = if self.gives_up(sequence, direction, &met, hot) {
+            SEQ_OUT_OF_WINDOW
+        } else if is_next && !retain {
             let state = &mut self.sequences[sequence.index()];
             state.kept.get_mut(&direction).expect("something is queued").pass_to(end, hot, state.mask);
             self.counters.ordered += 1;
@@ -402,6 +405,24 @@ impl Reassembler {
         }
         let nothing = Kept::default();
         self.limits.exceeded(state.kept.get(&direction).unwrap_or(&nothing), &self.budget).is_some()
+    }
+
+    /// Whether a fragment, or one before it, brings something new and something that was there where that may not be: what
+    /// is kept is let go then, no more is taken until the instance ends, and nothing is assembled.
+    fn gives_up(&mut self, sequence: Sequence, direction: u64, met: &Met<'_>, hot: &mut Hot) -> bool {
+        let state = &mut self.sequences[sequence.index()];
+        let overlaps = met.meeting.overlap_bytes > 0 && !met.meeting.is_covered;
+        if !state.distinct || !overlaps && state.kept.get(&direction).is_none_or(|kept| !kept.is_given_up) {
+            return false;
+        }
+        self.counters.refused_by_overlap += 1;
+        let kept = state.kept.entry(direction).or_default();
+        kept.is_given_up = true;
+        while let Some(piece) = kept.queue.pop() {
+            self.budget.release(&piece);
+        }
+        hot.flags = hot.flags & !QUEUED | RETAINED;
+        true
     }
 
     /// Whether one more fragment, up to number `end`, is within the bounds; counts it where it is not.

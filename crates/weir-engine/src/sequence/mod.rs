@@ -98,6 +98,8 @@ struct Kept {
     awaited: Awaited,
     /// What waits; before it, where the sequence retains, what is in order.
     queue: Queue,
+    /// Parts of it overlapped: nothing more is kept, and nothing is assembled.
+    is_given_up: bool,
 }
 
 impl Kept {
@@ -146,6 +148,7 @@ struct State {
     from_first: bool,
     retain: bool,
     headers_only: bool,
+    distinct: bool,
     kind: Kind,
     kept: HashMap<u64, Kept, BuildIdHasher>,
 }
@@ -200,6 +203,7 @@ impl Reassembler {
             from_first: sequence.from_first,
             retain: sequence.retain,
             headers_only: sequence.headers_only,
+            distinct: sequence.distinct,
             kind: Kind::of(graph, sequence),
             kept: HashMap::default(),
         });

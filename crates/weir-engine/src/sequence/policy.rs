@@ -17,7 +17,7 @@
 //! left of it behind the old one on its left. A FIN is a number like those of bytes.
 //!
 //! What is not here: where fragments overlap, systems of today drop the whole datagram (Linux since 4.19, Windows since
-//! Vista, IPv6 by RFC 5722). Solaris and HP-UX 11 keep the first of two equal segments where the one just before
+//! Vista; of IPv6 all, by RFC 5722: in strict mode so do we). Solaris and HP-UX 11 keep the first of two equal segments where the one just before
 //! is missing (Snort): that asks for more than two segments. More such cases: L. Aubard and others, "PYROLYSE", 2025.
 
 use std::collections::HashMap;

@@ -45,6 +45,7 @@ pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             retain,
             headers_only,
             overwrite: false,
+            distinct: false,
             tells: false,
             metas: 1,
         }],
@@ -449,6 +450,23 @@ fn fragments_over_a_bound_are_refused() {
     assert_eq!((counters.refused_by_bytes, counters.refused_by_segments), (1, 1));
     ip.end();
     assert_eq!(ip.reassembler.counters().released, 2);
+}
+
+#[test]
+fn where_fragments_have_to_be_distinct_an_overlap_is_the_end_of_all() {
+    let mut graph = graph(64, true, false);
+    graph.sequences[0].distinct = true;
+    let mut ip = Receiver::new(&graph, SequenceLimits { strict: true, ..Default::default() });
+    assert_eq!(ip.text(0, "abcdefgh"), SEQ_ORDERED);
+    assert_eq!(ip.text(16, "qrst"), SEQ_QUEUED);
+    assert_eq!(ip.text(0, "abcdefgh"), SEQ_RETRANSMITTED, "the same again");
+    let overlapping = ip.insert(4, b"EFGHij", usize::MAX, false);
+    assert_eq!((overlapping.status, overlapping.inconsistent_bytes), (SEQ_OUT_OF_WINDOW, 4));
+    assert_eq!((ip.reassembler.kept_segments(SEQUENCE, 5, true), ip.reassembler.held_bytes().0), (0, 0));
+    // Nor is anything taken that comes then.
+    assert_eq!(ip.segment(8, b"ijklmnop", usize::MAX, true), SEQ_OUT_OF_WINDOW);
+    assert_eq!((ip.reassembler.counters().refused_by_overlap, ip.assemble()), (2, vec![]));
+    ip.end();
 }
 
 /// Pieces of a stream: where they start, how long they are, what they say.

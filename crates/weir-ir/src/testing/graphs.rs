@@ -480,6 +480,7 @@ fn declarations(random: &mut Random) -> Graph {
         retain,
         headers_only: false,
         overwrite: false,
+        distinct: false,
         tells: retain,
         metas,
     };

@@ -218,6 +218,7 @@ impl Parser {
         let retain = line.take("retain");
         let headers_only = line.take("headers_only");
         let overwrite = line.take("overwrite");
+        let distinct = line.take("distinct");
         let tells = line.take("tells");
         self.graph.sequences.push(SequenceDecl {
             table,
@@ -227,6 +228,7 @@ impl Parser {
             retain,
             headers_only,
             overwrite,
+            distinct,
             tells,
             metas,
         });

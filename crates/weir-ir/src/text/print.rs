@@ -223,11 +223,12 @@ fn print_sequence(at: usize, sequence: &SequenceDecl, f: &mut Formatter<'_>) -> 
     let retain = flag(sequence.retain, "retain");
     let headers_only = flag(sequence.headers_only, "headers_only");
     let overwrite = flag(sequence.overwrite, "overwrite");
+    let distinct = flag(sequence.distinct, "distinct");
     let tells = flag(sequence.tells, "tells");
     write!(f, "sequence{at} {} {}", sequence.table, Name(&sequence.name))?;
     writeln!(
         f,
-        " bits {} from {from} metas {}{retain}{headers_only}{overwrite}{tells}",
+        " bits {} from {from} metas {}{retain}{headers_only}{overwrite}{distinct}{tells}",
         sequence.bits, sequence.metas
     )
 }

@@ -458,6 +458,18 @@ impl Checker<'_> {
             let help = "add `payload = rest`";
             self.error(codes::MISSING_CLAUSE, "a sequence of payload needs a payload", clause, help);
         }
+        if let Some(span) = tree.distinct
+            && (tree.from_first || tree.overwrite || self.scope.two_sided)
+        {
+            let help =
+                "it is for wholes put together of parts: a one-sided instance, `from 0`, without `overwrite`";
+            self.error(
+                codes::BAD_CLAUSE,
+                "`distinct` does not go with the rest of this sequence",
+                span,
+                help,
+            );
+        }
         let at = self.resolver(Place::Instance).number(&tree.at).expr;
         let span = tree.span.as_ref().map(|span| self.resolver(Place::Instance).number(span).expr);
         let window = tree.window.as_ref().and_then(|(low, high)| self.window(low, high));
@@ -472,6 +484,7 @@ impl Checker<'_> {
             from_first: tree.from_first,
             window,
             overwrite: tree.overwrite,
+            distinct: tree.distinct.is_some(),
             headers_only: tree.headers_only.is_some(),
             condition,
             acknowledge: None,

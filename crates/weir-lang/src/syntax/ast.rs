@@ -333,6 +333,8 @@ pub struct Sequence {
     pub from_first: bool,
     /// `overwrite`
     pub overwrite: bool,
+    /// `distinct`
+    pub distinct: Option<Span>,
     /// Where `headers only` stands, if it does.
     pub headers_only: Option<Span>,
     /// `when EXPR`

@@ -34,7 +34,7 @@ pub(super) const CLAUSES: &[&str] = &[
 ];
 
 /// The words of a sequence's parts.
-const SEQUENCE: &[&str] = &["spanning", "window", "from", "overwrite", "headers", "when"];
+const SEQUENCE: &[&str] = &["spanning", "window", "from", "overwrite", "distinct", "headers", "when"];
 
 impl Parser<'_> {
     pub(super) fn clause(&mut self) -> Option<Clause> {
@@ -250,6 +250,7 @@ impl Parser<'_> {
             window: None,
             from_first: false,
             overwrite: false,
+            distinct: None,
             headers_only: None,
             condition: None,
         };
@@ -269,6 +270,8 @@ impl Parser<'_> {
                 }
             } else if self.eat_word("overwrite") {
                 sequence.overwrite = true;
+            } else if self.eat_word("distinct") {
+                sequence.distinct = Some(start);
             } else if self.eat_word("headers") {
                 self.expect_word("only")?;
                 sequence.headers_only = Some(start.to(self.last_span()));

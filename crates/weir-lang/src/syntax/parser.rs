@@ -16,7 +16,7 @@
 //!           | ("count" | "prepare") block                     block = "{" { stmt } "}"
 //!           | "admit" "when" expr
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
-//!                                             | "from" ("first" | 0) | "overwrite" | "headers" "only" }
+//!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "headers" "only" }
 //!           | "acknowledge" expr ["when" expr]
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
 //!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]

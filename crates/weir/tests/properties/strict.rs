@@ -3,7 +3,7 @@
 //! that shows nothing fails.
 
 use crate::drive::{Packet, ask, compile, rows};
-use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, tcp, udp};
+use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, tcp, udp};
 use crate::streams::streams_of;
 use weir::{Ask, Compiler, EventRows, Limits, Need, Options, Want};
 use weir_engine::stream::StreamParams;
@@ -157,6 +157,12 @@ fn words_in_a_syn(cookie: &[u8], server_ack: u32, again: bool) -> [String; 2] {
 fn payload_of_a_syn_is_where_the_client_has_a_cookie() {
     let cookie = [34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
     assert_eq!(words_in_a_syn(&cookie, 106, false), ["early late", "early late"]);
+    // Of systems from before the option had its number (RFC 7413, appendix B; RFC 6994).
+    let experiment = [254, 12, 0xf9, 0x89, 1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(words_in_a_syn(&experiment, 106, false), ["early late", "early late"]);
+    for options in [&[254, 4, 0xf9, 0x89][..], &[254, 8, 0xf9, 0x88, 1, 2, 3, 4], &[254, 2, 1, 1]] {
+        assert_eq!(words_in_a_syn(options, 101, false), ["EARLY late", "early late"]);
+    }
     // It asks for a cookie, or for nothing: the server did not take it, and it comes again.
     for options in [&[34, 2, 1, 1][..], &[]] {
         assert_eq!(words_in_a_syn(options, 101, false), ["EARLY late", "early late"]);
@@ -298,6 +304,51 @@ fn damaged_datagrams_of_udp_are_in_no_stream() {
         .collect();
     assert_eq!(streams(&packets, true)[0], "one two");
     assert_eq!(streams(&packets, false)[0], "one bad worse two");
+}
+
+/// Of a datagram that is longer than its frame a host takes nothing; of a capture with a snaplen nobody knows.
+#[test]
+fn datagrams_longer_than_their_frames_are_in_no_stream() {
+    let cut = |side: usize, text: &[u8], snaplen: bool| {
+        let mut packet = datagram(side, 17, udp((PORTS[side], PORTS[1 - side]), text), 6, Sum::Good);
+        let captured = packet.bytes.len() - 2;
+        packet.bytes.truncate(captured);
+        if !snaplen {
+            packet.wire_bytes = captured as u32;
+        }
+        packet
+    };
+    let packets = [cut(CLIENT, b"none", false), cut(SERVER, b"some", true)];
+    assert_eq!(streams(&packets, true), ["", "so"]);
+    assert_eq!(streams(&packets, false), ["no", "so"]);
+}
+
+#[test]
+fn fragments_of_ipv6_that_overlap_are_no_datagram() {
+    let ends = ([0x20; 16], [0x21; 16]);
+    // Two datagrams, put together of 24 bytes each, and what is slipped in between the first one's fragments.
+    let seen = |slipped: Option<(u16, bool, Vec<u8>)>, strict: bool| {
+        let fragment = |ident: u32, (offset, more, bytes): (u16, bool, Vec<u8>)| {
+            let fragment = ipv6_fragment(17, offset, more, ident, &bytes);
+            Packet::ethernet(ethernet(0x86dd, &ipv6(ends, 44, &fragment)))
+        };
+        let mut packets = vec![];
+        for (ident, text) in [(1, b"sixteen bytes..."), (2, b"other sixteen!..")] {
+            let whole = udp((PORTS[0], PORTS[1]), text);
+            packets.push(fragment(ident, (0, true, whole[..16].to_vec())));
+            packets.extend(slipped.clone().filter(|_| ident == 1).map(|slipped| fragment(1, slipped)));
+            packets.push(fragment(ident, (16, false, whole[16..].to_vec())));
+        }
+        streams(&packets, strict)[CLIENT].clone()
+    };
+    let both = "sixteen bytes...other sixteen!..";
+    assert_eq!([true, false].map(|strict| seen(None, strict)), [both; 2]);
+    // One that comes again is the same one (RFC 8200, 4.5).
+    let again = udp((PORTS[0], PORTS[1]), b"sixteen bytes...")[..16].to_vec();
+    assert_eq!(seen(Some((0, true, again)), true), both);
+    let slipped = Some((8, true, b"8 bytes more".to_vec()));
+    assert_eq!(seen(slipped.clone(), true), "other sixteen!..");
+    assert_eq!(seen(slipped, false).len(), both.len());
 }
 
 #[test]

@@ -200,6 +200,8 @@ impl Author<'_, '_> {
         text += self.choices.pick(&["", " from first", " from first", " from 0"]);
         if self.choices.chance(30) {
             text += " overwrite";
+        } else if !self.names.two_sided && !text.ends_with("first") && self.choices.chance(40) {
+            text += " distinct";
         }
         let headers_only = self.choices.chance(25);
         if headers_only {
