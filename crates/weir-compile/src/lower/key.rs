@@ -3,7 +3,7 @@
 use super::Lower;
 use crate::types::value_type;
 use weir_ir::graph::{BinaryOp, CompareOp, Hosts, Op, Value};
-use weir_lang::model::{self, Expr, FieldType, LayerId};
+use weir_lang::model::{self, Expr, FieldId, FieldType, LayerId};
 use weir_packet::ValueType;
 
 impl Lower<'_> {
@@ -20,6 +20,41 @@ impl Lower<'_> {
             });
         }
         names.iter().find_map(|name| self.instance_before(id, name, instance.source.len()))
+    }
+
+    /// The fields that the key of a layer's connections consists of, and whose they are: its own, and those of the nearest
+    /// layer below.
+    pub(super) fn find_key_fields(&self, id: LayerId) -> Vec<(LayerId, FieldId)> {
+        let protocol = &self.layer(id).protocol;
+        let Some(instance) = protocol.instance.as_ref().filter(|i| !i.destination.is_empty()) else {
+            return vec![];
+        };
+        let (mut found, mut names) = (vec![], vec![]);
+        for part in instance.source.iter().chain(&instance.destination) {
+            super::expr::walk_through_lets(protocol, part, &mut |e| match e {
+                Expr::Field(field) => found.push((id, *field)),
+                Expr::Below(name) => names.push(name.clone()),
+                _ => {}
+            });
+        }
+        for name in names {
+            let (mut open, mut seen) = (vec![id], vec![]);
+            while let Some(at) = open.pop() {
+                for below in self.stack.edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from) {
+                    let fields = &self.layer(below).protocol.fields;
+                    let named = |f: &model::Field| f.path == name || f.alias.as_deref() == Some(&*name);
+                    if seen.contains(&below) {
+                        continue;
+                    }
+                    seen.push(below);
+                    match fields.iter().position(named) {
+                        Some(field) => found.push((below, FieldId(field as u16))),
+                        None => open.push(below),
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// The layer with a two-sided instance, with as many parts in its key, that comes on every way down from a layer

@@ -14,6 +14,7 @@ mod finish;
 mod header;
 mod instance;
 mod key;
+mod lookup;
 mod messages;
 mod predicate;
 mod sequence;
@@ -131,6 +132,8 @@ struct Lower<'a> {
     predicates: Vec<predicate::PredicateVars>,
     finish: finish::FinishBlocks,
     reachable: Vec<FxHashSet<LayerId>>,
+    /// By layer: what the key of its connections consists of.
+    key_fields: Vec<Vec<(LayerId, FieldId)>>,
     /// Whether a layer occurred.
     seen: Vec<Variable>,
     /// Bytes from the header's start to where an expression of the header stands.
@@ -198,6 +201,7 @@ impl<'a> Lower<'a> {
             predicates: vec![],
             finish: finish::FinishBlocks::default(),
             reachable: (0..stack.layers.len()).map(|l| reachable_from(stack, LayerId(l as u16))).collect(),
+            key_fields: vec![],
             seen: vec![],
             cursor: None,
             flow: None,
@@ -213,6 +217,8 @@ impl<'a> Lower<'a> {
 
     fn run(&mut self) {
         self.asked = self.find_asked();
+        let layers = (0..self.stack.layers.len() as u16).map(LayerId);
+        self.key_fields = layers.map(|id| self.find_key_fields(id)).collect();
         self.declare();
         self.lower_start();
         for index in 0..self.stack.layers.len() {
@@ -285,7 +291,7 @@ impl<'a> Lower<'a> {
     /// Goes to a layer, unless no term can still hold there, and nobody asks what the packet does to instances.
     fn enter(&mut self, layer: LayerId) {
         let entry = self.entries[layer.0 as usize];
-        match self.alive_at(layer) {
+        match self.alive_at(layer, predicate::Above::All) {
             Some(alive) if !self.is_asked_above(layer) => {
                 let dead = self.finish.of(None);
                 self.b.branch(alive, entry, dead);

@@ -2,8 +2,8 @@
 //!
 //! A predicate is evaluated where its layer is parsed; as a layer can occur several times, its value is
 //! whether it held at any occurrence. On the edge to a layer every term is asked whether it can still
-//! hold there; where none can, the packet is through. For questions about connections a predicate that may
-//! change from packet to packet excludes nothing: one packet that fulfils it is enough.
+//! hold there; where none can, the packet is through. For questions about connections only what their key has (addresses,
+//! ports) excludes some; what may change from packet to packet does not: one packet that fulfils it is enough.
 
 use super::expr::is_truth;
 use super::{LayerVars, Lower};
@@ -17,6 +17,15 @@ use weir_lang::model::{FieldId, FieldType, LayerId};
 
 /// Literals beyond this many become a set that is searched.
 const INLINE_LITERALS_MAX: usize = 4;
+
+/// What of a packet is yet to be parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Above {
+    /// The layer at hand, and those that the stack lets follow.
+    All,
+    /// Nothing: the layer at hand has been, and is the last.
+    Nothing,
+}
 
 /// The values of one predicate.
 #[derive(Debug, Clone, Copy)]
@@ -58,16 +67,16 @@ impl Lower<'_> {
     }
 
     /// Whether some term can still hold at `layer`; `None` where that needs no asking.
-    pub(super) fn alive_at(&mut self, layer: LayerId) -> Option<Value> {
-        self.alive_below(Trie::ROOT, layer)
+    pub(super) fn alive_at(&mut self, layer: LayerId, above: Above) -> Option<Value> {
+        self.alive_below(Trie::ROOT, layer, above)
     }
 
     /// As [`alive_at`](Self::alive_at), of the terms that pass `node`.
-    fn alive_below(&mut self, node: NodeId, layer: LayerId) -> Option<Value> {
+    fn alive_below(&mut self, node: NodeId, layer: LayerId, above: Above) -> Option<Value> {
         let Node { predicate, mode, children, bits, .. } = &self.trie.nodes[node];
         let mut any = Some(self.b.bool(false));
         for &bit in bits {
-            let alive = self.flow_constraint(bit, layer);
+            let alive = self.flow_constraint(bit, layer, above);
             any = self.either(any, alive);
         }
         let trie = self.trie;
@@ -75,10 +84,10 @@ impl Lower<'_> {
             if any.is_none() {
                 break;
             }
-            let alive = self.alive_below(child, layer);
+            let alive = self.alive_below(child, layer, above);
             any = self.either(any, alive);
         }
-        let own = predicate.and_then(|p| self.constraint(p, *mode, layer));
+        let own = predicate.and_then(|p| self.constraint(p, *mode, layer, above));
         match (own, any) {
             (Some(own), Some(any)) => Some(self.b.binary(BinaryOp::And, own, any)),
             (own, any) => own.or(any),
@@ -91,11 +100,11 @@ impl Lower<'_> {
     }
 
     /// What predicate `p` demands before `layer` is parsed.
-    fn constraint(&mut self, p: usize, mode: Decides, layer: LayerId) -> Option<Value> {
+    fn constraint(&mut self, p: usize, mode: Decides, layer: LayerId, above: Above) -> Option<Value> {
         let predicate = &self.trie.predicates[p];
         let key = self.catalog.key(predicate.field);
         let (op, negated) = (predicate.op, predicate.negated);
-        let may_come = key.layer().is_some_and(|l| l == layer || self.may_follow(layer, l));
+        let may_come = key.layer().is_some_and(|l| self.may_come(layer, l, above));
         let vars = self.predicates[p];
         if mode == Decides::Packets {
             if op == FilterOp::Ne {
@@ -111,46 +120,43 @@ impl Lower<'_> {
                 }
             };
         }
-        if negated || may_come {
+        let target = key.layer().filter(|_| !negated && !may_come)?;
+        if target != layer && !self.may_follow(target, layer) {
+            return Some(self.b.bool(false));
+        }
+        // What the layer's key has is the same in all packets of a connection; all else may differ.
+        let fields: Vec<FieldId> = self.key_fields[usize::from(layer.0)]
+            .iter()
+            .filter(|(l, _)| *l == target)
+            .map(|(_, f)| *f)
+            .collect();
+        if fields.is_empty() {
             return None;
         }
-        let target = key.layer()?;
-        let symmetric = matches!(key, FieldKey::Layer(_) | FieldKey::Alias(..)) && op != FilterOp::Ne;
-        Some(if symmetric {
+        let is_key = |alias: u16| {
+            self.layer(target).protocol.aliases[usize::from(alias)].fields.iter().all(|f| fields.contains(f))
+        };
+        let either_way = match key {
+            FieldKey::Layer(_) => predicate.slice.is_none(),
+            FieldKey::Alias(_, alias) => is_key(alias),
+            _ => false,
+        };
+        Some(if either_way && op != FilterOp::Ne {
             self.b.read(vars.any)
-        } else if self.alias_of(key).is_some() && op != FilterOp::Ne {
+        } else if self.alias_of(key).is_some_and(is_key) && op != FilterOp::Ne {
             self.b.read(vars.either_way)
         } else {
             self.b.read(self.seen[target.0 as usize])
         })
     }
 
-    /// A question about flows only concerns packets that have one.
-    fn flow_constraint(&mut self, bit: usize, layer: LayerId) -> Option<Value> {
-        let bit = &self.trie.bits[bit];
-        let need = self.questions[bit.question].need;
-        // What asks for the absence of a session also holds for packets without a flow.
-        let absence = bit.session.iter().chain(&bit.connection).all(|p| p.negated);
-        if need.packets && absence || !bit.has_residue() && (need.packets || !need.flows()) {
-            return None;
-        }
-        let with_flows: Vec<LayerId> = (0..self.stack.layers.len() as u16)
-            .map(LayerId)
-            .filter(|&l| self.layer(l).protocol.instance.as_ref().is_some_and(|i| !i.destination.is_empty()))
-            .collect();
-        if with_flows.iter().any(|&l| l == layer || self.may_follow(layer, l)) {
-            return None;
-        }
-        let mut any = self.b.bool(false);
-        for l in with_flows {
-            let seen = self.b.read(self.seen[l.0 as usize]);
-            any = self.b.binary(BinaryOp::Or, any, seen);
-        }
-        Some(any)
+    /// Whether a layer is the one at hand, which is yet to be parsed, or may come after it.
+    fn may_come(&self, layer: LayerId, other: LayerId, above: Above) -> bool {
+        above == Above::All && (other == layer || self.may_follow(layer, other))
     }
 
     /// Whether a layer may come after another one, be it in the next message.
-    fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
+    pub(super) fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
         self.reachable[layer.0 as usize].contains(&other)
             || self.in_messages.contains(&layer) && self.in_messages.contains(&other)
     }

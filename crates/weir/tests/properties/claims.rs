@@ -1,7 +1,9 @@
 //! What a packet claims and is not: headers longer than their packet, payload on a tunnel's port that is no tunnel.
 
-use crate::drive::{Packet, ask, compile, rows, seeds};
-use crate::frames::{ACK, PSH, V4, V6, ethernet, give_times, ipv4, ipv6, noise, tcp, udp};
+use crate::drive::{Packet, ask, compile, read_capture, rows, seeds};
+use crate::frames::{
+    ACK, PSH, V4, V6, damage, ethernet, give_times, ipv4, ipv6, noise, tcp, udp, whole_within,
+};
 use weir::{Compiler, Options, Want};
 use weir_ir::testing::Random;
 
@@ -69,4 +71,63 @@ fn noise_on_the_port_of_teredo_and_vxlan_is_no_tunnel() {
         let rows = rows_of(&mut random, packets, "ipv6", Want::Packets);
         assert!(rows.is_empty(), "seed {seed}: {rows:#?}");
     }
+}
+
+/// Of a question that some connections can't answer these are not looked up, unless others run inside. Beside a question
+/// for all connections they are: what answers it is the same.
+#[test]
+fn connections_are_the_same_whatever_else_is_asked() {
+    let compiler = Compiler::default();
+    let mut captures: Vec<Vec<Packet>> = ["gtp", "vxlan", "geneve", "teredo", "l2tp", "pptp", "internet"]
+        .map(|name| read_capture(&format!("{}/../../protocols/{name}.pcap", env!("CARGO_MANIFEST_DIR"))))
+        .into();
+    captures.extend(seeds(0..6).map(|seed| {
+        let mut random = Random::new(seed);
+        let mut packets: Vec<Packet> = vec![];
+        for _ in 0..300 {
+            let packet = whole_within(&mut random, 2);
+            // Now and then in a tunnel over UDP, and in either direction.
+            let tunnel = |port: u16, head: &[u8], frame: &[u8], back: bool| {
+                let (ports, ends) = match back {
+                    true => ((port, 40_000), (V4[1], V4[0])),
+                    false => ((40_000, port), (V4[0], V4[1])),
+                };
+                let datagram = udp(ports, &[head, frame].concat());
+                Packet::ethernet(ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &datagram)))
+            };
+            let back = random.once_in(3);
+            let frame = &packet.bytes[..packet.bytes.len().min(1400)];
+            let packet = match random.below(6) {
+                0 => tunnel(4789, &[8, 0, 0, 0, 0, 0, 7, 0], frame, back),
+                1 => tunnel(6081, &[0, 0, 0x65, 0x58, 0, 0, 7, 0], frame, back),
+                2 => tunnel(2152, &[0x30, 0xff, 0, 0, 0, 0, 0, 9], frame.get(14..).unwrap_or(&[]), back),
+                _ => packet,
+            };
+            packets.push(damage(&mut random, packet));
+        }
+        give_times(&mut random, &mut packets);
+        packets
+    }));
+    let mut skipped = 0;
+    for filter in [
+        "tcp",
+        "tcp.dstport == 443",
+        "tls",
+        "gtp.teid == 9 or tcp",
+        "icmp or tls",
+        "vxlan.vni == 7",
+        "not udp",
+    ] {
+        let alone = compile(&compiler, &[ask(filter, Want::Connections)], &Options::default());
+        let asks = [ask(filter, Want::Connections), ask("", Want::Connections)];
+        let beside = compile(&compiler, &asks, &Options::default());
+        for packets in &captures {
+            let (alone, few) = rows(&compiler, &alone, packets, 1);
+            let (beside, all) = rows(&compiler, &beside, packets, 1);
+            let beside: Vec<String> = beside.into_iter().filter(|row| row.starts_with("0 ")).collect();
+            assert_eq!(alone, beside, "{filter}");
+            skipped += all.counters.flow.flows_created - few.counters.flow.flows_created;
+        }
+    }
+    assert!(skipped > 0, "every connection was looked up");
 }
