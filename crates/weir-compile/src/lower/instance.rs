@@ -64,12 +64,7 @@ impl Lower<'_> {
         self.b.branch(condition, with, after);
         self.b.seal(with);
         self.b.switch_to(with);
-        if let Some(needed) = self.is_lookup_needed(id, table, instance) {
-            let (lookup, done) = (self.b.block(), self.finish.of(None));
-            self.b.branch(needed, lookup, done);
-            self.b.seal(lookup);
-            self.b.switch_to(lookup);
-        }
+        self.lower_need_of_lookup(id, table, instance);
         let (key, swap) = self.lower_key(id, instance);
         let found = self.b.block();
         let flow = self.b.param(found, Type::Flow(table));

@@ -12,14 +12,19 @@ use weir_lang::filter::Predicate;
 use weir_lang::model::{self, EdgeKind, Expr, FieldId, Instance, LayerId};
 
 impl Lower<'_> {
+    /// Of a packet whose instance is not needed nothing follows, either: it is through.
+    pub(super) fn lower_need_of_lookup(&mut self, id: LayerId, table: Table, instance: &Instance) {
+        if let Some(needed) = self.is_lookup_needed(id, table, instance) {
+            let (lookup, done) = (self.b.block(), self.finish.of(None));
+            self.b.branch(needed, lookup, done);
+            self.b.seal(lookup);
+            self.b.switch_to(lookup);
+        }
+    }
+
     /// Whether the packet's instance is needed; `None` where it always may be, or where nobody wants anything of the table,
     /// for the passes take such lookups out whole.
-    pub(super) fn is_lookup_needed(
-        &mut self,
-        id: LayerId,
-        table: Table,
-        instance: &Instance,
-    ) -> Option<Value> {
+    fn is_lookup_needed(&mut self, id: LayerId, table: Table, instance: &Instance) -> Option<Value> {
         let is_observed = self.b.graph.tables[table.index()].observed;
         if !is_observed || self.in_messages.contains(&id) || self.is_asked_above(id) {
             return None;
