@@ -242,6 +242,7 @@ impl<R: BufRead> Read for Lz4Frames<R> {
             if input.inner.fill_buf()?.is_empty() {
                 return if input.ends_a_frame() { Ok(0) } else { Err(ErrorKind::UnexpectedEof.into()) };
             }
+            input.pass_skippable()?;
         }
     }
 }
@@ -249,13 +250,36 @@ impl<R: BufRead> Read for Lz4Frames<R> {
 /// Remembers the last eight bytes that were read.
 struct Tail<R> {
     inner: R,
+    /// Bytes that were looked at, and come first.
+    first: io::Cursor<Vec<u8>>,
     last: u64,
     legacy: Option<bool>,
 }
 
 impl<R> Tail<R> {
     fn of(inner: R) -> Self {
-        Self { inner, last: 0, legacy: None }
+        Self { inner, first: io::Cursor::default(), last: 0, legacy: None }
+    }
+
+    /// Passes over skippable frames, which the decoder does not know (LZ4 Frame Format 1.6.3, "Skippable Frames").
+    fn pass_skippable(&mut self) -> io::Result<()>
+    where
+        R: Read,
+    {
+        loop {
+            let mut head = vec![];
+            (&mut self.inner).take(4).read_to_end(&mut head)?;
+            if !matches!(head[..], [0x50..=0x5f, 0x2a, 0x4d, 0x18]) {
+                self.first = io::Cursor::new(head);
+                return Ok(());
+            }
+            let mut length = [0; 4];
+            self.inner.read_exact(&mut length)?;
+            let length = u64::from(u32::from_le_bytes(length));
+            if io::copy(&mut (&mut self.inner).take(length), &mut io::sink())? < length {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
     }
 
     /// Whether these can be the last bytes of a frame: its end mark (four zero bytes), and perhaps a
@@ -267,7 +291,10 @@ impl<R> Tail<R> {
 
 impl<R: Read> Read for Tail<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(out)?;
+        let n = match self.first.read(out)? {
+            0 => self.inner.read(out)?,
+            n => n,
+        };
         if self.legacy.is_none() && n > 0 {
             self.legacy = Some(out[0] == 0x02);
         }

@@ -342,6 +342,24 @@ fn compressed_captures_are_told_by_their_magic() {
 }
 
 #[test]
+fn frames_to_be_skipped_say_nothing() {
+    let whole = plain_pcap(&vec![333; 50]);
+    let all = packets(&whole);
+    let (head, tail) = whole.split_at(7_777);
+    for ((name, head), (_, tail)) in compress(head).into_iter().zip(compress(tail)).skip(1) {
+        let skipped = |bytes: usize| {
+            [&[0x53, 0x2a, 0x4d, 0x18][..], &(bytes as u32).to_le_bytes(), &vec![7; bytes]].concat()
+        };
+        for bytes in [0, 5, 300_000] {
+            let between = [&head[..], &skipped(bytes), &skipped(3), &tail, &skipped(bytes)].concat();
+            assert!(packets(&between) == all, "{name}: {bytes} bytes");
+        }
+        let (got, error) = fault(&[&head[..], &tail, &skipped(20)[..15]].concat());
+        assert_eq!((got, error.kind), (50, SourceErrorKind::Truncated), "{name}");
+    }
+}
+
+#[test]
 fn compressed_captures_that_are_cut_or_damaged_give_what_is_there() {
     let whole = plain_pcap(&vec![333; 5_000]);
     let all = packets(&whole);
