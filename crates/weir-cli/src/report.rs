@@ -44,7 +44,7 @@ pub fn losses(ran: &Ran) {
     if ran.found.is_followed && ran.found.options_cut > 0 {
         let cut = ran.found.options_cut;
         say!(
-            "weir: {cut} interfaces or sections have options too long to be kept: what is written (-w) lacks them"
+            "weir: {cut} interfaces or sections have options that are broken or too long: what is written (-w) lacks them"
         );
     }
     let messages = &ran.outcome.counters.message;

@@ -23,8 +23,8 @@ pub struct Found {
     pub interfaces_beyond: u64,
     /// See [`CaptureReader::files_late`](super::CaptureReader::files_late).
     pub files_late: u64,
-    /// Sections and interfaces whose options are not kept: those of one were longer than 64 KiB, or those of all than
-    /// 16 MiB.
+    /// Sections and interfaces of whose options some are not kept: those of one were longer than 64 KiB, or those of all
+    /// than 16 MiB, or one claimed more bytes than there were.
     pub options_cut: u64,
     /// Blocks of names and secrets that a writer of pcapng did not write, as more than 64 MiB of them came before its
     /// next packet. A block that two writers lack counts twice.

@@ -24,7 +24,7 @@ pub struct Interface {
 }
 
 /// What a block of pcapng says of an interface, and its section's of the capture: for those who write pcapng of its
-/// packets. Options are little-endian, without the one that ends them; those that are too long are left out
+/// packets. Options are little-endian, without the one that ends them; what there is no room for is left out
 /// ([`Found::options_cut`](super::Found::options_cut)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {

@@ -64,16 +64,30 @@ pub(crate) fn push_option<const BIG: bool>(out: &mut Vec<u8>, of: Of, code: u16,
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// All options in `bytes`, up to the first that is none; `None` where they are longer than `bytes_max`.
-pub(crate) fn little_endian<const BIG: bool>(of: Of, bytes: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
-    let mut out = vec![];
-    // What a broken option says is lost; those before it are whole.
-    let _ = for_each_option::<BIG>(bytes, |code, value| {
-        if out.len() <= bytes_max {
-            push_option::<BIG>(&mut out, of, code, value);
+/// Options that are kept: as many as there is room for.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub options: Vec<u8>,
+    /// There were more, or some that claim more than there is.
+    pub is_cut: bool,
+}
+
+impl Kept {
+    /// Keeps an option, too, where all are no longer than `bytes_max` then.
+    pub fn push<const BIG: bool>(&mut self, of: Of, code: u16, value: &[u8], bytes_max: usize) {
+        match self.options.len() + 4 + value.len().next_multiple_of(4) <= bytes_max {
+            true => push_option::<BIG>(&mut self.options, of, code, value),
+            false => self.is_cut = true,
         }
-    });
-    (out.len() <= bytes_max).then_some(out)
+    }
+}
+
+/// The options in `bytes`, up to the first that is none.
+pub(crate) fn little_endian<const BIG: bool>(of: Of, bytes: &[u8], bytes_max: usize) -> Kept {
+    let mut kept = Kept::default();
+    let all = for_each_option::<BIG>(bytes, |code, value| kept.push::<BIG>(of, code, value, bytes_max));
+    kept.is_cut |= all.is_err();
+    kept
 }
 
 /// Bytes of the numbers that an option's value begins with: those that depend on the byte order of their section
@@ -116,7 +130,7 @@ pub fn packet_options<'a>(block: &'a Block, packet: &PacketMeta) -> Cow<'a, [u8]
         Cow::Borrowed(&options[..whole_bytes(options)])
     } else if is_of(u32_at::<true>(head, 0), u32_at::<true>(head, 20)) {
         let options = options(u32_at::<true>(head, 4));
-        Cow::Owned(little_endian::<true>(Of::Packet, options, usize::MAX).unwrap_or_default())
+        Cow::Owned(little_endian::<true>(Of::Packet, options, usize::MAX).options)
     } else {
         Cow::default()
     }

@@ -17,7 +17,7 @@
 //! where somebody writes pcapng.
 
 use super::interface::{Description, Interface, Scale, TimeResolution};
-use super::options::{Of, for_each_option, little_endian, push_option};
+use super::options::{Kept, Of, for_each_option, little_endian, push_option};
 use super::walk::{Fault, OPTIONS_BYTES_MAX, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
 use std::sync::Arc;
 use weir_packet::{LinkType, PacketMeta, Timestamp};
@@ -37,6 +37,9 @@ const ORDER: u32 = 0x1a2b_3c4d;
 const FRAME_BYTES: usize = 12;
 /// The most interfaces of a section; their numbers in an enhanced packet could go further.
 const INTERFACES_MAX: usize = 1 << 16;
+/// The most bytes of a block: what `-w` writes of the largest record of another capture has a head of its own.
+const BLOCK_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
+
 /// The most bytes of an interface's name that are shown; what is written has it among its options, whole.
 const NAME_BYTES_MAX: usize = 256;
 
@@ -118,7 +121,7 @@ impl Walker {
                 )));
             }
             let total = u32_at::<BIG>(frame, 4) as usize;
-            if !(FRAME_BYTES..=RECORD_BYTES_MAX).contains(&total) || !total.is_multiple_of(4) {
+            if !(FRAME_BYTES..=BLOCK_BYTES_MAX).contains(&total) || !total.is_multiple_of(4) {
                 return Turn::Stop(Stop::Fault(bad_total(block_type, total)));
             }
             let Some(block) = bytes[at..].get(..total) else {
@@ -266,11 +269,11 @@ impl Walker {
             fcs_bytes: None,
             description: None,
         };
-        let (mut offset_ns, mut options) = (0i64, vec![]);
+        let (mut offset_ns, mut options) = (0i64, Kept::default());
         for_each_option::<BIG>(&block[16..block.len() - 4], |code, value| {
             // Times are written in nanoseconds, whatever they were.
-            if !matches!(code, 9 | 14) && options.len() <= OPTIONS_BYTES_MAX {
-                push_option::<BIG>(&mut options, Of::Interface, code, value);
+            if !matches!(code, 9 | 14) {
+                options.push::<BIG>(Of::Interface, code, value, OPTIONS_BYTES_MAX);
             }
             match (code, value) {
                 (2, name) => {
@@ -288,7 +291,6 @@ impl Walker {
                 _ => {}
             }
         })?;
-        let options = Some(options).filter(|options| options.len() <= OPTIONS_BYTES_MAX);
         let (options, section) = (run.keep_options(options), Arc::clone(&self.section));
         interface.description = Some(Description { options, section });
         self.interfaces.push(Local {
@@ -346,8 +348,10 @@ fn carried<const BIG: bool>(block_type: u32, body: &[u8]) -> Option<Vec<u8>> {
         out.extend([0; 4]);
         (Of::Names, body.get(length + 4..).unwrap_or_default())
     };
-    let options = little_endian::<BIG>(of, options, usize::MAX).filter(|options| !options.is_empty());
-    out.extend(options.into_iter().flat_map(|options| [options, vec![0; 4]].concat()));
+    let options = little_endian::<BIG>(of, options, usize::MAX).options;
+    if !options.is_empty() {
+        out.extend([options, vec![0; 4]].concat());
+    }
     let total = (out.len() as u32 + 4).to_le_bytes();
     out[4..8].copy_from_slice(&total);
     out.extend(total);
@@ -361,7 +365,7 @@ fn bad_total(block_type: u32, total: usize) -> Fault {
          the file is damaged from here on",
         match total {
             0..FRAME_BYTES => "too short for any block",
-            _ if total > RECORD_BYTES_MAX => "more than any block has",
+            _ if total > BLOCK_BYTES_MAX => "more than any block has",
             _ => "no multiple of 4",
         }
     ))

@@ -9,6 +9,7 @@
 
 use super::findings::{Carried, Carry, Findings};
 use super::interface::Interface;
+use super::options::Kept;
 use std::sync::Arc;
 use weir_packet::{BURST_PACKETS_MAX, PacketMeta, SourceErrorKind};
 
@@ -85,7 +86,7 @@ pub(crate) struct Run {
     pub interfaces_beyond: u64,
     /// The file being read.
     pub file: Arc<str>,
-    /// Sections and interfaces whose options were too long to be kept.
+    /// Sections and interfaces of whose options some were not kept.
     pub options_cut: u64,
     /// Bytes of those that are.
     options_bytes: usize,
@@ -96,13 +97,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Keeps the options of a section or an interface, where there is room for them; `None`: they are too long.
-    pub fn keep_options(&mut self, options: Option<Vec<u8>>) -> Arc<[u8]> {
-        let has_room = |options: &Vec<u8>| self.options_bytes + options.len() <= ALL_OPTIONS_BYTES_MAX;
-        let options = options.filter(has_room).unwrap_or_else(|| {
-            self.options_cut += 1;
-            vec![]
-        });
+    /// Keeps the options of a section or an interface, where there is room for them.
+    pub fn keep_options(&mut self, kept: Kept) -> Arc<[u8]> {
+        let has_room = self.options_bytes + kept.options.len() <= ALL_OPTIONS_BYTES_MAX;
+        self.options_cut += u64::from(kept.is_cut || !has_room);
+        let options = if has_room { kept.options } else { vec![] };
         self.options_bytes += options.len();
         options.into()
     }
