@@ -292,6 +292,7 @@ pub const QUESTIONS: &[Question] = &[
             row(BASE, &["{weir}", "packets", "-r", "{trace}", "--count", "udp"]),
             row("weir flows", &["{weir}", "flows", "-r", "{trace}", "--format", "json"]),
             row("weir flows, none wanted", &["{weir}", "flows", "-r", "{trace}", "conn.orig_pkts > 4000000000"]),
+            row("weir flows, of a host", &["{weir}", "flows", "-r", "{trace}", "ip.addr == 10.216.78.220"]),
             NIDS,
             row("nfpcapd", &["nfpcapd", "-l", "{tmp}", "-r", "{trace}"]).of("nfdump"),
         ],

@@ -41,6 +41,9 @@ impl Lower<'_> {
                 self.apply(*op, a, b)
             }
             Expr::Choose(condition, a, b) => {
+                if let Some(known) = self.known(condition) {
+                    return self.int(id, if known { a } else { b });
+                }
                 let condition = self.truth(id, condition);
                 let (a, b) = (self.int(id, a), self.int(id, b));
                 self.b.one(Op::Select(condition, a, b))
@@ -66,10 +69,31 @@ impl Lower<'_> {
         }
     }
 
+    /// Whether an expression is not 0, where that does not depend on packets: what strict reassembly does is no part of
+    /// programs that are not.
+    pub(super) fn known(&self, expr: &Expr) -> Option<bool> {
+        match expr {
+            Expr::Number(n) => Some(*n != 0),
+            Expr::Strict => Some(self.need.strict),
+            Expr::Not(inner) => self.known(inner).map(|known| !known),
+            Expr::Binary(model::BinaryOp::LogicalAnd, a, b) => match (self.known(a), self.known(b)) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (a, b) => a.zip(b).map(|_| true),
+            },
+            Expr::Binary(model::BinaryOp::LogicalOr, a, b) => match (self.known(a), self.known(b)) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (a, b) => a.zip(b).map(|_| false),
+            },
+            _ => None,
+        }
+    }
+
     /// Whether an expression is not 0.
     pub(super) fn truth(&mut self, id: LayerId, expr: &Expr) -> Value {
+        if let Some(known) = self.known(expr) {
+            return self.b.bool(known);
+        }
         match expr {
-            Expr::Number(n) => self.b.bool(*n != 0),
             Expr::Present(presence) => {
                 let variable = self.vars(id).presences[presence.0 as usize];
                 self.b.read(variable)
@@ -82,6 +106,12 @@ impl Lower<'_> {
             Expr::Not(inner) => {
                 let inner = self.truth(id, inner);
                 self.b.one(Op::Not(inner))
+            }
+            Expr::Binary(model::BinaryOp::LogicalAnd | model::BinaryOp::LogicalOr, known, other)
+            | Expr::Binary(model::BinaryOp::LogicalAnd | model::BinaryOp::LogicalOr, other, known)
+                if self.known(known).is_some() =>
+            {
+                self.truth(id, other)
             }
             Expr::Binary(op @ (model::BinaryOp::LogicalAnd | model::BinaryOp::LogicalOr), a, b) => {
                 let (a, b) = (self.truth(id, a), self.truth(id, b));

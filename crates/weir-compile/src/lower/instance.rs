@@ -2,6 +2,7 @@
 
 use super::Lower;
 use super::event::Telling;
+use super::sequence::delivered_on;
 use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
 use weir_ir::abi::TIMEOUT_MS;
@@ -331,7 +332,7 @@ impl Lower<'_> {
     /// Transitions to `restart` come first: preparation must not touch the instance that ends.
     fn lower_restart(&mut self, id: LayerId, context: &FlowContext) {
         for transition in &self.layer(id).protocol.transitions {
-            if transition.to != Target::Restart {
+            if transition.to != Target::Restart || self.known(&transition.condition) == Some(false) {
                 continue;
             }
             let (take, next) = (self.b.block(), self.b.block());
@@ -368,7 +369,7 @@ impl Lower<'_> {
         let join = self.b.block();
         for (index, transition) in self.layer(id).protocol.transitions.iter().enumerate() {
             let Target::State(to) = transition.to else { continue };
-            if transition.ordered != ordered {
+            if transition.ordered != ordered || self.known(&transition.condition) == Some(false) {
                 continue;
             }
             let (take, next) = (self.b.block(), self.b.block());
@@ -412,6 +413,10 @@ impl Lower<'_> {
                     self.b.push(Op::Set { flow: context.flow, var, side, value });
                 }
                 Stmt::If { condition, then, otherwise } => {
+                    if let Some(known) = self.known(condition) {
+                        self.lower_statements(id, if known { then } else { otherwise });
+                        continue;
+                    }
                     let condition = self.truth(id, condition);
                     self.lower_either(
                         condition,
@@ -587,15 +592,4 @@ fn history_letters(blocks: [&[Stmt]; 2]) -> u8 {
     let mut letters = vec![];
     blocks.iter().for_each(|statements| collect(statements, &mut letters));
     letters.len() as u8
-}
-
-/// Whether some event hands on bytes as they come: those in order of a sequence, else those of each packet.
-pub(super) fn delivered_on(protocol: &model::Protocol) -> bool {
-    protocol.events.iter().any(|event| is_delivering(protocol, event))
-}
-
-/// Whether bytes are delivered where that event happens.
-pub(super) fn is_delivering(protocol: &model::Protocol, event: &model::Event) -> bool {
-    let trigger = if protocol.sequence.is_some() { Trigger::Ordered } else { Trigger::Packet };
-    event.assemble && event.triggers.contains(&trigger)
 }

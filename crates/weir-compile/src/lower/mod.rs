@@ -6,7 +6,8 @@
 //! events), then the edges to the layers above. A packet ends in one of the blocks of `finish`, where
 //! the predicates' values are combined into terms.
 //!
-//! What is lowered is everything that the stack says; the passes remove what no question needs.
+//! What is lowered is everything that the stack says, but for what is known not to hold of any packet (`strict`); the passes
+//! remove what no question needs.
 
 mod event;
 mod expr;

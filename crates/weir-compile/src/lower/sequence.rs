@@ -3,7 +3,7 @@
 
 use super::Lower;
 use super::header::static_field_bits;
-use super::instance::{FlowContext, delivered_on, is_delivering};
+use super::instance::FlowContext;
 use weir_ir::abi::{
     SEQ_FORCED, SEQ_INCONSISTENT, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, WANTS_BYTES,
 };
@@ -476,4 +476,15 @@ fn bound(layer: &Layer, expr: &Expr) -> u64 {
         Expr::Sum16(..) => u64::from(u16::MAX),
         Expr::Binary(..) | Expr::Below(_) | Expr::Cursor => u64::MAX,
     }
+}
+
+/// Whether some event hands on bytes as they come: those in order of a sequence, else those of each packet.
+pub(super) fn delivered_on(protocol: &model::Protocol) -> bool {
+    protocol.events.iter().any(|event| is_delivering(protocol, event))
+}
+
+/// Whether bytes are delivered where that event happens.
+fn is_delivering(protocol: &model::Protocol, event: &model::Event) -> bool {
+    let trigger = if protocol.sequence.is_some() { Trigger::Ordered } else { Trigger::Packet };
+    event.assemble && event.triggers.contains(&trigger)
 }

@@ -46,6 +46,9 @@ pub enum When {
     EachRound,
     /// In every round from the second on once more behind the others, for what they left.
     EachRoundAndAfter,
+    /// As [`EachRoundAndAfter`](Self::EachRoundAndAfter), and before all others: of what is lowered they need not look at
+    /// most.
+    Throughout,
     /// Once, after the first round: what is plainly not needed is gone, and the others clean up behind it.
     Once,
     /// Once, after all others.
@@ -61,12 +64,7 @@ pub const PASSES: &[Pass] = &[
         run: copies::run,
         when: When::EachRound,
     },
-    Pass {
-        name: "drop_dead",
-        doc: "drops what nobody needs",
-        run: drop_dead::run,
-        when: When::EachRoundAndAfter,
-    },
+    Pass { name: "drop_dead", doc: "drops what nobody needs", run: drop_dead::run, when: When::Throughout },
     Pass { name: "thread", doc: "goes past decisions already made", run: thread::run, when: When::EachRound },
     Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRoundAndAfter },
     Pass { name: "share", doc: "computes nothing twice", run: share::run, when: When::EachRound },
@@ -208,14 +206,15 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn rounds(&mut self) {
+        self.all(&[When::Throughout]);
         for _ in 0..ROUNDS_MAX {
             self.rounds += 1;
-            let mut changed = self.all(&[When::EachRound, When::EachRoundAndAfter]);
+            let mut changed = self.all(&[When::EachRound, When::EachRoundAndAfter, When::Throughout]);
             if self.rounds == 1 {
                 changed |= self.all(&[When::Once]);
             } else if changed {
                 let before = self.size;
-                self.all(&[When::EachRoundAndAfter]);
+                self.all(&[When::EachRoundAndAfter, When::Throughout]);
                 changed = self.size.differs_by(before) > before.insts / STEADY;
             }
             if !changed {
