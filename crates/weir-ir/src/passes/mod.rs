@@ -46,9 +46,6 @@ pub enum When {
     EachRound,
     /// In every round from the second on once more behind the others, for what they left.
     EachRoundAndAfter,
-    /// As [`EachRoundAndAfter`](Self::EachRoundAndAfter), and before all others: of what is lowered they need not look at
-    /// most.
-    Throughout,
     /// Once, after the first round: what is plainly not needed is gone, and the others clean up behind it.
     Once,
     /// Once, after all others.
@@ -64,7 +61,12 @@ pub const PASSES: &[Pass] = &[
         run: copies::run,
         when: When::EachRound,
     },
-    Pass { name: "drop_dead", doc: "drops what nobody needs", run: drop_dead::run, when: When::Throughout },
+    Pass {
+        name: "drop_dead",
+        doc: "drops what nobody needs",
+        run: drop_dead::run,
+        when: When::EachRoundAndAfter,
+    },
     Pass { name: "thread", doc: "goes past decisions already made", run: thread::run, when: When::EachRound },
     Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRoundAndAfter },
     Pass { name: "share", doc: "computes nothing twice", run: share::run, when: When::EachRound },
@@ -206,15 +208,14 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn rounds(&mut self) {
-        self.all(&[When::Throughout]);
         for _ in 0..ROUNDS_MAX {
             self.rounds += 1;
-            let mut changed = self.all(&[When::EachRound, When::EachRoundAndAfter, When::Throughout]);
+            let mut changed = self.all(&[When::EachRound, When::EachRoundAndAfter]);
             if self.rounds == 1 {
                 changed |= self.all(&[When::Once]);
             } else if changed {
                 let before = self.size;
-                self.all(&[When::EachRoundAndAfter, When::Throughout]);
+                self.all(&[When::EachRoundAndAfter]);
                 changed = self.size.differs_by(before) > before.insts / STEADY;
             }
             if !changed {
