@@ -2,7 +2,7 @@
 
 use crate::drive::{Packet, ask, compile, read_capture, rows, seeds};
 use crate::frames::{
-    ACK, PSH, V4, V6, damage, ethernet, give_times, ipv4, ipv6, noise, tcp, udp, whole_within,
+    ACK, PSH, V4, V6, damage, ethernet, give_times, ipv4, ipv6, noise, tcp, udp, vlan, whole_within,
 };
 use weir::{Compiler, Options, Want};
 use weir_ir::testing::Random;
@@ -130,4 +130,29 @@ fn connections_are_the_same_whatever_else_is_asked() {
         }
     }
     assert!(skipped > 0, "every connection was looked up");
+}
+
+/// What may differ between packets of a connection excludes none of them: tags that one direction has, bytes of a header.
+#[test]
+fn a_packet_that_fulfils_a_filter_has_its_whole_connection() {
+    let packets: Vec<Packet> = (0..4u8)
+        .map(|number| {
+            let (ports, ends) = match number % 2 {
+                0 => ((40_000, 80), (V4[0], V4[1])),
+                _ => ((80, 40_000), (V4[1], V4[0])),
+            };
+            let segment = tcp(ports, 1, 1, ACK, &[], b"");
+            let mut datagram = ipv4(ends, 6, 1, 0, &[], &segment);
+            datagram[8] = 64 + number % 2;
+            Packet::ethernet(match number % 2 {
+                0 => ethernet(0x8100, &vlan(5, 0x0800, &datagram)),
+                _ => ethernet(0x0800, &datagram),
+            })
+        })
+        .collect();
+    for filter in ["vlan.id == 5", "ip[8:1] == 0x40", "ip.ttl == 64", "tcp.srcport == 80"] {
+        let rows = rows_of(&mut Random::new(1), packets.clone(), filter, Want::Connections);
+        assert_eq!(rows.len(), 1, "{filter}");
+        assert!(rows[0].contains("packets: [2, 2]"), "{filter}: {rows:#?}");
+    }
 }
