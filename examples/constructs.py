@@ -60,6 +60,14 @@ wrong = bytearray(meter(1, 9)); wrong[9] ^= 1
 for t, data in (10.3, meter(1, 230) + meter(2, 16, b'peak')), (10.4, meter(3, 7)[:5]), (10.5, meter(3, 7)[5:]), (10.6, bytes(wrong)):
     tcp(t, 1, seq, ack, 0x18, data); seq += len(data)
 
+# Letters on slips: one on two slips in a packet; one of another topic; one on three slips, the second of which comes last.
+def slips(t, *some):
+    udp(t, 1, 2, 7003, 7003, b''.join(struct.pack('!HBBB', n, first << 7 | last << 6, topic, len(text)) + text for n, first, last, topic, text in some))
+slips(11.0, (65534, 1, 0, 1, b'\x07dear'), (65535, 0, 1, 1, b' me'))
+slips(11.1, (0, 1, 1, 9, b'?'), (1, 1, 0, 1, b'\x0bhow '))
+slips(11.2, (4, 1, 1, 1, b'\x03bye'), (3, 0, 1, 1, b'you'))
+slips(11.3, (2, 0, 0, 1, b'are '))
+
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'constructs.pcap'), 'wb') as out:
     out.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
     for t, data in sorted(frames, key=lambda one: one[0]):

@@ -10,7 +10,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use weir_ir::abi::{Continuation, FlowRecord, Host, Slice};
+use weir_ir::abi::{Continuation, FlowRecord, Host, METAS_MAX, Slice};
 use weir_ir::graph::{Event, Graph, Pattern, Sequence, Set, Table};
 use weir_ir::patterns::Patterns;
 
@@ -100,7 +100,9 @@ unsafe fn cut<'a>(address: u64, bytes: u64, offset: u64, length: u64) -> &'a [u8
 }
 
 /// Words that the array of a host function has at least, however few arguments are in it.
-pub(crate) const WORDS_MIN: usize = 11;
+pub(crate) const WORDS_MIN: usize = NEXT_WORDS + METAS_MAX;
+/// Of these what comes before the metas of what `seq_next` yields.
+const NEXT_WORDS: usize = 7;
 
 /// The array of words of a host function that leaves results in it.
 ///
@@ -188,11 +190,13 @@ pub(crate) unsafe extern "C" fn seq_next(env: *mut Env<'_>, words: *mut u64, id:
         let (host, flow) = env.split();
         let ordered = host.seq_next(Sequence(id as u32), flow, words[0] != 0)?;
         let bytes = env.keep(ordered.bytes);
-        let [a, b, c, d] = ordered.metas;
         let (length, other) = (ordered.claimed_bytes, u64::from(ordered.of_other));
-        Some([1, ordered.gap_bytes, bytes.address as u64, bytes.length as u64, 0, length, other, a, b, c, d])
+        let found = [1, ordered.gap_bytes, bytes.address as u64, bytes.length as u64, 0, length, other];
+        Some((found, ordered.metas))
     });
-    words[..WORDS_MIN].copy_from_slice(&results.unwrap_or([0; WORDS_MIN]));
+    let (found, metas) = results.unwrap_or_default();
+    words[..NEXT_WORDS].copy_from_slice(&found);
+    words[NEXT_WORDS..WORDS_MIN].copy_from_slice(&metas);
 }
 
 /// Of `side` makes `address, bytes`.
@@ -221,7 +225,7 @@ pub(crate) unsafe extern "C" fn deliver(env: *mut Env<'_>, words: *mut u64, id: 
     });
 }
 
-/// Of `side, gap, address, bytes, offset, length` makes nothing.
+/// Of `side, gap, address, bytes, offset, length, whole …` makes nothing.
 pub(crate) unsafe extern "C" fn collect(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -230,8 +234,23 @@ pub(crate) unsafe extern "C" fn collect(env: *mut Env<'_>, words: *mut u64, id: 
         // SAFETY: as in `search`.
         let bytes = unsafe { cut(address, bytes, offset, length) };
         let (host, flow) = env.split();
-        host.collect(Table(id as u32), flow, side != 0, gap, bytes, length);
+        host.collect(
+            Table(id as u32),
+            flow,
+            side != 0,
+            gap,
+            bytes,
+            length,
+            &words[6..(count as usize).max(6)],
+        );
     });
+}
+
+/// The value of that number of the whole at hand; `id` is the number.
+pub(crate) unsafe extern "C" fn whole_value(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    words[0] = env.guard(|env| env.host.as_mut().map_or(0, |host| host.whole_value(id as usize)));
 }
 
 /// Of `side` makes `address, bytes`.

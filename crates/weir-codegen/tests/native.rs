@@ -57,8 +57,15 @@ impl Host for Notes {
         gap: u64,
         bytes: &[u8],
         claimed: u64,
+        whole: &[u64],
     ) {
-        self.notes.push(format!("collect {table} flow {} {side} {gap} {bytes:?} {claimed}", flow.id));
+        self.notes
+            .push(format!("collect {table} flow {} {side} {gap} {bytes:?} {claimed} {whole:?}", flow.id));
+    }
+
+    fn whole_value(&mut self, number: usize) -> u64 {
+        self.notes.push(format!("value {number} of the whole"));
+        77
     }
 
     fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
@@ -642,6 +649,7 @@ fn asks_the_host() -> (Graph, Table) {
         distinct: false,
         tells: false,
         metas: 2,
+        wholes: 0,
     });
     b.graph.events.push(EventDecl { name: "tcp.segment".to_owned(), wanted: true });
     let buf = b.one(Op::Frame);
@@ -665,17 +673,21 @@ fn asks_the_host() -> (Graph, Table) {
     let next = b.push(Op::SeqNext { sequence, flow, side });
     let next_length = b.one(Op::Length(next[2]));
     b.push(Op::Deliver { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });
-    b.push(Op::Collect { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });
+    for whole in [vec![], vec![one, next[7]]] {
+        let [gap, offset, length] = [next[1], next[3], next[4]];
+        b.push(Op::Collect { flow, side, gap, buf: next[2], offset, length, whole });
+    }
     let messages = b.one(Op::Messages { flow, side });
     let message_bytes = b.one(Op::Length(messages));
     let more = b.one(Op::NextMessages { done: one, wanted: message_bytes });
     let more_bytes = b.one(Op::Length(more));
+    let of_whole = b.one(Op::WholeValue { number: 3 });
     let whole = b.one(Op::SeqAssemble { sequence, flow, side });
     let none = b.push(Op::SeqNext { sequence, flow, side });
     let none_there = from_bool(&mut b, none[0]);
     let [there, other] = [next[0], next[5]].map(|bit| from_bool(&mut b, bit));
     let kept = b.one(Op::Keep { buf, offset: one, length: big });
-    let values = vec![there, none_there, other, next[6], next[7], more_bytes, kept];
+    let values = vec![there, none_there, other, next[6], next[7], more_bytes, of_whole, kept];
     b.push(Op::Emit { event: Event(0), flow: Some(flow), values });
     b.push(Op::Emit { event: Event(0), flow: None, values: vec![] });
     let many: Vec<Value> = (0..20).map(|n| b.int(n)).collect();
@@ -696,7 +708,8 @@ fn the_host_is_asked_with_what_the_graph_says() {
         let (packet, frame, mut k) = (PacketMeta::default(), [10, 11, 12], Continuation::default());
         assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup);
         let bytes = slice(b"next");
-        let ordered = Ordered { gap_bytes: 3, bytes, claimed_bytes: 44, of_other: true, metas: [8, 9, 0, 0] };
+        let metas = [8, 9, 0, 0, 0, 0, 0, 0];
+        let ordered = Ordered { gap_bytes: 3, bytes, claimed_bytes: 44, of_other: true, metas };
         let mut host = Notes { next: vec![ordered], ..Notes::default() };
         let flow = FlowRecord { id: 6, data: &mut [] };
         let step = program.resume(&mut host, &packet, &frame, flow, true, false, &mut k);
@@ -709,13 +722,15 @@ fn the_host_is_asked_with_what_the_graph_says() {
                 "acknowledge sequence0 flow 6 true 1".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "deliver table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
-                "collect table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
+                "collect table0 flow 6 true 3 [110, 101, 120, 116] 44 []".to_owned(),
+                "collect table0 flow 6 true 3 [110, 101, 120, 116] 44 [1, 9]".to_owned(),
                 "messages table0 flow 6 true".to_owned(),
                 "next messages 1 7".to_owned(),
+                "value 3 of the whole".to_owned(),
                 "assemble sequence0 flow 6 true".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "keep [11, 12]".to_owned(),
-                "event0 Some(6) [1, 0, 1, 8, 9, 4, 10]".to_owned(),
+                "event0 Some(6) [1, 0, 1, 8, 9, 4, 77, 10]".to_owned(),
                 "event0 None []".to_owned(),
                 format!("event0 None {many:?}"),
             ]

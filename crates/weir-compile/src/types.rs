@@ -47,7 +47,7 @@ fn of_below(stack: &Stack, layer: LayerId, name: &str) -> ValueType {
 }
 
 pub(crate) fn field_named(protocol: &Protocol, name: &str) -> Option<FieldId> {
-    let is = |field: &Field| field.path == name || field.alias.as_deref() == Some(name);
+    let is = |field: &Field| field.is_called(name);
     protocol.fields.iter().position(is).map(|index| FieldId(index as u16))
 }
 

@@ -286,7 +286,7 @@ impl Flows {
 
     /// Flows by their first packets; those of one packet by their tables and keys, for its order is the run's
     /// whatever other flows there are.
-    fn in_order(&self, a: (Table, FlowId), b: (Table, FlowId)) -> Ordering {
+    pub(crate) fn in_order(&self, a: (Table, FlowId), b: (Table, FlowId)) -> Ordering {
         let header = |(table, id): (Table, FlowId)| self.tables[table.index()].flows.entry(id).0;
         let (one, two) = (header(a), header(b));
         one.first_packet.cmp(&two.first_packet).then_with(|| (a.0.0, one.key()).cmp(&(b.0.0, two.key())))
@@ -435,9 +435,10 @@ impl Flows {
                 let kept = (&mut self.sequences, &mut self.messages);
                 let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
                 if tail.facts.has_messages(data, side) {
-                    let Ordered { gap_bytes, bytes, claimed_bytes, .. } = &next.ordered;
-                    let direction = ((table.0, id.0), side);
-                    tail.messages.collect(direction, *gap_bytes, bytes.bytes(), *claimed_bytes, &bytes.block);
+                    let Ordered { gap_bytes, bytes, claimed_bytes, metas, .. } = &next.ordered;
+                    let (direction, captured) = (((table.0, id.0), side), (bytes.bytes(), *claimed_bytes));
+                    let whole = &metas[..tail.facts.whole_values];
+                    tail.messages.collect(direction, *gap_bytes, captured, &bytes.block, whole);
                 }
                 if tail.sessions.is_none() || !tail.facts.wants_bytes(data, side) {
                     continue;

@@ -127,9 +127,14 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         gap_bytes: u64,
         bytes: &[u8],
         claimed_bytes: u64,
+        whole: &[u64],
     ) {
-        let direction = (self.flow.key(), side);
-        self.flow.messages.collect(direction, gap_bytes, bytes, claimed_bytes, self.at.block);
+        let (direction, block) = ((self.flow.key(), side), self.at.block);
+        self.flow.messages.collect(direction, gap_bytes, (bytes, claimed_bytes), block, whole);
+    }
+
+    fn whole_value(&mut self, number: usize) -> u64 {
+        self.flow.messages.whole_value(number)
     }
 
     fn messages(&mut self, _table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {

@@ -14,6 +14,7 @@ use crate::found::Found;
 use crate::host::{At, Origin, TailHost};
 use crate::messages::{Bearer, Messages};
 use crate::subscriber::{Order, Subscriber};
+use crate::table::{FlowId, Header};
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, SEQ_RETRANSMITTED, Slice, Step};
 use weir_ir::graph::{Event, Sequence, Table};
@@ -54,7 +55,11 @@ impl Host for Again<'_> {
         Slice::default()
     }
 
-    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
+    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64, _: &[u64]) {}
+
+    fn whole_value(&mut self, number: usize) -> u64 {
+        self.messages.whole_value(number)
+    }
 
     fn messages(&mut self, _: Table, _: FlowRecord<'_>, side: bool) -> Slice {
         if self.is_read { self.messages.first(self.key, side, self.bearer, None) } else { Slice::default() }
@@ -96,7 +101,8 @@ impl Flows {
             let at = At { program: &*program, block, packet, frame: &block.bytes, order };
             let mut k = Box::new(Continuation::default());
             let mut made = vec![];
-            if let Some(bearer) = self.run_again((&at, &mut k), flow, &mut made, decider, counters) {
+            if let Some(bearer) = self.run_again((&at, &mut k), (flow, reason), &mut made, decider, counters)
+            {
                 self.note_terms(bearer, k.terms);
                 decider.events(&at, k.terms);
             }
@@ -120,41 +126,41 @@ impl Flows {
     fn run_again<S: Subscriber>(
         &mut self,
         (at, k): (&At<'_>, &mut Continuation),
-        flow: FlowKey,
+        (flow, reason): (FlowKey, EndReason),
         made: &mut Vec<Found>,
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) -> Option<Found> {
         let mut step = at.program.head(at.packet, at.frame, k);
         let mut bearer = None;
-        for _ in 0..self.lookups_max() {
-            match step {
-                Step::Done(_) => return bearer,
-                Step::Restart => return None,
-                Step::Lookup => self.hash(k),
-            }
-            let found = self.known(k)?;
-            let is_read = found.key() == flow;
-            step = self.resume_again(at, k, (found, is_read), &mut decider.emitted);
-            if is_read {
-                bearer = Some(found);
-                break;
-            }
-        }
-        let bearer = bearer?;
-        // From here on it is as with any packet: instances in messages are their own, as far as they are new.
-        let (mut connection, mut outer) = (bearer, None);
+        // Of what is inside a message: its connection, and the one around that.
+        let (mut connection, mut outer) = (None, None);
         for _ in 0..self.lookups_max() {
             let found = match step {
-                Step::Done(_) => return Some(bearer),
-                _ if !self.messages.is_at_hand() => return None,
+                Step::Done(_) => return bearer,
+                Step::Lookup if !self.messages.is_at_hand() => {
+                    self.hash(k);
+                    let found = self.known(k);
+                    let read = found.filter(|found| bearer.is_none() && found.key() == flow);
+                    step = match found {
+                        Some(found) => {
+                            self.resume_again(at, k, (found, read.is_some()), &mut decider.emitted)
+                        }
+                        None => self.resume_anew(at, k, flow, &mut decider.emitted),
+                    };
+                    bearer = bearer.or(read);
+                    continue;
+                }
+                Step::Restart if !self.messages.is_at_hand() => return None,
+                // In messages it is as with any packet: instances there are their own, as far as they are new.
                 Step::Lookup => {
                     if self.messages.has_begun() {
                         connection = bearer;
                     }
                     self.hash(k);
-                    // One that was there before may be over, or told of already; and this packet is not of its time.
-                    if self.known(k).is_some_and(|known| made.iter().all(|new| new.key() != known.key())) {
+                    // At the end of a capture it may have been told of already.
+                    let old = self.known(k).filter(|known| made.iter().all(|new| new.key() != known.key()));
+                    if reason == EndReason::EndOfCapture && old.is_some_and(|old| self.is_before(old, flow)) {
                         return None;
                     }
                     self.find((k, None), at, decider, counters)?
@@ -167,9 +173,9 @@ impl Flows {
             }
             if step == Step::Restart {
                 // It begins anew where the one that ended was.
-                connection = if connection.table() == found.table() { found } else { connection };
+                connection = connection.map(|one| if one.table() == found.table() { found } else { one });
             } else if self.is_observed(found.table()) && !self.is_part(found.table()) {
-                outer = Some(std::mem::replace(&mut connection, found));
+                outer = connection.replace(found);
             }
             if let Some(outer) = outer.filter(|_| found.is_new()) {
                 self.note_outer(found, outer);
@@ -188,6 +194,11 @@ impl Flows {
         Some(Found::new(table, id, responder, false))
     }
 
+    /// Whether one flow's first packet came before the other's.
+    fn is_before(&self, found: Found, (table, id): FlowKey) -> bool {
+        self.in_order((found.table(), found.id()), (Table(table), FlowId(id))).is_lt()
+    }
+
     /// Goes on with a flow that stays as it is.
     fn resume_again(
         &mut self,
@@ -204,6 +215,22 @@ impl Flows {
         let step = at.program.resume(&mut host, at.packet, at.frame, record, found.is_responder(), false, k);
         data.copy_from_slice(&before);
         step
+    }
+
+    /// Goes on with a flow that is over, as what lies around another one may be: as if it were new, and nothing is kept of it.
+    fn resume_anew(
+        &mut self,
+        at: &At<'_>,
+        k: &mut Continuation,
+        key: FlowKey,
+        emitted: &mut Emitted,
+    ) -> Step {
+        let table = Table(k.table);
+        let mut data = vec![0; self.program.layout().size(table)];
+        let bearer = Bearer { table, header: Header::born(k.key, 0, 0, false) };
+        let mut host = Again { messages: &mut self.messages, emitted, key, bearer, is_read: false };
+        let record = FlowRecord { id: 0, data: &mut data };
+        at.program.resume(&mut host, at.packet, at.frame, record, k.sender().0, true, k)
     }
 
     /// As `run_tail` of the data path, of a flow inside a message.

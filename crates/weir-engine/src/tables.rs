@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     /// What its sides' messages are, where somebody wants to know of them: the originator's, and how far behind it the
     /// responder's is.
     pub messages_at: Option<(usize, usize)>,
+    /// Values that go with each whole of its messages; 0 where these are made of none.
+    pub whole_values: usize,
     pub initial_wants: u8,
     /// Bytes of its flows are wanted.
     pub delivers: bool,
@@ -84,6 +86,7 @@ impl Facts {
             terms_at: at("$terms"),
             verdict_at: at("$verdict"),
             messages_at: at(MESSAGES).map(|at| (at, layout.stride(table))),
+            whole_values: sequence.map_or(0, |s| usize::from(graph.sequences[s.index()].wholes)),
             initial_wants,
             delivers: declared.delivers,
             observed: declared.observed,

@@ -42,6 +42,16 @@ pub const SEQ_FORCED: u64 = 4;
 /// Added to the status where the sequence tells it: some of the bytes differ from those that are kept for their places.
 pub const SEQ_INCONSISTENT: u64 = 8;
 
+/// Values that a sequence may remember with each piece.
+pub const METAS_MAX: usize = 8;
+
+/// Of a part of a whole: the message's edge and one, as far as it has one.
+pub const WHOLE_EDGE: u64 = (1 << 16) - 1;
+/// Of a part of a whole: the whole begins with it.
+pub const WHOLE_BEGINS: u64 = 1 << 16;
+/// Of a part of a whole: the whole ends with it.
+pub const WHOLE_ENDS: u64 = 1 << 17;
+
 /// Of `next_messages`: what is at hand is no message, and where one begins nobody knows.
 pub const MESSAGES_LOST: u64 = u64::MAX;
 /// Of `next_messages`: what is left is for the next packet.
@@ -81,7 +91,7 @@ pub struct Ordered {
     /// They are the other direction's than was asked for.
     pub of_other: bool,
     /// What was remembered with them.
-    pub metas: [u64; 4],
+    pub metas: [u64; METAS_MAX],
 }
 
 /// A flow as a program sees it.
@@ -120,7 +130,9 @@ pub trait Host {
     /// The retained bytes as one.
     fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice;
 
-    /// Bytes in order, for the messages of a direction. `bytes` is what was captured of `claimed_bytes`.
+    /// Bytes in order, for the messages of a direction. `bytes` is what was captured of `claimed_bytes`. `whole`: nothing,
+    /// or what the part of a whole is ([`WHOLE_EDGE`], [`WHOLE_BEGINS`], [`WHOLE_ENDS`]), and values that go with the whole.
+    #[allow(clippy::too_many_arguments)]
     fn collect(
         &mut self,
         table: Table,
@@ -129,7 +141,11 @@ pub trait Host {
         gap_bytes: u64,
         bytes: &[u8],
         claimed_bytes: u64,
+        whole: &[u64],
     );
+
+    /// The value of so many that its first part brought with the whole at hand; 0 where none is at hand.
+    fn whole_value(&mut self, number: usize) -> u64;
 
     /// The first run of a direction's collected bytes that may hold a message, or none; what is asked next is asked of it.
     fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice;

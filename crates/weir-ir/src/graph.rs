@@ -36,7 +36,7 @@
 //! declaration = graph "NAME"
 //!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME]
 //!             | varN table NAME (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
-//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [retain] [headers_only] [overwrite] [distinct] [tells]
+//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT] [retain] [headers_only] [overwrite] [distinct] [tells]
 //!             | eventN NAME [wanted]
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
@@ -61,6 +61,7 @@
 //!             | seq_acknowledge sequence v side v at v
 //!             | (collect | deliver) v side v gap v bytes v v v
 //!             | v = messages v side v            | v = next_messages v wanted v
+//!             | v = whole_value N
 //!             | v = sum16 v v v v                | v = (keep | excerpt) v v v | refuel fuel
 //!             | emit event [flow v] (v,*)        | store out v
 //! terminator  = jump target                      | branch v, target, target
@@ -451,6 +452,9 @@ pub struct SequenceDecl {
     pub tells: bool,
     /// Values remembered with each piece.
     pub metas: u8,
+    /// What is in order is made of wholes: so many of these values, the first ones, say what of one a piece is, and what
+    /// goes with it ([`Op::Collect`]). 0: it is not.
+    pub wholes: u8,
 }
 
 /// An event.
@@ -552,6 +556,7 @@ impl Graph {
             | Op::Meta(_)
             | Op::Input(_)
             | Op::Keep { .. }
+            | Op::WholeValue { .. }
             | Op::Get { .. } => smallvec![Type::Int],
             Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => {
                 smallvec![Type::Bool]

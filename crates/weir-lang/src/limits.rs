@@ -3,7 +3,7 @@
 
 use crate::check::limits::*;
 use crate::library::{FILES_MAX, TEXT_BYTES_MAX};
-use crate::model::EVENTS_MAX;
+use crate::model::{EVENTS_MAX, WHOLE_VALUES_MAX};
 use crate::syntax::limits::*;
 
 /// A bound of the language.
@@ -42,6 +42,7 @@ pub const CHECKED: &[Limit] = &[
     Limit::new("variables of a protocol, of 64 bits at most", VARS_MAX as u64, REFUSED),
     Limit::new("states of a protocol", STATES_MAX as u64, REFUSED),
     Limit::new("different fields behind `ordered.` in a protocol", ORDERED_FIELDS_MAX as u64, REFUSED),
+    Limit::new("values of a chunk that messages name (`wholes`)", WHOLE_VALUES_MAX as u64, REFUSED),
     Limit::new("events of all layers of a stack", EVENTS_MAX as u64, REFUSED),
     Limit::new("ways along `with` from one event to another", WITH_MAX as u64, REFUSED),
     Limit::new("edges of a stack", EDGES_MAX as u64, REFUSED),

@@ -5,6 +5,7 @@
 //! protocol (`flags.syn`, `options.mss.value`); `filter_name` is the name that filters use.
 
 use crate::diag::Span;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -167,6 +168,13 @@ pub struct Field {
     pub span: Span,
 }
 
+impl Field {
+    /// Whether its path, or the second one, is `name`.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.path == name || self.alias.as_deref() == Some(name)
+    }
+}
+
 /// What a field's value must fulfil.
 #[derive(Debug, Clone, Copy)]
 pub struct Constraint {
@@ -313,6 +321,8 @@ pub struct Sequence {
     pub overwrite: bool,
     /// In strict mode nothing is assembled where some of what comes was there before, but not all of it.
     pub distinct: bool,
+    /// What is in order is made of wholes: with which packets they begin, and with which they end.
+    pub wholes: Option<(Expr, Expr)>,
     /// Only the order is kept, no bytes.
     pub headers_only: bool,
     /// Packets for which it does not hold are not offered to the sequence.
@@ -512,6 +522,9 @@ impl BinaryOp {
 /// Events of a stack at most: those that are asked for are bits of a word.
 pub const EVENTS_MAX: usize = 64;
 
+/// Values of the chunks that a whole came in that messages may ask for at most.
+pub const WHOLE_VALUES_MAX: usize = 3;
+
 /// A stack: which layer follows which.
 #[derive(Debug, Clone)]
 pub struct Stack {
@@ -530,6 +543,18 @@ pub struct Stack {
     pub usual: Vec<Vec<LayerId>>,
     /// Symmetric keys for spreading packets over workers: the first layer met that has one decides.
     pub dispatch: Vec<(LayerId, FieldId, FieldId)>,
+}
+
+impl Stack {
+    /// The layers that may follow a layer, itself only where it can occur again.
+    pub fn reachable_from(&self, from: LayerId) -> FxHashSet<LayerId> {
+        let (mut seen, mut work) = (FxHashSet::default(), vec![from]);
+        while let Some(at) = work.pop() {
+            let next = self.edges.iter().filter(|edge| edge.from == at).map(|edge| edge.to);
+            work.extend(next.filter(|to| seen.insert(*to)));
+        }
+        seen
+    }
 }
 
 /// Index into [`Stack::layers`].

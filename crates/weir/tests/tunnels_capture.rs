@@ -22,6 +22,10 @@ fn logged(log: &str) -> Vec<Row> {
 fn count(stack: &str, filter: &str) -> String {
     let mut compiler = Compiler::default();
     compiler.use_stack(stack).unwrap();
+    count_with(compiler, filter)
+}
+
+fn count_with(compiler: Compiler, filter: &str) -> String {
     let mut packets = 0u64;
     let mut engine = Engine::with(compiler, Options::default());
     engine.subscribe(filter, |_: &Frame| packets += 1).unwrap();
@@ -112,6 +116,31 @@ fn messages_of_sctp_are_those_that_its_server_received() {
     let found = found.into_values().map(|counts| counts.map(|count| count.to_string()).to_vec()).collect();
     let wanted = logged("sctp_packets").into_iter().map(|row| row.texts(&["sent", "received"]));
     same(found, wanted.collect());
+}
+
+#[test]
+fn messages_of_sctp_have_as_many_bytes_however_many_chunks_they_took() {
+    let text = "
+        protocol whole {
+            header { first: u8 }
+            let number = below.tsn \"of its first chunk\"
+            let stream = below.sid \"that it came in\"
+            let size = layer.length \"bytes\"
+            payload = rest
+        }
+        stack wholes extends sctp { sctpdata -> messages whole }
+    ";
+    let (log, mut bytes) = (logged("sctp"), 0);
+    for row in &log {
+        let mut compiler = Compiler::default();
+        compiler.add("wholes.weir", text).unwrap();
+        let [number, stream, size] = ["number", "stream", "bytes"].map(|name| row.text(name));
+        let filter =
+            format!("whole.number == {number} and whole.stream == {stream} and whole.size == {size}");
+        assert_eq!(count_with(compiler, &filter), "1", "{filter}");
+        bytes += size.parse::<u32>().unwrap();
+    }
+    assert!(bytes > 1_000);
 }
 
 #[test]

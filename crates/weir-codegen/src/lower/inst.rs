@@ -43,6 +43,7 @@ impl Lowering<'_> {
             | Op::Collect { .. }
             | Op::Messages { .. }
             | Op::NextMessages { .. }
+            | Op::WholeValue { .. }
             | Op::Deliver { .. }
             | Op::Keep { .. }
             | Op::Emit { .. } => self.asks_host(inst),
@@ -79,16 +80,18 @@ impl Lowering<'_> {
                 self.host(host::seq_assemble, sequence.0, &[side]);
                 self.results(&inst.results);
             }
-            Op::Collect { flow, side, gap, buf, offset, length }
-            | Op::Deliver { flow, side, gap, buf, offset, length } => {
-                let (address, bytes) = self.buf(*buf);
-                let words = [self.word(*side), self.one(*gap), address, bytes];
-                let words = [&words[..], &[self.one(*offset), self.one(*length)]].concat();
-                let function: HostFunction = match &inst.op {
-                    Op::Collect { .. } => host::collect,
-                    _ => host::deliver,
-                };
-                self.host(function, self.table_of(*flow), &words);
+            Op::Collect { flow, side, gap, buf, offset, length, whole } => {
+                let mut words = self.bytes_in_order(*side, *gap, *buf, [*offset, *length]);
+                words.extend(whole.iter().map(|&value| self.one(value)));
+                self.host(host::collect, self.table_of(*flow), &words);
+            }
+            Op::Deliver { flow, side, gap, buf, offset, length } => {
+                let words = self.bytes_in_order(*side, *gap, *buf, [*offset, *length]);
+                self.host(host::deliver, self.table_of(*flow), &words);
+            }
+            Op::WholeValue { number } => {
+                self.host(host::whole_value, *number, &[]);
+                self.results(&inst.results);
             }
             Op::Messages { flow, side } => {
                 let side = self.word(*side);
@@ -113,6 +116,13 @@ impl Lowering<'_> {
             }
             other => unreachable!("{other} asks nobody"),
         }
+    }
+
+    /// What the engine is told of bytes in order.
+    fn bytes_in_order(&mut self, side: Value, gap: Value, buf: Value, place: [Value; 2]) -> Vec<ir::Value> {
+        let (address, bytes) = self.buf(buf);
+        let [offset, length] = place.map(|value| self.one(value));
+        vec![self.word(side), self.one(gap), address, bytes, offset, length]
     }
 
     /// The number of a flow's table.

@@ -300,6 +300,7 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
         walk(&sequence.at, f);
         sequence.span.iter().for_each(|e| walk(e, f));
         sequence.window.iter().for_each(|(a, b)| [a, b].into_iter().for_each(|e| walk(e, f)));
+        sequence.wholes.iter().for_each(|(a, b)| [a, b].into_iter().for_each(|e| walk(e, f)));
         sequence.condition.iter().for_each(|e| walk(e, f));
         sequence
             .acknowledge

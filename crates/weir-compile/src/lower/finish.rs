@@ -13,6 +13,8 @@ use weir_packet::DropReason;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FinishBlocks {
     blocks: FxHashMap<Option<DropReason>, Block>,
+    /// Where packets end well while it is not asked yet whether their messages did.
+    pending: Option<Block>,
     /// All messages of the packet were taken apart.
     through: Option<Block>,
     /// Those of layers in messages: there the next message may begin.
@@ -24,7 +26,16 @@ pub(super) struct FinishBlocks {
 impl FinishBlocks {
     /// The final block for `reason`, of the layer at hand.
     pub fn of(&self, reason: Option<DropReason>) -> Block {
-        if self.is_inside { self.in_messages[&reason] } else { self.blocks[&reason] }
+        match (self.pending, reason) {
+            _ if self.is_inside => self.in_messages[&reason],
+            (Some(pending), None) => pending,
+            _ => self.blocks[&reason],
+        }
+    }
+
+    /// Packets go on behind their messages: where they end well, it is asked whether these did.
+    pub fn set_pending(&mut self, block: Block) {
+        self.pending = Some(block);
     }
 
     /// Whether the layer at hand is a message, or in one.
@@ -67,10 +78,18 @@ impl Lower<'_> {
     }
 
     pub(super) fn lower_finish(&mut self) {
+        let beside = self.messages.clone().filter(|_| self.finish.pending.is_some());
+        if let (Some(pending), Some(vars)) = (self.finish.pending.take(), &beside) {
+            self.b.seal(pending);
+            self.b.switch_to(pending);
+            self.lower_through(vars.reason);
+        }
         for reason in REASONS {
             let block = self.finish.of(reason);
             self.b.seal(block);
             self.b.switch_to(block);
+            let asked = beside.iter().flat_map(|vars| &vars.asked);
+            asked.for_each(|&[now, _, any]| self.note_any(any, now));
             if self.need.path || self.need.lines {
                 for (slot, word) in self.path.into_iter().enumerate() {
                     let value = self.b.read(word);

@@ -512,10 +512,10 @@ impl Lower<'_> {
         self.b.write(vars.layer_bytes.expect("declared"), all);
         let length = match &self.layer(id).protocol.payload {
             payload if self.is_message(id) || payload.as_ref().is_some_and(|p| p.length.is_some()) => {
-                // What has no payload ends with its header, where that says anything: in a message.
-                let length = match payload.as_ref().and_then(|payload| payload.length.as_ref()) {
-                    Some(length) => self.int(id, length),
-                    None => self.b.int(0),
+                // A message without a payload ends with its header; one with all of the rest is in a whole.
+                let length = match payload.as_ref().map(|payload| &payload.length) {
+                    Some(Some(length)) => self.int(id, length),
+                    payload => payload.map_or_else(|| self.b.int(0), |_| rest),
                 };
                 let length = self.b.binary(BinaryOp::Min, length, rest);
                 let end = self.b.binary(BinaryOp::Add, at, length);

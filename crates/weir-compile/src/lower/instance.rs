@@ -32,6 +32,8 @@ pub(super) struct FlowContext {
     pub telling: Telling,
     /// Fields of the packet that became in order: those that `ordered.` reads, and their variables.
     pub ordered: Vec<(model::FieldId, Variable)>,
+    /// What that packet is of a whole, and the values that go with it: their variables.
+    pub whole: Vec<Variable>,
     /// Variables of the packet, by [`VarId`]; `None` for those that flows hold.
     packet_vars: Vec<Option<Variable>>,
     /// A transition was taken; milliseconds of its own time-out and one more, 0 where it has none.
@@ -125,6 +127,7 @@ impl Lower<'_> {
             state: self.b.variable(Type::Int),
             telling: self.telling(id, Some(flow)),
             ordered: self.ordered_fields(id),
+            whole: self.whole_variables(id),
             packet_vars: self.packet_vars(id),
             taken: self.b.variable(Type::Bool),
             own_timeout: self.b.variable(Type::Int),

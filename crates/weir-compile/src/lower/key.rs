@@ -42,7 +42,7 @@ impl Lower<'_> {
             while let Some(at) = open.pop() {
                 for below in self.stack.edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from) {
                     let fields = &self.layer(below).protocol.fields;
-                    let named = |f: &model::Field| f.path == name || f.alias.as_deref() == Some(&*name);
+                    let named = |f: &model::Field| f.is_called(&name);
                     if seen.contains(&below) {
                         continue;
                     }
@@ -64,9 +64,8 @@ impl Lower<'_> {
         while let Some(at) = open.pop() {
             for below in self.stack.edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from) {
                 let protocol = &self.layer(below).protocol;
-                let has_name =
-                    protocol.fields.iter().any(|f| f.path == name || f.alias.as_deref() == Some(name))
-                        || protocol.lets.iter().any(|value| value.name == name);
+                let has_name = protocol.fields.iter().any(|f| f.is_called(name))
+                    || protocol.lets.iter().any(|value| value.name == name);
                 let is_kept = protocol
                     .instance
                     .as_ref()

@@ -13,7 +13,8 @@
 //! fulfil the packet fulfils, as of layers that occur several times.
 
 use super::instance::FlowContext;
-use super::{Lower, below_names, reachable_from};
+use super::wholes::BearerVars;
+use super::{Lower, below_names};
 use rustc_hash::FxHashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
 use weir_ir::build::Variable;
@@ -38,7 +39,9 @@ pub(super) struct MessageVars {
     /// A message is being taken apart.
     pub active: Variable,
     /// The run, which the message begins.
-    run: Variable,
+    pub run: Variable,
+    /// Whose messages they are.
+    pub bearer: BearerVars,
     /// Bytes of the message; 0 while nobody knows.
     done: Variable,
     /// Bytes that it takes at least, where they are not there, or why it is none.
@@ -50,17 +53,24 @@ pub(super) struct MessageVars {
     /// The path to the last message that was whole.
     path: [Variable; 2],
     /// What predicates are made of: what it is in this message, what it was below, and in any message.
-    asked: Vec<[Variable; 3]>,
+    pub asked: Vec<[Variable; 3]>,
     enter: Block,
     gather: Block,
     pub over: Block,
     pub lost: Block,
 }
 
+impl MessageVars {
+    /// What `below.` means, and what it meant to the layer whose messages they are.
+    pub fn below(&self) -> impl Iterator<Item = (Variable, Variable)> {
+        self.saved.iter().skip(self.path.len()).copied()
+    }
+}
+
 /// The layers that are messages, or in them.
 pub fn in_messages(stack: &Stack) -> FxHashSet<LayerId> {
     let messages = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages).map(|edge| edge.to);
-    messages.flat_map(|to| [to].into_iter().chain(reachable_from(stack, to))).collect()
+    messages.flat_map(|to| [to].into_iter().chain(stack.reachable_from(to))).collect()
 }
 
 impl Lower<'_> {
@@ -102,7 +112,7 @@ impl Lower<'_> {
             || need.flows() && above.iter().any(is_connection)
     }
 
-    fn message_edges(&self, id: LayerId) -> Vec<(usize, LayerId)> {
+    pub(super) fn message_edges(&self, id: LayerId) -> Vec<(usize, LayerId)> {
         let edges = self.stack.edges.iter().enumerate();
         edges.filter(|(_, e)| e.from == id && e.kind == EdgeKind::Messages).map(|(n, e)| (n, e.to)).collect()
     }
@@ -120,6 +130,7 @@ impl Lower<'_> {
         let [edge, done, wanted, reason] = [(); 4].map(|()| self.b.variable(Type::Int));
         let (active, run) = (self.b.variable(Type::Bool), self.b.variable(Type::Buf));
         let path = [(); 2].map(|()| self.b.variable(Type::Int));
+        let bearer = self.declare_bearer();
         let layers = self.in_messages.iter().map(|&layer| self.layer(layer));
         let below = below_names(layers).into_iter().map(|name| self.below[&name]);
         let below = below.flat_map(|(low, high)| [low, high]);
@@ -135,6 +146,7 @@ impl Lower<'_> {
             edge,
             active,
             run,
+            bearer,
             done,
             wanted,
             reason,
@@ -147,6 +159,10 @@ impl Lower<'_> {
             lost,
         };
         self.messages = Some(vars);
+        if self.is_any_beside() {
+            let pending = self.b.block();
+            self.finish.set_pending(pending);
+        }
     }
 
     pub(super) fn declare_chosen(&mut self, id: LayerId, table: Table) {
@@ -163,7 +179,13 @@ impl Lower<'_> {
             return;
         }
         let (flow, var, side) = (context.flow, self.var(context.table, MESSAGES), Some(context.responder));
-        let mut chosen = self.b.one(Op::Get { flow, var, side });
+        let chosen = self.b.one(Op::Get { flow, var, side });
+        let chosen = self.lower_choice(id, chosen);
+        self.b.push(Op::Set { flow, var, side, value: chosen });
+    }
+
+    /// The edge to messages that the packet at hand chooses, and one; `chosen`, where that is one or none does.
+    pub(super) fn lower_choice(&mut self, id: LayerId, mut chosen: Value) -> Value {
         for (number, _) in self.message_edges(id) {
             let condition = &self.stack.edges[number].condition;
             let holds = self.truth(id, condition);
@@ -172,7 +194,7 @@ impl Lower<'_> {
             let other = self.b.one(Op::Select(holds, number, chosen));
             chosen = self.b.one(Op::Select(taken, chosen, other));
         }
-        self.b.push(Op::Set { flow, var, side, value: chosen });
+        chosen
     }
 
     /// Bytes whose turn it is are kept for the messages of their side.
@@ -191,9 +213,10 @@ impl Lower<'_> {
         let something = self.b.binary(BinaryOp::Or, gap, length);
         let something = self.b.truth(something);
         let wanted = self.b.binary(BinaryOp::And, chosen, something);
+        let whole = context.whole.iter().map(|&variable| self.b.read(variable)).collect();
         self.lower_either(
             wanted,
-            |l| drop(l.b.push(Op::Collect { flow, side, gap, buf, offset, length })),
+            |l| drop(l.b.push(Op::Collect { flow, side, gap, buf, offset, length, whole })),
             |_| {},
         );
     }
@@ -208,27 +231,41 @@ impl Lower<'_> {
         let any = self.b.truth(edge);
         self.b.branch(any, open, others);
         self.b.seal(open);
-        self.b.seal(others);
         self.b.switch_to(open);
         let run = self.b.one(Op::Messages { flow, side });
         self.b.write(vars.edge, edge);
         self.b.write(vars.run, run);
+        self.lower_bearer(id, &vars.bearer);
         self.export_below(id);
         let (zero, yes) = (self.b.int(0), self.b.bool(true));
-        self.b.write(vars.reason, zero);
         self.b.write(vars.active, yes);
         self.copy(vars.saved.iter().copied());
         self.copy(self.path.into_iter().zip(vars.path));
-        self.copy(vars.asked.iter().flat_map(|&[now, below, any]| [(now, below), (now, any)]));
+        self.copy(vars.asked.iter().map(|&[now, below, _]| (now, below)));
+        if self.is_any_beside() {
+            // Others of the packet may have come before.
+            vars.asked.iter().for_each(|&[now, _, any]| self.note_any(now, any));
+        } else {
+            self.b.write(vars.reason, zero);
+            self.copy(vars.asked.iter().map(|&[now, _, any]| (now, any)));
+        }
         // A segment that brings nothing has no message.
         let length = self.b.one(Op::Length(run));
         let some = self.b.truth(length);
         self.b.branch(some, vars.enter, self.finish.through());
+        self.lower_behind(id, others);
         self.b.switch_to(others);
     }
 
+    /// The second holds where it did, and where the first does.
+    pub(super) fn note_any(&mut self, now: Variable, any: Variable) {
+        let [before, here] = [any, now].map(|variable| self.b.read(variable));
+        let either = self.b.binary(BinaryOp::Or, before, here);
+        self.b.write(any, either);
+    }
+
     /// Of each pair the second is what the first is.
-    fn copy(&mut self, pairs: impl IntoIterator<Item = (Variable, Variable)>) {
+    pub(super) fn copy(&mut self, pairs: impl IntoIterator<Item = (Variable, Variable)>) {
         for (from, to) in pairs {
             let value = self.b.read(from);
             self.b.write(to, value);
@@ -249,6 +286,7 @@ impl Lower<'_> {
         self.b.seal(through);
         self.b.switch_to(through);
         self.copy(vars.path.into_iter().zip(self.path));
+        self.lower_back(&vars);
         self.copy(vars.asked.iter().map(|&[now, _, any]| (any, now)));
         self.lower_through(vars.reason);
     }
@@ -264,11 +302,7 @@ impl Lower<'_> {
         self.b.seal(next);
         self.b.switch_to(next);
         self.copy(self.path.into_iter().zip(vars.path));
-        for &[now, _, any] in &vars.asked {
-            let [before, here] = [any, now].map(|variable| self.b.read(variable));
-            let either = self.b.binary(BinaryOp::Or, before, here);
-            self.b.write(any, either);
-        }
+        vars.asked.iter().for_each(|&[now, _, any]| self.note_any(now, any));
         let zero = self.b.int(0);
         self.b.write(vars.wanted, zero);
         self.b.jump(vars.gather);
@@ -309,20 +343,21 @@ impl Lower<'_> {
     /// To the layer of the message at hand, as if it followed the layer below for the first time.
     fn lower_enter(&mut self, vars: &MessageVars) {
         self.b.switch_to(vars.enter);
-        let (zero, end, no) = (self.b.int(0), self.b.int(NO_END), self.b.bool(false));
+        let (zero, no) = (self.b.int(0), self.b.bool(false));
         self.copy([(vars.run, self.buf)]);
         self.b.write(self.offset, zero);
-        self.b.write(self.end, end);
         self.b.write(self.quoted, no);
         self.b.write(vars.done, zero);
         self.copy(vars.saved.iter().map(|&(now, saved)| (saved, now)));
         self.copy(vars.asked.iter().map(|&[now, below, _]| (below, now)));
+        let known = [self.b.int(NO_END), self.b.read(vars.edge)];
+        let [end, edge] = self.lower_whole_at_hand(vars, known);
+        self.b.write(self.end, end);
         let mut layers: Vec<LayerId> = self.in_messages.iter().copied().collect();
         layers.sort();
         for fuel in layers.into_iter().flat_map(|layer| self.fuels[usize::from(layer.0)].clone()) {
             self.b.push(Op::Refuel { fuel: Fuel(fuel) });
         }
-        let edge = self.b.read(vars.edge);
         let edges = self.stack.edges.iter().enumerate().filter(|(_, edge)| edge.kind == EdgeKind::Messages);
         // Nothing is asked before: where a message ends must be known, whoever wants it.
         let target = |to: LayerId| Target { block: self.entries[usize::from(to.0)], args: vec![] };

@@ -20,6 +20,7 @@ mod messages;
 mod predicate;
 mod sequence;
 mod show;
+mod wholes;
 
 use crate::catalog::StackCatalog;
 use crate::question::{Need, Question};
@@ -201,7 +202,7 @@ impl<'a> Lower<'a> {
             below: Rc::default(),
             predicates: vec![],
             finish: finish::FinishBlocks::default(),
-            reachable: (0..stack.layers.len()).map(|l| reachable_from(stack, LayerId(l as u16))).collect(),
+            reachable: (0..stack.layers.len()).map(|l| stack.reachable_from(LayerId(l as u16))).collect(),
             key_fields: vec![],
             seen: vec![],
             cursor: None,
@@ -273,6 +274,7 @@ impl<'a> Lower<'a> {
         let no = self.b.bool(false);
         self.b.write(self.quoted, no);
         self.lower_frame_predicates();
+        self.lower_none_beside();
         let link = self.b.one(Op::Meta(Meta::Link));
         let mut cases = vec![];
         for &(number, layer) in &self.stack.starts {
@@ -392,7 +394,7 @@ impl<'a> Lower<'a> {
         let protocol = &self.layer(id).protocol;
         let below = Rc::clone(&self.below);
         for (name, &(low, high)) in below.iter() {
-            let named = |f: &weir_lang::model::Field| f.path == *name || f.alias.as_deref() == Some(name);
+            let named = |f: &weir_lang::model::Field| f.is_called(name);
             let pair = if let Some(f) = protocol.fields.iter().position(named) {
                 Some(self.field_pair(id, FieldId(f as u16)))
             } else if let Some(l) = protocol.lets.iter().position(|l| l.name == *name) {
@@ -407,20 +409,6 @@ impl<'a> Lower<'a> {
             }
         }
     }
-}
-
-/// The layers that may follow a layer, itself only where it can occur again.
-fn reachable_from(stack: &Stack, from: LayerId) -> FxHashSet<LayerId> {
-    let mut seen = FxHashSet::default();
-    let mut work = vec![from];
-    while let Some(at) = work.pop() {
-        for edge in stack.edges.iter().filter(|e| e.from == at) {
-            if seen.insert(edge.to) {
-                work.push(edge.to);
-            }
-        }
-    }
-    seen
 }
 
 /// Every name that some of these layers reads with `below.`.

@@ -44,7 +44,8 @@ impl Lower<'_> {
     pub(super) fn declare_sequence(&mut self, id: LayerId, table: Table, retain: bool, delivers: bool) {
         let protocol = &self.layer(id).protocol;
         let sequence = protocol.sequence.as_ref().expect("the caller looked");
-        let metas = self.ordered_ids(id).len() as u8;
+        let wholes = self.whole_values(id).map_or(0, |values| values.len() as u8 + 1);
+        let metas = wholes + self.ordered_ids(id).len() as u8;
         let tells = self.tells_inconsistent(id);
         self.b.graph.sequences.push(SequenceDecl {
             table,
@@ -57,6 +58,7 @@ impl Lower<'_> {
             distinct: sequence.distinct && self.need.strict,
             tells,
             metas,
+            wholes,
         });
     }
 
@@ -298,7 +300,8 @@ impl Lower<'_> {
             }
             None => length,
         };
-        let metas: Vec<Value> = context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))).collect();
+        let mut metas = self.lower_whole(id);
+        metas.extend(context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))));
         let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
         if declared.window.is_none() && declared.condition.is_none() && admitted.is_none() {
             let results = self.b.push(op);
@@ -364,7 +367,8 @@ impl Lower<'_> {
         for (variable, &value) in [piece.gap, piece.buf, piece.offset, piece.length].into_iter().zip(values) {
             self.b.write(variable, value);
         }
-        for (&(_, variable), &value) in context.ordered.iter().zip(metas) {
+        let ordered = context.ordered.iter().map(|&(_, variable)| variable);
+        for (variable, &value) in context.whole.iter().copied().chain(ordered).zip(metas) {
             self.b.write(variable, value);
         }
     }

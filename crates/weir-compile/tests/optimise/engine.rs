@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_ir::abi::{
-    Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, OUTS_MAX, Ordered, Program, SEQ_FORCED,
-    SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
+    Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, METAS_MAX, OUTS_MAX, Ordered, Program,
+    SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
 };
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
 use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};
@@ -286,7 +286,7 @@ impl Host for PlainHost<'_> {
             );
         }
         hot.set_flags(hot.flags() | QUEUED);
-        let mut words = [0; 4];
+        let mut words = [0; METAS_MAX];
         words.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
         let piece = Ordered { bytes: slice(bytes), claimed_bytes, metas: words, ..Ordered::default() };
         let kept = self.kept.entry(key).or_default();
@@ -338,12 +338,17 @@ impl Host for PlainHost<'_> {
         gap: u64,
         bytes: &[u8],
         _claimed: u64,
+        _whole: &[u64],
     ) {
         let collected = self.collected.entry((table, flow.id, side)).or_default();
         if gap > 0 {
             collected.clear();
         }
         collected.extend_from_slice(bytes);
+    }
+
+    fn whole_value(&mut self, number: usize) -> u64 {
+        number as u64
     }
 
     fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {

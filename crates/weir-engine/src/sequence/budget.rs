@@ -168,9 +168,10 @@ impl Assembly {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_ir::abi::METAS_MAX;
 
     fn piece(bytes: Slice) -> Piece {
-        Piece { start: 0, span: 2, claimed_bytes: 2, bytes, metas: [0; 4], last: true, frame: None }
+        Piece { start: 0, span: 2, claimed_bytes: 2, bytes, metas: [0; METAS_MAX], last: true, frame: None }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::frame::KeptFrame;
 use super::policy::Rule;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_ir::abi::{Ordered, Slice};
+use weir_ir::abi::{METAS_MAX, Ordered, Slice};
 
 /// A segment that may be added: where it lies, and its bytes, of which nothing has been kept yet.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ pub(super) struct Piece {
     /// As many of its bytes as were captured; at most `claimed_bytes`.
     pub(super) bytes: Slice,
     /// What is remembered with the segment's end.
-    pub(super) metas: [u64; 4],
+    pub(super) metas: [u64; METAS_MAX],
     /// It ends where its segment ended. The others carry no metas: a FIN belongs to the end alone.
     pub(super) last: bool,
     /// The packet that it came in, where somebody asks for it.
@@ -88,7 +88,7 @@ impl Piece {
                 offset: self.bytes.offset + first as u32,
                 length: (after - first) as u32,
             },
-            metas: if last { self.metas } else { [0; 4] },
+            metas: if last { self.metas } else { [0; METAS_MAX] },
             last,
             frame: self.frame.clone(),
         }
@@ -302,7 +302,7 @@ mod tests {
             span: u64::from(length) + u64::from(fin),
             claimed_bytes: length.into(),
             bytes: Slice { block: Arc::new(Block::from(Vec::from(text))), offset: 0, length },
-            metas: [u64::from(fin), 0, 0, 0],
+            metas: std::array::from_fn(|n| if n == 0 { u64::from(fin) } else { 0 }),
             last: true,
             frame: None,
         }

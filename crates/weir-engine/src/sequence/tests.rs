@@ -48,6 +48,7 @@ pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             distinct: false,
             tells: false,
             metas: 1,
+            wholes: 0,
         }],
         ..Graph::default()
     }

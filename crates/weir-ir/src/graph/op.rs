@@ -183,6 +183,14 @@ pub enum Op {
         offset: Value,
         /// Bytes as claimed; those beyond the buffer's end are missing.
         length: Value,
+        /// Nothing, or what these bytes are of a whole ([`crate::abi::WHOLE_EDGE`] and others), and values that go with it.
+        whole: Vec<Value>,
+    },
+    /// Of the whole at hand (which [`Op::Messages`] or [`Op::NextMessages`] gave) one of the values that its first part
+    /// brought. → int
+    WholeValue {
+        /// Which of [`Op::Collect`]'s.
+        number: u32,
     },
     /// The first run of a direction's collected bytes, without a gap in it, that may hold a message; empty where there
     /// is none. From now on this direction is the one at hand. → buf

@@ -14,6 +14,7 @@ macro_rules! each_operand {
             | Op::Meta(_)
             | Op::Input(_)
             | Op::InputBytes(_)
+            | Op::WholeValue { .. }
             | Op::Refuel { .. } => {}
             Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Narrow(a, b) => {
                 [a, b].into_iter().for_each(each)
@@ -42,8 +43,10 @@ macro_rules! each_operand {
             Op::SeqAcknowledge { flow, side, at, .. } => [flow, side, at].into_iter().for_each(each),
             Op::Messages { flow, side } => [flow, side].into_iter().for_each(each),
             Op::NextMessages { done, wanted } => [done, wanted].into_iter().for_each(each),
-            Op::Collect { flow, side, gap, buf, offset, length }
-            | Op::Deliver { flow, side, gap, buf, offset, length } => {
+            Op::Collect { flow, side, gap, buf, offset, length, whole } => {
+                [flow, side, gap, buf, offset, length].into_iter().chain(whole).for_each(each);
+            }
+            Op::Deliver { flow, side, gap, buf, offset, length } => {
                 [flow, side, gap, buf, offset, length].into_iter().for_each(each);
             }
             Op::Emit { flow, values, .. } => flow.into_iter().chain(values).for_each(each),
@@ -79,6 +82,7 @@ impl Op {
                 | Op::Collect { .. }
                 | Op::Messages { .. }
                 | Op::NextMessages { .. }
+                | Op::WholeValue { .. }
                 | Op::Deliver { .. }
                 | Op::Keep { .. }
                 | Op::Emit { .. }

@@ -1,7 +1,7 @@
 //! Instructions that touch the flow or call the engine.
 
 use super::run::{Run, Tail, cut};
-use crate::abi::{FlowRecord, Ordered};
+use crate::abi::{FlowRecord, METAS_MAX, Ordered};
 use crate::graph::{Inst, Op, Table, Type, Value, Var, VarKind};
 
 impl Tail<'_> {
@@ -51,6 +51,11 @@ impl<'t> Run<'_, 't> {
                 let host = self.tail.as_mut().map(|tail| tail.parts().0);
                 let slice = host.map(|host| host.next_messages(done, wanted)).unwrap_or_default();
                 self.keep(inst.results[0], slice);
+            }
+            Op::WholeValue { number } => {
+                let host = self.tail.as_mut().map(|tail| tail.parts().0);
+                let value = host.map_or(0, |host| host.whole_value(*number as usize));
+                self.set(inst.results[0], value);
             }
             Op::Keep { buf, offset, length } => {
                 let (offset, length) = (self.int(*offset), self.int(*length));
@@ -128,12 +133,12 @@ impl<'t> Run<'_, 't> {
         };
         let (side, at, span) = (self.bool(*side), self.int(*at), self.int(*span));
         let (offset, claimed) = (self.int(*offset), self.int(*length));
-        let mut words = [0; 4];
+        let mut words = [0; METAS_MAX];
         words.iter_mut().zip(metas).for_each(|(word, &meta)| *word = self.int(meta));
         let (tail, bytes) = self.tail_and_bytes(*buf);
         let bytes = cut(bytes, offset, claimed);
         let (host, flow) = tail.parts();
-        let metas = &words[..metas.len().min(4)];
+        let metas = &words[..metas.len().min(METAS_MAX)];
         let (status, skip) = host.seq_insert(*sequence, flow, side, at, bytes, claimed, span, metas);
         self.set(inst.results[0], status);
         self.set(inst.results[1], skip);
@@ -156,7 +161,7 @@ impl<'t> Run<'_, 't> {
     }
 
     fn bytes_in_order(&mut self, op: &Op) {
-        let (Op::Collect { flow, side, gap, buf, offset, length }
+        let (Op::Collect { flow, side, gap, buf, offset, length, .. }
         | Op::Deliver { flow, side, gap, buf, offset, length }) = op
         else {
             unreachable!("a collect or deliver")
@@ -164,11 +169,15 @@ impl<'t> Run<'_, 't> {
         let table = self.table_of(*flow);
         let (side, gap) = (self.bool(*side), self.int(*gap));
         let (offset, claimed) = (self.int(*offset), self.int(*length));
+        let whole: Vec<u64> = match op {
+            Op::Collect { whole, .. } => whole.iter().map(|&value| self.int(value)).collect(),
+            _ => vec![],
+        };
         let (tail, bytes) = self.tail_and_bytes(*buf);
         let bytes = cut(bytes, offset, claimed);
         let (host, flow) = tail.parts();
         match op {
-            Op::Collect { .. } => host.collect(table, flow, side, gap, bytes, claimed),
+            Op::Collect { .. } => host.collect(table, flow, side, gap, bytes, claimed, &whole),
             _ => host.deliver(table, flow, side, gap, bytes, claimed),
         }
     }

@@ -140,7 +140,11 @@ impl Host for FirstPacket<'_> {
         Slice::default()
     }
 
-    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
+    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64, _: &[u64]) {}
+
+    fn whole_value(&mut self, _: usize) -> u64 {
+        0
+    }
 
     fn messages(&mut self, _: Table, _: FlowRecord<'_>, _: bool) -> Slice {
         Slice::default()

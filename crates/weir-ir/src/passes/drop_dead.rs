@@ -122,6 +122,7 @@ impl<'a> Needs<'a> {
                     Op::Collect { .. }
                     | Op::Messages { .. }
                     | Op::NextMessages { .. }
+                    | Op::WholeValue { .. }
                     | Op::Refuel { .. } => {
                         messages.push((block, at as u32));
                     }
@@ -217,6 +218,7 @@ impl<'a> Needs<'a> {
                         Op::Collect { .. }
                         | Op::Messages { .. }
                         | Op::NextMessages { .. }
+                        | Op::WholeValue { .. }
                         | Op::Refuel { .. } => {
                             let all = std::mem::take(&mut self.messages);
                             all.into_iter().for_each(|(block, at)| self.need_inst(block, at));

@@ -401,8 +401,11 @@ impl Maker<'_> {
         let metas = (0..metas).map(|_| self.int()).collect();
         self.all(Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas });
         if self.random.once_in(2) {
-            self.all(Op::Collect { flow, side, gap: length, buf, offset, length: span });
+            let whole = if self.random.once_in(2) { vec![at, length] } else { vec![] };
+            self.all(Op::Collect { flow, side, gap: length, buf, offset, length: span, whole });
             self.all(Op::Messages { flow, side });
+            let number = self.random.below(3) as u32;
+            self.all(Op::WholeValue { number });
             self.all(Op::NextMessages { done: span, wanted: length });
         }
         if self.random.once_in(2) {
@@ -483,6 +486,7 @@ fn declarations(random: &mut Random) -> Graph {
         distinct: false,
         tells: retain,
         metas,
+        wholes: 0,
     };
     let start = u128::from(random.below(100));
     Graph {

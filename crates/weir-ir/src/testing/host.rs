@@ -1,6 +1,6 @@
 //! An engine that writes down what it is asked and answers by rule.
 
-use crate::abi::{FlowRecord, Host, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_QUEUED, Slice};
+use crate::abi::{FlowRecord, Host, METAS_MAX, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_QUEUED, Slice};
 use crate::graph::{Event, Sequence, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ pub struct RecordingHost {
     pub calls: Vec<String>,
     queued: HashMap<(Sequence, u32, bool), Vec<Ordered>>,
     collected: Vec<u8>,
+    whole: Vec<u64>,
 }
 
 impl RecordingHost {
@@ -40,7 +41,7 @@ impl Host for RecordingHost {
         if at.is_multiple_of(3) {
             return (SEQ_ORDERED, at % 5);
         }
-        let mut kept = [0; 4];
+        let mut kept = [0; METAS_MAX];
         kept.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
         let piece = Ordered {
             gap_bytes: at % 7,
@@ -77,10 +78,17 @@ impl Host for RecordingHost {
         gap_bytes: u64,
         bytes: &[u8],
         claimed_bytes: u64,
+        whole: &[u64],
     ) {
         let call = format!("collect {table} {side} after {gap_bytes} {bytes:02x?} of {claimed_bytes}");
-        self.note(call, &flow);
+        self.note(format!("{call} {whole:?}"), &flow);
         self.collected.extend_from_slice(bytes);
+        self.whole = whole.to_vec();
+    }
+
+    fn whole_value(&mut self, number: usize) -> u64 {
+        self.calls.push(format!("value {number} of the whole"));
+        self.whole.get(number).copied().unwrap_or(0)
     }
 
     fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {

@@ -215,6 +215,7 @@ impl Parser {
         }
         line.expect("metas")?;
         let metas = line.number()?;
+        let wholes = if line.take("wholes") { line.number()? } else { 0 };
         let retain = line.take("retain");
         let headers_only = line.take("headers_only");
         let overwrite = line.take("overwrite");
@@ -231,6 +232,7 @@ impl Parser {
             distinct,
             tells,
             metas,
+            wholes,
         });
         Ok(())
     }

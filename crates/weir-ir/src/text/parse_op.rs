@@ -112,6 +112,7 @@ impl Parser {
                 Op::SeqAssemble { sequence, flow, side: self.named(line, "side")? }
             }
             "refuel" => Op::Refuel { fuel: Fuel(line.id("fuel")?) },
+            "whole_value" => Op::WholeValue { number: line.number()? },
             "messages" => Op::Messages { flow: self.value(line)?, side: self.named(line, "side")? },
             "next_messages" => {
                 Op::NextMessages { done: self.value(line)?, wanted: self.named(line, "wanted")? }
@@ -121,7 +122,10 @@ impl Parser {
                 let (gap, buf) = (self.named(line, "gap")?, self.named(line, "bytes")?);
                 let (offset, length) = (self.value(line)?, self.value(line)?);
                 match word {
-                    "collect" => Op::Collect { flow, side, gap, buf, offset, length },
+                    "collect" => {
+                        let whole = if line.take("whole") { self.list(line)? } else { vec![] };
+                        Op::Collect { flow, side, gap, buf, offset, length, whole }
+                    }
                     _ => Op::Deliver { flow, side, gap, buf, offset, length },
                 }
             }

@@ -83,9 +83,14 @@ impl Display for Op {
             Op::SeqAssemble { sequence, flow, side } => {
                 write!(f, "seq_assemble {sequence} {flow} side {side}")
             }
-            Op::Collect { flow, side, gap, buf, offset, length } => {
-                write!(f, "collect {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
+            Op::Collect { flow, side, gap, buf, offset, length, whole } => {
+                write!(f, "collect {flow} side {side} gap {gap} bytes {buf} {offset} {length}")?;
+                if !whole.is_empty() {
+                    write!(f, " whole ({})", Separated(whole))?;
+                }
+                Ok(())
             }
+            Op::WholeValue { number } => write!(f, "whole_value {number}"),
             Op::Refuel { fuel } => write!(f, "refuel {fuel}"),
             Op::Messages { flow, side } => write!(f, "messages {flow} side {side}"),
             Op::NextMessages { done, wanted } => write!(f, "next_messages {done} wanted {wanted}"),
@@ -220,6 +225,7 @@ fn print_var(at: usize, var: &VarDecl, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn print_sequence(at: usize, sequence: &SequenceDecl, f: &mut Formatter<'_>) -> fmt::Result {
     let from = if sequence.from_first { "first" } else { "zero" };
+    let wholes = if sequence.wholes > 0 { format!(" wholes {}", sequence.wholes) } else { String::new() };
     let retain = flag(sequence.retain, "retain");
     let headers_only = flag(sequence.headers_only, "headers_only");
     let overwrite = flag(sequence.overwrite, "overwrite");
@@ -228,7 +234,7 @@ fn print_sequence(at: usize, sequence: &SequenceDecl, f: &mut Formatter<'_>) -> 
     write!(f, "sequence{at} {} {}", sequence.table, Name(&sequence.name))?;
     writeln!(
         f,
-        " bits {} from {from} metas {}{retain}{headers_only}{overwrite}{distinct}{tells}",
+        " bits {} from {from} metas {}{wholes}{retain}{headers_only}{overwrite}{distinct}{tells}",
         sequence.bits, sequence.metas
     )
 }

@@ -1,13 +1,10 @@
 //! Everything that is named exists, is defined once, and has the type that it is used with.
 
 use super::{Place, Report};
-use crate::abi::{FUELS_MAX, KEY_WORDS, OUTS_MAX};
+use crate::abi::{FUELS_MAX, KEY_WORDS, METAS_MAX, OUTS_MAX};
 use crate::graph::{
     BinaryOp, Block, Graph, Op, Sequence, Table, Target, Terminator, Type, Value, Var, VarKind,
 };
-
-/// Values that a sequence may remember with each piece ([`crate::abi::Ordered::metas`]).
-const METAS_MAX: u8 = 4;
 
 pub(super) fn check(graph: &Graph, report: &mut Report<'_>) {
     check_declarations(graph, report);
@@ -59,8 +56,12 @@ fn check_declarations(graph: &Graph, report: &mut Report<'_>) {
         if !(1..=64).contains(&sequence.bits) {
             wrong(format!("sequence{at}: sequence numbers have 1 to 64 bits, not {}", sequence.bits));
         }
-        if sequence.metas > METAS_MAX {
+        if usize::from(sequence.metas) > METAS_MAX {
             wrong(format!("sequence{at}: {} values with each piece, {METAS_MAX} may be", sequence.metas));
+        }
+        if sequence.wholes > sequence.metas {
+            let (wholes, metas) = (sequence.wholes, sequence.metas);
+            wrong(format!("sequence{at}: {wholes} of {metas} values go with wholes"));
         }
     }
     for (at, set) in graph.sets.iter().enumerate() {
@@ -219,8 +220,15 @@ impl Scope<'_, '_> {
             Op::Refuel { fuel } => {
                 self.exists(fuel, fuel.0, (self.graph.fuels as usize).min(FUELS_MAX));
             }
-            Op::Collect { flow, side, gap, buf, offset, length }
-            | Op::Deliver { flow, side, gap, buf, offset, length } => {
+            Op::WholeValue { .. } => {}
+            Op::Collect { flow, side, gap, buf, offset, length, whole } => {
+                self.check_flow(*flow);
+                self.expect(*side, Type::Bool);
+                self.expect(*buf, Type::Buf);
+                self.ints(&[*gap, *offset, *length]);
+                self.ints(whole);
+            }
+            Op::Deliver { flow, side, gap, buf, offset, length } => {
                 self.check_flow(*flow);
                 self.expect(*side, Type::Bool);
                 self.expect(*buf, Type::Buf);

@@ -1,13 +1,20 @@
 //! Edges `-> messages`: what a direction's bytes in order are made of, one message after the other.
 
-use super::codes;
+use super::{CheckedProtocol, codes};
 use crate::diag::{Diagnostic, Span};
-use crate::model::{Edge, EdgeKind, HeaderItem, LayerId, Protocol, Stack, Trigger};
+use crate::model::{
+    Edge, EdgeKind, FieldType, HeaderItem, LayerId, Protocol, Stack, Trigger, WHOLE_VALUES_MAX,
+};
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
 
 /// Checks the edges to messages: those of the stack that is extended, too, for what is added may make them wrong.
-pub(super) fn check(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
+pub(super) fn check(
+    stack: &Stack,
+    protocols: &[CheckedProtocol],
+    tree: &ast::Stack,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let own: FxHashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
     let mut said: FxHashSet<(String, Span)> = FxHashSet::default();
     for edge in stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages) {
@@ -30,8 +37,53 @@ pub(super) fn check(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diag
             let diagnostic = Diagnostic::error(codes::MESSAGES, message).at(edge.span);
             diagnostics.push(diagnostic.label(other.span, "follows in the packet").help(place));
         }
-        find_rest(stack, edge, diagnostics);
+        match is_whole(protocol(stack, edge.from)) {
+            true => find_values(stack, edge, protocols, diagnostics),
+            false => find_rest(stack, edge, diagnostics),
+        }
     }
+}
+
+/// Whether what a protocol puts in order is made of wholes: where a message ends is known before it is read.
+fn is_whole(protocol: &Protocol) -> bool {
+    protocol.sequence.as_ref().is_some_and(|sequence| sequence.wholes.is_some())
+}
+
+/// What a message and the layers in it ask of the chunks that it came in is kept with each: a few numbers.
+fn find_values(stack: &Stack, edge: &Edge, protocols: &[CheckedProtocol], diagnostics: &mut Vec<Diagnostic>) {
+    let from = protocol(stack, edge.from);
+    let mut names = FxHashSet::default();
+    for layer in [edge.to].into_iter().chain(stack.reachable_from(edge.to)) {
+        let declared = &protocol(stack, layer).declared;
+        let Some(found) = protocols.iter().find(|one| one.protocol.name == *declared) else { continue };
+        for asked in &found.below {
+            let field = from.fields.iter().find(|field| field.is_called(&asked.name));
+            if let Some(field) = field.filter(|field| !is_number(&field.ty)) {
+                let message = format!("`{}` of `{}` is no number", field.path, from.name);
+                let help = "with a message only numbers are kept of the chunks that it came in";
+                diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(asked.span).help(help));
+            } else if field.is_some() || from.lets.iter().any(|value| value.name == asked.name) {
+                names.insert(&asked.name);
+            }
+        }
+    }
+    if names.len() > WHOLE_VALUES_MAX {
+        let message = format!(
+            "messages of `{}` ask for more than {WHOLE_VALUES_MAX} values of `{}`",
+            edge_name(stack, edge),
+            from.name
+        );
+        let help = "join some of them in a `let`";
+        diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(edge.span).help(help));
+    }
+}
+
+fn is_number(ty: &FieldType) -> bool {
+    !matches!(ty, FieldType::Ipv6 | FieldType::Bytes(_) | FieldType::Text(_))
+}
+
+fn edge_name<'a>(stack: &'a Stack, edge: &Edge) -> &'a str {
+    &protocol(stack, edge.to).name
 }
 
 /// A message is read before anybody knows where what it lies in ends: nothing of it can be asked by that.
@@ -66,12 +118,12 @@ fn protocol(stack: &Stack, layer: LayerId) -> &Protocol {
 fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
     let (from, to) = (protocol(stack, edge.from), protocol(stack, edge.to));
     if !puts_in_order(from) {
-        let message = format!("`{}` puts no payload of two sides in order", from.name);
-        let help = "messages are made of the bytes that `instance (…) <-> (…)`, `sequence … of payload … from first` \
+        let message = format!("`{}` puts no bytes of two sides in order", from.name);
+        let help = "messages are made of the bytes that `instance (…) <-> (…)`, `sequence … from first` \
                     and `event … on ordered { assemble }` put together";
         return Some((message, help.into()));
     }
-    if to.payload.as_ref().is_some_and(|payload| payload.length.is_none()) {
+    if !is_whole(from) && to.payload.as_ref().is_some_and(|payload| payload.length.is_none()) {
         let message = format!("nobody knows where a message of `{}` ends", to.name);
         let help = "say how much follows its header: `payload = rest[.. length]`, or leave `payload` out";
         return Some((message, help.into()));
@@ -104,8 +156,7 @@ fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
 
 fn puts_in_order(protocol: &Protocol) -> bool {
     let is_two_sided = protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty());
-    let has_bytes =
-        protocol.sequence.as_ref().is_some_and(|s| s.from_first && s.of.is_none() && !s.headers_only);
+    let has_bytes = protocol.sequence.as_ref().is_some_and(|s| s.from_first && !s.headers_only);
     let mut events = protocol.events.iter();
     is_two_sided && has_bytes && events.any(|e| e.assemble && e.triggers.contains(&Trigger::Ordered))
 }

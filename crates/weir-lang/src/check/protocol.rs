@@ -473,6 +473,7 @@ impl Checker<'_> {
         let at = self.resolver(Place::Instance).number(&tree.at).expr;
         let span = tree.span.as_ref().map(|span| self.resolver(Place::Instance).number(span).expr);
         let window = tree.window.as_ref().and_then(|(low, high)| self.window(low, high));
+        let wholes = tree.wholes.as_ref().map(|wholes| self.wholes(tree, wholes));
         let condition =
             tree.condition.as_ref().map(|condition| self.resolver(Place::Instance).condition(condition).expr);
         let bits = sequence_bits(&at, &self.protocol.fields, &self.protocol.lets);
@@ -485,10 +486,28 @@ impl Checker<'_> {
             window,
             overwrite: tree.overwrite,
             distinct: tree.distinct.is_some(),
+            wholes,
             headers_only: tree.headers_only.is_some(),
             condition,
             acknowledge: None,
         });
+    }
+
+    /// Which packets wholes begin and end with: each is one number of the sequence, so that none is cut.
+    fn wholes(
+        &mut self,
+        tree: &ast::Sequence,
+        (first, last, span): &(ast::Expr, ast::Expr, Span),
+    ) -> (Expr, Expr) {
+        let is_one = tree.span.as_ref().is_some_and(|span| matches!(span.kind, ast::ExprKind::Number(1)));
+        if !is_one || !tree.from_first || !self.scope.two_sided {
+            let help =
+                "it is for chunks with a number each: `instance (…) <-> (…)`, `spanning 1`, `from first`";
+            let message = "`wholes` does not go with the rest of this sequence";
+            self.error(codes::BAD_CLAUSE, message, *span, help);
+        }
+        let mut condition = |tree| self.resolver(Place::Instance).condition(tree).expr;
+        (condition(first), condition(last))
     }
 
     /// What the other side has of a sequence.

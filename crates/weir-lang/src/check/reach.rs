@@ -229,7 +229,6 @@ fn provides(protocol: &Protocol, name: &str) -> Option<Kind> {
     if protocol.lets.iter().any(|derived| derived.name == name) {
         return Some(Kind::Number);
     }
-    let field =
-        protocol.fields.iter().find(|field| field.path == name || field.alias.as_deref() == Some(name))?;
+    let field = protocol.fields.iter().find(|field| field.is_called(name))?;
     Some(Kind::of(&field.ty))
 }

@@ -76,7 +76,7 @@ pub(super) fn check(
     let Checker { stack, repeated, unknown, diagnostics, .. } = checker;
     // Paths through unknown layers are missing: what depends on paths would be wrong.
     if unknown.is_empty() {
-        messages::check(&stack, tree, diagnostics);
+        messages::check(&stack, protocols, tree, diagnostics);
         reach::check(&stack, &repeated, protocols, tree, diagnostics);
     }
     Some(stack)

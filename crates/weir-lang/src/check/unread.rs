@@ -96,7 +96,9 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
         ClauseKind::Count(list) | ClauseKind::Prepare(list) => stmts(list, visit),
         ClauseKind::Sequence(one) => {
             let window = one.window.iter().flat_map(|(low, high)| [low, high]);
-            [&one.at].into_iter().chain(&one.span).chain(window).chain(&one.condition).for_each(visit);
+            let wholes = one.wholes.iter().flat_map(|(first, last, _)| [first, last]);
+            let all = [&one.at].into_iter().chain(&one.span).chain(window).chain(wholes);
+            all.chain(&one.condition).for_each(visit);
         }
         ClauseKind::Admit(condition) => visit(condition),
         ClauseKind::Acknowledge(at, condition) => [at].into_iter().chain(condition).for_each(visit),

@@ -335,6 +335,8 @@ pub struct Sequence {
     pub overwrite: bool,
     /// `distinct`
     pub distinct: Option<Span>,
+    /// `wholes EXPR .. EXPR`, and where that stands.
+    pub wholes: Option<(Expr, Expr, Span)>,
     /// Where `headers only` stands, if it does.
     pub headers_only: Option<Span>,
     /// `when EXPR`

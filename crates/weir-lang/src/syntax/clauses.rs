@@ -34,7 +34,8 @@ pub(super) const CLAUSES: &[&str] = &[
 ];
 
 /// The words of a sequence's parts.
-const SEQUENCE: &[&str] = &["spanning", "window", "from", "overwrite", "distinct", "headers", "when"];
+const SEQUENCE: &[&str] =
+    &["spanning", "window", "from", "overwrite", "distinct", "wholes", "headers", "when"];
 
 impl Parser<'_> {
     pub(super) fn clause(&mut self) -> Option<Clause> {
@@ -251,6 +252,7 @@ impl Parser<'_> {
             from_first: false,
             overwrite: false,
             distinct: None,
+            wholes: None,
             headers_only: None,
             condition: None,
         };
@@ -272,6 +274,11 @@ impl Parser<'_> {
                 sequence.overwrite = true;
             } else if self.eat_word("distinct") {
                 sequence.distinct = Some(start);
+            } else if self.eat_word("wholes") {
+                let first = self.condition()?;
+                self.expect(TokenKind::DotDot)?;
+                let last = self.condition()?;
+                sequence.wholes = Some((first, last, start.to(self.last_span())));
             } else if self.eat_word("headers") {
                 self.expect_word("only")?;
                 sequence.headers_only = Some(start.to(self.last_span()));

@@ -16,7 +16,8 @@
 //!           | ("count" | "prepare") block                     block = "{" { stmt } "}"
 //!           | "admit" "when" expr
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
-//!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "headers" "only" }
+//!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "wholes" expr ".." expr
+//!                                             | "headers" "only" | "when" expr }
 //!           | "acknowledge" expr ["when" expr]
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
 //!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]

@@ -12,6 +12,7 @@
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
 //! * `events`: rows of events fulfil their filters themselves.
 //! * `clock`: wrong times of packets.  `anomalies`: segments that nobody honest sends.
+//! * `wholes`: messages made of chunks.
 //! * `claims`: headers and ports that claim what is not.
 //! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
@@ -44,4 +45,5 @@ mod subscriptions;
 mod texts;
 mod traffic;
 mod unions;
+mod wholes;
 mod workers;

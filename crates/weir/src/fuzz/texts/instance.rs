@@ -198,6 +198,12 @@ impl Author<'_, '_> {
             self.has_window = true;
         }
         text += self.choices.pick(&["", " from first", " from first", " from 0"]);
+        let may_have_wholes =
+            self.names.two_sided && text.ends_with("first") && text.contains(" spanning 1 ");
+        if may_have_wholes && self.choices.chance(60) {
+            let [first, last] = [(); 2].map(|()| self.condition(Place::Instance));
+            text += &format!(" wholes {first} .. {last}");
+        }
         if self.choices.chance(30) {
             text += " overwrite";
         } else if !self.names.two_sided && !text.ends_with("first") && self.choices.chance(40) {

@@ -9,15 +9,22 @@
 //! looked for at the start of the next segment, as where a stream is met midway, or where a program finds no message
 //! ([`MESSAGES_LOST`]): writers begin messages with segments more often than not.
 //!
+//! Where what comes is made of wholes (chunks that say which of them begin one, and which end it), each is a run of its
+//! own, which is read once it ends. What is no part of a whole that began is none of it.
+//!
 //! What is there and unread when a flow ends is read by `last`.
+
+mod run;
 
 use crate::counters::MessageCounters;
 use crate::decide::FlowKey;
 use crate::sequence::{FrameRef, within};
 use crate::table::{BuildIdHasher, Header};
+
+use run::{Bytes, Run};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice};
+use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice, WHOLE_BEGINS, WHOLE_EDGE, WHOLE_ENDS};
 use weir_ir::graph::Table;
 use weir_packet::{Block, PacketMeta};
 
@@ -30,87 +37,8 @@ const TOTAL_BYTES_MAX: usize = 64 << 20;
 /// Bytes that a packet may leave to the next one: each one copies what is left.
 const LATER_BYTES_MAX: usize = 1 << 20;
 
-/// Runs that wait in one direction at most.
-const RUNS_MAX: usize = 64;
-
-/// Starts of segments that are remembered of a run at most.
-const STARTS_MAX: usize = 256;
-
-/// Bytes without a gap.
-#[derive(Debug, Default)]
-struct Run {
-    bytes: Bytes,
-    /// Where segments begin in it, but for the first.
-    starts: VecDeque<u32>,
-}
-
-#[derive(Debug)]
-enum Bytes {
-    /// Of one segment, which is being taken apart.
-    Referred(Slice),
-    /// Copied, and may grow.
-    Kept(Vec<u8>),
-}
-
-impl Default for Bytes {
-    fn default() -> Self {
-        Bytes::Kept(vec![])
-    }
-}
-
-impl Run {
-    fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Referred(slice) => slice.bytes(),
-            Bytes::Kept(bytes) => bytes,
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.bytes().len()
-    }
-
-    /// Another segment, right behind.
-    fn extend(&mut self, bytes: &[u8]) {
-        if self.starts.len() < STARTS_MAX {
-            self.starts.push_back(self.len() as u32);
-        }
-        match &mut self.bytes {
-            Bytes::Kept(before) => before.extend_from_slice(bytes),
-            Bytes::Referred(slice) => self.bytes = Bytes::Kept([slice.bytes(), bytes].concat()),
-        }
-    }
-
-    /// As what lives while a program reads it.
-    fn slice(&mut self) -> Slice {
-        if let Bytes::Kept(bytes) = &mut self.bytes {
-            let (length, bytes) = (bytes.len() as u32, std::mem::take(bytes));
-            self.bytes = Bytes::Referred(Slice { block: Arc::new(Block::from(bytes)), offset: 0, length });
-        }
-        match &self.bytes {
-            Bytes::Referred(slice) => slice.clone(),
-            Bytes::Kept(_) => unreachable!("it was just made a reference"),
-        }
-    }
-
-    /// Without its first bytes.
-    fn behind(mut self, done: u32) -> Self {
-        let Slice { block, offset, length } = self.slice();
-        let done = done.min(length);
-        self.bytes = Bytes::Referred(Slice { block, offset: offset + done, length: length - done });
-        self.starts.iter_mut().for_each(|start| *start = start.saturating_sub(done));
-        self.starts.retain(|start| *start > 0);
-        self
-    }
-
-    /// Held by nobody else: blocks of capture are not kept from being used again.
-    fn copied(mut self) -> Self {
-        if let Bytes::Referred(slice) = &self.bytes {
-            self.bytes = Bytes::Kept(slice.bytes().to_vec());
-        }
-        self
-    }
-}
+/// Runs that wait in one direction at most: as many as one packet may bring wholes.
+const RUNS_MAX: usize = 4_096;
 
 /// A packet of a direction in which something waits.
 #[derive(Debug)]
@@ -128,8 +56,10 @@ struct Unfinished {
     runs: VecDeque<Run>,
     /// Bytes of the first run without which there is nothing new to be read.
     wanted: u64,
-    /// Bytes are missing behind the last run.
+    /// Nothing follows the last run: bytes are missing, or it is a whole.
     has_gap: bool,
+    /// Runs are wholes.
+    wholes: bool,
 }
 
 impl Unfinished {
@@ -142,10 +72,33 @@ impl Unfinished {
                     Some(slice) => Bytes::Referred(slice),
                     None => Bytes::Kept(bytes.to_vec()),
                 };
-                self.runs.push_back(Run { bytes, starts: VecDeque::new() });
+                self.runs.push_back(Run { bytes, ..Run::default() });
             }
         }
     }
+
+    /// The first run, but for a whole that has not ended.
+    fn next_run(&mut self) -> Option<Run> {
+        let is_open = self.runs.len() == 1 && self.open_whole().is_some();
+        if is_open { None } else { self.runs.pop_front() }
+    }
+
+    /// The last run, where it is a whole that has not ended.
+    fn open_whole(&mut self) -> Option<&mut Run> {
+        self.runs.back_mut().filter(|_| self.wholes && !self.has_gap)
+    }
+}
+
+/// A part of a whole.
+struct Part<'a> {
+    kind: u64,
+    values: &'a [u64],
+    /// Bytes are missing before it.
+    has_gap: bool,
+    bytes: &'a [u8],
+    block: &'a Arc<Block>,
+    /// Some of it was not captured.
+    is_cut: bool,
 }
 
 /// Whose messages are being read.
@@ -187,15 +140,21 @@ fn direction((table, flow): FlowKey, side: bool) -> u64 {
 }
 
 impl Messages {
-    /// A segment comes whose turn it is: `bytes`, captured of `claimed_bytes`, which lie in `block` or are copied.
+    /// A segment comes whose turn it is: `bytes`, captured of `claimed_bytes`, which lie in `block` or are copied. `whole` is
+    /// what it is of a whole, and the values that go with that; nothing where there are no wholes.
     pub fn collect(
         &mut self,
         (flow, side): (FlowKey, bool),
         gap_bytes: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
+        (bytes, claimed_bytes): (&[u8], u64),
         block: &Arc<Block>,
+        whole: &[u64],
     ) {
+        if let Some(&kind) = whole.first() {
+            let is_cut = (bytes.len() as u64) < claimed_bytes;
+            let part = Part { kind, values: whole, has_gap: gap_bytes > 0, bytes, block, is_cut };
+            return self.collect_part(direction(flow, side), &part);
+        }
         let unfinished = self.unfinished.entry(direction(flow, side)).or_default();
         unfinished.has_gap |= gap_bytes > 0;
         if !bytes.is_empty() {
@@ -210,6 +169,68 @@ impl Messages {
             unfinished.has_gap = false;
         }
         unfinished.has_gap |= (bytes.len() as u64) < claimed_bytes;
+    }
+
+    /// As `collect`, of a part of a whole.
+    fn collect_part(&mut self, direction: u64, part: &Part<'_>) {
+        let unfinished = self.unfinished.entry(direction).or_default();
+        unfinished.wholes = true;
+        let Part { kind, bytes, .. } = *part;
+        if part.has_gap || kind & WHOLE_BEGINS != 0 {
+            self.counters.messages_cut += u64::from(self.drop_whole(direction));
+        }
+        let Some(unfinished) = self.unfinished.get_mut(&direction) else { return };
+        let is_wanted = kind & WHOLE_EDGE != 0;
+        if kind & WHOLE_BEGINS != 0 && is_wanted && unfinished.runs.len() < RUNS_MAX {
+            let mut run = Run::default();
+            run.values.iter_mut().zip(part.values).for_each(|(value, &given)| *value = given);
+            unfinished.runs.push_back(run);
+            unfinished.has_gap = false;
+        }
+        let Some(run) = unfinished.open_whole() else {
+            self.counters.message_bytes_lost += if is_wanted { bytes.len() as u64 } else { 0 };
+            return;
+        };
+        let is_too_long = (run.len() + bytes.len()) as u64 > MESSAGE_BYTES_MAX;
+        if is_too_long || part.is_cut || self.held_bytes + bytes.len() > TOTAL_BYTES_MAX {
+            self.counters.message_bytes_lost += bytes.len() as u64;
+            self.drop_whole(direction);
+            return match is_too_long {
+                true => self.counters.messages_too_long += 1,
+                false => self.counters.messages_cut += 1,
+            };
+        }
+        self.held_bytes += bytes.len();
+        let is_last = kind & WHOLE_ENDS != 0;
+        match within(part.block, bytes).filter(|_| is_last && run.len() == 0) {
+            Some(slice) => run.bytes = Bytes::Referred(slice),
+            None => run.append(bytes),
+        }
+        let is_empty = run.len() == 0;
+        if is_last {
+            unfinished.has_gap = true;
+            // Nothing is no message.
+            unfinished.runs.pop_back_if(|_| is_empty);
+        }
+    }
+
+    /// The whole that has not ended will not be; whether there was one.
+    fn drop_whole(&mut self, direction: u64) -> bool {
+        let Some(unfinished) = self.unfinished.get_mut(&direction) else { return false };
+        if unfinished.open_whole().is_none() {
+            return false;
+        }
+        let bytes = unfinished.runs.pop_back().map_or(0, |run| run.len());
+        unfinished.has_gap = true;
+        self.held_bytes -= bytes;
+        self.counters.message_bytes_lost += bytes as u64;
+        true
+    }
+
+    /// A value that came with the whole at hand.
+    pub fn whole_value(&self, number: usize) -> u64 {
+        let at_hand = self.at_hand.as_ref();
+        at_hand.and_then(|at_hand| at_hand.run.values.get(number)).copied().unwrap_or(0)
     }
 
     /// The first run of a direction in which there is something new to read, or no bytes. `packet` is the one at hand, where
@@ -238,7 +259,7 @@ impl Messages {
         self.counters.messages_cut += 1;
         self.counters.message_bytes_lost += run.len() as u64;
         if let Some(unfinished) = self.unfinished.get_mut(&direction) {
-            unfinished.has_gap = true;
+            unfinished.has_gap |= unfinished.runs.is_empty();
         }
     }
 
@@ -365,7 +386,7 @@ impl Messages {
 
     fn give(&mut self, direction: u64) -> Slice {
         let Some(unfinished) = self.unfinished.get_mut(&direction) else { return Slice::default() };
-        while let Some(mut run) = unfinished.runs.pop_front() {
+        while let Some(mut run) = unfinished.next_run() {
             let wanted = std::mem::take(&mut unfinished.wanted);
             if run.len() as u64 >= wanted {
                 self.held_bytes -= run.len();
@@ -388,200 +409,4 @@ impl Messages {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FLOW: FlowKey = (0, 7);
-
-    fn bearer() -> Bearer {
-        Bearer { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
-    }
-
-    /// Messages of one digit that says how many bytes follow, read as programs read them.
-    #[derive(Default)]
-    struct Reader {
-        messages: Messages,
-        read: Vec<String>,
-        /// Messages that a packet may have.
-        most: Option<usize>,
-    }
-
-    impl Reader {
-        fn collect(&mut self, gap_bytes: u64, text: &str, claimed_bytes: usize) {
-            let block = Arc::new(Block::from(text.as_bytes().to_vec()));
-            self.messages.collect((FLOW, false), gap_bytes, &block.bytes, claimed_bytes as u64, &block);
-        }
-
-        fn read(&mut self) {
-            let mut run = self.messages.first(FLOW, false, bearer(), None);
-            let mut fuel = self.most.unwrap_or(usize::MAX);
-            while let Some(&first) = run.bytes().first() {
-                let bytes = 1 + usize::from(first.wrapping_sub(b'0'));
-                let (done, wanted) = match run.bytes().get(..bytes) {
-                    _ if !first.is_ascii_digit() => (0, MESSAGES_LOST),
-                    None => (0, bytes as u64),
-                    Some(message) => {
-                        self.read.push(String::from_utf8(message.to_vec()).unwrap());
-                        fuel -= 1;
-                        (bytes as u64, if fuel == 0 { MESSAGES_LATER } else { 0 })
-                    }
-                };
-                run = self.messages.next(done, wanted);
-            }
-        }
-
-        /// Segments of a stream, each with the bytes missing before it and cut off it; what is read of them.
-        fn hears(mut self, segments: &[(u64, &str, usize)]) -> Vec<String> {
-            for &(gap_bytes, text, cut) in segments {
-                self.collect(gap_bytes, text, text.len() + cut);
-                self.read();
-            }
-            self.messages.release(FLOW);
-            assert_eq!((self.messages.held_bytes, self.messages.is_empty()), (0, true));
-            self.read
-        }
-    }
-
-    #[test]
-    fn messages_are_read_however_they_are_cut_into_segments() {
-        let stream = "3abc0 2de4fghi1j".replace(' ', "");
-        for first in 1..stream.len() {
-            for second in first..stream.len() {
-                let parts = [&stream[..first], &stream[first..second], &stream[second..]];
-                let segments = parts.map(|part| (0, part, 0));
-                let read = Reader::default().hears(&segments);
-                assert_eq!(read, ["3abc", "0", "2de", "4fghi", "1j"], "{parts:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn behind_a_gap_a_message_begins_with_a_segment() {
-        let reader = Reader::default;
-        assert_eq!(reader().hears(&[(0, "3ab", 0), (1, "2de", 0)]), ["2de"]);
-        assert_eq!(
-            reader().hears(&[(0, "1a3ab", 1), (0, "2de", 0)]),
-            ["1a", "2de"],
-            "cut off by the capture"
-        );
-        assert_eq!(reader().hears(&[(0, "1axyz", 0), (0, "2de", 0)]), ["1a", "2de"], "what is no message");
-    }
-
-    #[test]
-    fn what_is_too_short_to_be_told_from_a_message_spoils_no_segment_behind_it() {
-        let mut reader = Reader::default();
-        // It could be the start of one that takes what follows; then it is seen to be none.
-        reader.collect(0, "4", 1);
-        reader.read();
-        reader.collect(0, "2ab", 3);
-        reader.collect(0, "1c", 2);
-        assert_eq!(reader.messages.first(FLOW, false, bearer(), None).bytes(), b"42ab1c");
-        assert_eq!(reader.messages.next(0, MESSAGES_LOST).bytes(), b"2ab1c", "from the next segment on");
-        assert_eq!(reader.messages.next(3, 0).bytes(), b"1c");
-        assert_eq!(reader.messages.next(0, MESSAGES_LOST).length, 0);
-        let counters = reader.messages.counters;
-        assert_eq!((counters.messages_lost, counters.message_bytes_lost), (2, 3));
-    }
-
-    #[test]
-    fn several_runs_are_read_one_after_the_other() {
-        let mut reader = Reader::default();
-        reader.collect(0, "1a3b", 4);
-        reader.collect(2, "0", 1);
-        reader.collect(0, "2cd", 3);
-        reader.read();
-        assert_eq!(reader.read, ["1a", "0", "2cd"]);
-        let counters = reader.messages.counters;
-        assert_eq!((counters.messages_cut, counters.message_bytes_lost), (1, 2));
-    }
-
-    #[test]
-    fn what_one_packet_leaves_the_next_one_reads() {
-        let mut reader = Reader { most: Some(2), ..Reader::default() };
-        reader.collect(0, "01a02bc0", 8);
-        reader.collect(1, "1d1e1f", 6);
-        for read in [2, 4, 6, 8] {
-            reader.read();
-            assert_eq!(reader.read.len(), read);
-        }
-        assert_eq!(reader.read, ["0", "1a", "0", "2bc", "0", "1d", "1e", "1f"]);
-        assert_eq!((reader.messages.held_bytes, reader.messages.counters), (0, MessageCounters::default()));
-    }
-
-    #[test]
-    fn a_packet_that_ended_among_its_messages_loses_them() {
-        let mut reader = Reader::default();
-        reader.collect(0, "1a1b", 4);
-        reader.messages.first(FLOW, false, bearer(), None);
-        reader.collect(0, "c0", 2);
-        reader.read();
-        assert_eq!(reader.read, ["0"; 0], "`c` is none");
-        reader.collect(0, "0", 1);
-        reader.read();
-        assert_eq!((reader.read, reader.messages.counters.message_bytes_lost), (vec!["0".to_string()], 6));
-    }
-
-    #[test]
-    fn what_would_be_too_long_is_no_message() {
-        let mut messages = Messages::default();
-        let block = Arc::new(Block::from(vec![7; 10]));
-        messages.collect((FLOW, true), 0, &block.bytes, 10, &block);
-        assert_eq!(messages.first(FLOW, true, bearer(), None).length, 10);
-        assert_eq!(messages.next(4, 0).length, 6);
-        assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
-        assert_eq!((messages.counters.messages_too_long, messages.counters.message_bytes_lost), (1, 6));
-        assert_eq!(messages.held_bytes, 0);
-    }
-
-    #[test]
-    fn what_is_left_for_later_does_not_pile_up() {
-        let mut messages = Messages::default();
-        let block = Arc::new(Block::from(vec![7; 1 << 16]));
-        for _ in 0..64 {
-            messages.collect((FLOW, false), 0, &block.bytes, 1 << 16, &block);
-            messages.first(FLOW, false, bearer(), None);
-            assert_eq!(messages.next(1, MESSAGES_LATER).length, 0);
-            assert!(messages.held_bytes <= LATER_BYTES_MAX);
-        }
-        let counters = messages.counters;
-        let left = 64 * (1 << 16) - 64;
-        assert_eq!(counters.message_bytes_lost + messages.held_bytes as u64, left, "nothing goes uncounted");
-        assert!(counters.messages_cut > 0);
-    }
-
-    #[test]
-    fn all_that_waits_is_bounded() {
-        let mut messages = Messages::default();
-        let block = Arc::new(Block::from(vec![7; 1 << 16]));
-        for flow in 0..2_000 {
-            messages.collect(((0, flow), false), 0, &block.bytes, 1 << 16, &block);
-            messages.first((0, flow), false, bearer(), None);
-            messages.next(0, 1 << 17);
-        }
-        assert!(messages.held_bytes <= TOTAL_BYTES_MAX);
-        let refused = 2_000 * (1 << 16) - TOTAL_BYTES_MAX as u64;
-        assert_eq!(messages.counters.message_bytes_lost, refused);
-        messages.release_tables(|table| table != Table(0));
-        assert_eq!((messages.held_bytes, messages.is_empty()), (0, true));
-    }
-
-    #[test]
-    fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
-        let mut messages = Messages::default();
-        let (meta, bytes) = (PacketMeta { offset: 9, number: 4, ..PacketMeta::default() }, vec![7; 1 << 16]);
-        let packet = Some(FrameRef { meta: &meta, bytes: &bytes });
-        for flow in 0..2_000 {
-            messages.first((0, flow), true, bearer(), packet);
-            messages.first((0, flow), true, bearer(), packet);
-        }
-        assert!(messages.held_bytes <= TOTAL_BYTES_MAX && messages.held_bytes > TOTAL_BYTES_MAX / 2);
-        assert!(messages.take_packet((0, 0), false).is_none(), "it is the other side's");
-        let last = messages.take_packet((0, 0), true).expect("it is kept");
-        assert_eq!((last.meta.offset, last.meta.number, last.block.bytes.len()), (0, 4, 1 << 16));
-        // Nothing waits any more.
-        messages.first((0, 1), true, bearer(), None);
-        assert!(messages.take_packet((0, 1), true).is_none());
-        messages.release_tables(|table| table != Table(0));
-        assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
-    }
-}
+mod tests;

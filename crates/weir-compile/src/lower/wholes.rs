@@ -1,0 +1,195 @@
+//! Messages that stand beside what follows in their packet: chunks, each with a part of one or all of it (`sequence … of
+//! data … wholes first .. last`).
+//!
+//! What a chunk is of a whole, and the numbers that messages ask of it (`below.`), wait with it until it is its turn, and
+//! go with the whole that it begins. When the messages that a chunk made whole are through, the packet goes on behind it:
+//!
+//! ```text
+//! chunk ─► its messages ─► through ─► what follows in the packet ─► chunk ─► its messages ─► …
+//! ```
+
+use super::messages::MessageVars;
+use super::{Lower, below_names};
+use weir_ir::abi::{WHOLE_BEGINS, WHOLE_EDGE, WHOLE_ENDS};
+use weir_ir::build::Variable;
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Target, Terminator, Type, Value};
+use weir_lang::model::{FieldId, LayerId};
+
+/// What is known of the layer whose messages are at hand.
+#[derive(Debug, Clone)]
+pub(super) struct BearerVars {
+    /// The layer and one.
+    layer: Variable,
+    /// Where the packet goes on behind it: each variable, and what it was.
+    kept: Vec<(Variable, Variable)>,
+    /// Where that is, by layer.
+    behind: Vec<(LayerId, Block)>,
+}
+
+impl Lower<'_> {
+    /// The layers whose messages somebody wants to know of.
+    fn bearers(&self) -> impl Iterator<Item = LayerId> {
+        let layers = (0..self.stack.layers.len() as u16).map(LayerId);
+        layers.filter(|&id| self.are_messages_wanted(id))
+    }
+
+    /// Whether its messages are no part of its payload: that follows.
+    fn is_beside(&self, id: LayerId) -> bool {
+        self.layer(id).protocol.sequence.as_ref().is_some_and(|sequence| sequence.of.is_some())
+    }
+
+    /// Whether packets go on behind some messages.
+    pub(super) fn is_any_beside(&self) -> bool {
+        self.bearers().any(|id| self.is_beside(id))
+    }
+
+    /// What messages of a layer ask of the chunks that they come in; `None` where they are not made of wholes.
+    pub(super) fn whole_values(&self, id: LayerId) -> Option<Vec<String>> {
+        let protocol = &self.layer(id).protocol;
+        let is_whole = protocol.sequence.as_ref().is_some_and(|sequence| sequence.wholes.is_some());
+        if !is_whole || !self.are_messages_wanted(id) {
+            return None;
+        }
+        let messages = self.message_edges(id).into_iter().map(|(_, to)| to);
+        let layers = messages.flat_map(|to| [to].into_iter().chain(self.stack.reachable_from(to)));
+        let mut names = below_names(layers.map(|layer| self.layer(layer)));
+        names.retain(|name| {
+            protocol.fields.iter().any(|field| field.is_called(name))
+                || protocol.lets.iter().any(|value| value.name == *name)
+        });
+        Some(names)
+    }
+
+    pub(super) fn whole_variables(&mut self, id: LayerId) -> Vec<Variable> {
+        let count = self.whole_values(id).map_or(0, |values| values.len() + 1);
+        (0..count).map(|_| self.b.variable(Type::Int)).collect()
+    }
+
+    /// What the chunk at hand is of a whole, and the values that go with that.
+    pub(super) fn lower_whole(&mut self, id: LayerId) -> Vec<Value> {
+        let Some(names) = self.whole_values(id) else { return vec![] };
+        let protocol = &self.layer(id).protocol;
+        let wholes = protocol.sequence.as_ref().and_then(|sequence| sequence.wholes.as_ref());
+        let (first, last) = wholes.expect("it has values");
+        let none = self.b.int(0);
+        let mut kind = self.lower_choice(id, none);
+        for (condition, bit) in [(first, WHOLE_BEGINS), (last, WHOLE_ENDS)] {
+            let holds = self.truth(id, condition);
+            let bit = self.b.int(bit);
+            let bit = self.b.one(Op::Select(holds, bit, none));
+            kind = self.b.binary(BinaryOp::Or, kind, bit);
+        }
+        let mut values = vec![kind];
+        for name in names {
+            let field = protocol.fields.iter().position(|field| field.is_called(&name));
+            values.push(match field {
+                Some(field) => self.field_pair(id, FieldId(field as u16)).1,
+                None => {
+                    let value = protocol.lets.iter().position(|value| value.name == name);
+                    self.let_value(id, value.expect("one of both is called so"))
+                }
+            });
+        }
+        values
+    }
+
+    pub(super) fn declare_bearer(&mut self) -> BearerVars {
+        let layer = self.b.variable(Type::Int);
+        let now = [(self.buf, Type::Buf), (self.end, Type::Int), (self.quoted, Type::Bool)];
+        let kept = now.map(|(now, ty)| (now, self.b.variable(ty)));
+        BearerVars { layer, kept: kept.into(), behind: vec![] }
+    }
+
+    /// The messages at hand are this layer's.
+    pub(super) fn lower_bearer(&mut self, id: LayerId, bearer: &BearerVars) {
+        let layer = self.b.int(u64::from(id.0) + 1);
+        self.b.write(bearer.layer, layer);
+        if self.is_beside(id) {
+            self.copy(bearer.kept.iter().copied());
+        }
+    }
+
+    /// What follows a layer's messages: where these stand beside it, they come there, too.
+    pub(super) fn lower_behind(&mut self, id: LayerId, others: Block) {
+        match self.is_beside(id) {
+            true => self.messages.iter_mut().for_each(|vars| vars.bearer.behind.push((id, others))),
+            false => self.b.seal(others),
+        }
+    }
+
+    /// Messages are through: where they stand beside what follows, the packet goes on there, as if there had been none.
+    pub(super) fn lower_back(&mut self, vars: &MessageVars) {
+        let bearer = &vars.bearer;
+        if bearer.behind.is_empty() {
+            return;
+        }
+        let layer = self.b.read(bearer.layer);
+        let blocks: Vec<Block> = bearer.behind.iter().map(|_| self.b.block()).collect();
+        let rest = self.b.block();
+        let target = |block| Target { block, args: vec![] };
+        let layers = bearer.behind.iter().map(|(id, _)| u64::from(id.0) + 1);
+        let cases = layers.zip(&blocks).map(|(layer, &block)| (layer, target(block))).collect();
+        self.b.end(Terminator::Switch { value: layer, cases, otherwise: target(rest) });
+        for (&(_, behind), block) in bearer.behind.iter().zip(blocks) {
+            self.b.seal(block);
+            self.b.switch_to(block);
+            let no = self.b.bool(false);
+            self.b.write(vars.active, no);
+            self.copy(bearer.kept.iter().map(|&(now, kept)| (kept, now)));
+            self.copy(vars.below().map(|(now, saved)| (saved, now)));
+            self.copy(vars.asked.iter().map(|&[now, below, _]| (below, now)));
+            self.b.jump(behind);
+            self.b.seal(behind);
+        }
+        self.b.seal(rest);
+        self.b.switch_to(rest);
+    }
+
+    /// Whether the run at hand is a whole; `None` where no layer has any.
+    fn is_whole(&mut self, bearer: &BearerVars) -> Option<Value> {
+        let wholes: Vec<LayerId> = self.bearers().filter(|&id| self.whole_values(id).is_some()).collect();
+        wholes.into_iter().fold(None, |others, id| {
+            let here = self.is_bearer(bearer, id);
+            Some(others.map_or(here, |others| self.b.binary(BinaryOp::Or, others, here)))
+        })
+    }
+
+    fn is_bearer(&mut self, bearer: &BearerVars, id: LayerId) -> Value {
+        let (layer, number) = (self.b.read(bearer.layer), self.b.int(u64::from(id.0) + 1));
+        self.b.compare(CompareOp::Eq, layer, number)
+    }
+
+    /// What is known of the message at hand where it is in a whole: the end of what encloses it, its edge, and what the
+    /// chunk that began the whole said.
+    pub(super) fn lower_whole_at_hand(&mut self, vars: &MessageVars, [end, edge]: [Value; 2]) -> [Value; 2] {
+        let Some(is_whole) = self.is_whole(&vars.bearer) else { return [end, edge] };
+        let run = self.b.read(vars.run);
+        let length = self.b.one(Op::Length(run));
+        let (kind, edges) = (self.b.one(Op::WholeValue { number: 0 }), self.b.int(WHOLE_EDGE));
+        let own = self.b.binary(BinaryOp::And, kind, edges);
+        let known = [(length, end), (own, edge)];
+        let known = known.map(|(whole, other)| self.b.one(Op::Select(is_whole, whole, other)));
+        let bearers: Vec<LayerId> = self.bearers().collect();
+        for id in bearers {
+            for (number, name) in (1..).zip(self.whole_values(id).unwrap_or_default()) {
+                let here = self.is_bearer(&vars.bearer, id);
+                let (low, high) = self.below[&name];
+                let (value, zero) = (self.b.one(Op::WholeValue { number }), self.b.int(0));
+                for (variable, own) in [(low, value), (high, zero)] {
+                    let other = self.b.read(variable);
+                    let value = self.b.one(Op::Select(here, own, other));
+                    self.b.write(variable, value);
+                }
+            }
+        }
+        known
+    }
+
+    /// A packet's way begins: nothing is known of messages yet that stand beside what follows.
+    pub(super) fn lower_none_beside(&mut self) {
+        let Some(vars) = self.messages.clone().filter(|_| self.is_any_beside()) else { return };
+        let (zero, no) = (self.b.int(0), self.b.bool(false));
+        self.b.write(vars.reason, zero);
+        vars.asked.iter().for_each(|&[_, _, any]| self.b.write(any, no));
+    }
+}
