@@ -730,7 +730,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
                 "assemble sequence0 flow 6 true".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "keep [11, 12]".to_owned(),
-                "event0 Some(6) [1, 0, 1, 8, 9, 4, 77, 10]".to_owned(),
+                "event0 Some(6) [1, 0, 1, 8, 9, 4, 77, 12]".to_owned(),
                 "event0 None []".to_owned(),
                 format!("event0 None {many:?}"),
             ]
