@@ -115,6 +115,7 @@ impl<S: Subscriber> Worker<S> {
         if gone.is_empty() {
             return;
         }
+        self.decider.forget_held(&gone);
         let overload = &mut self.decider.streams.overload;
         for table in &mut self.flows.tables {
             for id in (0..table.flows.ids()).map(FlowId) {

@@ -5,10 +5,11 @@ use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
 use crate::host::At;
 use crate::host::InOrder;
+use crate::late::{Known, Outlook};
 use crate::plan::{HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want, of_classes, places};
 use crate::residual::{Asks, ResidualField};
 use crate::stage::Stages;
-use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, StreamBudget};
+use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, HeldStreams, StreamBudget};
 use crate::subscriber::{EventView, Order, Settled, Subscriber, TrackedPacket, Undecided};
 use crate::table::Header;
 use std::collections::{HashMap, HashSet};
@@ -49,6 +50,8 @@ pub(crate) struct Decider<S> {
     /// Flows with undecided packets.
     waiting: HashSet<FlowKey>,
     pub sessions: HashMap<FlowKey, HeldSessions>,
+    /// Streams of flows of which it is not known yet who is given them.
+    pub held: HashMap<FlowKey, HeldStreams>,
     ask: Continuation,
     masks: Masks,
     /// What the streams share.
@@ -75,6 +78,9 @@ struct Masks {
     /// Residues that hold for want of any session and record.
     absence_bits: Mask,
     stream_bits: Mask,
+    /// Of these, those that hang on sessions or records; and the questions of the others.
+    late_streams: Mask,
+    plain_streams: Mask,
     event_bits: Mask,
     tracked_bits: Mask,
     /// Questions about streams; and those of them that are of a class.
@@ -123,6 +129,8 @@ impl Masks {
             session_bits: plan.verdict_bits(),
             absence_bits: plan.absence_bits(),
             stream_bits: streams,
+            late_streams: streams & !plain,
+            plain_streams: plan.questions_of(streams & plain),
             event_bits: events,
             tracked_bits: tracked,
             stream_questions: plan.questions_of(streams),
@@ -153,6 +161,7 @@ impl<S: Subscriber> Decider<S> {
             subscriber,
             waiting: HashSet::new(),
             sessions: HashMap::new(),
+            held: HashMap::new(),
             ask: Continuation::default(),
         }
     }
@@ -272,8 +281,12 @@ impl<S: Subscriber> Decider<S> {
         self.masks.stream_bits != 0
     }
 
-    /// Bytes in order, for questions about streams. What depends on a session or the record is not known yet; such
-    /// filters are refused when the question is compiled. Whether nobody wants any more of this direction.
+    /// Residues of questions about streams that hang on sessions or records.
+    pub fn late_streams(&self) -> Mask {
+        self.masks.late_streams
+    }
+
+    /// Bytes in order, for questions about streams. Whether nobody wants any more of this direction.
     pub fn stream(
         &mut self,
         (order, queued_bytes): (Order, usize),
@@ -281,9 +294,16 @@ impl<S: Subscriber> Decider<S> {
         key: FlowKey,
         streams: &mut FlowStreams,
         next: &InOrder<'_>,
-        terms: u64,
+        known: Known,
     ) -> bool {
-        let (questions, possible) = self.given(terms, streams);
+        let (mut questions, possible) = self.given(known.terms, streams);
+        if self.masks.late_streams != 0 {
+            self.settle_streams((order, next.now), flow, key, streams, known);
+            let Outlook { given, pending, .. } = self.outlook(key, known);
+            questions |= given;
+            self.hold(key, streams, next, (pending & !questions, queued_bytes));
+        }
+        let possible = self.still_possible(possible, key, known);
         let (plan, mut to) = self.delivery(order, flow, key, next.now, queued_bytes);
         let mut is_over = false;
         for question in places(questions) {
@@ -295,7 +315,7 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// The questions about streams that a flow with these terms is given to, and those that it may be.
-    fn given(&self, terms: u64, streams: &mut FlowStreams) -> (Mask, Mask) {
+    pub fn given(&self, terms: u64, streams: &mut FlowStreams) -> (Mask, Mask) {
         let given = self.streams_of(terms);
         let classes = given & self.masks.class_questions;
         if classes == 0 {
@@ -305,6 +325,14 @@ impl<S: Subscriber> Decider<S> {
         let class = if told == 0 { classes & classes.wrapping_neg() } else { told };
         let others = self.masks.class_questions & !class;
         (given & !others, self.masks.stream_questions & !others)
+    }
+
+    /// Of questions about streams those that a flow may be given to, by what is known of its sessions.
+    fn still_possible(&self, questions: Mask, key: FlowKey, known: Known) -> Mask {
+        if self.masks.late_streams == 0 {
+            return questions;
+        }
+        questions & (self.masks.plain_streams | self.outlook(key, known).possible)
     }
 
     /// Whether a question that these streams are given to, or may be, asks for their packets.
@@ -318,7 +346,11 @@ impl<S: Subscriber> Decider<S> {
 
     /// The highest priority of the questions about streams that a flow with these terms is given to.
     pub fn priority(&self, terms: u64) -> u8 {
-        let given = self.streams_of(terms);
+        self.priority_of(self.streams_of(terms))
+    }
+
+    /// The highest priority of these questions.
+    pub fn priority_of(&self, given: Mask) -> u8 {
         let of = |(question, plan): (usize, &QuestionPlan)| match plan.want {
             Want::Streams(params) if given >> question & 1 == 1 => Some(params.priority),
             _ => None,
@@ -326,7 +358,7 @@ impl<S: Subscriber> Decider<S> {
         self.plan.questions.iter().enumerate().filter_map(of).max().unwrap_or(0)
     }
 
-    fn delivery<'a>(
+    pub fn delivery<'a>(
         &'a mut self,
         order: Order,
         flow: &'a FlowView<'a>,
@@ -352,9 +384,9 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// Whether no question about streams wants any more of what this side sends.
-    pub fn is_over(&self, streams: &mut FlowStreams, side: bool, terms: u64) -> bool {
-        let (_, possible) = self.given(terms, streams);
-        streams.is_over(side, possible)
+    pub fn is_over(&self, key: FlowKey, streams: &mut FlowStreams, side: bool, known: Known) -> bool {
+        let (_, possible) = self.given(known.terms, streams);
+        streams.is_over(side, self.still_possible(possible, key, known))
     }
 
     /// What the chunks of a flow's streams hold is handed over.
@@ -381,10 +413,15 @@ impl<S: Subscriber> Decider<S> {
         flow: &FlowView<'_>,
         key: FlowKey,
         mut streams: FlowStreams,
-        terms: u64,
+        (terms, verdict): (u64, Mask),
         reason: EndReason,
     ) {
-        let (given, _) = self.given(terms, &mut streams);
+        let (mut given, _) = self.given(terms, &mut streams);
+        if self.masks.late_streams != 0 {
+            let known = Known { terms, verdict, ended: Some(self.record_bits_of(flow)) };
+            self.settle_streams((order, now), flow, key, &mut streams, known);
+            given |= self.outlook(key, known).given;
+        }
         let (plan, mut to) = self.delivery(order, flow, key, now, 0);
         let questions = plan.questions.iter().enumerate().filter(|(q, _)| given >> q & 1 == 1);
         let questions = questions.filter_map(|(q, question)| match &question.want {
@@ -493,16 +530,8 @@ impl<S: Subscriber> Decider<S> {
         self.subscriber.settled(order, Settled { flow, verdict, ended });
     }
 
-    /// A flow has ended: its record is complete.
-    pub fn connection(
-        &mut self,
-        order: Order,
-        flow: &FlowView<'_>,
-        key: FlowKey,
-        terms: u64,
-        verdict: Mask,
-        reason: EndReason,
-    ) {
+    /// The residues that a flow's record does not rule out.
+    fn record_bits_of(&mut self, flow: &FlowView<'_>) -> Mask {
         let plan = &*self.plan;
         let mut held = self.masks.all_bits;
         for residual in &plan.connection {
@@ -513,6 +542,21 @@ impl<S: Subscriber> Decider<S> {
             let value = (plan.connection_value)(flow, column);
             held &= !residual.ruled_out(&value, &mut self.ask);
         }
+        held
+    }
+
+    /// A flow has ended: its record is complete.
+    pub fn connection(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        terms: u64,
+        verdict: Mask,
+        reason: EndReason,
+    ) {
+        let held = self.record_bits_of(flow);
+        let plan = &*self.plan;
         // Sessions before the connection that they are of, as where nothing has to wait for it.
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&key) };
         for (open, protocol, session) in sessions.unwrap_or_default() {

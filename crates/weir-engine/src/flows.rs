@@ -403,7 +403,8 @@ impl Flows {
         let terms = unconditional | state.facts.terms_at.map_or(0, |at| read_number(data, at, 64));
         let verdict = state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
         if let Some(streams) = streams {
-            decider.streams_over((order, header.last_time), &view, (table.0, id.0), streams, terms, reason);
+            let (key, known) = ((table.0, id.0), (terms, verdict));
+            decider.streams_over((order, header.last_time), &view, key, streams, known, reason);
         }
         if !state.facts.part {
             decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);

@@ -3,7 +3,9 @@
 use crate::decide::Decider;
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
 use crate::flows::stop_bytes;
+use crate::late::Known;
 use crate::messages::Bearer;
+use crate::plan::SESSIONS_OVER;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
@@ -212,10 +214,10 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     next: &InOrder<'_>,
 ) {
     if let Some(streams) = flow.streams.take() {
-        let terms = terms_of(flow, data, decider);
+        let known = known_of(flow, data, decider);
         let view = view(flow, data, program, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
-        let over = decider.stream((order, queued_bytes), &view, flow.key(), streams, next, terms);
+        let over = decider.stream((order, queued_bytes), &view, flow.key(), streams, next, known);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
             stop_bytes(data, flow.facts.wants_at, next.side);
@@ -293,15 +295,32 @@ fn after_sessions<S: Subscriber>(
     }
     if over {
         decider.sessions_over(order, flow.key(), &mut verdict);
-        for side in [false, true] {
-            if flow.streams.as_mut().is_none_or(|streams| decider.is_over(streams, side, terms)) {
-                stop_bytes(data, flow.facts.wants_at, side);
-            }
+    }
+    let (key, known) = (flow.key(), Known { terms, verdict, ended: None });
+    if let Some(streams) = flow.streams.take() {
+        let view = view(flow, data, program, recognised);
+        decider.settle_streams((order, flow.header.last_time), &view, key, streams, known);
+        flow.streams = Some(streams);
+    }
+    for side in [false, true] {
+        let mut streams = flow.streams.as_mut();
+        if over && streams.as_mut().is_none_or(|streams| decider.is_over(key, streams, side, known)) {
+            stop_bytes(data, flow.facts.wants_at, side);
         }
     }
     if let Some(at) = flow.facts.verdict_at {
         write_number(data, at, 64, flow.plan.pack(verdict));
     }
+}
+
+/// What is known of a flow that goes on.
+fn known_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> Known {
+    let plan = flow.plan;
+    let mut verdict = flow.facts.verdict_at.map_or(0, |at| plan.unpack(read_number(data, at, 64)));
+    if flow.sessions.is_none() {
+        verdict |= SESSIONS_OVER | plan.absent(verdict);
+    }
+    Known { terms: terms_of(flow, data, decider), verdict, ended: None }
 }
 
 fn terms_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> u64 {

@@ -25,6 +25,7 @@ mod found;
 pub mod hold;
 mod host;
 mod last;
+mod late;
 mod messages;
 pub mod plan;
 pub mod residual;

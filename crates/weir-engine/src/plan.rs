@@ -238,13 +238,13 @@ impl Plan {
         self.bits_where(|bit| bit.connection == Asks::Nothing && bit.session == Asks::Nothing)
     }
 
-    /// Residues that a flow's verdict has a bit for: the session part of what is asked of packets and connections.
+    /// Residues that a flow's verdict has a bit for: the session part of what is asked of packets, connections and streams.
     /// Sessions themselves are told of at once.
     pub fn verdict_bits(&self) -> Mask {
         let of = |bit: &BitPlan| {
             let want = self.questions[bit.question].want;
             bit.session != Asks::Nothing
-                && matches!(want, Want::Packets | Want::Connections | Want::Tracked(_))
+                && matches!(want, Want::Packets | Want::Connections | Want::Tracked(_) | Want::Streams(_))
         };
         self.bits_where(of)
     }

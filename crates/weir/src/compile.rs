@@ -255,7 +255,7 @@ impl Compiler {
             }
             let mut need = complete_need(ask.need, ask.want, &filter, catalog);
             need.strict = options.limits.strict;
-            refuse_late_streams(ask, &filter, catalog)?;
+            refuse_late(ask, &filter, catalog)?;
             questions.push(Question { filter, need });
         }
         Ok((questions, warnings))
@@ -282,7 +282,7 @@ impl Compiler {
         let catalog = self.catalog();
         let checked = self.filter(filter, bpf)?;
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Events };
-        refuse_late_streams(&ask, &checked, catalog)
+        refuse_late(&ask, &checked, catalog)
     }
 
     /// Compiles.
@@ -407,15 +407,19 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     Some(Diagnostic::warning("W0194", message).help(help))
 }
 
-/// Bytes of a stream are handed over as they come: what is known only later can't choose them.
-fn refuse_late_streams(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
+/// What is handed over as it comes can't be chosen by what is known only later: bytes of streams wait for that, but where
+/// one of several classes is chosen by them, or their packets are asked for, too.
+fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
     let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet;
-    let Some(predicate) =
-        filter.predicates.iter().find(late).filter(|_| matches!(ask.want, Want::Streams(_) | Want::Events))
-    else {
+    let is_at_once = match ask.want {
+        Want::Streams(params) => params.is_class || params.packets,
+        want => want == Want::Events,
+    };
+    let Some(predicate) = filter.predicates.iter().find(late).filter(|_| is_at_once) else {
         return Ok(());
     };
-    let message = "streams, events and handlers' packets are handed over before this is known";
+    let message =
+        "classes and packets of streams, events and handlers' packets are handed over before this is known";
     let help = "choose them by fields of packets: addresses, ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })

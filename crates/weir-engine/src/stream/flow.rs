@@ -304,6 +304,27 @@ impl FlowStreams {
         is_over
     }
 
+    /// As [`take`](Self::take), of bytes that came when the stream stood at `offset`.
+    pub(crate) fn take_at<S: Subscriber>(
+        &mut self,
+        offset: u64,
+        to: &mut Delivery<'_, S>,
+        question: (usize, &StreamParams),
+        piece: &InOrder<'_>,
+    ) {
+        let side = usize::from(piece.side);
+        let now = std::mem::replace(&mut self.sides[side].offset, offset);
+        self.take(to, question, piece);
+        self.sides[side].offset = now;
+    }
+
+    /// Bytes of a direction were given up for want of memory.
+    pub(crate) fn refuse(&mut self, side: bool, bytes: u64) {
+        if bytes > 0 {
+            self.sides[usize::from(side)].rare().counts.refused_bytes += bytes;
+        }
+    }
+
     /// The direction that is at hand from now on.
     #[inline]
     fn point<S: Subscriber>(&self, to: &mut Delivery<'_, S>, side: bool) {

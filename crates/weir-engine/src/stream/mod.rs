@@ -11,6 +11,7 @@
 mod chunk;
 mod deliver;
 mod flow;
+mod held;
 mod overload;
 mod packets;
 mod slots;
@@ -19,6 +20,7 @@ pub use chunk::ChunkParams;
 pub(crate) use deliver::{Delivery, Due, StreamBudget};
 pub(crate) use flow::FlowStreams;
 pub use flow::{StreamHandle, StreamState};
+pub(crate) use held::HeldStreams;
 pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
 pub(crate) use packets::Came;
 use packets::Packets;

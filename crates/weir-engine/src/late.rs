@@ -1,0 +1,111 @@
+//! Questions about streams that hang on sessions or on the connection's record: what may be theirs waits until that is
+//! known, and is handed over then as if it came.
+
+use crate::decide::{Decider, FlowKey};
+use crate::flow::FlowView;
+use crate::host::InOrder;
+use crate::plan::{Mask, Want, places};
+use crate::stream::{FlowStreams, HeldStreams};
+use crate::subscriber::{Order, Settled, Subscriber};
+
+/// What is known of a flow by which it is said whose streams it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    /// Classes that its packets are of.
+    pub terms: u64,
+    /// What its sessions fulfil.
+    pub verdict: Mask,
+    /// What its record fulfils, once it is over.
+    pub ended: Option<Mask>,
+}
+
+/// The questions about streams that hang on what comes late.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outlook {
+    /// They are given the streams.
+    pub given: Mask,
+    /// They may be, by the packets that came.
+    pub pending: Mask,
+    /// They may be.
+    pub possible: Mask,
+}
+
+impl<S: Subscriber> Decider<S> {
+    /// Who is given a flow's streams that asks for what is known late.
+    pub fn outlook(&self, key: FlowKey, known: Known) -> Outlook {
+        let late = self.late_streams();
+        if late == 0 {
+            return Outlook::default();
+        }
+        let settled = Settled { flow: key, verdict: known.verdict, ended: known.ended };
+        let (given, pending) = self.plan.outlook(self.plan.residues_of(known.terms) & late, &settled);
+        let (_, possible) = self.plan.outlook(late, &settled);
+        Outlook { given, pending: pending & !given, possible }
+    }
+
+    /// Bytes in order that may be some question's wait.
+    pub fn hold(
+        &mut self,
+        key: FlowKey,
+        streams: &mut FlowStreams,
+        next: &InOrder<'_>,
+        (pending, queued_bytes): (Mask, usize),
+    ) {
+        if pending == 0 {
+            return;
+        }
+        let priority = self.priority_of(pending);
+        let (_, offset) = streams.rank(next.side, priority);
+        let held = self.held.entry(key).or_default();
+        held.pending |= pending;
+        let lost = held.hold(next, (priority, offset), &mut self.streams.overload, queued_bytes);
+        streams.refuse(next.side, lost);
+    }
+
+    /// More is known of a flow: what waits goes to those who are given it, and is let go where nobody can be.
+    pub fn settle_streams(
+        &mut self,
+        (order, now): (Order, i64),
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        streams: &mut FlowStreams,
+        known: Known,
+    ) {
+        if self.held.is_empty() {
+            return;
+        }
+        let Some(mut held) = self.held.remove(&key) else { return };
+        let Outlook { given, possible, .. } = self.outlook(key, known);
+        let given = (given | self.given(known.terms, streams).0) & held.pending;
+        self.replay(&held, (order, now), flow, key, streams, given);
+        held.pending &= possible & !given;
+        match held.pending != 0 && known.ended.is_none() {
+            true => drop(self.held.insert(key, held)),
+            false => held.release(&mut self.streams.overload),
+        }
+    }
+
+    fn replay(
+        &mut self,
+        held: &HeldStreams,
+        (order, now): (Order, i64),
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        streams: &mut FlowStreams,
+        questions: Mask,
+    ) {
+        let (plan, mut to) = self.delivery(order, flow, key, now, 0);
+        for question in places(questions) {
+            let Want::Streams(params) = &plan.questions[question].want else { continue };
+            held.replay(streams, &mut to, (question, params));
+        }
+    }
+
+    /// Questions that are about streams no more wait for none.
+    pub fn forget_held(&mut self, gone: &[usize]) {
+        let gone = gone.iter().fold(0, |mask: Mask, question| mask | 1 << question);
+        let (overload, held) = (&mut self.streams.overload, &mut self.held);
+        held.values_mut().for_each(|one| one.pending &= !gone);
+        held.extract_if(|_, one| one.pending == 0).for_each(|(_, one)| one.release(overload));
+    }
+}

@@ -1,0 +1,95 @@
+//! Bytes that wait until it is known who is given them: where a filter hangs on sessions or on the connection's record.
+//!
+//! Of a flow there is one list of pieces, whoever waits for it, as they came in order. They are copied, and cost memory of
+//! the streams' budget; what there is no room for is given up as bytes out of order are.
+
+use super::deliver::Delivery;
+use super::flow::FlowStreams;
+use super::{Overload, StreamParams};
+use crate::host::InOrder;
+use crate::plan::Mask;
+use crate::subscriber::Subscriber;
+
+/// What waits of one flow.
+#[derive(Debug, Default)]
+pub(crate) struct HeldStreams {
+    pieces: Vec<Held>,
+    /// The questions that may be given it.
+    pub pending: Mask,
+}
+
+/// Bytes of a direction whose turn it was.
+#[derive(Debug)]
+struct Held {
+    now: i64,
+    side: bool,
+    /// Where the stream stood.
+    offset: u64,
+    gap_bytes: u64,
+    bytes: Vec<u8>,
+    claimed_bytes: u64,
+}
+
+impl Held {
+    fn cost(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity()
+    }
+}
+
+impl HeldStreams {
+    /// Keeps what has just come. `offset`: where the stream stands before it. How many of the bytes there was no room for.
+    pub fn hold(
+        &mut self,
+        next: &InOrder<'_>,
+        (priority, offset): (u8, u64),
+        overload: &mut Overload,
+        queued_bytes: usize,
+    ) -> u64 {
+        let end = offset.saturating_add(next.bytes.len() as u64);
+        let cost = size_of::<Held>() + next.bytes.len();
+        let &InOrder { now, side, gap_bytes, claimed_bytes, .. } = next;
+        if overload.admits(priority, end, cost, queued_bytes) {
+            let bytes = next.bytes.to_vec();
+            let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes };
+            overload.hold(held.cost());
+            self.pieces.push(held);
+            return 0;
+        }
+        let lost = next.bytes.len() as u64;
+        overload.drop_bytes(lost);
+        // What was lost joins on where it can: a flood of pieces without room takes none.
+        let missing_bytes = gap_bytes + lost + next.cut_bytes();
+        match self.pieces.last_mut().filter(|last| last.side == side && last.bytes.is_empty()) {
+            Some(last) => last.gap_bytes += missing_bytes,
+            None => {
+                let (bytes, claimed_bytes) = (vec![], 0);
+                let held = Held { now, side, offset, gap_bytes: missing_bytes, bytes, claimed_bytes };
+                overload.hold(held.cost());
+                self.pieces.push(held);
+            }
+        }
+        lost
+    }
+
+    /// All of it, for one question.
+    pub fn replay<S: Subscriber>(
+        &self,
+        streams: &mut FlowStreams,
+        to: &mut Delivery<'_, S>,
+        (question, params): (usize, &StreamParams),
+    ) {
+        let now = to.now;
+        for Held { now, side, offset, gap_bytes, bytes, claimed_bytes } in &self.pieces {
+            let (now, side, gap_bytes, claimed_bytes) = (*now, *side, *gap_bytes, *claimed_bytes);
+            to.now = now;
+            let piece = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet: None };
+            streams.take_at(*offset, to, (question, params), &piece);
+        }
+        to.now = now;
+    }
+
+    /// Nobody waits for it any more.
+    pub fn release(self, overload: &mut Overload) {
+        self.pieces.iter().for_each(|held| overload.let_go(held.cost()));
+    }
+}
