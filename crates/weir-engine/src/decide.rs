@@ -53,7 +53,7 @@ pub(crate) struct Decider<S> {
     /// Streams of flows of which it is not known yet who is given them.
     pub held: HashMap<FlowKey, HeldStreams>,
     ask: Continuation,
-    masks: Masks,
+    pub masks: Masks,
     /// What the streams share.
     pub streams: StreamBudget,
     /// What the program emitted on the packet at hand.
@@ -64,7 +64,7 @@ pub(crate) struct Decider<S> {
 
 /// Residues, questions, and classes of packets, by what they are about.
 #[derive(Debug, Clone)]
-struct Masks {
+pub(crate) struct Masks {
     all_bits: Mask,
     packet_bits: Mask,
     plain_bits: Mask,
@@ -79,13 +79,13 @@ struct Masks {
     absence_bits: Mask,
     stream_bits: Mask,
     /// Of these, those that hang on sessions or records; and the questions of the others.
-    late_streams: Mask,
-    plain_streams: Mask,
+    pub late_streams: Mask,
+    pub plain_streams: Mask,
     event_bits: Mask,
     tracked_bits: Mask,
     /// Questions about streams; and those of them that are of a class.
-    stream_questions: Mask,
-    class_questions: Mask,
+    pub stream_questions: Mask,
+    pub class_questions: Mask,
     /// And those that ask for packets.
     packet_questions: Mask,
     /// Questions that track connections.
@@ -281,11 +281,6 @@ impl<S: Subscriber> Decider<S> {
         self.masks.stream_bits != 0
     }
 
-    /// Residues of questions about streams that hang on sessions or records.
-    pub fn late_streams(&self) -> Mask {
-        self.masks.late_streams
-    }
-
     /// Bytes in order, for questions about streams. Whether nobody wants any more of this direction.
     pub fn stream(
         &mut self,
@@ -296,14 +291,9 @@ impl<S: Subscriber> Decider<S> {
         next: &InOrder<'_>,
         known: Known,
     ) -> bool {
-        let (mut questions, possible) = self.given(known.terms, streams);
-        if self.masks.late_streams != 0 {
-            self.settle_streams((order, next.now), flow, key, streams, known);
-            let Outlook { given, pending, .. } = self.outlook(key, known);
-            questions |= given;
-            self.hold(key, streams, next, (pending & !questions, queued_bytes));
-        }
-        let possible = self.still_possible(possible, key, known);
+        self.settle_streams((order, next.now), flow, key, streams, known);
+        let Outlook { given: questions, pending, possible } = self.outlook(key, streams, known);
+        self.hold(key, streams, next, (pending, queued_bytes));
         let (plan, mut to) = self.delivery(order, flow, key, next.now, queued_bytes);
         let mut is_over = false;
         for question in places(questions) {
@@ -314,33 +304,13 @@ impl<S: Subscriber> Decider<S> {
         is_over && streams.is_over(next.side, possible)
     }
 
-    /// The questions about streams that a flow with these terms is given to, and those that it may be.
-    pub fn given(&self, terms: u64, streams: &mut FlowStreams) -> (Mask, Mask) {
-        let given = self.streams_of(terms);
-        let classes = given & self.masks.class_questions;
-        if classes == 0 {
-            return (given, self.masks.stream_questions);
-        }
-        let told = streams.questions() & classes;
-        let class = if told == 0 { classes & classes.wrapping_neg() } else { told };
-        let others = self.masks.class_questions & !class;
-        (given & !others, self.masks.stream_questions & !others)
-    }
-
-    /// Of questions about streams those that a flow may be given to, by what is known of its sessions.
-    fn still_possible(&self, questions: Mask, key: FlowKey, known: Known) -> Mask {
-        if self.masks.late_streams == 0 {
-            return questions;
-        }
-        questions & (self.masks.plain_streams | self.outlook(key, known).possible)
-    }
-
     /// Whether a question that these streams are given to, or may be, asks for their packets.
     pub fn asks_for_packets(&self, terms: u64, streams: &mut FlowStreams) -> bool {
-        self.masks.packet_questions != 0 && self.given(terms, streams).1 & self.masks.packet_questions != 0
+        let asking = self.masks.packet_questions;
+        asking != 0 && self.outlook_of_packets(terms, streams).possible & asking != 0
     }
 
-    fn streams_of(&self, terms: u64) -> Mask {
+    pub fn streams_of(&self, terms: u64) -> Mask {
         of_classes(&self.masks.streams_of_class, terms)
     }
 
@@ -385,8 +355,8 @@ impl<S: Subscriber> Decider<S> {
 
     /// Whether no question about streams wants any more of what this side sends.
     pub fn is_over(&self, key: FlowKey, streams: &mut FlowStreams, side: bool, known: Known) -> bool {
-        let (_, possible) = self.given(known.terms, streams);
-        streams.is_over(side, self.still_possible(possible, key, known))
+        let possible = self.outlook(key, streams, known).possible;
+        streams.is_over(side, possible)
     }
 
     /// What the chunks of a flow's streams hold is handed over.
@@ -416,12 +386,10 @@ impl<S: Subscriber> Decider<S> {
         (terms, verdict): (u64, Mask),
         reason: EndReason,
     ) {
-        let (mut given, _) = self.given(terms, &mut streams);
-        if self.masks.late_streams != 0 {
-            let known = Known { terms, verdict, ended: Some(self.record_bits_of(flow)) };
-            self.settle_streams((order, now), flow, key, &mut streams, known);
-            given |= self.outlook(key, known).given;
-        }
+        let ended = (self.masks.late_streams != 0).then(|| self.record_bits_of(flow));
+        let known = Known { terms, verdict, ended };
+        self.settle_streams((order, now), flow, key, &mut streams, known);
+        let given = self.outlook(key, &mut streams, known).given;
         let (plan, mut to) = self.delivery(order, flow, key, now, 0);
         let questions = plan.questions.iter().enumerate().filter(|(q, _)| given >> q & 1 == 1);
         let questions = questions.filter_map(|(q, question)| match &question.want {

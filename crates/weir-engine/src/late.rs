@@ -19,28 +19,53 @@ pub(crate) struct Known {
     pub ended: Option<Mask>,
 }
 
-/// The questions about streams that hang on what comes late.
+/// Which questions about streams a flow's streams are for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outlook {
-    /// They are given the streams.
+    /// They are given them.
     pub given: Mask,
-    /// They may be, by the packets that came.
+    /// They may be, by the packets that came: what comes waits for them.
     pub pending: Mask,
-    /// They may be.
+    /// They may be, whatever comes.
     pub possible: Mask,
 }
 
 impl<S: Subscriber> Decider<S> {
-    /// Who is given a flow's streams that asks for what is known late.
-    pub fn outlook(&self, key: FlowKey, known: Known) -> Outlook {
-        let late = self.late_streams();
+    /// Who is given a flow's streams, by what is known of it.
+    pub fn outlook(&self, key: FlowKey, streams: &mut FlowStreams, known: Known) -> Outlook {
+        let late = self.masks.late_streams;
         if late == 0 {
-            return Outlook::default();
+            return self.outlook_of_packets(known.terms, streams);
         }
         let settled = Settled { flow: key, verdict: known.verdict, ended: known.ended };
         let (given, pending) = self.plan.outlook(self.plan.residues_of(known.terms) & late, &settled);
         let (_, possible) = self.plan.outlook(late, &settled);
-        Outlook { given, pending: pending & !given, possible }
+        let given = given | self.streams_of(known.terms);
+        let possible = possible | self.masks.plain_streams;
+        self.of_one_class(streams, Outlook { given, pending: pending & !given, possible })
+    }
+
+    /// As [`outlook`](Self::outlook), by its packets alone.
+    pub fn outlook_of_packets(&self, terms: u64, streams: &mut FlowStreams) -> Outlook {
+        let (given, possible) = (self.streams_of(terms), self.masks.stream_questions);
+        self.of_one_class(streams, Outlook { given, pending: 0, possible })
+    }
+
+    /// Of the questions that are of a class the first one is meant: while it is not known whether that is, those behind it
+    /// wait, too.
+    fn of_one_class(&self, streams: &mut FlowStreams, all: Outlook) -> Outlook {
+        let Outlook { given, pending, possible } = all;
+        let classes = (given | pending) & self.masks.class_questions;
+        if classes == 0 {
+            return all;
+        }
+        let first = classes & classes.wrapping_neg();
+        let told = streams.questions() & classes;
+        if told == 0 && pending & first != 0 {
+            return Outlook { given: given & !classes, pending: pending | classes, possible };
+        }
+        let others = self.masks.class_questions & if told == 0 { !first } else { !told };
+        Outlook { given: given & !others, pending: pending & !others, possible: possible & !others }
     }
 
     /// Bytes in order that may be some question's wait.
@@ -75,8 +100,8 @@ impl<S: Subscriber> Decider<S> {
             return;
         }
         let Some(mut held) = self.held.remove(&key) else { return };
-        let Outlook { given, possible, .. } = self.outlook(key, known);
-        let given = (given | self.given(known.terms, streams).0) & held.pending;
+        let Outlook { given, possible, .. } = self.outlook(key, streams, known);
+        let given = given & held.pending;
         self.replay(&held, (order, now), flow, key, streams, given);
         held.pending &= possible & !given;
         match held.pending != 0 && known.ended.is_none() {

@@ -8,6 +8,7 @@
 //! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
+//! * `late`: streams that are whose they are by what their sessions or records say.
 //! * `last`: messages that are unread when their flow ends.
 //! * `change`: another program takes over between two bursts.
 //! * [`counters`]: what became of every packet; they add up.

@@ -407,19 +407,18 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     Some(Diagnostic::warning("W0194", message).help(help))
 }
 
-/// What is handed over as it comes can't be chosen by what is known only later: bytes of streams wait for that, but where
-/// one of several classes is chosen by them, or their packets are asked for, too.
+/// What is handed over as it comes can't be chosen by what is known only later: bytes of streams wait for that, but
+/// where their packets are asked for, too.
 fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
     let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet;
     let is_at_once = match ask.want {
-        Want::Streams(params) => params.is_class || params.packets,
+        Want::Streams(params) => params.packets,
         want => want == Want::Events,
     };
     let Some(predicate) = filter.predicates.iter().find(late).filter(|_| is_at_once) else {
         return Ok(());
     };
-    let message =
-        "classes and packets of streams, events and handlers' packets are handed over before this is known";
+    let message = "events, packets of streams and handlers' packets are handed over before this is known";
     let help = "choose them by fields of packets: addresses, ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })

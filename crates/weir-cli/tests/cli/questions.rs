@@ -392,7 +392,7 @@ fn streams_and_matches_are_questions_beside_others() {
         ("ask = \"match\"\n", "there is no pattern"),
         ("ask = \"match\"\npatterns = ['(']\n", "unclosed group"),
         ("ask = \"flows\"\npatterns = ['a']\n", "`patterns` is nothing for `flows`"),
-        ("ask = \"streams\"\nfilter = 'tls'\n", "handed over before this is known"),
+        ("ask = \"events\"\nfilter = 'tls'\n", "handed over before this is known"),
     ] {
         std::fs::write(&file, format!("[[question]]\nname = \"a\"\n{text}")).unwrap();
         let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);

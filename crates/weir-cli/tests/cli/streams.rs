@@ -3,6 +3,7 @@
 use crate::{answer, example, scratch, text_of, weir};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// The rows of a question about the shipped capture.
 fn rows(args: &[&str]) -> Vec<Json> {
@@ -206,6 +207,67 @@ fn streams_are_named_as_grep_names_files() {
     assert!(colored.lines().all(|line| line.contains("\x1b[1;31mnginx\x1b[m")), "{colored}");
 }
 
+/// Streams by what was said in them: whole, from their first byte on, for every command about streams.
+#[test]
+fn a_filter_on_sessions_chooses_whole_streams() {
+    let file = example();
+    let file = file.to_str().unwrap();
+    let ask = |args: &[&str]| answer(&[args, &["-r", file]].concat(), 0);
+    let uids = |text: &str| -> BTreeSet<String> {
+        let rows = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        rows.map(|row| row["uid"].as_str().unwrap().to_string()).collect()
+    };
+    let whole = ask(&["streams", "--digest", "sha256"]);
+    for filter in [
+        "tls",
+        "not tls",
+        "http",
+        "dns",
+        "conn.resp_bytes > 1000",
+        "tls.version == \"TLSv13\" and tcp.port == 443",
+    ] {
+        let wanted = uids(&ask(&["flows", filter]));
+        let streams = ask(&["streams", "--digest", "sha256", filter]);
+        let of_these = |line: &&str| uids(line).iter().all(|uid| wanted.contains(uid));
+        let expected: BTreeSet<&str> = whole.lines().filter(of_these).collect();
+        assert!(!expected.is_empty(), "{filter}");
+        assert_eq!(streams.lines().collect::<BTreeSet<&str>>(), expected, "{filter}");
+        assert_eq!(ask(&["streams", "--digest", "sha256", "-j", "2", filter]), streams, "{filter}");
+    }
+    // A class of them, too: whatever is said later, its cutoff counts from the first byte.
+    let cut = ask(&[
+        "streams",
+        "--cutoff",
+        "tls.version == \"TLSv13\":7",
+        "--cutoff",
+        "http:9",
+        "tcp",
+        "--format",
+        "csv",
+    ]);
+    let delivered = |of: &str, bytes: u64| {
+        let wanted = uids(&ask(&["flows", of]));
+        let names: Vec<&str> = cut.lines().next().unwrap().split(',').collect();
+        let at = |name| names.iter().position(|one| *one == name).unwrap();
+        let rows = cut.lines().skip(1).map(|row| row.split(',').collect::<Vec<&str>>());
+        let mut rows = rows.filter(|row| wanted.contains(row[at("uid")])).peekable();
+        assert!(rows.peek().is_some(), "{of}");
+        for row in rows {
+            let [payload, delivered]: [u64; 2] =
+                ["payload_bytes", "delivered_bytes"].map(|name| row[at(name)].parse().unwrap());
+            assert_eq!(delivered, payload.min(bytes), "{of}: {row:?}");
+        }
+    };
+    delivered("tls.version == \"TLSv13\"", 7);
+    delivered("http", 9);
+    delivered("tcp and not http and not tls.version == \"TLSv13\"", u64::MAX);
+    let [late, at_once] = ["http", "tcp.port == 80"].map(|filter| {
+        let matches = ask(&["match", "-e", "GET", filter]);
+        matches.lines().map(str::to_string).collect::<BTreeSet<String>>()
+    });
+    assert!(!late.is_empty() && late == at_once, "{late:?}, {at_once:?}");
+}
+
 #[test]
 fn what_is_wrong_with_options_is_said() {
     let file = example();
@@ -217,7 +279,7 @@ fn what_is_wrong_with_options_is_said() {
         (&["streams", "--policy", "10.0.0.0/99:linux"], "give NETWORK:POLICY"),
         (&["streams", "--priority", "tcp:99"], "N from 0 to 15"),
         (&["streams", "--chunk", "10", "--overlap", "10"], "a chunk is longer than what it repeats"),
-        (&["streams", "tls"], "handed over before this is known"),
+        (&["events", "tls"], "handed over before this is known"),
         (&["match", "-e", "a(b"], "unclosed group\n  | a(b\n  |  ^"),
         (&["match", "-e", "a*"], "ask for at least one byte"),
     ] {

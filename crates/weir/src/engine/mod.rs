@@ -271,7 +271,6 @@ impl<'c> Engine<'c> {
         question: StreamQuestion,
         take: impl TakeItems + 'c,
     ) -> Result<Subscription, Diagnostics> {
-        self.compiler.check_at_once(&question.ask.filter, self.options.bpf)?;
         let part = self.stream_part(question);
         self.add(Entry::of_items(part, Box::new(take)))
     }

@@ -1,7 +1,7 @@
 //! Several subscriptions to streams share one reassembly: each is given what its own cutoff and chunks say of the
 //! same bytes, and every byte of a stream is accounted for.
 
-use crate::drive::{Memory, ask, compile, run_streams, seeds};
+use crate::drive::{FIRST_LIGHT, Memory, ask, compile, read_capture, run_streams, seeds};
 use crate::traffic::{Conversation, Network, conversation, mix};
 use std::collections::BTreeMap;
 use weir::packet::{Burst, Source};
@@ -13,6 +13,9 @@ use weir::{Compiler, Options, Outcome, Want};
 use weir_engine::subscriber::Subscriber;
 use weir_engine::worker::Worker;
 use weir_ir::testing::Random;
+
+/// A capture of many protocols.
+const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
 
 /// A stream by its ports.
 type Key = (u32, u32);
@@ -170,6 +173,8 @@ fn streams_that_are_over_hold_no_memory() {
                 Want::Streams(StreamParams { chunk, packets: flush_ns == 0, ..StreamParams::default() }),
             )
         });
+        let late = ask("conn.orig_pkts > 5", Want::Streams(StreamParams::default()));
+        let asks = [&asks[..], &[late]].concat();
         let plan = compile(&compiler, &asks, &Options::default()).plan;
         let mut worker = Worker::new(plan, Nothing);
         let (mut source, mut burst, mut number) = (Memory::new(&packets), Burst::default(), 0);
@@ -208,6 +213,70 @@ impl StreamHandler for Calls {
             _ => {}
         }
     }
+}
+
+/// What hangs on sessions or on records comes late, and whole: a stream is its filter's or that of the opposite.
+#[test]
+fn what_is_known_late_chooses_whole_streams() {
+    let compiler = Compiler::default();
+    let filters = ["tls", "http and not dns", "conn.resp_bytes > 1000", "dns or conn.orig_pkts > 6"];
+    for (at, capture) in [FIRST_LIGHT, SESSIONS].into_iter().enumerate() {
+        let packets = read_capture(capture);
+        for filter in filters {
+            let mut streams = Streams::new();
+            let all = streams.subscribe("", StreamParams::default(), Keeper::default);
+            let chunk = (at > 0).then_some(ChunkParams { bytes: 700, overlap: 9, flush_ns: 50_000 });
+            let params = StreamParams { chunk, ..StreamParams::default() };
+            let no = format!("not ({filter})");
+            let parts = [filter, &no].map(|filter| streams.subscribe(filter, params, Keeper::default));
+            let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+            let (whole, [yes, no]) = (told(&outcome, all), parts.map(|part| told(&outcome, part)));
+            assert!(!yes.is_empty() && !no.is_empty(), "{filter}");
+            assert_eq!(yes.len() + no.len(), whole.len(), "{filter}");
+            for (key, told) in yes.iter().chain(no) {
+                let wanted = &whole[key];
+                assert!(told.bytes == wanted.bytes && told.counts == wanted.counts, "{filter}, {key:?}");
+            }
+            // Of those that nobody is given nothing is left: all that waited is let go.
+            assert_eq!(outcome.counters.stream.stream_bytes_dropped, 0);
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_its_filter_is_kept_as_far_as_memory_allows() {
+    let compiler = Compiler::default();
+    let mut lost = 0;
+    for seed in seeds(0..12) {
+        let mut random = Random::new(seed);
+        let network = Network { repeats: true, loses: false, reorders: true, fragments: false, cuts: false };
+        let conversations: Vec<Conversation> =
+            (0..60).map(|index| conversation(&mut random, (40_000 + index, 443), network)).collect();
+        let packets = mix(&mut random, &conversations);
+        let mut streams = Streams::new();
+        // Where bytes are handed over late, the counts of their sequence are ahead of them.
+        let keeper = || Recorded(Keeper::default());
+        let late = streams.subscribe("conn.orig_pkts > 1", StreamParams::default(), keeper);
+        let never = streams.subscribe("conn.orig_pkts > 1000000", StreamParams::default(), keeper);
+        let memory_max = random.pick(&[32 << 10, 256 << 10]);
+        let overload = OverloadParams { memory_max, base_permille: 500, cutoff: 512, priorities: 1 };
+        let outcome = run_streams(&compiler, &streams, &packets, &Options { overload, ..Options::default() });
+        let counters = outcome.counters.stream;
+        assert!(counters.stream_bytes_peak <= memory_max as u64, "seed {seed}: {counters:?}");
+        let [late, never] = [late, never].map(|one| &outcome.handlers.of::<Recorded>(one)[0].0.streams);
+        assert!(never.is_empty());
+        for (key, told) in late {
+            let counts = told.counts;
+            let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
+            assert_eq!(
+                (known, counts.cut_bytes),
+                (told.payload_bytes, 0),
+                "seed {seed}, {key:?}: {counts:?}"
+            );
+            lost += counts.dropped_bytes;
+        }
+    }
+    assert!(lost > 100_000, "memory was short: {lost}");
 }
 
 #[test]
