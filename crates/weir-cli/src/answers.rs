@@ -1,6 +1,6 @@
 //! A question of several, as a file or a control socket names it: what it asks, and where its answers go.
 
-use crate::args::Input;
+use crate::args::{Input, Matcher};
 use crate::command::{find, packets, streams};
 use crate::failure::Failure;
 use crate::known::Known;
@@ -49,6 +49,9 @@ pub struct Spec {
     /// Of `match`: patterns are strings, not expressions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_strings: bool,
+    /// Of `match`: what passes over bytes that are part of no match: auto, rust, vectorscan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matcher: Option<Matcher>,
     /// Of `streams` and `match`: the first bytes of each stream alone (10k).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cutoff: Option<String>,
@@ -319,6 +322,7 @@ impl Spec {
             let look = find::Look {
                 ignore_case: self.ignore_case,
                 fixed_strings: self.fixed_strings,
+                engine: self.matcher.unwrap_or(Matcher::Auto).into(),
                 ..find::Look::default()
             };
             let (_, make) = look.compile(self.patterns.clone())?;
@@ -341,6 +345,7 @@ impl Spec {
             ("patterns", !self.patterns.is_empty(), is_match),
             ("ignore_case", self.ignore_case, is_match),
             ("fixed_strings", self.fixed_strings, is_match),
+            ("matcher", self.matcher.is_some(), is_match),
             ("cutoff", self.cutoff.is_some(), self.is_of_streams()),
         ];
         match options.iter().find(|(_, is_given, is_its)| *is_given && !is_its) {

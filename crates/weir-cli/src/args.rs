@@ -2,7 +2,7 @@
 
 mod streams;
 
-pub use streams::{Colors, Match, StreamBounds, Streams};
+pub use streams::{Colors, Match, Matcher, StreamBounds, Streams};
 
 use crate::quantity::{number, seconds};
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -260,7 +260,7 @@ A file of questions:
   filter = 'tls.sni matches \"[.]com$\"'      # everything without
   format = \"json\"                           # {}
   output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng
-  patterns = ['(?i)user-agent: curl']       # of match; also ignore_case = true, fixed_strings = true
+  patterns = ['(?i)user-agent: curl']       # of match; also ignore_case = true, fixed_strings = true, matcher = \"rust\"
   cutoff = \"10k\"                            # of match and streams: the first bytes of each stream alone
   events = [\"tcp.retransmission\"]           # of events: only these",
         Format::labels()

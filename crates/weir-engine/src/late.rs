@@ -84,7 +84,7 @@ impl<S: Subscriber> Decider<S> {
         let held = self.held.entry(key).or_default();
         held.pending |= pending;
         let lost = held.hold(next, (priority, offset), &mut self.streams.overload, queued_bytes);
-        streams.refuse(next.side, lost);
+        streams.drop_late(next.side, lost);
     }
 
     /// More is known of a flow: what waits goes to those who are given it, and is let go where nobody can be.

@@ -2,8 +2,10 @@
 
 use super::{Input, formats};
 use crate::quantity::{number, seconds};
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use weir::patterns::EngineChoice;
 
 /// What `weir streams` is asked.
 #[derive(ClapArgs, Clone)]
@@ -58,8 +60,8 @@ pub struct Match {
     pub max_count: Option<usize>,
     /// What passes over bytes that are part of no match: auto, rust (ours), vectorscan (the system's libhs.so.5, an error
     /// where it is not installed or finds too little). What is found is the same
-    #[arg(long, value_name = "MATCHER", default_value = "auto", value_parser = ["auto", "rust", "vectorscan"])]
-    pub matcher: String,
+    #[arg(long, value_name = "MATCHER", default_value = "auto")]
+    pub matcher: Matcher,
     #[command(flatten)]
     pub input: Input,
     #[command(flatten)]
@@ -130,4 +132,23 @@ pub struct StreamBounds {
     /// Bytes of each stream that are kept the longest where memory is short
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub overload_cutoff: Option<String>,
+}
+
+/// What passes over bytes that are part of no match.
+#[derive(ValueEnum, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Matcher {
+    Auto,
+    Rust,
+    Vectorscan,
+}
+
+impl From<Matcher> for EngineChoice {
+    fn from(matcher: Matcher) -> Self {
+        match matcher {
+            Matcher::Auto => EngineChoice::Auto,
+            Matcher::Rust => EngineChoice::Rust,
+            Matcher::Vectorscan => EngineChoice::Vectorscan,
+        }
+    }
 }

@@ -293,11 +293,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             (_, true) => Told::StreamsWithout,
             _ => Told::Matches,
         },
-        engine: match &*args.matcher {
-            "rust" => EngineChoice::Rust,
-            "vectorscan" => EngineChoice::Vectorscan,
-            _ => EngineChoice::Auto,
-        },
+        engine: args.matcher.into(),
     };
     let (patterns, make) = look.compile(read_patterns(args)?)?;
     if let Some(path) = &args.output {

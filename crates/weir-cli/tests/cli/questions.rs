@@ -370,7 +370,7 @@ fn streams_and_matches_are_questions_beside_others() {
     let [streams, matches] = ["streams.json", "matches.csv"].map(|name| dir.join(name));
     let text = format!(
         "[[question]]\nname = \"streams\"\nask = \"streams\"\nfilter = \"tcp\"\noutput = {streams:?}\ncutoff = \"1k\"\n\
-         [[question]]\nname = \"agents\"\nask = \"match\"\npatterns = ['user-agent: [a-z]+']\nignore_case = true\n\
+         [[question]]\nname = \"agents\"\nask = \"match\"\npatterns = ['user-agent: [a-z]+']\nignore_case = true\nmatcher = \"rust\"\n\
          format = \"csv\"\noutput = {matches:?}\n\
          [[question]]\nname = \"flows\"\nask = \"flows\"\nformat = \"csv\"\n"
     );
@@ -391,6 +391,11 @@ fn streams_and_matches_are_questions_beside_others() {
     for (text, said) in [
         ("ask = \"match\"\n", "there is no pattern"),
         ("ask = \"match\"\npatterns = ['(']\n", "unclosed group"),
+        (
+            "ask = \"match\"\npatterns = ['a']\nmatcher = \"rost\"\n",
+            "expected one of `auto`, `rust`, `vectorscan`",
+        ),
+        ("ask = \"flows\"\nmatcher = \"rust\"\n", "`matcher` is nothing for `flows`"),
         ("ask = \"flows\"\npatterns = ['a']\n", "`patterns` is nothing for `flows`"),
         ("ask = \"events\"\nfilter = 'tls'\n", "handed over before this is known"),
     ] {

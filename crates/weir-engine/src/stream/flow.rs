@@ -29,6 +29,8 @@ pub struct StreamState {
     pub(super) priority: u8,
     /// The question asks for packets.
     pub(super) packets: bool,
+    /// Bytes waited until it was known that the question is given them.
+    is_late: bool,
 }
 
 // Both of a direction's words and the first question's state are one line.
@@ -112,6 +114,7 @@ impl StreamState {
             number: NonZeroU8::new(question as u8 + 1).expect("fewer than 255 questions"),
             priority: params.priority,
             packets: params.packets,
+            is_late: false,
         }
     }
 
@@ -181,11 +184,13 @@ impl StreamHandle<'_> {
         let refused_behind = refused_bytes.min(behind);
         // What was refused and never came again is missing for want of memory.
         let refused_before = (refused_bytes - refused_behind).min(missing_bytes);
+        let late = if self.state.is_late { self.sequence.late_dropped_bytes } else { 0 };
+        let late_dropped = late.min(missing_bytes - refused_before);
         StreamCounts {
             delivered_bytes,
-            gap_bytes: missing_bytes - refused_before + (behind - refused_behind),
+            gap_bytes: missing_bytes - refused_before - late_dropped + (behind - refused_behind),
             cut_bytes: self.offset - delivered_bytes - missing_bytes - dropped_bytes,
-            dropped_bytes: dropped_bytes + refused_before + refused_behind,
+            dropped_bytes: dropped_bytes + refused_before + late_dropped + refused_behind,
         }
     }
 
@@ -315,13 +320,15 @@ impl FlowStreams {
         let side = usize::from(piece.side);
         let now = std::mem::replace(&mut self.sides[side].offset, offset);
         self.take(to, question, piece);
-        self.sides[side].offset = now;
+        let side = &mut self.sides[side];
+        side.offset = now;
+        side.state(question.0).into_iter().for_each(|state| state.is_late = true);
     }
 
-    /// Bytes of a direction were given up for want of memory.
-    pub(crate) fn refuse(&mut self, side: bool, bytes: u64) {
+    /// Bytes of a direction that waited for a filter were given up for want of memory.
+    pub(crate) fn drop_late(&mut self, side: bool, bytes: u64) {
         if bytes > 0 {
-            self.sides[usize::from(side)].rare().counts.refused_bytes += bytes;
+            self.sides[usize::from(side)].rare().counts.late_dropped_bytes += bytes;
         }
     }
 

@@ -14,6 +14,8 @@ use crate::subscriber::Subscriber;
 #[derive(Debug, Default)]
 pub(crate) struct HeldStreams {
     pieces: Vec<Held>,
+    /// Where the last piece of each direction is.
+    last: [Option<usize>; 2],
     /// The questions that may be given it.
     pub pending: Mask,
 }
@@ -51,24 +53,29 @@ impl HeldStreams {
         if overload.admits(priority, end, cost, queued_bytes) {
             let bytes = next.bytes.to_vec();
             let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes };
-            overload.hold(held.cost());
-            self.pieces.push(held);
+            self.push(held, overload);
             return 0;
         }
         let lost = next.bytes.len() as u64;
         overload.drop_bytes(lost);
         // What was lost joins on where it can: a flood of pieces without room takes none.
         let missing_bytes = gap_bytes + lost + next.cut_bytes();
-        match self.pieces.last_mut().filter(|last| last.side == side && last.bytes.is_empty()) {
+        let last = self.last[usize::from(side)].map(|at| &mut self.pieces[at]);
+        match last.filter(|last| last.bytes.is_empty() && last.claimed_bytes == 0) {
             Some(last) => last.gap_bytes += missing_bytes,
             None => {
                 let (bytes, claimed_bytes) = (vec![], 0);
                 let held = Held { now, side, offset, gap_bytes: missing_bytes, bytes, claimed_bytes };
-                overload.hold(held.cost());
-                self.pieces.push(held);
+                self.push(held, overload);
             }
         }
         lost
+    }
+
+    fn push(&mut self, held: Held, overload: &mut Overload) {
+        overload.hold(held.cost());
+        self.last[usize::from(held.side)] = Some(self.pieces.len());
+        self.pieces.push(held);
     }
 
     /// All of it, for one question.

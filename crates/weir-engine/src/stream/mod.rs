@@ -105,4 +105,6 @@ pub struct DirectionCounts {
     pub refused_bytes: u64,
     /// Where the last of these ends, in bytes from the stream's beginning.
     pub refused_end: u64,
+    /// Bytes in order that were given up while they waited for filters that are decided late.
+    pub late_dropped_bytes: u64,
 }
