@@ -12,6 +12,9 @@ const TAG_BYTES_MAX: usize = 32;
 /// Commands that say enough by themselves.
 const TELLING: &[&[u8]] = &[b"CAPABILITY", b"LOGIN", b"AUTHENTICATE", b"STARTTLS", b"EXAMINE", b"NAMESPACE"];
 
+/// What looks like a tag and is a command of SMTP and POP3 before one of these: `AUTH LOGIN`, `HELP STARTTLS`.
+const OF_OTHERS: &[&[u8]] = &[b"AUTH", b"HELP"];
+
 /// Looks at the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] =
@@ -64,7 +67,9 @@ fn command(bytes: &[u8], port: u16) -> Probe {
             if matches!(verb[end], b' ' | b'\r' | b'\n')
                 && super::parser::VERBS.iter().any(|v| is_verb(&v)) =>
         {
-            if port == PORT || TELLING.contains(&&*upper) { Probe::Certain } else { Probe::Unsure }
+            let is_others = OF_OTHERS.iter().any(|command| tag.eq_ignore_ascii_case(command));
+            let tells = TELLING.contains(&&*upper) && !is_others;
+            if port == PORT || tells { Probe::Certain } else { Probe::Unsure }
         }
         _ => Probe::NotForUs,
     }
@@ -82,6 +87,13 @@ mod tests {
             is_datagram: false,
             ..Opening::default()
         })
+    }
+
+    #[test]
+    fn what_other_protocols_say_is_told_by_the_answer() {
+        assert_eq!(probe(b"AUTH LOGIN\r\n", b"", 110), Probe::Unsure);
+        assert_eq!(probe(b"a1 LOGIN me\r\n", b"", 110), Probe::Certain);
+        assert_eq!(probe(b"AUTH LOGIN me\r\n", b"", 143), Probe::Certain);
     }
 
     #[test]
