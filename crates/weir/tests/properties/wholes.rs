@@ -2,7 +2,7 @@
 //! many of these lie in a packet, and whatever happens to the packets.
 
 use crate::drive::{Packet, ask, compile, rows, seeds};
-use crate::frames::{V4, ethernet, ipv4};
+use crate::frames::{V4, damage, ethernet, ipv4};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
 use weir_ir::testing::Random;
@@ -230,4 +230,27 @@ fn what_messages_fulfil_their_packet_does_and_their_instances_do() {
         hits += inner;
     }
     assert!(hits > 0);
+}
+
+#[test]
+fn damaged_chunks_mean_the_same_to_every_engine() {
+    let compiler = compiler();
+    let compiled = of_events(&compiler);
+    let mut all = 0;
+    for seed in seeds(0..60) {
+        let mut random = Random::new(seed);
+        let mut number = 0;
+        let messages: Vec<_> = (0..30).map(|_| message(&mut random, &mut number)).collect();
+        let way = Way { swaps: true, repeats: true, loses: true };
+        let (packets, _) = association(&mut random, &messages, way);
+        let damaged = packets
+            .into_iter()
+            .map(|packet| if random.once_in(3) { damage(&mut random, packet) } else { packet });
+        let packets: Vec<Packet> = damaged.collect();
+        let [interpreted, native] =
+            compiled.each_ref().map(|compiled| rows(&compiler, compiled, &packets, 1).0);
+        assert_eq!(interpreted, native, "seed {seed}");
+        all += native.len();
+    }
+    assert!(all > 200, "{all} are left");
 }
