@@ -343,7 +343,7 @@ fn parts(pieces: &[Piece<'_>], at: usize) -> bool {
 }
 
 /// Words before which a parenthesis stands for itself: it is no call.
-const BEFORE_PARENTHESES: [&str; 6] = ["instance", "when", "at", "spanning", "window", "until"];
+const BEFORE_PARENTHESES: [&str; 7] = ["instance", "when", "at", "spanning", "window", "wholes", "until"];
 
 /// Spaces between a piece and the one before it, where no column wants more.
 fn space(pieces: &[Piece<'_>], at: usize) -> usize {

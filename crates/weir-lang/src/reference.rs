@@ -92,7 +92,10 @@ fn instance(page: &mut String, protocol: &Protocol) {
     let Some(instance) = &protocol.instance else { return };
     let sides = if instance.destination.is_empty() { "one side" } else { "two sides" };
     let sequence = match &protocol.sequence {
-        Some(sequence) => format!(", and puts bytes in order by numbers of {} bits", sequence.bits),
+        Some(sequence) => {
+            let wholes = if sequence.wholes.is_some() { ", in wholes of some chunks each" } else { "" };
+            format!(", and puts bytes in order by numbers of {} bits{wholes}", sequence.bits)
+        }
         None => String::new(),
     };
     let _ = writeln!(page, "\n## Instance\n\nRemembers instances of {sides}{sequence}.");

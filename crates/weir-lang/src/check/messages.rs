@@ -8,16 +8,19 @@ use crate::model::{
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
 
-/// Checks the edges to messages: those of the stack that is extended, too, for what is added may make them wrong.
+/// Checks the edges to messages, but of protocols in whose text mistakes were found (`wrong`): those of the stack that is extended, too, for what is added may make them wrong.
 pub(super) fn check(
     stack: &Stack,
-    protocols: &[CheckedProtocol],
+    (protocols, wrong): (&[CheckedProtocol], &FxHashSet<Span>),
     tree: &ast::Stack,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let own: FxHashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
     let mut said: FxHashSet<(String, Span)> = FxHashSet::default();
-    for edge in stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages) {
+    // What could not be read of a protocol is not missing.
+    let is_read = |layer: LayerId| !wrong.contains(&protocol(stack, layer).span);
+    let edges = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages);
+    for edge in edges.filter(|edge| is_read(edge.from) && is_read(edge.to)) {
         let one = protocol(stack, edge.to);
         let place = format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
         let starts = stack.starts.iter().any(|(_, layer)| *layer == edge.to);

@@ -73,10 +73,10 @@ pub(super) fn check(
     checker.usual(tree);
     checker.dispatch(tree);
     checker.events(tree);
-    let Checker { stack, repeated, unknown, diagnostics, .. } = checker;
+    let Checker { stack, repeated, unknown, wrong, diagnostics, .. } = checker;
     // Paths through unknown layers are missing: what depends on paths would be wrong.
     if unknown.is_empty() {
-        messages::check(&stack, protocols, tree, diagnostics);
+        messages::check(&stack, (protocols, &wrong), tree, diagnostics);
         reach::check(&stack, &repeated, protocols, tree, diagnostics);
     }
     Some(stack)
