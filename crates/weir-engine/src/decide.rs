@@ -6,7 +6,7 @@ use crate::flow::{EndReason, FlowView};
 use crate::host::At;
 use crate::host::InOrder;
 use crate::late::{Known, Outlook};
-use crate::plan::{HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want, of_classes, places};
+use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, of_classes, places};
 use crate::residual::{Asks, ResidualField};
 use crate::stage::Stages;
 use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, HeldStreams, StreamBudget};
@@ -291,7 +291,7 @@ impl<S: Subscriber> Decider<S> {
         next: &InOrder<'_>,
         known: Known,
     ) -> bool {
-        self.settle_streams((order, next.now), flow, key, streams, known);
+        self.settle_streams((order, next.now, queued_bytes), flow, key, streams, known);
         let Outlook { given: questions, pending, possible } = self.outlook(key, streams, known);
         self.hold(key, streams, next, (pending, queued_bytes));
         let (plan, mut to) = self.delivery(order, flow, key, next.now, queued_bytes);
@@ -321,11 +321,7 @@ impl<S: Subscriber> Decider<S> {
 
     /// The highest priority of these questions.
     pub fn priority_of(&self, given: Mask) -> u8 {
-        let of = |(question, plan): (usize, &QuestionPlan)| match plan.want {
-            Want::Streams(params) if given >> question & 1 == 1 => Some(params.priority),
-            _ => None,
-        };
-        self.plan.questions.iter().enumerate().filter_map(of).max().unwrap_or(0)
+        self.plan.stream_questions(given).map(|(_, params)| params.priority).max().unwrap_or(0)
     }
 
     pub fn delivery<'a>(
@@ -388,15 +384,10 @@ impl<S: Subscriber> Decider<S> {
     ) {
         let ended = (self.masks.late_streams != 0).then(|| self.record_bits_of(flow));
         let known = Known { terms, verdict, ended };
-        self.settle_streams((order, now), flow, key, &mut streams, known);
+        self.settle_streams((order, now, 0), flow, key, &mut streams, known);
         let given = self.outlook(key, &mut streams, known).given;
         let (plan, mut to) = self.delivery(order, flow, key, now, 0);
-        let questions = plan.questions.iter().enumerate().filter(|(q, _)| given >> q & 1 == 1);
-        let questions = questions.filter_map(|(q, question)| match &question.want {
-            Want::Streams(params) => Some((q, params)),
-            _ => None,
-        });
-        streams.end(&mut to, questions, reason);
+        streams.end(&mut to, plan.stream_questions(given), reason);
     }
 
     /// A session is complete. Its flow's verdict word learns which residues it fulfils.

@@ -299,7 +299,9 @@ fn after_sessions<S: Subscriber>(
     let (key, known) = (flow.key(), Known { terms, verdict, ended: None });
     if let Some(streams) = flow.streams.take() {
         let view = view(flow, data, program, recognised);
-        decider.settle_streams((order, flow.header.last_time), &view, key, streams, known);
+        let queued_bytes = flow.sequences.held_bytes().0;
+        let at = (order, flow.header.last_time, queued_bytes);
+        decider.settle_streams(at, &view, key, streams, known);
         flow.streams = Some(streams);
     }
     for side in [false, true] {

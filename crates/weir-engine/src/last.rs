@@ -152,7 +152,7 @@ impl Flows {
                     continue;
                 }
                 Step::Restart if !self.messages.is_at_hand() => return None,
-                // In messages it is as with any packet: instances there are their own, as far as they are new.
+                // In messages it is as with any packet: instances there are their own.
                 Step::Lookup => {
                     if self.messages.has_begun() {
                         connection = bearer;

@@ -4,9 +4,10 @@
 use crate::decide::{Decider, FlowKey};
 use crate::flow::FlowView;
 use crate::host::InOrder;
-use crate::plan::{Mask, Want, places};
-use crate::stream::{FlowStreams, HeldStreams};
+use crate::plan::Mask;
+use crate::stream::FlowStreams;
 use crate::subscriber::{Order, Settled, Subscriber};
+use std::sync::Arc;
 
 /// What is known of a flow by which it is said whose streams it has.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +69,7 @@ impl<S: Subscriber> Decider<S> {
         Outlook { given: given & !others, pending: pending & !others, possible: possible & !others }
     }
 
-    /// Bytes in order that may be some question's wait.
+    /// Bytes in order that may be some question's wait, as far as they lie before the cutoff of one.
     pub fn hold(
         &mut self,
         key: FlowKey,
@@ -81,6 +82,11 @@ impl<S: Subscriber> Decider<S> {
         }
         let priority = self.priority_of(pending);
         let (_, offset) = streams.rank(next.side, priority);
+        let cutoff =
+            self.plan.stream_questions(pending).map(|(_, params)| params.cutoff[usize::from(next.side)]);
+        if cutoff.max().is_some_and(|cutoff| offset >= cutoff) {
+            return;
+        }
         let held = self.held.entry(key).or_default();
         held.pending |= pending;
         let lost = held.hold(next, (priority, offset), &mut self.streams.overload, queued_bytes);
@@ -90,7 +96,7 @@ impl<S: Subscriber> Decider<S> {
     /// More is known of a flow: what waits goes to those who are given it, and is let go where nobody can be.
     pub fn settle_streams(
         &mut self,
-        (order, now): (Order, i64),
+        (order, now, queued_bytes): (Order, i64, usize),
         flow: &FlowView<'_>,
         key: FlowKey,
         streams: &mut FlowStreams,
@@ -99,30 +105,24 @@ impl<S: Subscriber> Decider<S> {
         if self.held.is_empty() {
             return;
         }
-        let Some(mut held) = self.held.remove(&key) else { return };
+        let Some(waiting) = self.held.get(&key).map(|held| held.pending) else { return };
         let Outlook { given, possible, .. } = self.outlook(key, streams, known);
-        let given = given & held.pending;
-        self.replay(&held, (order, now), flow, key, streams, given);
-        held.pending &= possible & !given;
-        match held.pending != 0 && known.ended.is_none() {
-            true => drop(self.held.insert(key, held)),
-            false => held.release(&mut self.streams.overload),
+        let given = given & waiting;
+        let pending = if known.ended.is_some() { 0 } else { waiting & possible & !given };
+        if pending == waiting {
+            return;
         }
-    }
-
-    fn replay(
-        &mut self,
-        held: &HeldStreams,
-        (order, now): (Order, i64),
-        flow: &FlowView<'_>,
-        key: FlowKey,
-        streams: &mut FlowStreams,
-        questions: Mask,
-    ) {
-        let (plan, mut to) = self.delivery(order, flow, key, now, 0);
-        for question in places(questions) {
-            let Want::Streams(params) = &plan.questions[question].want else { continue };
-            held.replay(streams, &mut to, (question, params));
+        let Some(mut held) = self.held.remove(&key) else { return };
+        if given != 0 {
+            let plan = Arc::clone(&self.plan);
+            let questions: Vec<_> = plan.stream_questions(given).collect();
+            let (_, mut to) = self.delivery(order, flow, key, now, queued_bytes);
+            held.replay(streams, &mut to, &questions, pending == 0);
+        }
+        held.pending = pending;
+        match pending {
+            0 => held.release(&mut self.streams.overload),
+            _ => drop(self.held.insert(key, held)),
         }
     }
 

@@ -208,6 +208,18 @@ impl Plan {
         places(residues).fold(0, |questions, index| questions | 1 << self.bits[index].question)
     }
 
+    /// Those of the questions that are about streams, and what they ask for.
+    pub(crate) fn stream_questions(
+        &self,
+        questions: Mask,
+    ) -> impl Iterator<Item = (usize, &StreamParams)> + Clone {
+        let some = self.questions.iter().enumerate().filter(move |(index, _)| questions >> index & 1 == 1);
+        some.filter_map(|(index, question)| match &question.want {
+            Want::Streams(params) => Some((index, params)),
+            _ => None,
+        })
+    }
+
     /// Residues that belong to the questions.
     pub(crate) fn bits_of_questions(&self, questions: Mask) -> Mask {
         self.bits_where(|bit| questions >> bit.question & 1 == 1)

@@ -363,7 +363,7 @@ fn refuse_many_verdicts(plan: &Plan) -> Result<(), Diagnostics> {
         return Ok(());
     }
     let message = format!(
-        "packets and connections are asked for by more than {VERDICTS_MAX} different predicates on sessions"
+        "packets, connections and streams are asked for by more than {VERDICTS_MAX} different predicates on sessions"
     );
     let help = "ask for sessions (`weir sessions`), or in several runs";
     let list = vec![Diagnostic::error("W0190", message).help(help)];

@@ -37,8 +37,11 @@ const TOTAL_BYTES_MAX: usize = 64 << 20;
 /// Bytes that a packet may leave to the next one: each one copies what is left.
 const LATER_BYTES_MAX: usize = 1 << 20;
 
-/// Runs that wait in one direction at most: as many as one packet may bring wholes.
+/// Runs of one direction that one packet may bring at most.
 const RUNS_MAX: usize = 4_096;
+
+/// Runs of one direction that one packet may leave to the next one.
+const LATER_RUNS_MAX: usize = 64;
 
 /// A packet of a direction in which something waits.
 #[derive(Debug)]
@@ -261,6 +264,19 @@ impl Messages {
         if let Some(unfinished) = self.unfinished.get_mut(&direction) {
             unfinished.has_gap |= unfinished.runs.is_empty();
         }
+        self.leave(direction);
+    }
+
+    /// The packet at hand reads no more: of what is left only so much waits for the next one.
+    fn leave(&mut self, direction: u64) {
+        let Some(unfinished) = self.unfinished.get_mut(&direction) else { return };
+        while unfinished.runs.len() > LATER_RUNS_MAX {
+            let bytes = unfinished.runs.pop_back().map_or(0, |run| run.len());
+            unfinished.has_gap = true;
+            self.held_bytes -= bytes;
+            self.counters.messages_cut += 1;
+            self.counters.message_bytes_lost += bytes as u64;
+        }
     }
 
     fn keep_packet(&mut self, direction: u64, packet: FrameRef<'_>) {
@@ -286,6 +302,9 @@ impl Messages {
     /// for later ([`MESSAGES_LATER`]). What is left of it to read, or the next run.
     pub fn next(&mut self, done: u64, wanted: u64) -> Slice {
         let Some(AtHand { direction, run }) = self.at_hand.take() else { return Slice::default() };
+        if wanted == MESSAGES_LATER {
+            self.leave(direction);
+        }
         let Some(unfinished) = self.unfinished.get_mut(&direction) else { return Slice::default() };
         let is_last = unfinished.runs.is_empty() && !unfinished.has_gap;
         let run = run.behind(u32::try_from(done).unwrap_or(u32::MAX));

@@ -280,3 +280,18 @@ fn wholes_do_not_grow_without_bound() {
     }
     assert_eq!(wholes(&mut messages).len(), RUNS_MAX);
 }
+
+#[test]
+fn a_packet_leaves_few_runs_to_the_next_one() {
+    let mut messages = Messages::default();
+    for _ in 0..RUNS_MAX {
+        part(&mut messages, 0, 1 | WHOLE, "xy", 0);
+    }
+    part(&mut messages, 0, 1 | WHOLE_BEGINS, "open", 0);
+    messages.first(FLOW, false, bearer(), None);
+    messages.next(2, MESSAGES_LATER);
+    assert_eq!(messages.held_bytes, 2 * LATER_RUNS_MAX);
+    assert_eq!(messages.counters.message_bytes_lost as usize, 2 * (RUNS_MAX - 1 - LATER_RUNS_MAX) + 4);
+    assert_eq!(wholes(&mut messages).len(), LATER_RUNS_MAX);
+    assert_eq!(messages.held_bytes, 0);
+}

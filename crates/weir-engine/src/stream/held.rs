@@ -36,6 +36,20 @@ impl Held {
     fn cost(&self) -> usize {
         size_of::<Self>() + self.bytes.capacity()
     }
+
+    fn give<S: Subscriber>(
+        &self,
+        streams: &mut FlowStreams,
+        to: &mut Delivery<'_, S>,
+        questions: &[(usize, &StreamParams)],
+    ) {
+        let &Self { now, side, offset, gap_bytes, claimed_bytes, .. } = self;
+        let piece = InOrder { now, side, gap_bytes, bytes: &self.bytes, claimed_bytes, packet: None };
+        to.now = now;
+        for &question in questions {
+            streams.take_at(offset, to, question, &piece);
+        }
+    }
 }
 
 impl HeldStreams {
@@ -78,19 +92,23 @@ impl HeldStreams {
         self.pieces.push(held);
     }
 
-    /// All of it, for one question.
+    /// All of it, for these questions. `is_last`: nobody else waits for it, and it is let go as it is handed over.
     pub fn replay<S: Subscriber>(
-        &self,
+        &mut self,
         streams: &mut FlowStreams,
         to: &mut Delivery<'_, S>,
-        (question, params): (usize, &StreamParams),
+        questions: &[(usize, &StreamParams)],
+        is_last: bool,
     ) {
         let now = to.now;
-        for Held { now, side, offset, gap_bytes, bytes, claimed_bytes } in &self.pieces {
-            let (now, side, gap_bytes, claimed_bytes) = (*now, *side, *gap_bytes, *claimed_bytes);
-            to.now = now;
-            let piece = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet: None };
-            streams.take_at(*offset, to, (question, params), &piece);
+        if is_last {
+            for held in std::mem::take(&mut self.pieces) {
+                to.budget.overload.let_go(held.cost());
+                held.give(streams, to, questions);
+            }
+            self.last = [None; 2];
+        } else {
+            self.pieces.iter().for_each(|held| held.give(streams, to, questions));
         }
         to.now = now;
     }

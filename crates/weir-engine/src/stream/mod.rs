@@ -37,7 +37,7 @@ pub struct StreamParams {
     /// Where memory is short streams of lower priority lose first.
     pub priority: u8,
     /// The question is one of a class: a flow is given to one of them, the first whose filter it fulfils when its
-    /// first bytes come.
+    /// first bytes come; where that hangs on sessions or records, once it is known.
     pub is_class: bool,
     /// Chunks say which [packets](Chunk::packets) they are made of. Those of segments that wait are kept with them, and
     /// chunks that are being filled copy them, within the [memory of streams](OverloadParams::memory_max).

@@ -8,7 +8,8 @@ use crate::model::{
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
 
-/// Checks the edges to messages, but of protocols in whose text mistakes were found (`wrong`): those of the stack that is extended, too, for what is added may make them wrong.
+/// Checks the edges to messages, but of protocols in whose text mistakes were found (`wrong`). Those of the stack that is
+/// extended, too, for what is added may make them wrong.
 pub(super) fn check(
     stack: &Stack,
     (protocols, wrong): (&[CheckedProtocol], &FxHashSet<Span>),
@@ -52,30 +53,33 @@ fn is_whole(protocol: &Protocol) -> bool {
     protocol.sequence.as_ref().is_some_and(|sequence| sequence.wholes.is_some())
 }
 
-/// What a message and the layers in it ask of the chunks that it came in is kept with each: a few numbers.
+/// What messages and the layers in them ask of the chunks that they came in is kept with each: a few numbers, of all
+/// messages of a layer together.
 fn find_values(stack: &Stack, edge: &Edge, protocols: &[CheckedProtocol], diagnostics: &mut Vec<Diagnostic>) {
     let from = protocol(stack, edge.from);
-    let mut names = FxHashSet::default();
-    for layer in [edge.to].into_iter().chain(stack.reachable_from(edge.to)) {
+    let is_of_it = |other: &&Edge| other.from == edge.from && other.kind == EdgeKind::Messages;
+    let messages = stack.edges.iter().filter(is_of_it).map(|other| other.to);
+    let layers = messages.flat_map(|to| stack.reachable_from(to).into_iter().chain([to]));
+    let (mut names, mut seen) = (FxHashSet::default(), FxHashSet::default());
+    for layer in layers.filter(|layer| seen.insert(*layer)) {
         let declared = &protocol(stack, layer).declared;
         let Some(found) = protocols.iter().find(|one| one.protocol.name == *declared) else { continue };
         for asked in &found.below {
             let field = from.fields.iter().find(|field| field.is_called(&asked.name));
             if let Some(field) = field.filter(|field| !is_number(&field.ty)) {
                 let message = format!("`{}` of `{}` is no number", field.path, from.name);
-                let help = "with a message only numbers are kept of the chunks that it came in";
-                diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(asked.span).help(help));
+                if !is_said(diagnostics, &message, asked.span) {
+                    let help = "with a message only numbers are kept of the chunks that it came in";
+                    diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(asked.span).help(help));
+                }
             } else if field.is_some() || from.lets.iter().any(|value| value.name == asked.name) {
                 names.insert(&asked.name);
             }
         }
     }
-    if names.len() > WHOLE_VALUES_MAX {
-        let message = format!(
-            "messages of `{}` ask for more than {WHOLE_VALUES_MAX} values of `{}`",
-            edge_name(stack, edge),
-            from.name
-        );
+    let message = format!("messages ask for more than {WHOLE_VALUES_MAX} values of `{}`", from.name);
+    let is_new = !diagnostics.iter().any(|one| one.message == message);
+    if names.len() > WHOLE_VALUES_MAX && is_new {
         let help = "join some of them in a `let`";
         diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(edge.span).help(help));
     }
@@ -83,10 +87,6 @@ fn find_values(stack: &Stack, edge: &Edge, protocols: &[CheckedProtocol], diagno
 
 fn is_number(ty: &FieldType) -> bool {
     !matches!(ty, FieldType::Ipv6 | FieldType::Bytes(_) | FieldType::Text(_))
-}
-
-fn edge_name<'a>(stack: &'a Stack, edge: &Edge) -> &'a str {
-    &protocol(stack, edge.to).name
 }
 
 /// A message is read before anybody knows where what it lies in ends: nothing of it can be asked by that.

@@ -229,7 +229,10 @@ fn what_is_known_late_chooses_whole_streams() {
             let params = StreamParams { chunk, ..StreamParams::default() };
             let no = format!("not ({filter})");
             let parts = [filter, &no].map(|filter| streams.subscribe(filter, params, Keeper::default));
+            let short = StreamParams { cutoff: [100; 2], ..StreamParams::default() };
+            let short = streams.subscribe(filter, short, Keeper::default);
             let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+            let starts = told(&outcome, short);
             let (whole, [yes, no]) = (told(&outcome, all), parts.map(|part| told(&outcome, part)));
             assert!(!yes.is_empty() && !no.is_empty(), "{filter}");
             assert_eq!(yes.len() + no.len(), whole.len(), "{filter}");
@@ -237,7 +240,11 @@ fn what_is_known_late_chooses_whole_streams() {
                 let wanted = &whole[key];
                 assert!(told.bytes == wanted.bytes && told.counts == wanted.counts, "{filter}, {key:?}");
             }
-            // Of those that nobody is given nothing is left: all that waited is let go.
+            assert!(starts.keys().eq(yes.keys()), "{filter}");
+            for (key, told) in starts {
+                let start = whole[key].bytes.iter().take(100).filter(|byte| byte.is_some());
+                assert!(told.bytes.iter().filter(|byte| byte.is_some()).eq(start), "{filter}, {key:?}");
+            }
             assert_eq!(outcome.counters.stream.stream_bytes_dropped, 0);
         }
     }
