@@ -221,8 +221,9 @@ impl Flows {
         counters: &mut Counters,
     ) {
         if millis == 0 {
-            if self.is_observed(found.table()) {
-                // Its last packet is still to be decided by it.
+            let facts = self.tables[found.table().index()].facts;
+            if facts.observed || facts.messages_at.is_some() {
+                // Its last packet is still to be decided by it, and the messages that it carries are read.
                 self.ending.push((found.table(), found.id()));
                 return;
             }

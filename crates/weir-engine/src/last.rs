@@ -112,10 +112,11 @@ impl Flows {
             decider.emitted = Emitted::default();
             self.end_closed(&order, decider, counters);
             (decider.emitted, self.ending) = (emitted, ending);
-            // Nobody else knows of what was made when everything ends.
+            // Nobody else knows of what was made when everything ends, be it in the place of one that was known.
             for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
                 if self.tables[new.table().index()].flows.is_live(new.id()) {
                     self.end(new.table(), new.id(), reason, order, decider, counters);
+                    self.tables[new.table().index()].flows.remove(new.id());
                 }
             }
         }

@@ -75,6 +75,10 @@ impl<S: Subscriber> Worker<S> {
         let began = self.decider.stages.begin();
         let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
         for &(table, id) in ending.iter().rev() {
+            if !self.flows.tables[table.index()].flows.is_live(id) {
+                // The last messages of one before it ended it, or made another one that ended there.
+                continue;
+            }
             let flow = self.flows.first_packet(table, id);
             let order = Order { burst, phase: 3, at: flow as i64, flow };
             self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);

@@ -2,7 +2,7 @@
 //!
 //! A text is made from the front of a fuzzer's bytes, the filter and the packets from their end. It is valid by
 //! construction, but for what only the checker knows (`file` puts it together from `header`, `instance`,
-//! `machine`; `names` knows what is in scope, `expr` writes expressions). `packets` builds frames from the
+//! `machine`, `messages`; `names` knows what is in scope, `expr` writes expressions). `packets` builds frames from the
 //! checked text, `runs` collects all that a program says of them.
 
 mod expr;
@@ -11,6 +11,7 @@ mod filter;
 mod header;
 mod instance;
 mod machine;
+mod messages;
 mod names;
 mod packets;
 mod runs;
@@ -146,9 +147,8 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
     let chosen = wants.into_iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1);
     chosen
         .map(|(_, want)| {
-            // What is only known later cannot choose streams and events.
-            let is_late = matches!(want, Want::Events | Want::Streams(_));
-            let filter = match is_late || choices.chance(20) {
+            // What is only known later cannot choose events.
+            let filter = match want == Want::Events || choices.chance(20) {
                 true => String::new(),
                 false => filter::write(choices, catalog, 2),
             };
@@ -196,11 +196,12 @@ struct Author<'c, 'b> {
     /// Names made so far.
     count: usize,
     has_window: bool,
+    assembles_in_order: bool,
 }
 
 impl<'c, 'b> Author<'c, 'b> {
     fn new(choices: &'c mut Choices<'b>, names: Names) -> Self {
-        Self { choices, names, count: 0, has_window: false }
+        Self { choices, names, count: 0, has_window: false, assembles_in_order: false }
     }
 
     fn fresh(&mut self, letter: &str) -> String {

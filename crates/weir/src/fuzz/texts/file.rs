@@ -1,13 +1,13 @@
 //! A whole file: functions, tables, protocols, stacks.
 
 use super::Author;
-use super::names::{Kind, Names, Place};
+use super::names::{Kind, Names, Place, Role};
 use crate::fuzz::choices::Choices;
 
 /// A layer of the stack: its name, its protocol, and whether packets begin with it.
-struct Layer {
-    name: String,
-    protocol: usize,
+pub(super) struct Layer {
+    pub(super) name: String,
+    pub(super) protocol: usize,
     starts: bool,
 }
 
@@ -40,8 +40,10 @@ pub(super) fn write(choices: &mut Choices<'_>) -> String {
         text += &author.protocol(at, common.then_some(wide));
         known.push(author.names);
     }
-    text += &stacks(choices, &mut layers, &known);
-    text
+    let (stack, extending, edges) = stacks(choices, &layers, &known);
+    // Last: what was made of the same choices before is made of them still.
+    let (messages, more) = super::messages::write(choices, &file, (&layers, &known, &edges), has_common);
+    text + &messages + &stack + &more + "}\n" + &extending
 }
 
 /// Functions and tables, and names that know them.
@@ -69,8 +71,12 @@ fn constants(choices: &mut Choices<'_>, text: &mut String) -> Names {
 
 impl Author<'_, '_> {
     /// `common`: it has the names that layers above count on; whether they may be too wide to calculate with.
-    fn protocol(&mut self, at: usize, common: Option<bool>) -> String {
-        let first = common.map_or(String::new(), |wide| self.common(wide));
+    pub(super) fn protocol(&mut self, at: usize, common: Option<bool>) -> String {
+        let first = match self.names.role {
+            Role::Layer => common.map_or(String::new(), |wide| self.common(wide)),
+            // A message has bytes.
+            Role::Message | Role::Whole => self.field("", "u8", Kind::Number(8)) + "\n        ",
+        };
         let mut clauses = vec![self.header(&first)];
         self.values(&mut clauses);
         if self.choices.chance(80) {
@@ -115,7 +121,7 @@ impl Author<'_, '_> {
         }
         if self.choices.chance(85) {
             let length = match self.choices.below(4) {
-                0 | 1 => String::new(),
+                0 | 1 if self.names.role != Role::Message => String::new(),
                 2 => format!("[.. {}]", self.number(Place::Payload, 2)),
                 _ => format!("[.. {} & 63]", self.operand(Place::Payload, 1)),
             };
@@ -182,6 +188,14 @@ impl Author<'_, '_> {
         if self.choices.chance(80) {
             clauses.append(&mut self.events(&transitions, has_sequence, keeps_bytes));
         }
+        let in_order = clauses.iter().find(|clause| clause.starts_with("sequence"));
+        if let Some(sequence) = in_order.filter(|sequence| sequence.contains("from first"))
+            && self.names.two_sided
+            && self.assembles_in_order
+        {
+            let is_whole = sequence.contains(" wholes ");
+            self.names.carries = Some(if is_whole { Role::Whole } else { Role::Message });
+        }
     }
 
     fn show(&mut self) -> String {
@@ -203,7 +217,12 @@ impl Author<'_, '_> {
     }
 }
 
-fn stacks(choices: &mut Choices<'_>, layers: &mut [Layer], known: &[Names]) -> String {
+/// The stack, but for its end; one that extends it; the edges.
+fn stacks(
+    choices: &mut Choices<'_>,
+    layers: &[Layer],
+    known: &[Names],
+) -> (String, String, Vec<(usize, usize)>) {
     let mut edges: Vec<(usize, usize)> = vec![];
     let repeats: Vec<bool> = layers.iter().map(|_| choices.chance(25)).collect();
     for from in 0..layers.len() {
@@ -247,15 +266,15 @@ fn stacks(choices: &mut Choices<'_>, layers: &mut [Layer], known: &[Names]) -> S
             text += &dispatch(choices, &layers[at], &known[layers[at].protocol]);
         }
     }
-    text += "}\n";
+    let mut extending = String::new();
     if !edges.is_empty() && choices.chance(15) {
         let (from, to) = choices.pick(&edges);
-        text += &format!(
+        extending = format!(
             "//! More of them\nstack s1 extends s0 {{\n    {}\n}}\n",
             edge(choices, &layers[from], &layers[to], known)
         );
     }
-    text
+    (text, extending, edges)
 }
 
 fn edge(choices: &mut Choices<'_>, from: &Layer, to: &Layer, known: &[Names]) -> String {

@@ -1,7 +1,7 @@
 //! A header: bits that fill bytes, groups, conditional parts, runs.
 
 use super::Author;
-use super::names::{Kind, Place};
+use super::names::{Kind, Place, Role};
 
 /// Conditional parts, groups and runs inside one another.
 const DEPTH_MAX: u32 = 3;
@@ -95,13 +95,17 @@ impl Author<'_, '_> {
         text
     }
 
+    /// Nothing in a message, which does not look at what is not part of it.
     fn peek(&mut self, prefix: &str) -> String {
+        if self.names.role != Role::Layer {
+            return String::new();
+        }
         let bits = 1 + self.choices.below(16) as u32;
         format!("peek {}", self.field(prefix, &format!("u{bits}"), Kind::Number(bits)))
     }
 
     /// A field, known from here on.
-    fn field(&mut self, prefix: &str, word: &str, kind: Kind) -> String {
+    pub(super) fn field(&mut self, prefix: &str, word: &str, kind: Kind) -> String {
         let name = self.fresh("f");
         let name = if self.choices.chance(3) { format!("{name}.part") } else { name };
         let mut text = name.clone();

@@ -130,6 +130,7 @@ impl Author<'_, '_> {
         let mut columns = vec![];
         if may_assemble && self.choices.chance(60) {
             columns.push("assemble".to_string());
+            self.assembles_in_order |= has_sequence && on.iter().any(|on| on == "ordered");
         }
         for at in 0..self.choices.below(4) {
             let wide: Vec<String> =

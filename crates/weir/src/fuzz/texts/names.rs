@@ -52,6 +52,18 @@ pub(super) enum Place {
     Ordered,
 }
 
+/// What a protocol's bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Role {
+    /// A layer of packets: what is left of one is its rest.
+    #[default]
+    Layer,
+    /// A message of a stream: the next one follows it, and nobody knows how much is left.
+    Message,
+    /// A message that chunks say the length of.
+    Whole,
+}
+
 /// The names of one protocol, and of the file that it is in.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
@@ -75,6 +87,9 @@ pub(super) struct Names {
     pub(super) states: Vec<String>,
     /// Fields that may stand behind `ordered.`; empty without a sequence.
     pub(super) ordered: Vec<String>,
+    pub(super) role: Role,
+    /// What messages of the bytes are that it puts together in order, if it does.
+    pub(super) carries: Option<Role>,
 }
 
 impl Names {
@@ -90,7 +105,10 @@ impl Names {
             return list;
         }
         list.extend(self.early.iter().cloned());
-        list.extend(["rest.length", "header.length", "layer.length"].map(String::from));
+        list.push("header.length".into());
+        if self.role != Role::Message {
+            list.extend(["rest.length", "layer.length"].map(String::from));
+        }
         if place != Place::Edge {
             let numbers = self.below.iter().filter(|(_, is_number)| *is_number);
             list.extend(numbers.map(|(name, _)| format!("below.{name}")));

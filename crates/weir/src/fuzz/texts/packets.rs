@@ -5,7 +5,7 @@ use crate::fuzz::choices::Choices;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_lang::model::{
-    BinaryOp, Constraint, Expr, FieldId, FieldType, HeaderItem, LayerId, Protocol, Run, Stack,
+    BinaryOp, Constraint, Edge, EdgeKind, Expr, FieldId, FieldType, HeaderItem, LayerId, Protocol, Run, Stack,
 };
 use weir_packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
 
@@ -70,7 +70,7 @@ pub(super) fn build(
     constants: &[u64],
     count: usize,
 ) -> Vec<Packet> {
-    let mut builder = Builder { choices, stack, constants, last: HashMap::new() };
+    let mut builder = Builder { choices, stack, constants, last: HashMap::new(), next: HashMap::new() };
     let mut time_ns = 1_700_000_000_000_000_000;
     let mut packets: Vec<Packet> = vec![];
     for _ in 0..count {
@@ -93,6 +93,8 @@ struct Builder<'s, 'c, 'b> {
     constants: &'s [u64],
     /// What a field held before: numbers that count up are what sequences are for.
     last: HashMap<(LayerId, FieldId), u64>,
+    /// What it holds where the packet follows the one before.
+    next: HashMap<(LayerId, FieldId), u64>,
 }
 
 /// A packet so far.
@@ -155,15 +157,13 @@ impl Builder<'_, '_, '_> {
     fn packet(&mut self) -> Packet {
         let (link, mut layer) = self.choices.pick(&self.stack.starts);
         let mut frame = Frame::default();
+        // The layer whose bytes in order are messages, once there is one.
+        let mut carrier = None;
         for _ in 0..LAYERS_MAX {
             self.layer(&mut frame, layer);
-            let edges = self.stack.edges.iter().filter(|edge| edge.from == layer);
             let at = frame.layers.len() - 1;
-            let Some(next) = edges.into_iter().find(|edge| self.value(&frame, at, &edge.condition) != 0)
-            else {
-                break;
-            };
-            layer = next.to;
+            let Some(next) = self.next_layer(&frame, at, &mut carrier) else { break };
+            layer = next;
             if frame.is_over || frame.bits.len() > BYTES_MAX * 8 {
                 break;
             }
@@ -171,6 +171,7 @@ impl Builder<'_, '_, '_> {
         let mut bytes = frame.bytes();
         let count = self.choices.pick(&[0, 1, 3, 4, 9, 30]);
         bytes.extend((0..count).map(|_| self.choices.number() as u8));
+        self.note_next(&frame, bytes.len());
         let mut missing = 0;
         match self.choices.below(16) {
             13 if !bytes.is_empty() => {
@@ -188,13 +189,61 @@ impl Builder<'_, '_, '_> {
         Packet { time_ns: 0, link, missing, bytes }
     }
 
+    /// What follows the layer `at`: what its edges say, and behind a message often another one.
+    fn next_layer(
+        &mut self,
+        frame: &Frame,
+        at: usize,
+        carrier: &mut Option<(usize, LayerId)>,
+    ) -> Option<LayerId> {
+        let layer = frame.layers[at].layer;
+        let edges = self.stack.edges.iter().filter(|edge| edge.from == layer);
+        let holds = |edge: &&&Edge| self.value(frame, at, &edge.condition) != 0;
+        let (messages, others): (Vec<&Edge>, Vec<&Edge>) =
+            edges.partition(|edge| edge.kind == EdgeKind::Messages);
+        let message = messages.iter().find(holds).map(|edge| edge.to);
+        let other = others.iter().find(holds).map(|edge| edge.to);
+        if let Some(message) = message.filter(|_| self.choices.chance(70)) {
+            *carrier = Some((at, message));
+            return Some(message);
+        }
+        let again = carrier.filter(|_| other.is_none() && self.choices.chance(50));
+        other.or(again.map(|(_, message)| message))
+    }
+
+    /// Where what is put in order goes on behind this packet of `length` bytes.
+    fn note_next(&mut self, frame: &Frame, length: usize) {
+        for seen in &frame.layers {
+            let protocol = &self.stack.layers[usize::from(seen.layer.0)].protocol;
+            let Some(sequence) = &protocol.sequence else { continue };
+            if let Expr::Field(field) = sequence.at {
+                let span = match sequence.span {
+                    Some(Expr::Number(span)) => span,
+                    _ => (length - seen.end.div_ceil(8).min(length)) as u64,
+                };
+                let value = frame.number(seen, protocol, field);
+                self.next.insert((seen.layer, field), value.wrapping_add(span));
+            }
+        }
+    }
+
     fn layer(&mut self, frame: &mut Frame, layer: LayerId) {
         let start = frame.bits.len();
         frame.layers.push(Seen { layer, start, end: start, places: HashMap::new(), present: vec![] });
         let stack = self.stack;
         self.items(frame, &stack.layers[usize::from(layer.0)].protocol.header);
-        let end = frame.bits.len();
-        frame.layers.last_mut().expect("just pushed").end = end;
+        let (at, end) = (frame.layers.len() - 1, frame.bits.len());
+        frame.layers[at].end = end;
+        // The next message stands behind what this one says that it has.
+        let payload = stack.layers[usize::from(layer.0)].protocol.payload.as_ref();
+        if let Some(length) = payload.and_then(|payload| payload.length.as_ref())
+            && stack.edges.iter().any(|edge| edge.to == layer && edge.kind == EdgeKind::Messages)
+            && !stack.edges.iter().any(|edge| edge.from == layer)
+        {
+            let length = self.value(frame, at, length);
+            frame.is_over |= length > FIELD_BYTES_MAX;
+            frame.bits.resize(end + length.min(FIELD_BYTES_MAX) as usize * 8, true);
+        }
     }
 
     fn items(&mut self, frame: &mut Frame, items: &[HeaderItem]) {
@@ -261,7 +310,9 @@ impl Builder<'_, '_, '_> {
     fn number(&mut self, field: (LayerId, FieldId), bits: u32, constraint: Option<&Constraint>) -> u64 {
         let most = if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
         let last = self.last.get(&field).copied().unwrap_or(0);
+        let next = self.next.get(&field).copied();
         let mut value = match self.choices.below(16) {
+            0..10 if next.is_some() => next.unwrap_or_default(),
             0..7 => self.choices.below(4) as u64,
             7..10 if !self.constants.is_empty() => self.choices.pick(self.constants),
             10..14 => last.wrapping_add(self.choices.below(4) as u64),

@@ -4,12 +4,13 @@ use super::packets::{Bursts, Packet};
 use crate::{Compiled, Compiler, Item, Shape, run};
 use std::convert::Infallible;
 use std::sync::Arc;
+use weir_compile::events::{StackEvent, events};
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle};
 use weir_engine::subscriber::{EventView, FlowKey, Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_ir::graph::{Var, VarKind};
-use weir_packet::{Burst, Source};
+use weir_packet::{Burst, Source, ValueType};
 
 /// What questions are given, in the order in which they are given it, and then what the engine's subscriber is told.
 ///
@@ -29,13 +30,14 @@ pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet])
     assert_eq!(outcome.counters.adds_up(0), Ok(()), "{:?}", outcome.counters);
     rows.push(format!("matched {:?}", outcome.matched));
     rows.push(format!("{:?} {:?}", outcome.counters.packet, outcome.counters.drops));
-    rows.extend(heard(compiled, packets));
+    rows.extend(heard(compiler, compiled, packets));
     rows
 }
 
 /// Bytes of streams, words of events and variables of connections: what rows show only in part.
-fn heard(compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
-    let mut worker = Worker::new(Arc::clone(&compiled.plan), Witness::default());
+fn heard(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
+    let witness = Witness { events: events(compiler.stack()), said: vec![] };
+    let mut worker = Worker::new(Arc::clone(&compiled.plan), witness);
     let (mut source, mut burst, mut number) = (Bursts::of(packets), Burst::default(), 0);
     while source.next_burst(&mut burst).expect("from memory") {
         worker.pass_time(number, burst.packets[0].time.0);
@@ -43,11 +45,13 @@ fn heard(compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
         number += 1;
     }
     while worker.finish(number) {}
-    worker.into_subscriber().0
+    worker.into_subscriber().said
 }
 
-#[derive(Default)]
-struct Witness(Vec<String>);
+struct Witness {
+    events: Vec<StackEvent>,
+    said: Vec<String>,
+}
 
 impl Subscriber for Witness {
     fn connection(
@@ -75,11 +79,19 @@ impl Subscriber for Witness {
             });
             text += &format!(" {}={}", var.name, held.collect::<Vec<_>>().join("/"));
         }
-        self.0.push(text);
+        self.said.push(text);
     }
 
     fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
-        self.0.push(format!("{order:?} {question} {} {:?}", event.event, event.values));
+        let columns = &self.events[event.event.index()].columns;
+        let said =
+            columns.iter().enumerate().map(|(at, (_, value_type))| match (event.column(at), value_type) {
+                // The number by which bytes are kept counts those of columns that nobody wants, too.
+                (Some(words), ValueType::Bytes | ValueType::Text) => format!("{:02x?}", event.bytes(words)),
+                (words, _) => format!("{words:x?}"),
+            });
+        let said: Vec<String> = said.collect();
+        self.said.push(format!("{order:?} {question} {} {said:?}", event.event));
     }
 
     fn stream_data(
@@ -89,7 +101,7 @@ impl Subscriber for Witness {
         stream: &mut StreamHandle<'_>,
         chunk: &Chunk<'_>,
     ) {
-        self.0.push(format!("{order:?} {question} {:?} {:?} {chunk:02x?}", stream.flow, stream.from));
+        self.said.push(format!("{order:?} {question} {:?} {:?} {chunk:02x?}", stream.flow, stream.from));
     }
 
     fn stream_terminated(
@@ -100,7 +112,7 @@ impl Subscriber for Witness {
         reason: EndReason,
     ) {
         let counts = (stream.counts(), stream.sequence);
-        self.0
+        self.said
             .push(format!("{order:?} {question} {:?} {:?} {counts:?} {reason:?}", stream.flow, stream.from));
     }
 }
