@@ -8,11 +8,11 @@
 //! chunk ─► its messages ─► through ─► what follows in the packet ─► chunk ─► its messages ─► …
 //! ```
 
-use super::messages::MessageVars;
+use super::messages::{MESSAGES_MAX, MessageVars};
 use super::{Lower, below_names};
 use weir_ir::abi::{WHOLE_BEGINS, WHOLE_EDGE, WHOLE_ENDS};
 use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Target, Terminator, Type, Value};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value};
 use weir_lang::model::{FieldId, LayerId};
 
 /// What is known of the layer whose messages are at hand.
@@ -123,10 +123,17 @@ impl Lower<'_> {
         if bearer.behind.is_empty() {
             return;
         }
-        let layer = self.b.read(bearer.layer);
         let blocks: Vec<Block> = bearer.behind.iter().map(|_| self.b.block()).collect();
-        let rest = self.b.block();
+        let (back, rest) = (self.b.block(), self.b.block());
         let target = |block| Target { block, args: vec![] };
+        // Each layer goes on behind its own messages, but all by this place: without a bound it would be a circle.
+        let fuel = Fuel(self.b.graph.fuels);
+        self.b.graph.fuels += 1;
+        let (then, otherwise) = (target(back), target(rest));
+        self.b.end(Terminator::Again { fuel, max: MESSAGES_MAX, then, otherwise });
+        self.b.seal(back);
+        self.b.switch_to(back);
+        let layer = self.b.read(bearer.layer);
         let layers = bearer.behind.iter().map(|(id, _)| u64::from(id.0) + 1);
         let cases = layers.zip(&blocks).map(|(layer, &block)| (layer, target(block))).collect();
         self.b.end(Terminator::Switch { value: layer, cases, otherwise: target(rest) });

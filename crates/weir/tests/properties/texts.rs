@@ -388,3 +388,85 @@ fn many_derived_values_are_asked_for_at_once() {
     assert_eq!(matching(&text, "many.l3 == 8", &[&[1, 0], &[2, 0], &[]]), 1);
     assert_eq!(matching(&text, "many.l199 == 0", &[&[1, 0], &[2, 0], &[]]), 2);
 }
+
+/// Chunks, each a message of `word`s; `timeout` ends what carries them.
+fn chunked(timeout: &str) -> String {
+    format!(
+        "
+        //! A message each
+        protocol chunk {{
+            header {{ from: u8  to: u8  number: u16 }}
+            payload = rest
+            instance (from) <-> (to)
+            sequence at number of payload spanning 1 from first wholes number > 0 .. number > 0
+            timeout {timeout}
+            event put on ordered {{ assemble }}
+        }}
+        //! In them
+        protocol word {{
+            header {{ from: u8  to: u8  kind: u8 }}
+            instance (from) <-> (to)
+            timeout 1ms
+        }}
+        //! All
+        stack chunks {{ start 147: chunk  chunk -> messages word }}"
+    )
+}
+
+#[test]
+fn what_the_last_messages_make_anew_ends_once() {
+    let mut packets = packets(&[&[1, 2, 0, 1, 7, 8, 1], &[1, 2, 0, 3, 7, 8, 2]]);
+    packets[1].time_ns = 400_000_000;
+    let mut compiler = Compiler::default();
+    compiler.add("mine.weir", &chunked("1m")).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let compiled = compile(&compiler, &[ask("", Want::Connections)], &Options::default());
+    let (rows, _) = rows(&compiler, &compiled, &packets, 1);
+    // The second word waits for a chunk that never comes, longer than the first one's instance lives.
+    assert_eq!(rows.len(), 3, "{rows:#?}");
+}
+
+#[test]
+fn what_ends_on_a_packet_nobody_sees_carries_all_of_its_messages() {
+    let ways = [vec!["all".to_string()], vec![]].map(|without_passes| Options {
+        engine: Executor::Interpreter,
+        without_passes,
+        ..Options::default()
+    });
+    let frame: &[u8] = &[1, 2, 0, 1, 7, 8, 1, 7, 8, 2];
+    let [plain, optimised] = answers(&chunked("0s"), ask("word.kind == 2", Want::Packets), &[frame], ways);
+    assert_eq!((plain.len(), optimised.len()), (1, 1));
+}
+
+#[test]
+fn layers_go_on_behind_their_messages_one_after_the_other() {
+    let text = "
+        //! A field of which messages are made
+        protocol part {
+            header { from: u8  to: u8  number: u8  length: u8  data: bytes[length] }
+            payload = rest
+            instance (from) <-> (to)
+            sequence at number of data from first
+            timeout 1m
+            event put on ordered { assemble }
+        }
+        //! In the first
+        protocol one { header { kind: u8 } }
+        //! In the second
+        protocol two { header { kind: u8 } }
+        //! All
+        stack parts {
+            layer behind: part
+            start 147: part
+            part -> behind
+            part   -> messages one
+            behind -> messages two
+        }";
+    let frames: [&[u8]; 2] = [&[1, 2, 0, 2, 5, 6, 1, 2, 0, 1, 7], &[1, 2, 2, 0, 1, 2, 1, 1, 8]];
+    for (filter, count) in [
+        ("one.kind == 6 and two.kind == 7", 1),
+        ("one.kind == 7 or two.kind == 5", 0),
+        ("two.kind == 8 and not one", 1),
+    ] {
+        assert_eq!(matching(text, filter, &frames), count, "{filter}");
+    }
+}
