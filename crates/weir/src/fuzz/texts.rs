@@ -23,7 +23,9 @@ use names::Names;
 use packets::Packet;
 pub use shrink::shrink_text;
 use std::fmt;
-use weir_engine::stream::StreamParams;
+use weir_engine::plan::Limits;
+use weir_engine::sequence::{Policies, Policy};
+use weir_engine::stream::{ChunkParams, StreamParams};
 use weir_ir::verify::assert_valid;
 use weir_lang::diag::Diagnostics;
 
@@ -71,6 +73,10 @@ pub fn try_text(bytes: &[u8]) -> Tried {
 struct Case {
     text: String,
     asks: Vec<Ask>,
+    /// No hole is passed over.
+    strict: bool,
+    /// Whose bytes count where they overlap.
+    policy: Policy,
     packets: Vec<Packet>,
 }
 
@@ -81,32 +87,33 @@ impl Case {
         compiler.add("made-up.weir", &text).map_err(|wrong| refused(&wrong))?;
         let choices = &mut Choices::from_end(bytes);
         let asks = asks(choices, &compiler);
+        let (strict, policy) = (choices.chance(30), choices.pick(Policy::ALL));
         let count = 20 + choices.below(PACKETS_MAX - 20);
         let packets = packets::build(choices, compiler.stack(), &numbers(&text), count);
-        Ok(Self { text, asks, packets })
+        Ok(Self { text, asks, strict, policy, packets })
     }
 
     fn try_engines(&self) -> Tried {
-        let Self { text, asks, packets } = self;
+        let Self { text, asks, packets, .. } = self;
         let mut compiler = Compiler::default();
         if let Err(wrong) = compiler.add("made-up.weir", text) {
             return refused(&wrong);
         }
-        let reference = match compiler.compile(asks, &options(Executor::Interpreter, &["all"])) {
+        let reference = match compiler.compile(asks, &self.options(Executor::Interpreter, &["all"])) {
             Ok(compiled) => compiled,
             Err(wrong) => return refused(&wrong),
         };
         assert_valid(&reference.lowered.graph, "lowering");
         let expected = runs::told(&compiler, &reference, packets);
         for engine in [Executor::Interpreter, Executor::Native] {
-            let compiled = match compiler.compile(asks, &options(engine, &[])) {
+            let compiled = match compiler.compile(asks, &self.options(engine, &[])) {
                 Ok(compiled) => compiled,
                 Err(wrong) => return refused(&wrong),
             };
             assert_valid(compiled.graph(), "all passes");
             let got = runs::told(&compiler, &compiled, packets);
             if got != expected {
-                let guilty = guilty(&compiler, asks, packets, &expected);
+                let guilty = self.guilty(&compiler, &expected);
                 let at = (0..got.len().max(expected.len())).find(|&at| got.get(at) != expected.get(at));
                 let at = at.unwrap_or_default();
                 panic!(
@@ -118,6 +125,24 @@ impl Case {
         }
         Tried::Agreed(expected.len())
     }
+
+    fn options(&self, engine: Executor, without: &[&str]) -> Options {
+        let without_passes = without.iter().map(ToString::to_string).collect();
+        let limits = Limits { strict: self.strict, ..Limits::default() };
+        let policies = Policies::new(self.policy);
+        Options { engine, without_passes, limits, policies, ..Options::default() }
+    }
+
+    /// Passes without any one of which the rows are as expected.
+    fn guilty(&self, compiler: &Compiler, expected: &[String]) -> Vec<&'static str> {
+        let Self { asks, packets, .. } = self;
+        let says = |compiled: &Compiled| runs::told(compiler, compiled, packets);
+        let is_right = |name: &&str| {
+            let options = self.options(Executor::Interpreter, &[name]);
+            compiler.compile(asks, &options).is_ok_and(|compiled| says(&compiled) == expected)
+        };
+        weir_ir::passes::PASSES.iter().map(|pass| pass.name).filter(is_right).collect()
+    }
 }
 
 impl fmt::Display for Case {
@@ -126,6 +151,7 @@ impl fmt::Display for Case {
         for Ask { filter, want, .. } in &self.asks {
             writeln!(f, "{want:?} of {filter:?}")?;
         }
+        writeln!(f, "strict {}, {:?}", self.strict, self.policy)?;
         for Packet { time_ns, link, missing, bytes } in &self.packets {
             writeln!(f, "{time_ns} link {link} missing {missing} {bytes:02x?}")?;
         }
@@ -133,22 +159,21 @@ impl fmt::Display for Case {
     }
 }
 
-fn options(engine: Executor, without: &[&str]) -> Options {
-    let without_passes = without.iter().map(ToString::to_string).collect();
-    Options { engine, without_passes, ..Options::default() }
-}
-
 /// One question of each kind, or some of them: the less is asked, the more the passes may drop.
 fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
     let catalog = compiler.catalog();
-    let wants = [Want::Packets, Want::Connections, Want::Events, Want::Streams(StreamParams::default())];
+    let wants = [Want::Packets, Want::Connections, Want::Events, Want::Streams(params(choices))];
     let kept = choices.below(16) | 1 << choices.below(4);
     let kept = if choices.chance(50) { 15 } else { kept };
     let chosen = wants.into_iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1);
     chosen
         .map(|(_, want)| {
-            // What is only known later cannot choose events.
-            let filter = match want == Want::Events || choices.chance(20) {
+            // What is only known later cannot choose events, and packets of streams.
+            let is_late = match want {
+                Want::Streams(params) => params.packets,
+                _ => want == Want::Events,
+            };
+            let filter = match is_late || choices.chance(20) {
                 true => String::new(),
                 false => filter::write(choices, catalog, 2),
             };
@@ -163,14 +188,18 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
         .collect()
 }
 
-/// Passes without any one of which the rows are as expected.
-fn guilty(compiler: &Compiler, asks: &[Ask], packets: &[Packet], expected: &[String]) -> Vec<&'static str> {
-    let says = |compiled: &Compiled| runs::told(compiler, compiled, packets);
-    let is_right = |name: &&str| {
-        let options = options(Executor::Interpreter, &[name]);
-        compiler.compile(asks, &options).is_ok_and(|compiled| says(&compiled) == expected)
-    };
-    weir_ir::passes::PASSES.iter().map(|pass| pass.name).filter(is_right).collect()
+/// How streams are given.
+fn params(choices: &mut Choices<'_>) -> StreamParams {
+    let [first, bytes, overlap] = [(); 3].map(|()| choices.below(9) as u32);
+    let flush_ns = choices.pick(&[0, 1_000_000_000]);
+    let chunk = ChunkParams { bytes, overlap, flush_ns }.sane();
+    let cutoff = [u64::from(first), u64::MAX];
+    StreamParams {
+        cutoff: if choices.chance(20) { cutoff } else { [u64::MAX; 2] },
+        chunk: choices.chance(40).then_some(chunk),
+        packets: choices.chance(30),
+        ..StreamParams::default()
+    }
 }
 
 fn refused(wrong: &Diagnostics) -> Tried {

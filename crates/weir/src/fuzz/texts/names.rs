@@ -128,6 +128,7 @@ impl Names {
             list.extend(self.vars.iter().cloned());
             list.extend(self.states.iter().map(|state| format!("state.{state}")));
         }
+        list.push("strict".into());
         if self.two_sided {
             list.extend(["originator".into(), "responder".into()]);
         }
