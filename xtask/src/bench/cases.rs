@@ -241,7 +241,7 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "Packets counted by a filter of four terms",
-        note: "Host, port, SYN and time to live.",
+        note: "Host, port, SYN and time to live. Of `hostile` 17 % are fragments, which Weir puts together before it looks for a port.",
         traces: &["https", "http", "hostile", "udp64"],
         rows: &[
             FLOOR,
