@@ -241,7 +241,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "Packets counted by a filter of four terms",
-        note: "Host, port, SYN and time to live. Of `hostile` 17 % are fragments, which Weir puts together before it looks for a port.",
+        note: "Host, port, SYN and time to live. Of `hostile` 17 % are fragments, which Weir puts together before it \
+               looks for a port, and tcpdump does not; nor does Weir over `bench/flat.weir`.",
         traces: &["https", "http", "hostile", "udp64"],
         rows: &[
             FLOOR,
@@ -256,6 +257,21 @@ pub const QUESTIONS: &[Question] = &[
                     "ip.src == 192.0.2.10 and tcp.dstport == 443 and tcp.flags.syn == 1 and ip.ttl > 32",
                 ],
             )
+            .says(),
+            row(
+                "weir packets --count, of fragments the first alone",
+                &[
+                    "{weir}",
+                    "packets",
+                    "--stack",
+                    "{root}/bench/flat.weir",
+                    "-r",
+                    "{trace}",
+                    "--count",
+                    "datagram.src == 192.0.2.10 and segment.dport == 443 and segment.syn == 1 and datagram.ttl > 32",
+                ],
+            )
+            .not_on(&["https", "http", "udp64"])
             .says(),
             row(
                 "tcpdump --count",
