@@ -6,7 +6,7 @@
 //! block is *sealed* once all its predecessors are known.
 
 use crate::graph::{
-    BinaryOp, Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value, Values,
+    BinaryOp, Block, BlockData, CompareOp, Fuel, Graph, Inst, Op, Target, Terminator, Type, Value, Values,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::{SmallVec, smallvec};
@@ -308,6 +308,14 @@ impl Builder {
     /// Ends the current block: are `bytes` there?
     pub fn check(&mut self, buf: Value, offset: Value, bytes: u32, then: Block, otherwise: Block) {
         self.end(Terminator::Check { buf, offset, bytes, then: to(then), otherwise: to(otherwise) });
+    }
+
+    /// Ends the current block: `then`, as long as it was not passed `max` times. Its fuel is its own.
+    pub fn again(&mut self, max: u32, then: Block, otherwise: Block) -> Fuel {
+        let fuel = Fuel(self.graph.fuels);
+        self.graph.fuels += 1;
+        self.end(Terminator::Again { fuel, max, then: to(then), otherwise: to(otherwise) });
+        fuel
     }
 
     /// Ends the packet.

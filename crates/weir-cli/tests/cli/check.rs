@@ -5,9 +5,9 @@ use std::path::Path;
 
 #[test]
 fn the_protocols_that_are_shipped_check() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocols");
-    let paths =
-        std::fs::read_dir(folder).expect("the protocols").map(|entry| entry.expect("an entry").path());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["protocols", "bench"].map(|name| std::fs::read_dir(root.join(name)).expect("a folder"));
+    let paths = folders.into_iter().flatten().map(|entry| entry.expect("an entry").path());
     let texts: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == "weir")).collect();
     assert!(texts.len() > 20, "{texts:?}");
     texts.iter().for_each(|path| drop(answer(&["check", path.to_str().unwrap()], 0)));

@@ -4,7 +4,7 @@
 use super::{LayerVars, Lower, Pair};
 use crate::catalog::FieldKey;
 use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Target, Terminator, Type, Value, Width};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Target, Terminator, Type, Value, Width};
 use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
@@ -429,10 +429,7 @@ impl Lower<'_> {
         self.b.branch(left, more, exit);
         self.b.seal(more);
         self.b.switch_to(more);
-        let fuel = Fuel(self.b.graph.fuels);
-        self.b.graph.fuels += 1;
-        let (then, otherwise) = (Target { block: step, args: vec![] }, Target { block: exit, args: vec![] });
-        self.b.end(Terminator::Again { fuel, max: RUN_ITEMS_MAX, then, otherwise });
+        self.b.again(RUN_ITEMS_MAX, step, exit);
         self.b.seal(step);
         self.b.switch_to(step);
         let buf = self.b.read(self.buf);

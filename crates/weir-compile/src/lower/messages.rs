@@ -321,11 +321,7 @@ impl Lower<'_> {
         let (more, exhausted, through) = (self.b.block(), self.b.block(), self.finish.through());
         self.b.switch_to(vars.gather);
         let (done, wanted) = (self.b.read(vars.done), self.b.read(vars.wanted));
-        let fuel = Fuel(self.b.graph.fuels);
-        self.b.graph.fuels += 1;
-        let target = |block| Target { block, args: vec![] };
-        let (then, otherwise) = (target(more), target(exhausted));
-        self.b.end(Terminator::Again { fuel, max: MESSAGES_MAX, then, otherwise });
+        self.b.again(MESSAGES_MAX, more, exhausted);
         self.b.seal(more);
         self.b.seal(exhausted);
         self.b.switch_to(exhausted);

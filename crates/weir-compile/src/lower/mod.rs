@@ -307,15 +307,11 @@ impl<'a> Lower<'a> {
         self.b.switch_to(self.entries[id.0 as usize]);
         if self.reachable[id.0 as usize].contains(&id) {
             let (first, max) = (self.b.block(), self.layer(id).repeat_max);
-            let fuel = weir_ir::graph::Fuel(self.b.graph.fuels);
-            self.b.graph.fuels += 1;
+            let fuel = self.b.again(max, first, self.finish.of(Some(DropReason::NestingLimit)));
             if let Some(level) = self.stack.usual.iter().position(|level| level.contains(&id)) {
                 self.b.graph.usual.resize(self.stack.usual.len(), vec![]);
                 self.b.graph.usual[level].push(fuel);
             }
-            let otherwise = Target { block: self.finish.of(Some(DropReason::NestingLimit)), args: vec![] };
-            let then = Target { block: first, args: vec![] };
-            self.b.end(Terminator::Again { fuel, max, then, otherwise });
             self.b.seal(first);
             self.b.switch_to(first);
         }

@@ -8,9 +8,7 @@ use weir_ir::abi::{
     SEQ_FORCED, SEQ_INCONSISTENT, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, WANTS_BYTES,
 };
 use weir_ir::build::Variable;
-use weir_ir::graph::{
-    BinaryOp, CompareOp, Fuel, Op, Sequence, SequenceDecl, Table, Target, Terminator, Type, Value,
-};
+use weir_ir::graph::{BinaryOp, CompareOp, Op, Sequence, SequenceDecl, Table, Type, Value};
 use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, FLAGS, HIGH, NEXT, QUEUED, STARTED, UNAWAITED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
@@ -197,10 +195,7 @@ impl Lower<'_> {
         self.b.seal(next);
 
         self.b.switch_to(next);
-        let fuel = Fuel(self.b.graph.fuels);
-        self.b.graph.fuels += 1;
-        let (then, otherwise) = (Target { block: pull, args: vec![] }, Target { block: after, args: vec![] });
-        self.b.end(Terminator::Again { fuel, max: ORDERED_MAX, then, otherwise });
+        self.b.again(ORDERED_MAX, pull, after);
         self.b.seal(pull);
         self.b.switch_to(pull);
         let pulled = self.b.push(Op::SeqNext { sequence, flow, side });

@@ -225,6 +225,7 @@ struct Author<'c, 'b> {
     /// Names made so far.
     count: usize,
     has_window: bool,
+    /// An event hands on what the sequence puts in order.
     assembles_in_order: bool,
 }
 

@@ -11,6 +11,11 @@ pub(super) struct Layer {
     starts: bool,
 }
 
+/// Whether the stack says anything of the layer `at`.
+pub(super) fn is_there(layers: &[Layer], edges: &[(usize, usize)], at: usize) -> bool {
+    layers[at].starts || edges.iter().any(|&(from, to)| from == at || to == at)
+}
+
 /// A generated text.
 pub(super) fn write(choices: &mut Choices<'_>) -> String {
     let count = 1 + choices.below(4);
@@ -235,7 +240,7 @@ fn stacks(
             }
         }
     }
-    let is_there = |at: usize| layers[at].starts || edges.iter().any(|&(from, to)| from == at || to == at);
+    let is_there = |at: usize| is_there(layers, &edges, at);
     let mut text = "//! Of them\nstack s0 {\n".to_string();
     for layer in layers.iter().filter(|layer| layer.name.starts_with('x')) {
         let other = if choices.chance(30) { format!(" as {}.q", layer.name) } else { String::new() };
@@ -279,15 +284,19 @@ fn stacks(
 
 fn edge(choices: &mut Choices<'_>, from: &Layer, to: &Layer, known: &[Names]) -> String {
     let quoted = if choices.chance(10) { "quoted " } else { "" };
-    let mut condition = String::new();
-    if choices.chance(60) {
-        let mut author = Author::new(choices, known[from.protocol].clone());
-        condition = format!(" when {}", author.condition(Place::Edge));
-    }
+    let condition = when(choices, &known[from.protocol], 60);
     match choices.chance(20) {
         true => format!("{} {{ -> {quoted}{}{condition} }}", from.name, to.name),
         false => format!("{} -> {quoted}{}{condition}", from.name, to.name),
     }
+}
+
+/// The condition of an edge that leaves a protocol of these names, or none.
+pub(super) fn when(choices: &mut Choices<'_>, from: &Names, percent: usize) -> String {
+    if !choices.chance(percent) {
+        return String::new();
+    }
+    format!(" when {}", Author::new(choices, from.clone()).condition(Place::Edge))
 }
 
 fn dispatch(choices: &mut Choices<'_>, layer: &Layer, names: &Names) -> String {

@@ -1,7 +1,7 @@
 //! Messages: of what a layer puts in order, and what they hold.
 
 use super::Author;
-use super::file::Layer;
+use super::file::{Layer, is_there, when};
 use super::names::{Kind, Names, Place, Role};
 use crate::fuzz::choices::Choices;
 
@@ -15,8 +15,7 @@ pub(super) fn write(
     (layers, known, edges): (&[Layer], &[Names], &[(usize, usize)]),
     has_common: bool,
 ) -> (String, String) {
-    let is_there = |at: usize| at == 0 || edges.iter().any(|&(from, to)| from == at || to == at);
-    let there = (0..layers.len()).filter(|&at| is_there(at));
+    let there = (0..layers.len()).filter(|&at| is_there(layers, edges, at));
     let mut carriers: Vec<(String, Names)> =
         there.map(|at| (layers[at].name.clone(), known[layers[at].protocol].clone())).collect();
     let (mut texts, mut stack) = (String::new(), String::new());
@@ -35,14 +34,14 @@ pub(super) fn write(
             author.names.below = below(carrier, has_common, role);
             texts += &author.protocol(next, None);
             let message = author.names.clone();
-            stack += &edge(author.choices, from, "messages ", next, carrier, 50);
+            stack += &format!("    {from} -> messages p{next}{}\n", when(author.choices, carrier, 50));
             // What it holds knows where it ends.
             let holds = role == Role::Whole || message.has_payload;
             if holds && author.choices.chance(30) {
                 let mut inner = Author::new(author.choices, file.clone());
                 inner.names.below = below(carrier, has_common, role);
                 texts += &inner.protocol(next + 1, None);
-                stack += &edge(inner.choices, &format!("p{next}"), "", next + 1, &message, 60);
+                stack += &format!("    p{next} -> p{}{}\n", next + 1, when(inner.choices, &message, 60));
                 next += 1;
             }
             next += 1;
@@ -96,20 +95,4 @@ impl Author<'_, '_> {
         let body: String = clauses.iter().map(|clause| format!("    {clause}\n")).collect();
         format!("//! Carries messages\nprotocol p{at} {{\n{body}}}\n")
     }
-}
-
-fn edge(
-    choices: &mut Choices<'_>,
-    from: &str,
-    word: &str,
-    to: usize,
-    names: &Names,
-    percent: usize,
-) -> String {
-    let mut condition = String::new();
-    if choices.chance(percent) {
-        let mut author = Author::new(choices, names.clone());
-        condition = format!(" when {}", author.condition(Place::Edge));
-    }
-    format!("    {from} -> {word}p{to}{condition}\n")
 }

@@ -157,12 +157,11 @@ impl Builder<'_, '_, '_> {
     fn packet(&mut self) -> Packet {
         let (link, mut layer) = self.choices.pick(&self.stack.starts);
         let mut frame = Frame::default();
-        // The layer whose bytes in order are messages, once there is one.
-        let mut carrier = None;
+        let mut message = None;
         for _ in 0..LAYERS_MAX {
             self.layer(&mut frame, layer);
             let at = frame.layers.len() - 1;
-            let Some(next) = self.next_layer(&frame, at, &mut carrier) else { break };
+            let Some(next) = self.next_layer(&frame, at, &mut message) else { break };
             layer = next;
             if frame.is_over || frame.bits.len() > BYTES_MAX * 8 {
                 break;
@@ -189,13 +188,8 @@ impl Builder<'_, '_, '_> {
         Packet { time_ns: 0, link, missing, bytes }
     }
 
-    /// What follows the layer `at`: what its edges say, and behind a message often another one.
-    fn next_layer(
-        &mut self,
-        frame: &Frame,
-        at: usize,
-        carrier: &mut Option<(usize, LayerId)>,
-    ) -> Option<LayerId> {
+    /// What follows the layer `at`: what its edges say, and behind a message often another such one; `before` is the last.
+    fn next_layer(&mut self, frame: &Frame, at: usize, before: &mut Option<LayerId>) -> Option<LayerId> {
         let layer = frame.layers[at].layer;
         let edges = self.stack.edges.iter().filter(|edge| edge.from == layer);
         let holds = |edge: &&&Edge| self.value(frame, at, &edge.condition) != 0;
@@ -204,11 +198,10 @@ impl Builder<'_, '_, '_> {
         let message = messages.iter().find(holds).map(|edge| edge.to);
         let other = others.iter().find(holds).map(|edge| edge.to);
         if let Some(message) = message.filter(|_| self.choices.chance(70)) {
-            *carrier = Some((at, message));
+            *before = Some(message);
             return Some(message);
         }
-        let again = carrier.filter(|_| other.is_none() && self.choices.chance(50));
-        other.or(again.map(|(_, message)| message))
+        other.or_else(|| before.filter(|_| self.choices.chance(50)))
     }
 
     /// Where what is put in order goes on behind this packet of `length` bytes.
@@ -311,12 +304,12 @@ impl Builder<'_, '_, '_> {
         let most = if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
         let last = self.last.get(&field).copied().unwrap_or(0);
         let next = self.next.get(&field).copied();
-        let mut value = match self.choices.below(16) {
-            0..10 if next.is_some() => next.unwrap_or_default(),
-            0..7 => self.choices.below(4) as u64,
-            7..10 if !self.constants.is_empty() => self.choices.pick(self.constants),
-            10..14 => last.wrapping_add(self.choices.below(4) as u64),
-            14 => self.choices.number(),
+        let mut value = match (self.choices.below(16), next) {
+            (0..10, Some(next)) => next,
+            (0..7, _) => self.choices.below(4) as u64,
+            (7..10, _) if !self.constants.is_empty() => self.choices.pick(self.constants),
+            (10..14, _) => last.wrapping_add(self.choices.below(4) as u64),
+            (14, _) => self.choices.number(),
             _ => self.choices.word(),
         } & most;
         if let Some(&Constraint { op, value: limit }) = constraint
