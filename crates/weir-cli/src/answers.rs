@@ -75,15 +75,13 @@ pub struct Board {
     pub compiler: Compiler,
     /// What went wrong.
     pub fault: Fault,
-    /// Rows are written as they come: somebody may be waiting for each.
-    pub is_live: bool,
 }
 
 impl Board {
     /// No question yet.
-    pub fn new(input: Input, compiler: Compiler, is_live: bool) -> Self {
+    pub fn new(input: Input, compiler: Compiler) -> Self {
         let (findings, fault) = (Findings::default(), Fault::default());
-        Self { names: Mutex::default(), input, findings, compiler, fault, is_live }
+        Self { names: Mutex::default(), input, findings, compiler, fault }
     }
 
     /// All that is wrong with a question that is to be asked beside `others`: it needs a name and an output of its own.
@@ -186,7 +184,6 @@ struct Opening {
     /// The name of the log.
     path: &'static str,
     columns: Vec<Column>,
-    is_live: bool,
     /// Of pcapng alone.
     findings: Option<Following>,
 }
@@ -204,7 +201,7 @@ impl Opening {
             return Ok(Writer::Capture(writer, path));
         }
         let target = part.map(|part| part.path.as_path()).or(spec.output.as_deref());
-        let options = Options { path: self.path, flush_rows: self.is_live, ..Options::default() };
+        let options = Options { path: self.path, ..Options::default() };
         let mut sink = output::create(spec.format()?, target, &options)?;
         if target.is_none() && spec.is_json() {
             sink = Box::new(Named::new(&spec.name, sink));
@@ -375,8 +372,7 @@ impl Spec {
         let format = self.output.as_deref().filter(|_| self.is_capture()).and_then(CaptureFormat::of_path);
         let findings =
             format.filter(|format| *format == CaptureFormat::Pcapng).map(|_| board.findings.follow());
-        let is_live = board.is_live;
-        let opening = Opening { spec: self.clone(), path, columns, is_live, findings };
+        let opening = Opening { spec: self.clone(), path, columns, findings };
         let write = Writer::Unopened(Box::new(opening));
         let (name, output) = (self.name.clone(), self.output.clone());
         let answers = Answers { name, output, write, kind, fault: Arc::clone(&board.fault), part };
@@ -509,6 +505,7 @@ impl Answers {
                 let written = writer.write_with_options(&meta, &frame, &options);
                 written.map_err(|e| Failure::writing(path.display(), &e))
             }
+            (Writer::Rows(sink), Item::Pause) => sink.flush().map_err(|e| self.unwritten(&e)),
             (Writer::Rows(sink), item) => {
                 row(&mut self.kind, &mut **sink, &item).map_err(|e| self.unwritten(&e))
             }

@@ -52,6 +52,10 @@ impl Sink for Grep {
         }
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     fn end(&mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -31,6 +31,10 @@ impl Sink for Named {
         self.sink.row(&all)
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+
     fn end(&mut self) -> io::Result<()> {
         self.sink.end()
     }

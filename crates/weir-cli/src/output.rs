@@ -30,8 +30,8 @@ pub fn is_live(input: &Input) -> bool {
     input.read.iter().any(|name| !is_file(path(name)))
 }
 
-/// The sink that the rows of a log are written to; `is_live`: each at once.
-pub fn sink(output: &Output, path: &'static str, is_live: bool) -> Result<Box<dyn Sink + Send>, Failure> {
+/// The sink that the rows of a log are written to.
+pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>, Failure> {
     let terminal = output.output.is_none() && io::stdout().is_terminal();
     let format: Format = match &output.format {
         Some(name) => name.parse().map_err(Failure::new)?,
@@ -41,7 +41,6 @@ pub fn sink(output: &Output, path: &'static str, is_live: bool) -> Result<Box<dy
     let options = Options {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: terminal.then(terminal_width).flatten(),
-        flush_rows: is_live,
         path,
     };
     create(format, output.output.as_deref(), &options)

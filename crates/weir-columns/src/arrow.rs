@@ -13,15 +13,13 @@ pub struct ArrowSink {
     /// Until the columns are known.
     out: Option<Out>,
     path: String,
-    flush_rows: bool,
     state: Option<(Batch, StreamWriter<Out>)>,
 }
 
 impl ArrowSink {
-    /// Writes to `out`; `path` is the name of the log, or empty. With `flush_rows` every row is a batch of its own,
-    /// which is dear.
-    pub fn new(out: Out, path: &str, flush_rows: bool) -> Self {
-        Self { out: Some(out), path: path.to_string(), flush_rows, state: None }
+    /// Writes to `out`; `path` is the name of the log, or empty.
+    pub fn new(out: Out, path: &str) -> Self {
+        Self { out: Some(out), path: path.to_string(), state: None }
     }
 }
 
@@ -36,13 +34,17 @@ impl Sink for ArrowSink {
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         let (batch, writer) = self.state.as_mut().ok_or_else(no_columns)?;
-        if batch.push(values)? || self.flush_rows {
+        if batch.push(values)? {
             write(batch, writer)?;
-            if self.flush_rows {
-                writer.flush().map_err(to_io)?;
-            }
         }
         Ok(())
+    }
+
+    /// The rows that wait are a batch of their own.
+    fn flush(&mut self) -> io::Result<()> {
+        let (batch, writer) = self.state.as_mut().ok_or_else(no_columns)?;
+        write(batch, writer)?;
+        writer.flush().map_err(to_io)
     }
 
     fn end(&mut self) -> io::Result<()> {

@@ -59,7 +59,7 @@ fn parquet(
 /// The rows as an Arrow stream: its batches.
 fn arrow(columns: &[Column], rows: impl Iterator<Item = Vec<Value<'static>>>) -> Vec<RecordBatch> {
     let out = Shared::default();
-    fill(&mut ArrowSink::new(Box::new(out.clone()), "conn", false), columns, rows);
+    fill(&mut ArrowSink::new(Box::new(out.clone()), "conn"), columns, rows);
     StreamReader::try_new(Cursor::new(out.bytes()), None).unwrap().map(Result::unwrap).collect()
 }
 
@@ -243,10 +243,8 @@ impl Write for Broken {
 
 #[test]
 fn a_broken_pipe_stays_one() {
-    let sinks: [Box<dyn Sink>; 2] = [
-        Box::new(ParquetSink::new(Box::new(Broken), "")),
-        Box::new(ArrowSink::new(Box::new(Broken), "", false)),
-    ];
+    let sinks: [Box<dyn Sink>; 2] =
+        [Box::new(ParquetSink::new(Box::new(Broken), "")), Box::new(ArrowSink::new(Box::new(Broken), ""))];
     for mut sink in sinks {
         let written = sink.begin(TWO).and_then(|()| sink.row(&two(1))).and_then(|()| sink.end());
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::BrokenPipe);

@@ -92,6 +92,13 @@ pub trait Sink {
     /// As [`begin`](Sink::begin).
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()>;
 
+    /// Hands on the rows that wait to be written in larger pieces, as far as the format can be read before its end:
+    /// somebody may be waiting for them. Costs a call of the system at least.
+    ///
+    /// # Errors
+    /// As [`begin`](Sink::begin).
+    fn flush(&mut self) -> io::Result<()>;
+
     /// Ends the output and flushes it.
     ///
     /// # Errors

@@ -178,11 +178,13 @@ pub fn rows(
     if args.count {
         return count(question, args);
     }
-    let is_live = output::is_live(&question.args.input);
-    let mut sink = output::sink(args, path, is_live)?;
+    let mut sink = output::sink(args, path)?;
     sink.begin(columns)?;
     let ran = question.run(question.shape, &mut |item| {
-        row(&item, &mut |values| sink.row(values))?;
+        match item {
+            Item::Pause => sink.flush()?,
+            item => row(&item, &mut |values| sink.row(values))?,
+        }
         Ok(())
     })?;
     sink.end()?;
@@ -199,16 +201,20 @@ pub fn stream_rows(
     let mut count = 0u64;
     let mut sink = match (args.count, own) {
         (true, _) => None,
-        (false, None) => Some(output::sink(args, "", output::is_live(&question.args.input))?),
+        (false, None) => Some(output::sink(args, "")?),
         (false, own) => own,
     };
     if let Some(sink) = &mut sink {
         sink.begin(columns)?;
     }
     let ran = question.run(Shape::default(), &mut |item| {
-        if let Item::Stream(row) = item {
-            count += 1;
-            sink.as_mut().map_or(Ok(()), |sink| sink.row(&row))?;
+        match (item, &mut sink) {
+            (Item::Stream(row), sink) => {
+                count += 1;
+                sink.as_mut().map_or(Ok(()), |sink| sink.row(&row))?;
+            }
+            (Item::Pause, Some(sink)) => sink.flush()?,
+            _ => {}
         }
         Ok(())
     })?;

@@ -32,7 +32,7 @@ pub fn run(args: &Ctl) -> Result<ExitCode, Failure> {
         say!("done in {:.1} ms", micros as f64 / 1e3);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut sink = output::sink(&output::plain(None), "", false)?;
+    let mut sink = output::sink(&output::plain(None), "")?;
     sink.begin(COLUMNS)?;
     for question in &answer.questions {
         let text = |text: &str| Value::Text(text.to_string().into());

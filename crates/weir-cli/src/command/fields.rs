@@ -19,7 +19,7 @@ pub fn run(args: &Fields) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let catalog = compiler.catalog();
     let format = args.format.clone();
-    let mut sink = output::sink(&output::plain(format), "", false)?;
+    let mut sink = output::sink(&output::plain(format), "")?;
     let prefix = args.prefix.as_deref().unwrap_or("");
     let mut found = 0;
     sink.begin(COLUMNS)?;

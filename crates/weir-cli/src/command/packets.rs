@@ -50,13 +50,15 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
         say!("{} packets written to {}", ran.outcome.matched[0], path.display());
         return Ok(ran.status);
     }
-    let mut sink = output::sink(&args.ask.output, "", output::is_live(&args.ask.input))?;
+    let mut sink = output::sink(&args.ask.output, "")?;
     sink.begin(COLUMNS)?;
     let stack = question.compiled.stack.clone();
     let shape = Shape { lines: true, ..Shape::default() };
     let ran = question.run(shape, &mut |item| {
-        if let Item::Packet { meta, path, line, .. } = item {
-            sink.row(&values(&stack, &meta, path, &line))?;
+        match item {
+            Item::Packet { meta, path, line, .. } => sink.row(&values(&stack, &meta, path, &line))?,
+            Item::Pause => sink.flush()?,
+            _ => {}
         }
         Ok(())
     })?;

@@ -135,8 +135,7 @@ fn answer(
 ) -> Result<ExitCode, Failure> {
     let mut options = input::options(&input.program, Some(input))?;
     options.timed = stats;
-    let is_live = socket.is_some() || output::is_live(input);
-    let board = Arc::new(Board::new(input.clone(), input::compiler(&input.program.stack)?, is_live));
+    let board = Arc::new(Board::new(input.clone(), input::compiler(&input.program.stack)?));
     wrong.extend(specs.iter().enumerate().flat_map(|(index, spec)| board.check(spec, &specs[..index])));
     Failure::all(wrong)?;
     input::check_files(input, &board.compiler)?;

@@ -15,7 +15,7 @@ const COLUMNS: &[Column] = &[
 pub fn run(args: &Stacks) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let format = args.format.clone();
-    let mut sink = output::sink(&output::plain(format), "", false)?;
+    let mut sink = output::sink(&output::plain(format), "")?;
     sink.begin(COLUMNS)?;
     for stack in compiler.library().stacks() {
         let layers: Vec<String> = stack.layers.iter().map(|l| l.protocol.name.clone()).collect();

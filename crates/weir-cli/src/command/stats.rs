@@ -42,7 +42,7 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
     if args.output.count {
         return ask::count(&question, &args.output);
     }
-    let mut sink = crate::output::sink(&args.output, "", false)?;
+    let mut sink = crate::output::sink(&args.output, "")?;
     let mut stats = Stats::default();
     let ran = question.run(Shape::default(), &mut |item| {
         stats.take(&item);

@@ -1,6 +1,6 @@
 //! Several questions at once: `run`, `zeek`, `ctl`.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -305,6 +305,46 @@ fn an_interrupted_run_leaves_whole_files() {
     drop(input);
     let counted = weir(&["packets", "-r", packets.to_str().unwrap(), "--count"]);
     assert_eq!((counted.1.as_str(), counted.2), ("", 0), "the capture is whole");
+}
+
+/// Whatever is asked: who looks at a pipe does not wait for its end.
+#[test]
+fn rows_of_live_input_come_before_its_end() {
+    let bytes = std::fs::read(FIRST_LIGHT).unwrap();
+    let asked: [&[&str]; 8] = [
+        &["packets"],
+        &["packets", "-j", "2"],
+        &["flows"],
+        &["sessions", "--format", "table"],
+        &["dns", "--format", "csv"],
+        &["tls", "--format", "zeek", "-j", "2"],
+        &["streams", "tcp"],
+        &["match", "-e", "HTTP", "--color", "always"],
+    ];
+    for args in asked {
+        let mut running = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(args)
+            .args(["-r", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the command runs");
+        let mut input = running.stdin.take().unwrap();
+        let mut rows = BufReader::new(running.stdout.take().unwrap()).lines();
+        let (sender, first) = std::sync::mpsc::channel();
+        let reading = std::thread::spawn(move || {
+            let is_row = |line: &String| !line.starts_with('#');
+            // The second one: a header may be the first.
+            let _ = sender.send(rows.by_ref().map_while(Result::ok).filter(is_row).nth(1));
+            rows.count()
+        });
+        input.write_all(&bytes).expect("it reads");
+        let row = first.recv_timeout(Duration::from_secs(60));
+        assert!(matches!(row, Ok(Some(_))), "{args:?}: {row:?}");
+        drop(input);
+        assert!(running.wait().unwrap().success());
+        reading.join().unwrap();
+    }
 }
 
 /// Somebody who waits for the end of a file, and does not, is told so.

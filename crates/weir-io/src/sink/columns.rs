@@ -10,5 +10,5 @@ pub(super) fn parquet(out: Out, options: &Options) -> ParquetSink {
 
 /// An Arrow stream.
 pub(super) fn arrow(out: Out, options: &Options) -> ArrowSink {
-    ArrowSink::new(out, options.path, options.flush_rows)
+    ArrowSink::new(out, options.path)
 }

@@ -17,8 +17,8 @@ pub(super) struct Csv {
 }
 
 impl Csv {
-    pub fn new(out: Out, options: &Options) -> Self {
-        Self { rows: Rows::new(out, options), joined: String::new() }
+    pub fn new(out: Out, _: &Options) -> Self {
+        Self { rows: Rows::new(out), joined: String::new() }
     }
 }
 
@@ -69,6 +69,10 @@ impl Sink for Csv {
         }
         line.push(b'\n');
         self.rows.end_row()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.rows.flush()
     }
 
     fn end(&mut self) -> io::Result<()> {

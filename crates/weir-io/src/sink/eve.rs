@@ -56,7 +56,7 @@ enum Node {
 
 impl Eve {
     pub fn new(out: Out, options: &Options) -> Self {
-        let rows = Rows::new(out, options);
+        let rows = Rows::new(out);
         Self { rows, path: options.path, path_at: None, columns: vec![], plans: vec![] }
     }
 
@@ -90,6 +90,10 @@ impl Sink for Eve {
         let at = self.plan(log);
         self.plans[at].1.push(&mut self.rows.bytes, values);
         self.rows.end_row()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.rows.flush()
     }
 
     fn end(&mut self) -> io::Result<()> {

@@ -15,8 +15,8 @@ pub(super) struct JsonLines {
 }
 
 impl JsonLines {
-    pub fn new(out: Out, options: &Options) -> Self {
-        Self { rows: Rows::new(out, options), keys: Vec::new() }
+    pub fn new(out: Out, _: &Options) -> Self {
+        Self { rows: Rows::new(out), keys: Vec::new() }
     }
 }
 
@@ -52,6 +52,10 @@ impl Sink for JsonLines {
         }
         line.extend_from_slice(b"}\n");
         self.rows.end_row()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.rows.flush()
     }
 
     fn end(&mut self) -> io::Result<()> {

@@ -115,9 +115,6 @@ pub struct Options {
     pub color: bool,
     /// Columns of the terminal that a table is to fit; `None` cuts nothing.
     pub width: Option<usize>,
-    /// Whether every row is handed on at once, for a live source that somebody watches. Costs a call
-    /// of the system per row.
-    pub flush_rows: bool,
     /// The name of the log, for formats that say it: Zeek's `#path`. Empty: not known.
     pub path: &'static str,
 }
@@ -130,19 +127,15 @@ const BUFFER_BYTES: usize = 64 << 10;
 struct Rows {
     out: Out,
     bytes: Vec<u8>,
-    flush_rows: bool,
 }
 
 impl Rows {
-    fn new(out: Out, options: &Options) -> Self {
-        Self { out, bytes: Vec::with_capacity(BUFFER_BYTES + 4096), flush_rows: options.flush_rows }
+    fn new(out: Out) -> Self {
+        Self { out, bytes: Vec::with_capacity(BUFFER_BYTES + 4096) }
     }
 
     /// Ends a row whose bytes were appended to `bytes`.
     fn end_row(&mut self) -> std::io::Result<()> {
-        if self.flush_rows {
-            return self.flush();
-        }
         if self.bytes.len() < BUFFER_BYTES {
             return Ok(());
         }

@@ -119,6 +119,10 @@ impl Sink for Partitions {
         part.sink.row(values).map_err(|e| naming(&part.path, &e))
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.open.iter_mut().try_for_each(|part| part.sink.flush().map_err(|e| naming(&part.path, &e)))
+    }
+
     fn end(&mut self) -> io::Result<()> {
         self.open.drain(..).try_for_each(Part::close)
     }

@@ -30,7 +30,8 @@ pub(super) struct Table {
     shown: usize,
     /// The first rows, until the widths are known.
     sample: Vec<Cells>,
-    sample_rows: usize,
+    /// They are, and the header is written.
+    is_settled: bool,
     /// The row being written.
     cells: Cells,
 }
@@ -39,6 +40,7 @@ pub(super) struct Table {
 struct Shape {
     name: String,
     width: usize,
+    value_type: ValueType,
     right: bool,
     /// Whether cutting its values is no lie: half a number would be.
     may_narrow: bool,
@@ -72,13 +74,12 @@ impl Cells {
 impl Table {
     pub fn new(out: Out, options: &Options) -> Self {
         Self {
-            rows: Rows::new(out, options),
+            rows: Rows::new(out),
             options: *options,
             columns: Vec::new(),
             shown: 0,
             sample: Vec::new(),
-            // Who watches a live source wants the first row when it comes.
-            sample_rows: if options.flush_rows { 1 } else { SAMPLE_ROWS },
+            is_settled: false,
             cells: Cells::default(),
         }
     }
@@ -92,7 +93,7 @@ impl Table {
         }
         self.fit();
         self.write_header();
-        self.sample_rows = 0;
+        self.is_settled = true;
         for row in std::mem::take(&mut self.sample) {
             self.write_row(&row);
             self.rows.end_row()?;
@@ -156,17 +157,16 @@ impl Table {
 
 impl Sink for Table {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
-        let live = self.options.flush_rows;
         self.columns = columns
             .iter()
             .map(|column| {
                 let mut name = Vec::new();
                 push_shown(&mut name, &column.name);
                 let name = String::from_utf8(name).unwrap_or_default();
-                let width = if live { typical_width(column.value_type) } else { 0 };
                 Shape {
-                    width: width_of(&name).max(width),
+                    width: width_of(&name),
                     name,
+                    value_type: column.value_type,
                     right: matches!(
                         column.value_type,
                         ValueType::Unsigned | ValueType::Fraction | ValueType::Interval
@@ -184,17 +184,30 @@ impl Sink for Table {
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         let mut cells = std::mem::take(&mut self.cells);
         cells.write(values);
-        if self.sample_rows == 0 {
+        if self.is_settled {
             self.write_row(&cells);
             self.cells = cells;
             return self.rows.end_row();
         }
         self.sample.push(cells);
-        if self.sample.len() == self.sample_rows { self.settle() } else { Ok(()) }
+        if self.sample.len() == SAMPLE_ROWS { self.settle() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.is_settled {
+            if self.sample.is_empty() {
+                return Ok(());
+            }
+            for column in &mut self.columns {
+                column.width = column.width.max(typical_width(column.value_type));
+            }
+            self.settle()?;
+        }
+        self.rows.flush()
     }
 
     fn end(&mut self) -> io::Result<()> {
-        if self.sample_rows > 0 {
+        if !self.is_settled {
             self.settle()?;
         }
         self.rows.flush()

@@ -23,8 +23,12 @@ impl Write for Shared {
 }
 
 impl Shared {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.bytes()).unwrap()
     }
 }
 
@@ -166,11 +170,34 @@ fn a_table_holds_a_few_rows_only() {
     assert_eq!(out.text().lines().count(), 20_001);
 
     let live = Shared::default();
-    let options = Options { flush_rows: true, ..Options::default() };
-    let mut sink = create(Format::Table, Box::new(live.clone()), &options);
+    let mut sink = create(Format::Table, Box::new(live.clone()), &Options::default());
     sink.begin(&[column("n", ValueType::Unsigned)]).unwrap();
+    sink.flush().unwrap();
+    assert_eq!(live.text(), "", "there is nothing yet to take widths from");
     sink.row(&[Value::Unsigned(1)]).unwrap();
-    assert_eq!(live.text(), "     n\n     1\n", "a live row is shown at once");
+    sink.flush().unwrap();
+    assert_eq!(live.text(), "     n\n     1\n", "its widths are what such values mostly need");
+    sink.row(&[Value::Unsigned(2)]).unwrap();
+    sink.flush().unwrap();
+    assert_eq!(live.text(), "     n\n     1\n     2\n");
+}
+
+#[test]
+fn flushed_rows_are_read_before_the_end() {
+    for &format in Format::ALL {
+        let out = Shared::default();
+        let mut sink = create(format, Box::new(out.clone()), &Options { path: "ssl", ..Options::default() });
+        let (columns, row) = of_connection(vec![]);
+        sink.begin(&columns).unwrap();
+        let before = out.bytes().len();
+        sink.row(&row).unwrap();
+        assert_eq!(out.bytes().len(), before, "{format}: larger pieces");
+        sink.flush().unwrap();
+        assert_eq!(out.bytes().len() > before, format != Format::Parquet, "{format}");
+        let flushed = out.bytes().len();
+        sink.flush().unwrap();
+        assert_eq!(out.bytes().len(), flushed, "{format}: there is nothing more");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) struct Zeek {
 
 impl Zeek {
     pub fn new(out: Out, options: &Options) -> Self {
-        Self { rows: Rows::new(out, options), path: options.path, intervals: vec![] }
+        Self { rows: Rows::new(out), path: options.path, intervals: vec![] }
     }
 }
 
@@ -104,6 +104,10 @@ impl Sink for Zeek {
         }
         line.push(b'\n');
         self.rows.end_row()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.rows.flush()
     }
 
     fn end(&mut self) -> io::Result<()> {

@@ -4,11 +4,14 @@
 use super::{CaptureReader, Findings};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_packet::{Burst, Source, SourceError};
 
 /// How long nothing comes until an empty burst says so again.
 const PATIENCE: Duration = Duration::from_millis(10);
+
+/// How long packets come without a break until an empty burst is put between them.
+const BUSY_MAX: Duration = Duration::from_millis(100);
 
 /// Bursts that may wait to be taken.
 const BURSTS_WAITING_MAX: usize = 64;
@@ -17,14 +20,17 @@ const BURSTS_WAITING_MAX: usize = 64;
 type Reading = (Result<Burst, SourceError>, (u64, Option<u64>));
 
 /// Reads captures on a thread of its own. As soon as none of their packets waits [`next_burst`](Source::next_burst) yields a
-/// burst without packets, and then one every 10 ms until some come.
+/// burst without packets, and then one every 10 ms until some come; where packets never cease to, one every 100 ms: what was
+/// found in them isn't to wait for their end.
 pub struct Attended {
     readings: Receiver<Reading>,
     progress: (u64, Option<u64>),
     findings: Findings,
     thread: Option<JoinHandle<()>>,
-    /// It was said that nothing waits.
+    /// The last burst had no packets.
     has_paused: bool,
+    /// When the last such burst was.
+    paused: Instant,
 }
 
 impl std::fmt::Debug for Attended {
@@ -43,7 +49,11 @@ impl Attended {
         let (progress, findings) = (reader.progress(), reader.findings().clone());
         let thread = std::thread::Builder::new().name("weir-read".into());
         let thread = Some(thread.spawn(move || read(reader, &sender))?);
-        Ok(Self { readings, progress, findings, thread, has_paused: false })
+        Ok(Self { readings, progress, findings, thread, has_paused: false, paused: Instant::now() })
+    }
+
+    fn pause(&mut self) {
+        (self.has_paused, self.paused) = (true, Instant::now());
     }
 
     /// What the reader met so far.
@@ -69,8 +79,11 @@ fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
 impl Source for Attended {
     fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
         burst.packets.clear();
+        if !self.has_paused && self.paused.elapsed() >= BUSY_MAX {
+            self.pause();
+            return Ok(true);
+        }
         let patience = if self.has_paused { PATIENCE } else { Duration::ZERO };
-        self.has_paused = true;
         match self.readings.recv_timeout(patience) {
             Ok((read, progress)) => {
                 self.has_paused = false;
@@ -78,7 +91,10 @@ impl Source for Attended {
                 *burst = read?;
                 Ok(true)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(true),
+            Err(RecvTimeoutError::Timeout) => {
+                self.pause();
+                Ok(true)
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 // It ended as it should, or a panic there is one here.
                 if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
@@ -135,6 +151,28 @@ mod tests {
         drop(writer);
         while source.next_burst(&mut burst).expect("nothing is wrong") {
             assert!(burst.packets.is_empty());
+        }
+    }
+
+    #[test]
+    fn packets_that_never_cease_leave_room_for_empty_bursts() {
+        let (writer, pipe) = std::sync::mpsc::channel();
+        let reader = CaptureReader::from_reader("a pipe", Box::new(Pipe(pipe, craft::plain_pcap(&[3]))));
+        let mut source = Attended::start(reader).expect("a thread");
+        let mut burst = Burst::default();
+        // Until the first packet is there.
+        while burst.packets.is_empty() {
+            assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+        }
+        let record = craft::plain_pcap(&[3]).split_off(24);
+        (0..100).for_each(|_| writer.send(record.clone()).expect("it is read"));
+        source.paused = Instant::now().checked_sub(BUSY_MAX).expect("the clock has run for so long");
+        assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+        assert!(burst.packets.is_empty(), "however many wait");
+        let mut packets = 0;
+        while packets < 100 {
+            assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+            packets += burst.packets.len();
         }
     }
 
