@@ -104,6 +104,31 @@ impl Trie {
         Ok(())
     }
 
+    /// Whether a predicate that holds of a packet as far as it has been parsed may not hold of all of it.
+    pub fn may_be_undone(&self, predicate: usize) -> bool {
+        let Predicate { op, negated, .. } = self.predicates[predicate];
+        negated || op == Op::Ne
+    }
+
+    /// Whether a predicate that does not hold of a packet as far as it has been parsed may hold of all of it.
+    pub fn may_come_to_hold(&self, predicate: usize) -> bool {
+        let Predicate { op, negated, .. } = self.predicates[predicate];
+        !negated || op == Op::Ne
+    }
+
+    /// Classes of connections' packets that hang on predicates of which `is` holds, a bit each.
+    pub fn classes_with(&self, is: &dyn Fn(usize) -> bool) -> u64 {
+        self.classes_below(Self::ROOT, false, is)
+    }
+
+    fn classes_below(&self, node: NodeId, hangs: bool, is: &dyn Fn(usize) -> bool) -> u64 {
+        let Node { predicate, mode, class, children, .. } = &self.nodes[node];
+        let hangs = hangs || predicate.is_some_and(is);
+        let is_counted = hangs && *mode == Decides::Connections;
+        let own = class.filter(|_| is_counted).map_or(0, |class| 1 << class);
+        children.iter().fold(own, |all, &child| all | self.classes_below(child, hangs, is))
+    }
+
     /// Whether something remains to be asked of connections or sessions.
     pub fn has_residue(&self) -> bool {
         self.bits.iter().any(TermBit::has_residue)

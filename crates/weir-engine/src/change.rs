@@ -176,7 +176,9 @@ struct Moves<'a> {
 impl Moves<'_> {
     /// Nothing in the entries of a table changes its meaning.
     fn is_same(&self, old: &Facts, new: &Facts) -> bool {
-        let places = |facts: &Facts| (facts.wants_at, facts.terms_at, facts.verdict_at, facts.timeouts.at);
+        let places = |facts: &Facts| {
+            (facts.wants_at, facts.terms_at, facts.open_at, facts.verdict_at, facts.timeouts.at)
+        };
         let (residues, verdicts) = (self.residues.map(self.old.verdicts), self.new.verdicts);
         places(old) == places(new)
             && old.initial_wants == new.initial_wants

@@ -1,11 +1,12 @@
 //! What becomes of packets, sessions and connections: the program's terms, and what remained to be
 //! asked of connection and session, against the questions.
 
+use crate::at_hand::{AtHand, Waiting};
 use crate::counters::{Account, Counters};
 use crate::flow::{EndReason, FlowView};
 use crate::host::At;
 use crate::host::InOrder;
-use crate::late::{Known, Outlook};
+use crate::late::{Known, Outlook, Wait};
 use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, of_classes, places};
 use crate::residual::{Asks, ResidualField};
 use crate::stage::Stages;
@@ -52,6 +53,8 @@ pub(crate) struct Decider<S> {
     pub sessions: HashMap<FlowKey, HeldSessions>,
     /// Streams of flows of which it is not known yet who is given them.
     pub held: HashMap<FlowKey, HeldStreams>,
+    /// What is to be decided with the packet at hand.
+    pub at_hand: AtHand,
     ask: Continuation,
     pub masks: Masks,
     /// What the streams share.
@@ -162,6 +165,7 @@ impl<S: Subscriber> Decider<S> {
             waiting: HashSet::new(),
             sessions: HashMap::new(),
             held: HashMap::new(),
+            at_hand: AtHand::default(),
             ask: Continuation::default(),
         }
     }
@@ -293,7 +297,12 @@ impl<S: Subscriber> Decider<S> {
     ) -> bool {
         self.settle_streams((order, next.now, queued_bytes), flow, key, streams, known);
         let Outlook { given: questions, pending, possible } = self.outlook(key, streams, known);
-        self.hold(key, streams, next, (pending, queued_bytes));
+        let late = match known.open {
+            0 => pending,
+            _ => pending & self.outlook(key, streams, Known { open: 0, ..known }).pending,
+        };
+        self.hold(Wait::Late, key, streams, next, (late, queued_bytes));
+        self.hold(Wait::Packet, key, streams, next, (pending & !late, queued_bytes));
         let (plan, mut to) = self.delivery(order, flow, key, next.now, queued_bytes);
         let mut is_over = false;
         for question in places(questions) {
@@ -383,7 +392,7 @@ impl<S: Subscriber> Decider<S> {
         reason: EndReason,
     ) {
         let ended = (self.masks.late_streams != 0).then(|| self.record_bits_of(flow));
-        let known = Known { terms, verdict, ended };
+        let known = Known { terms, open: 0, verdict, ended };
         self.settle_streams((order, now, 0), flow, key, &mut streams, known);
         let given = self.outlook(key, &mut streams, known).given;
         let (plan, mut to) = self.delivery(order, flow, key, now, 0);
@@ -396,13 +405,33 @@ impl<S: Subscriber> Decider<S> {
         order: Order,
         flow: &FlowView<'_>,
         key: FlowKey,
-        terms: u64,
+        (terms, open): (u64, u64),
         protocol: usize,
         session: Arc<dyn Session>,
     ) -> Mask {
-        self.track_session((order, protocol), flow, key, terms, &session);
+        let (residues, open) = (self.plan.residues_of(terms), self.plan.residues_of(open));
+        let (met, told) = self.tell_session(order, flow, key, (residues, 0), protocol, &session);
+        let asking = self.masks.told_of_sessions[protocol] | self.masks.tracked_bits;
+        if open & !residues & asking != 0 {
+            self.at_hand.push_session(Waiting { flow: key, protocol, session, residues, told });
+        }
+        met
+    }
+
+    /// A session is told of to questions of these residues that were not yet. The residues of verdicts that it fulfils,
+    /// and the questions that were told of it by now.
+    pub fn tell_session(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        key: FlowKey,
+        (residues, before): (Mask, Mask),
+        protocol: usize,
+        session: &Arc<dyn Session>,
+    ) -> (Mask, Mask) {
+        let tracking = self.track_session((order, protocol), flow, key, (residues, before), session);
         let plan = &*self.plan;
-        let told_of_sessions = plan.residues_of(terms) & self.masks.told_of_sessions[protocol];
+        let told_of_sessions = residues & self.masks.told_of_sessions[protocol];
         let mut met = told_of_sessions | self.masks.session_bits;
         for residual in &plan.session {
             // Nobody waits for it.
@@ -419,17 +448,22 @@ impl<S: Subscriber> Decider<S> {
             met &= !residual.ruled_out(&value, &mut self.ask);
         }
         let told = plan.questions_of(met & told_of_sessions & !self.masks.connection_bits);
-        for question in places(told) {
-            self.subscriber.session(order, question, flow, protocol, &session);
+        for question in places(told & !before) {
+            self.subscriber.session(order, question, flow, protocol, session);
         }
+        let told = told | before;
         let mut open = met & told_of_sessions & self.masks.connection_bits;
         if open != 0 {
             open &= !plan.bits_of_questions(told);
         }
         if open != 0 {
-            self.sessions.entry(key).or_default().push((open, protocol, session));
+            let held = self.sessions.entry(key).or_default();
+            match held.iter_mut().find(|(_, _, held)| Arc::ptr_eq(held, session)) {
+                Some((bits, ..)) => *bits |= open,
+                None => held.push((open, protocol, Arc::clone(session))),
+            }
         }
-        met & self.masks.session_bits
+        (met & self.masks.session_bits, told | tracking)
     }
 
     /// Some question tracks a connection that fulfils these terms.
@@ -451,16 +485,17 @@ impl<S: Subscriber> Decider<S> {
         (order, protocol): (Order, usize),
         flow: &FlowView<'_>,
         key: FlowKey,
-        terms: u64,
+        (residues, before): (Mask, Mask),
         session: &Arc<dyn Session>,
-    ) {
-        let residues = self.plan.residues_of(terms) & self.masks.tracked_bits;
-        for question in places(self.plan.questions_of(residues)) {
+    ) -> Mask {
+        let tracking = self.plan.questions_of(residues & self.masks.tracked_bits);
+        for question in places(tracking & !before) {
             let Want::Tracked(protocols) = self.plan.questions[question].want else { continue };
             if protocols >> protocol & 1 == 1 {
                 self.subscriber.tracked_session(order, question, flow, key, session);
             }
         }
+        tracking
     }
 
     /// No further session will come. What holds for want of any session (`not tls`) is met now.

@@ -6,6 +6,7 @@ use crate::decide::{Decider, FlowKey};
 use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::found::Found;
 use crate::host::{At, InOrder};
+use crate::late::Known;
 use crate::messages::Messages;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
@@ -18,7 +19,7 @@ use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Ordered, Program, WANTS_BYTES};
+use weir_ir::abi::{Continuation, FlowRecord, OUTER_TERMS, Ordered, Program, WANTS_BYTES};
 use weir_ir::graph::Table;
 use weir_packet::PacketMeta;
 
@@ -29,7 +30,7 @@ pub(crate) struct Flows {
     /// What is unfinished of streams' messages.
     pub messages: Messages,
     pub(crate) program: Arc<dyn Program>,
-    plan: Arc<Plan>,
+    pub(crate) plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
     /// When the packet before came of the flow that was found last.
     before: i64,
@@ -37,6 +38,8 @@ pub(crate) struct Flows {
     pub(crate) ending: Vec<(Table, FlowId)>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
     pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
+    /// Where a packet's record has what it comes to before the connection that was found last.
+    outer_terms_at: Option<usize>,
 }
 
 impl Flows {
@@ -46,7 +49,9 @@ impl Flows {
         let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
-        Self { tables, sequences, messages, program, plan, expired: vec![], before: 0, ending: vec![], outer }
+        let outer_terms_at = graph.outs.iter().position(|out| out == OUTER_TERMS);
+        let (expired, ending, before) = (vec![], vec![], 0);
+        Self { tables, sequences, messages, program, plan, expired, before, ending, outer, outer_terms_at }
     }
 
     /// Lookups of one packet.
@@ -81,6 +86,14 @@ impl Flows {
         let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
         all.push((outer.table(), *self.tables[outer.table().index()].flows.entry(outer.id()).0));
         self.outer.insert(inner.key(), all);
+    }
+
+    /// A connection was found in another one: what the packet comes to as far as that one goes is known.
+    #[inline]
+    pub fn note_outer_terms(&mut self, outer: Found, k: &Continuation) {
+        if let Some(at) = self.outer_terms_at {
+            self.note_terms((outer.table(), outer.id()), k.outs[at]);
+        }
     }
 
     /// Hashes the key that a program asked for.
@@ -207,7 +220,10 @@ impl Flows {
     pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[found.table().index()];
         let kept = (&mut self.sequences, &mut self.messages);
-        state.tail((found.table(), found.id()), kept, self.program.layout(), &self.plan)
+        let (mut tail, data) =
+            state.tail((found.table(), found.id()), kept, self.program.layout(), &self.plan);
+        tail.open_at = tail.facts.open_at;
+        (tail, data)
     }
 
     /// The flow has another time-out now, milliseconds; at 0 it is over.
@@ -233,15 +249,15 @@ impl Flows {
         self.tables[found.table().index()].wheel.schedule(found.id(), deadline);
     }
 
-    /// A packet of the flow fulfils these terms. The program itself notes what holds up to the flow's
+    /// A packet of the flow fulfils these terms. The program itself notes what is certain at the flow's
     /// layer, before bytes are delivered; this adds what layers above it told. The terms that its connection
     /// fulfils now; none where the flow is none, but a datagram's fragments.
     #[inline]
-    pub fn note_terms(&mut self, found: Found, terms: u64) -> u64 {
-        let state = &mut self.tables[found.table().index()];
+    pub fn note_terms(&mut self, (table, id): (Table, FlowId), terms: u64) -> u64 {
+        let state = &mut self.tables[table.index()];
         let mut all = terms | self.plan.unconditional;
-        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(found.id())) {
-            let data = state.flows.entry_mut(found.id()).1;
+        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(id)) {
+            let data = state.flows.entry_mut(id).1;
             all |= read_number(data, at, 64);
             write_number(data, at, 64, all);
         }
@@ -352,6 +368,9 @@ impl Flows {
             self.tables[table.index()].wheel.cancel(id);
         }
         self.ending.retain(|over| *over != (table, id));
+        if !decider.at_hand.is_empty() {
+            self.settle_at_hand((order, None), (Some((table.0, id.0)), 0), decider);
+        }
         let facts = self.tables[table.index()].facts;
         if facts.observed || facts.messages_at.is_some() {
             self.flush(table, id, order, decider);
@@ -400,9 +419,7 @@ impl Flows {
             outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
             ..view(&*self.program, table, (header, data))
         };
-        let unconditional = self.plan.unconditional;
-        let terms = unconditional | state.facts.terms_at.map_or(0, |at| read_number(data, at, 64));
-        let verdict = state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64)));
+        let Known { terms, verdict, .. } = Known::of(&self.plan, &state.facts, data);
         if let Some(streams) = streams {
             let (key, known) = ((table.0, id.0), (terms, verdict));
             decider.streams_over((order, header.last_time), &view, key, streams, known, reason);
@@ -507,7 +524,11 @@ impl Flows {
 }
 
 /// A flow as subscribers see it while it lives.
-fn view<'a>(program: &'a dyn Program, table: Table, entry: (&'a Header, &'a [u8])) -> FlowView<'a> {
+pub(crate) fn view<'a>(
+    program: &'a dyn Program,
+    table: Table,
+    entry: (&'a Header, &'a [u8]),
+) -> FlowView<'a> {
     let ((header, data), graph, layout) = (entry, program.graph(), program.layout());
     FlowView { graph, layout, table, header, data, recognised: Recognised::default(), outer: &[] }
 }

@@ -30,7 +30,7 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    fn packet(&self) -> FrameRef<'a> {
+    pub fn packet(&self) -> FrameRef<'a> {
         FrameRef { meta: self.packet, bytes: self.frame }
     }
 }
@@ -214,7 +214,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     next: &InOrder<'_>,
 ) {
     if let Some(streams) = flow.streams.take() {
-        let known = known_of(flow, data, decider);
+        let known = known_of(flow, data);
         let view = view(flow, data, program, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
         let over = decider.stream((order, queued_bytes), &view, flow.key(), streams, next, known);
@@ -279,14 +279,14 @@ fn after_sessions<S: Subscriber>(
     if yielded.is_empty() && !over {
         return;
     }
-    let terms = terms_of(flow, data, decider);
+    let (terms, open) = (terms_of(flow, data, decider), open_of(flow, data));
     let mut verdict = flow.facts.verdict_at.map_or(0, |at| flow.plan.unpack(read_number(data, at, 64)));
     let plan = flow.plan;
     let mut some = false;
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted >> protocol & 1 == 1) {
         some = true;
         let view = view(flow, data, program, recognised);
-        let met = decider.session(order, &view, flow.key(), terms, protocol, session.into());
+        let met = decider.session(order, &view, flow.key(), (terms, open), protocol, session.into());
         verdict |= met;
         Decider::<S>::note_session(&mut verdict);
     }
@@ -296,7 +296,7 @@ fn after_sessions<S: Subscriber>(
     if over {
         decider.sessions_over(order, flow.key(), &mut verdict);
     }
-    let (key, known) = (flow.key(), Known { terms, verdict, ended: None });
+    let (key, known) = (flow.key(), Known { terms, open, verdict, ended: None });
     if let Some(streams) = flow.streams.take() {
         let view = view(flow, data, program, recognised);
         let queued_bytes = flow.sequences.held_bytes().0;
@@ -316,17 +316,21 @@ fn after_sessions<S: Subscriber>(
 }
 
 /// What is known of a flow that goes on.
-fn known_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> Known {
-    let plan = flow.plan;
-    let mut verdict = flow.facts.verdict_at.map_or(0, |at| plan.unpack(read_number(data, at, 64)));
+fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> Known {
+    let mut known = Known { open: open_of(flow, data), ..Known::of(flow.plan, flow.facts, data) };
     if flow.sessions.is_none() {
-        verdict |= SESSIONS_OVER | plan.absent(verdict);
+        known.verdict |= SESSIONS_OVER | flow.plan.absent(known.verdict);
     }
-    Known { terms: terms_of(flow, data, decider), verdict, ended: None }
+    known
 }
 
 fn terms_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> u64 {
     terms_of_data(flow.facts.terms_at, data, decider)
+}
+
+/// Terms that the packet at hand may still decide.
+fn open_of(flow: &TailFlow<'_>, data: &[u8]) -> u64 {
+    flow.open_at.map_or(0, |at| read_number(data, at, 64))
 }
 
 fn terms_of_data<S>(terms_at: Option<usize>, data: &[u8], decider: &Decider<S>) -> u64 {

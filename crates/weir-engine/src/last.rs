@@ -96,6 +96,7 @@ impl Flows {
             // Flows end in the middle of other packets, too, which have told of something or ended others.
             let emitted = std::mem::take(&mut decider.emitted);
             let ending = std::mem::take(&mut self.ending);
+            let at_hand = std::mem::take(&mut decider.at_hand);
             let program = Arc::clone(&self.program);
             let (packet, block) = (&last.meta, &last.block);
             let at = At { program: &*program, block, packet, frame: &block.bytes, order };
@@ -103,15 +104,16 @@ impl Flows {
             let mut made = vec![];
             if let Some(bearer) = self.run_again((&at, &mut k), (flow, reason), &mut made, decider, counters)
             {
-                self.note_terms(bearer, k.terms);
+                self.note_terms((bearer.table(), bearer.id()), k.terms);
                 decider.events(&at, k.terms);
             }
+            self.settle_at_hand((order, Some(at.packet())), (None, k.terms), decider);
             k.release();
             self.messages.abandon();
             self.messages.has_begun();
             decider.emitted = Emitted::default();
             self.end_closed(&order, decider, counters);
-            (decider.emitted, self.ending) = (emitted, ending);
+            (decider.emitted, decider.at_hand, self.ending) = (emitted, at_hand, ending);
             // Nobody else knows of what was made when everything ends, be it in the place of one that was known.
             for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
                 if self.tables[new.table().index()].flows.is_live(new.id()) {

@@ -2,11 +2,12 @@
 //! known, and is handed over then as if it came.
 
 use crate::decide::{Decider, FlowKey};
-use crate::flow::FlowView;
+use crate::flow::{FlowView, read_number};
 use crate::host::InOrder;
-use crate::plan::Mask;
+use crate::plan::{Mask, Plan};
 use crate::stream::FlowStreams;
 use crate::subscriber::{Order, Settled, Subscriber};
+use crate::tables::Facts;
 use std::sync::Arc;
 
 /// What is known of a flow by which it is said whose streams it has.
@@ -14,10 +15,21 @@ use std::sync::Arc;
 pub(crate) struct Known {
     /// Classes that its packets are of.
     pub terms: u64,
+    /// Of the others, those that the packet at hand may still be of.
+    pub open: u64,
     /// What its sessions fulfil.
     pub verdict: Mask,
     /// What its record fulfils, once it is over.
     pub ended: Option<Mask>,
+}
+
+impl Known {
+    /// Of a flow that goes on, between packets.
+    pub fn of(plan: &Plan, facts: &Facts, data: &[u8]) -> Self {
+        let terms = plan.unconditional | facts.terms_at.map_or(0, |at| read_number(data, at, 64));
+        let verdict = facts.verdict_at.map_or(0, |at| plan.unpack(read_number(data, at, 64)));
+        Self { terms, open: 0, verdict, ended: None }
+    }
 }
 
 /// Which questions about streams a flow's streams are for.
@@ -31,11 +43,20 @@ pub(crate) struct Outlook {
     pub possible: Mask,
 }
 
+/// What bytes wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// The end of their packet.
+    Packet,
+    /// Sessions of their connection, or its end.
+    Late,
+}
+
 impl<S: Subscriber> Decider<S> {
     /// Who is given a flow's streams, by what is known of it.
     pub fn outlook(&self, key: FlowKey, streams: &mut FlowStreams, known: Known) -> Outlook {
-        let late = self.masks.late_streams;
-        if late == 0 {
+        let (late, open) = (self.masks.late_streams, known.open & !known.terms);
+        if late == 0 && open == 0 {
             return self.outlook_of_packets(known.terms, streams);
         }
         let settled = Settled { flow: key, verdict: known.verdict, ended: known.ended };
@@ -43,6 +64,7 @@ impl<S: Subscriber> Decider<S> {
         let (_, possible) = self.plan.outlook(late, &settled);
         let given = given | self.streams_of(known.terms);
         let possible = possible | self.masks.plain_streams;
+        let pending = pending | self.plan.questions_of(self.plan.residues_of(open)) & possible;
         self.of_one_class(streams, Outlook { given, pending: pending & !given, possible })
     }
 
@@ -72,6 +94,7 @@ impl<S: Subscriber> Decider<S> {
     /// Bytes in order that may be some question's wait, as far as they lie before the cutoff of one.
     pub fn hold(
         &mut self,
+        wait: Wait,
         key: FlowKey,
         streams: &mut FlowStreams,
         next: &InOrder<'_>,
@@ -87,7 +110,10 @@ impl<S: Subscriber> Decider<S> {
         if cutoff.max().is_some_and(|cutoff| offset >= cutoff) {
             return;
         }
-        let held = self.held.entry(key).or_default();
+        let held = match wait {
+            Wait::Packet => self.at_hand.streams_of(key),
+            Wait::Late => self.held.entry(key).or_default(),
+        };
         held.pending |= pending;
         let lost = held.hold(next, (priority, offset), &mut self.streams.overload, queued_bytes);
         streams.drop_late(next.side, lost);
@@ -117,7 +143,7 @@ impl<S: Subscriber> Decider<S> {
             let plan = Arc::clone(&self.plan);
             let questions: Vec<_> = plan.stream_questions(given).collect();
             let (_, mut to) = self.delivery(order, flow, key, now, queued_bytes);
-            held.replay(streams, &mut to, &questions, pending == 0);
+            held.replay((streams, None), &mut to, &questions, pending == 0);
         }
         held.pending = pending;
         match pending {

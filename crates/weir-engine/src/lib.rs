@@ -16,6 +16,7 @@
 //! No input or output, no clock of the machine (time is that of packets, an argument), and no protocol is named here.
 #![deny(unsafe_code)]
 
+mod at_hand;
 mod change;
 pub mod clock;
 pub mod counters;

@@ -128,6 +128,9 @@ impl<S: Subscriber> Worker<S> {
                     {
                         outer = connection.replace(flow);
                         self.note_outer(flow, outer);
+                        if let (Some(outer), None) = (outer, bearer) {
+                            self.flows.note_outer_terms(outer, k);
+                        }
                     }
                     self.run_tail(at, k, flow)
                 }
@@ -151,6 +154,9 @@ impl<S: Subscriber> Worker<S> {
         self.count(packet, reason);
         self.decider.events(at, terms);
         self.decide(at, k, bearer.or(connection), (reason, terms));
+        if !self.decider.at_hand.is_empty() {
+            self.flows.settle_at_hand((at.order, Some(at.packet())), (None, terms), &mut self.decider);
+        }
         self.flows.end_closed(&at.order, &mut self.decider, &mut self.counters);
         k.release();
     }
@@ -165,7 +171,8 @@ impl<S: Subscriber> Worker<S> {
         (reason, terms): (Option<DropReason>, u64),
     ) {
         let &At { block, packet, frame, .. } = at;
-        let of_connection = connection.map_or(0, |found| self.flows.note_terms(found, terms));
+        let of_connection =
+            connection.map_or(0, |found| self.flows.note_terms((found.table(), found.id()), terms));
         if self.decider.is_tracked(of_connection) {
             let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
             tracked.iter().for_each(|packet| self.decider.track(at.order, of_connection, packet));

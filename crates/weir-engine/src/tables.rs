@@ -11,7 +11,7 @@ use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
-use weir_ir::abi::{Layout, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
+use weir_ir::abi::{Layout, OPEN_TERMS, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
 use weir_ir::sequence::MESSAGES;
 
@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     /// decided. `None` where the passes took it out.
     pub wants_at: Option<usize>,
     pub terms_at: Option<usize>,
+    /// Terms that the packet at hand may still decide.
+    pub open_at: Option<usize>,
     pub verdict_at: Option<usize>,
     /// What its sides' messages are, where somebody wants to know of them: the originator's, and how far behind it the
     /// responder's is.
@@ -84,6 +86,7 @@ impl Facts {
             },
             wants_at: at("$wants"),
             terms_at: at("$terms"),
+            open_at: at(OPEN_TERMS),
             verdict_at: at("$verdict"),
             messages_at: at(MESSAGES).map(|at| (at, layout.stride(table))),
             whole_values: sequence.map_or(0, |s| usize::from(graph.sequences[s.index()].wholes)),
@@ -150,7 +153,21 @@ impl TableState {
             streams = self.streams.get_mut(id);
         }
         let facts = &self.facts;
-        (TailFlow { table, id, header, sessions, streams, sequences, messages, facts, layout, plan }, data)
+        let open_at = None;
+        let tail = TailFlow {
+            table,
+            id,
+            header,
+            sessions,
+            streams,
+            sequences,
+            messages,
+            facts,
+            open_at,
+            layout,
+            plan,
+        };
+        (tail, data)
     }
 }
 
@@ -164,6 +181,8 @@ pub(crate) struct TailFlow<'a> {
     pub sequences: &'a mut Reassembler,
     pub messages: &'a mut Messages,
     pub facts: &'a Facts,
+    /// Where among its variables the terms are that the packet at hand may still decide; in a packet's tail.
+    pub open_at: Option<usize>,
     pub layout: &'a Layout,
     pub plan: &'a Plan,
 }

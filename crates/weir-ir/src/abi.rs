@@ -19,6 +19,13 @@ pub const FUELS_MAX: usize = 64;
 /// The most slots of a packet's record.
 pub const OUTS_MAX: usize = 64;
 
+/// The variable of a connection that has, while a packet's tail runs, the terms that what is yet to be parsed of it may still
+/// decide.
+pub const OPEN_TERMS: &str = "$open";
+
+/// The slot of the packet's record that has, where a connection is found in another one, what of those terms holds before it.
+pub const OUTER_TERMS: &str = "outer_terms";
+
 /// Bits of the variable `$wants`: the bytes in order of the originator, and of the responder, are wanted. What is done
 /// with one side (its cutoff is reached, whoever set it) clears that side's.
 pub const WANTS_BYTES: [u64; 2] = [1, 8];

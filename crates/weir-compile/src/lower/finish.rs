@@ -139,16 +139,30 @@ impl Lower<'_> {
 
     /// A bit for every class of residues one of whose terms has all its packet predicates fulfilled here.
     pub(super) fn terms_value(&mut self) -> Value {
+        self.terms_where(&|_| None)
+    }
+
+    /// As [`terms_value`](Self::terms_value), where it is known of some predicates what to take them for.
+    pub(super) fn terms_where(&mut self, known: &dyn Fn(usize) -> Option<bool>) -> Value {
         let none = self.b.int(0);
-        self.terms_below(Trie::ROOT, None, none)
+        self.terms_below(Trie::ROOT, None, none, known)
     }
 
     /// `all` and the bits of the terms that pass `node`, where `holds` says whether this path does.
-    fn terms_below(&mut self, node: NodeId, holds: Option<Value>, all: Value) -> Value {
+    fn terms_below(
+        &mut self,
+        node: NodeId,
+        holds: Option<Value>,
+        all: Value,
+        known: &dyn Fn(usize) -> Option<bool>,
+    ) -> Value {
         let Node { predicate, children, class, .. } = &self.trie.nodes[node];
         let mut holds = holds;
         if let Some(p) = *predicate {
-            let value = self.predicate_value(p);
+            let value = match known(p) {
+                Some(known) => self.b.bool(known),
+                None => self.predicate_value(p),
+            };
             holds = Some(match holds {
                 Some(holds) => self.b.binary(BinaryOp::And, holds, value),
                 None => value,
@@ -169,7 +183,7 @@ impl Lower<'_> {
         }
         for &child in children {
             if self.trie.nodes[child].stage == Some(Stage::Packet) {
-                all = self.terms_below(child, holds, all);
+                all = self.terms_below(child, holds, all, known);
             }
         }
         all

@@ -5,7 +5,7 @@ use super::event::Telling;
 use super::sequence::delivered_on;
 use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
-use weir_ir::abi::TIMEOUT_MS;
+use weir_ir::abi::{OPEN_TERMS, TIMEOUT_MS};
 use weir_ir::build::Variable;
 use weir_ir::graph::{
     BinaryOp, Block, CompareOp, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind,
@@ -89,7 +89,7 @@ impl Lower<'_> {
             self.lower_restart(id, &context);
         }
         if context.two_sided {
-            self.lower_terms(&context);
+            self.lower_terms(id, &context, false);
         }
         // What happens is part of what filters ask: it happens whether somebody waits for the flow or not.
         let is_asked = self.asked[usize::from(id.0)];
@@ -98,7 +98,7 @@ impl Lower<'_> {
         }
         self.lower_work(id, &context);
         if context.two_sided && is_asked {
-            self.lower_terms(&context);
+            self.lower_terms(id, &context, true);
         }
         self.b.jump(work_done);
         self.b.seal(work_done);
@@ -117,13 +117,12 @@ impl Lower<'_> {
 
     /// What is known of a flow that was just found; nothing has happened on it yet.
     fn flow_context(&mut self, id: LayerId, table: Table, [flow, responder, new]: [Value; 3]) -> FlowContext {
-        let instance = self.layer(id).protocol.instance.as_ref();
         let context = FlowContext {
             table,
             flow,
             responder,
             new,
-            two_sided: instance.is_some_and(|instance| !instance.destination.is_empty()),
+            two_sided: self.is_two_sided(id),
             state: self.b.variable(Type::Int),
             telling: self.telling(id, Some(flow)),
             ordered: self.ordered_fields(id),
@@ -136,6 +135,11 @@ impl Lower<'_> {
         self.b.write(context.taken, no);
         self.b.write(context.own_timeout, zero);
         context
+    }
+
+    /// Its instances have two directions: they are connections, or parts of some.
+    pub(super) fn is_two_sided(&self, id: LayerId) -> bool {
+        self.layer(id).protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty())
     }
 
     /// The layer's bytes, put together, are the payload of the layers above it: those of one-sided
@@ -176,6 +180,7 @@ impl Lower<'_> {
         self.tables.push(id);
         let connections = self.need.connections && two_sided;
         let conditional = !self.trie.is_unconditional();
+        let is_open = two_sided && self.open[usize::from(id.0)].classes != 0;
         let residue = self.trie.has_residue();
         let has_timeouts = self.same_timeout(id).is_none();
         let mut declare = |name: &str, kind, each_side, observed| {
@@ -192,6 +197,9 @@ impl Lower<'_> {
         }
         declare("$wants", VarKind::Bits(8), false, two_sided);
         declare("$terms", VarKind::Bits(64), false, two_sided && conditional);
+        if is_open {
+            declare(OPEN_TERMS, VarKind::Bits(64), false, delivers);
+        }
         if residue {
             declare("$verdict", VarKind::Bits(64), false, two_sided);
         }
@@ -224,9 +232,19 @@ impl Lower<'_> {
         Var(index.expect("declared with its table") as u32)
     }
 
-    /// The terms that the packet fulfils are remembered.
-    fn lower_terms(&mut self, context: &FlowContext) {
-        let terms = self.terms_value();
+    /// The terms that the packet fulfils are remembered: those that what is yet to be parsed can't undo, and
+    /// apart from them, for the time of this packet, those that it may still decide.
+    fn lower_terms(&mut self, id: LayerId, context: &FlowContext, work_is_done: bool) {
+        let open = self.open[usize::from(id.0)].clone();
+        let is_open = |p| open.predicates.contains(&p) || !work_is_done && open.of_events.contains(&p);
+        let trie = self.trie;
+        let terms = self.terms_where(&|p| (is_open(p) && trie.may_be_undone(p)).then_some(false));
+        if open.classes != 0 {
+            let possible = self.terms_where(&|p| (is_open(p) && trie.may_come_to_hold(p)).then_some(true));
+            let (mask, var) = (self.b.int(open.classes), self.var(context.table, OPEN_TERMS));
+            let possible = self.b.binary(BinaryOp::And, possible, mask);
+            self.b.push(Op::Set { flow: context.flow, var, side: None, value: possible });
+        }
         let var = self.var(context.table, "$terms");
         let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
         let all = self.b.binary(BinaryOp::Or, old, terms);

@@ -51,10 +51,8 @@ impl Lower<'_> {
         if above == Above::Nothing && transports.any(|names| !names.contains(&carrier)) {
             return Some(self.b.bool(false));
         }
-        let with_flows: Vec<LayerId> = (0..self.stack.layers.len() as u16)
-            .map(LayerId)
-            .filter(|&l| self.layer(l).protocol.instance.as_ref().is_some_and(|i| !i.destination.is_empty()))
-            .collect();
+        let with_flows: Vec<LayerId> =
+            (0..self.stack.layers.len() as u16).map(LayerId).filter(|&l| self.is_two_sided(l)).collect();
         let mut may_come = with_flows.iter().filter(|&&l| above == Above::All && self.may_follow(layer, l));
         if with_flows.contains(&layer) || may_come.next().is_some() {
             return None;

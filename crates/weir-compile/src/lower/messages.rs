@@ -100,10 +100,7 @@ impl Lower<'_> {
         }
         let need = &self.need;
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
-        let is_connection = |id: &LayerId| {
-            let instance = self.layer(*id).protocol.instance.as_ref();
-            instance.is_some_and(|instance| !instance.destination.is_empty())
-        };
+        let is_connection = |id: &LayerId| self.is_two_sided(*id);
         need.events != 0
             || need.lines
             || need.places

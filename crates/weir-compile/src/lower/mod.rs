@@ -17,6 +17,7 @@ mod instance;
 mod key;
 mod lookup;
 mod messages;
+mod open;
 mod predicate;
 mod sequence;
 mod show;
@@ -143,6 +144,10 @@ struct Lower<'a> {
     flow: Option<instance::FlowContext>,
     /// By layer: what its instances do must be known, though no term holds of a packet.
     asked: Vec<bool>,
+    /// By layer: what those above it decide of its connections; and, where that is anything, the slot for what of it holds
+    /// where the next connection begins.
+    open: Vec<open::Open>,
+    outer: Option<Out>,
     /// Where the stack has messages, and the layers that are messages or in them.
     messages: Option<messages::MessageVars>,
     in_messages: FxHashSet<LayerId>,
@@ -208,6 +213,8 @@ impl<'a> Lower<'a> {
             cursor: None,
             flow: None,
             asked: vec![],
+            open: vec![],
+            outer: None,
             messages: None,
             in_messages: FxHashSet::default(),
             fuels: vec![],
@@ -219,6 +226,7 @@ impl<'a> Lower<'a> {
 
     fn run(&mut self) {
         self.asked = self.find_asked();
+        self.open = self.find_open();
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         self.key_fields = layers.map(|id| self.find_key_fields(id)).collect();
         self.declare();
@@ -315,6 +323,7 @@ impl<'a> Lower<'a> {
             self.b.seal(first);
             self.b.switch_to(first);
         }
+        self.lower_outer_terms(id);
         self.lower_header(id);
         self.lower_payload(id);
         if self.is_message(id) {

@@ -39,6 +39,7 @@ impl Lower<'_> {
     pub(super) fn declare_outs(&mut self) {
         let first: &[&str] = if self.need.dispatch { &["dispatch"] } else { &["path", "path.high"] };
         self.b.graph.outs.extend(first.iter().map(ToString::to_string));
+        self.declare_outer_terms();
         if !self.need.lines {
             return;
         }

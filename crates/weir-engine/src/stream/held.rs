@@ -1,13 +1,15 @@
-//! Bytes that wait until it is known who is given them: where a filter hangs on sessions or on the connection's record.
+//! Bytes that wait until it is known who is given them: where a filter hangs on sessions or on the connection's record, or
+//! on layers above the connection's.
 //!
 //! Of a flow there is one list of pieces, whoever waits for it, as they came in order. They are copied, and cost memory of
 //! the streams' budget; what there is no room for is given up as bytes out of order are.
 
 use super::deliver::Delivery;
 use super::flow::FlowStreams;
-use super::{Overload, StreamParams};
+use super::{Came, Overload, StreamParams};
 use crate::host::InOrder;
 use crate::plan::Mask;
+use crate::sequence::FrameRef;
 use crate::subscriber::Subscriber;
 
 /// What waits of one flow.
@@ -30,6 +32,8 @@ struct Held {
     gap_bytes: u64,
     bytes: Vec<u8>,
     claimed_bytes: u64,
+    /// The number of the packet that they came in, and whether other bytes of it had passed before.
+    came: Option<(u64, bool)>,
 }
 
 impl Held {
@@ -39,12 +43,14 @@ impl Held {
 
     fn give<S: Subscriber>(
         &self,
-        streams: &mut FlowStreams,
+        (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
         to: &mut Delivery<'_, S>,
         questions: &[(usize, &StreamParams)],
     ) {
-        let &Self { now, side, offset, gap_bytes, claimed_bytes, .. } = self;
-        let piece = InOrder { now, side, gap_bytes, bytes: &self.bytes, claimed_bytes, packet: None };
+        let &Self { now, side, offset, gap_bytes, claimed_bytes, came, .. } = self;
+        let packet = packet.zip(came).filter(|(frame, (number, _))| frame.meta.number == *number);
+        let packet = packet.map(|(frame, (_, is_repeated))| Came { frame, is_repeated });
+        let piece = InOrder { now, side, gap_bytes, bytes: &self.bytes, claimed_bytes, packet };
         to.now = now;
         for &question in questions {
             streams.take_at(offset, to, question, &piece);
@@ -63,10 +69,11 @@ impl HeldStreams {
     ) -> u64 {
         let end = offset.saturating_add(next.bytes.len() as u64);
         let cost = size_of::<Held>() + next.bytes.len();
-        let &InOrder { now, side, gap_bytes, claimed_bytes, .. } = next;
+        let &InOrder { now, side, gap_bytes, claimed_bytes, packet, .. } = next;
+        let came = packet.map(|came| (came.frame.meta.number, came.is_repeated));
         if overload.admits(priority, end, cost, queued_bytes) {
             let bytes = next.bytes.to_vec();
-            let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes };
+            let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes, came };
             self.push(held, overload);
             return 0;
         }
@@ -79,7 +86,8 @@ impl HeldStreams {
             Some(last) => last.gap_bytes += missing_bytes,
             None => {
                 let (bytes, claimed_bytes) = (vec![], 0);
-                let held = Held { now, side, offset, gap_bytes: missing_bytes, bytes, claimed_bytes };
+                let gap_bytes = missing_bytes;
+                let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes, came };
                 self.push(held, overload);
             }
         }
@@ -92,10 +100,23 @@ impl HeldStreams {
         self.pieces.push(held);
     }
 
+    /// What waited elsewhere waits here on, as far as it does not already.
+    pub fn join(&mut self, other: Self, overload: &mut Overload) {
+        self.pending |= other.pending;
+        for held in other.pieces {
+            overload.let_go(held.cost());
+            let last = self.last[usize::from(held.side)].map(|at| self.pieces[at].offset);
+            if last.is_none_or(|last| last < held.offset) {
+                self.push(held, overload);
+            }
+        }
+    }
+
     /// All of it, for these questions. `is_last`: nobody else waits for it, and it is let go as it is handed over.
+    /// `packet`: the one at hand, where it is still that in which some of it came.
     pub fn replay<S: Subscriber>(
         &mut self,
-        streams: &mut FlowStreams,
+        (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
         to: &mut Delivery<'_, S>,
         questions: &[(usize, &StreamParams)],
         is_last: bool,
@@ -104,11 +125,11 @@ impl HeldStreams {
         if is_last {
             for held in std::mem::take(&mut self.pieces) {
                 to.budget.overload.let_go(held.cost());
-                held.give(streams, to, questions);
+                held.give((streams, packet), to, questions);
             }
             self.last = [None; 2];
         } else {
-            self.pieces.iter().for_each(|held| held.give(streams, to, questions));
+            self.pieces.iter().for_each(|held| held.give((streams, packet), to, questions));
         }
         to.now = now;
     }

@@ -13,6 +13,7 @@
 //! * `events`: rows of events fulfil their filters themselves.
 //! * `clock`: wrong times of packets.  `anomalies`: segments that nobody honest sends.
 //! * `wholes`: messages made of chunks.
+//! * `above`: what layers above a connection say of it.
 //! * `claims`: headers and ports that claim what is not.
 //! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
@@ -21,6 +22,7 @@
 //!
 //! What they share: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs.
 
+mod above;
 mod accounts;
 mod anomalies;
 mod answers;
