@@ -7,7 +7,8 @@
 //! A packet that came in fragments is not kept whole; of that side nothing is read, and all is counted as lost.
 
 use crate::counters::Counters;
-use crate::decide::{Decider, Emitted, FlowKey};
+use crate::decide::{Decider, FlowKey};
+use crate::emitted::Emitted;
 use crate::flow::EndReason;
 use crate::flows::Flows;
 use crate::found::Found;

@@ -8,6 +8,7 @@
 //! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
+//! * `at_hand`: what layers above a connection may decide waits for the packet's end.  `emitted`: events of a packet.
 //! * `late`: streams that are whose they are by what their sessions or records say.
 //! * `last`: messages that are unread when their flow ends.
 //! * `change`: another program takes over between two bursts.
@@ -21,6 +22,7 @@ mod change;
 pub mod clock;
 pub mod counters;
 mod decide;
+mod emitted;
 pub mod flow;
 mod flows;
 mod found;
@@ -43,5 +45,5 @@ mod timeouts;
 pub mod timer;
 pub mod worker;
 
-pub use decide::COLUMN_BYTES_MAX;
+pub use emitted::COLUMN_BYTES_MAX;
 pub use messages::MESSAGE_BYTES_MAX;

@@ -232,25 +232,6 @@ impl Lower<'_> {
         Var(index.expect("declared with its table") as u32)
     }
 
-    /// The terms that the packet fulfils are remembered: those that what is yet to be parsed can't undo, and
-    /// apart from them, for the time of this packet, those that it may still decide.
-    fn lower_terms(&mut self, id: LayerId, context: &FlowContext, work_is_done: bool) {
-        let open = self.open[usize::from(id.0)].clone();
-        let is_open = |p| open.predicates.contains(&p) || !work_is_done && open.of_events.contains(&p);
-        let trie = self.trie;
-        let terms = self.terms_where(&|p| (is_open(p) && trie.may_be_undone(p)).then_some(false));
-        if open.classes != 0 {
-            let possible = self.terms_where(&|p| (is_open(p) && trie.may_come_to_hold(p)).then_some(true));
-            let (mask, var) = (self.b.int(open.classes), self.var(context.table, OPEN_TERMS));
-            let possible = self.b.binary(BinaryOp::And, possible, mask);
-            self.b.push(Op::Set { flow: context.flow, var, side: None, value: possible });
-        }
-        let var = self.var(context.table, "$terms");
-        let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
-        let all = self.b.binary(BinaryOp::Or, old, terms);
-        self.b.push(Op::Set { flow: context.flow, var, side: None, value: all });
-    }
-
     /// A flow that nobody wants anything of is left alone.
     fn lower_wants(&mut self, context: &FlowContext, done: Block) {
         let var = self.var(context.table, "$wants");

@@ -6,10 +6,11 @@
 //! connection begins, whose layer stores what holds before it.
 
 use super::Lower;
+use super::instance::FlowContext;
 use crate::catalog::FieldKey;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
-use weir_ir::abi::OUTER_TERMS;
+use weir_ir::abi::{OPEN_TERMS, OUTER_TERMS};
 use weir_ir::graph::{BinaryOp, Op, Out};
 use weir_lang::model::{EdgeKind, LayerId};
 
@@ -85,6 +86,25 @@ impl Lower<'_> {
             }
         }
         classes
+    }
+
+    /// The terms that the packet fulfils are remembered: those that what is yet to be parsed can't undo, and
+    /// apart from them, for the time of this packet, those that it may still decide.
+    pub(super) fn lower_terms(&mut self, id: LayerId, context: &FlowContext, work_is_done: bool) {
+        let open = self.open[usize::from(id.0)].clone();
+        let is_open = |p| open.predicates.contains(&p) || !work_is_done && open.of_events.contains(&p);
+        let trie = self.trie;
+        let terms = self.terms_where(&|p| (is_open(p) && trie.may_be_undone(p)).then_some(false));
+        if open.classes != 0 {
+            let possible = self.terms_where(&|p| (is_open(p) && trie.may_come_to_hold(p)).then_some(true));
+            let (mask, var) = (self.b.int(open.classes), self.var(context.table, OPEN_TERMS));
+            let possible = self.b.binary(BinaryOp::And, possible, mask);
+            self.b.push(Op::Set { flow: context.flow, var, side: None, value: possible });
+        }
+        let var = self.var(context.table, "$terms");
+        let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
+        let all = self.b.binary(BinaryOp::Or, old, terms);
+        self.b.push(Op::Set { flow: context.flow, var, side: None, value: all });
     }
 
     pub(super) fn declare_outer_terms(&mut self) {

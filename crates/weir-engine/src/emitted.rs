@@ -1,0 +1,59 @@
+//! What the program emitted on the packet at hand.
+
+use crate::subscriber::EventView;
+use crate::table::Header;
+use weir_ir::graph::{Event, Table};
+use weir_packet::PacketMeta;
+
+/// Events of one packet, in the order in which they happened.
+#[derive(Default)]
+pub(crate) struct Emitted {
+    events: Vec<(Event, Table, Header, usize)>,
+    /// The words of all columns, one event after the other.
+    values: Vec<u64>,
+    /// The bytes of columns, and where each one's end.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// How many bytes there was no room for.
+    pub cut_bytes: u64,
+}
+
+/// Bytes that the columns of one packet's events have together, at most. A message is of 16 MiB, and an event may happen
+/// for each item of a run.
+pub const COLUMN_BYTES_MAX: usize = 1 << 20;
+
+impl Emitted {
+    pub fn push(&mut self, event: Event, table: Table, header: Header, values: &[u64]) {
+        self.events.push((event, table, header, self.values.len()));
+        self.values.extend_from_slice(values);
+    }
+
+    /// Keeps bytes of a column; the number by which it names them.
+    pub fn keep(&mut self, bytes: &[u8]) -> u64 {
+        let kept = &bytes[..bytes.len().min(COLUMN_BYTES_MAX - self.bytes.len())];
+        self.cut_bytes += (bytes.len() - kept.len()) as u64;
+        self.bytes.extend_from_slice(kept);
+        self.ends.push(self.bytes.len());
+        self.ends.len() as u64 - 1
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.ends.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.values.clear();
+        self.bytes.clear();
+        self.ends.clear();
+        self.cut_bytes = 0;
+    }
+
+    pub fn views<'a>(&'a self, packet: &'a PacketMeta) -> impl Iterator<Item = EventView<'a>> {
+        self.events.iter().enumerate().map(move |(at, (event, table, header, start))| {
+            let end = self.events.get(at + 1).map_or(self.values.len(), |next| next.3);
+            let (values, kept) = (&self.values[*start..end], (&self.bytes[..], &self.ends[..]));
+            EventView { event: *event, packet, flow: (*table, header), values, kept }
+        })
+    }
+}
