@@ -2,8 +2,10 @@
 //! another one as far as the next one within.
 
 use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
-use crate::frames::{V4, arp, ethernet, ipv4, noise, udp};
-use crate::streams::streams_of;
+use crate::filters::filter;
+use crate::frames::{V4, arp, ethernet, ipv4, noise, udp, whole_within};
+use crate::streams::{CALM, streams_of};
+use crate::traffic::conversation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir::{Compiler, Executor, Options, Want};
@@ -95,6 +97,38 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_and_its_streams_from_there
         }
     }
     assert!(found.iter().all(|&count| count > 100 || std::env::var("WEIR_SEEDS").is_ok()), "{found:?}");
+}
+
+/// The same of any filter on packets.
+#[test]
+fn a_connection_is_asked_for_if_one_of_its_packets_is_whatever_the_filter() {
+    let compiler = Compiler::default();
+    let all = compile(&compiler, &[ask("", Want::Connections)], &Options::default());
+    let mut found = [0; 2];
+    for seed in seeds(0..150) {
+        let mut random = Random::new(seed);
+        let packets: Vec<Packet> = match random.below(3) {
+            0 => one_connection(&mut random).into_iter().map(|(packet, _)| packet).collect(),
+            1 => conversation(&mut random, (40_000, 443), CALM).packets,
+            _ => vec![whole_within(&mut random, 0)],
+        };
+        let (connections, _) = rows(&compiler, &all, &packets, 1);
+        if connections.len() != 1 {
+            continue;
+        }
+        let depth = random.below(3) as u32;
+        let text = filter(&mut random, compiler.catalog(), depth);
+        let [of_packets, of_connections] = [Want::Packets, Want::Connections].map(|want| {
+            let compiled = compiler.compile(&[ask(&text, want)], &Options::default()).ok()?;
+            (compiled.plan.plain_bits() == compiled.plan.bits_of(|_| true)).then_some(compiled)
+        });
+        let (Some(of_packets), Some(of_connections)) = (of_packets, of_connections) else { continue };
+        let is_met = !rows(&compiler, &of_packets, &packets, 1).0.is_empty();
+        let (connections, _) = rows(&compiler, &of_connections, &packets, 1);
+        assert_eq!(connections.len(), usize::from(is_met), "seed {seed}: {text}");
+        found[usize::from(is_met)] += 1;
+    }
+    assert!(found.iter().all(|&count| count > 20) || std::env::var("WEIR_SEEDS").is_ok(), "{found:?}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn hold(count: u64, network: Network) {
     }
 }
 
-const CALM: Network =
+pub const CALM: Network =
     Network { repeats: false, loses: false, reorders: false, fragments: false, cuts: false };
 
 #[test]
