@@ -19,6 +19,9 @@ pub struct Variable(pub u32);
 /// Room for definitions at the start: what the smaller stacks take.
 const DEFINITIONS: usize = 1 << 12;
 
+/// Blocks that a read goes back through until one of them learns what is found.
+const MIDWAY: usize = 64;
+
 /// Whether a parameter is needed is known only when its arguments are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Guess {
@@ -145,9 +148,9 @@ impl Builder {
     }
 
     fn read_in(&mut self, variable: Variable, block: Block) -> Value {
-        // Walk up single predecessors without recursion: stacks of layers make long chains.
-        let mut chain = vec![];
-        let mut at = block;
+        // Walk up single predecessors without recursion: stacks of layers make long chains. What is found is noted where it
+        // was asked for, for those who ask behind that; where the way was long, midway, too, for those who branch off there.
+        let (mut steps, mut at, mut midway) = (0, block, block);
         let value = loop {
             if let Some(&value) = self.definitions.get(&(variable, at)) {
                 if let Some(guess @ Guess::Unread) = self.guesses.get_mut(value.index()) {
@@ -163,17 +166,23 @@ impl Builder {
                 break param;
             }
             match state.predecessors[..] {
-                [only] if chain.len() < self.states.len() => {
-                    chain.push(at);
+                [only] if steps < self.states.len() => {
+                    steps += 1;
                     at = only;
+                    if steps % MIDWAY == 0 {
+                        midway = at;
+                    }
                 }
                 // The start, or a circle that nothing leads into.
                 [] | [_] => break self.undefined(variable, at),
                 _ => break self.join(variable, at),
             }
         };
-        for block in chain {
+        if at != block {
             self.definitions.insert((variable, block), value);
+        }
+        if midway != block {
+            self.definitions.insert((variable, midway), value);
         }
         value
     }

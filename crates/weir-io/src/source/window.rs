@@ -198,7 +198,10 @@ impl Window {
         let front = self.headroom.max(tail);
         let start = |bytes: &mut Vec<u8>| {
             let room = front + PAGE_BYTES + self.block_bytes;
-            if bytes.len() < room {
+            if bytes.is_empty() {
+                // Pages that nobody wrote: of a small file most are never touched.
+                *bytes = vec![0; room];
+            } else if bytes.len() < room {
                 bytes.resize(room, 0);
             }
             front + bytes[front..].as_ptr().align_offset(PAGE_BYTES) - tail
