@@ -38,12 +38,13 @@ impl AtHand {
         self.streams.is_empty() && self.sessions.is_empty()
     }
 
-    /// What waits of one flow's streams.
+    /// What waits of one flow's streams, behind all that came before. (What came of the flow before others did waits
+    /// apart, and is decided first: a packet may have thousands of flows, and none is looked for among those.)
     pub fn streams_of(&mut self, flow: FlowKey) -> &mut HeldStreams {
-        let at = self.streams.iter().position(|(other, _)| *other == flow).unwrap_or_else(|| {
+        if self.streams.last().is_none_or(|(last, _)| *last != flow) {
             self.streams.push((flow, HeldStreams::default()));
-            self.streams.len() - 1
-        });
+        }
+        let at = self.streams.len() - 1;
         &mut self.streams[at].1
     }
 
