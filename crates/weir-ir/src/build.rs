@@ -306,7 +306,7 @@ impl Builder {
 
     /// Ends the current block: goes on at `block`.
     pub fn jump(&mut self, block: Block) {
-        self.end(Terminator::Jump(Target { block, args: vec![] }));
+        self.end(Terminator::Jump(to(block)));
     }
 
     /// Ends the current block on a bool.

@@ -13,6 +13,7 @@
 //! Rubik's parse tree unfolded (Rubik §5.1) as far as it pays: what is compiled at once is small and fast, and the
 //! whole graph's head is compiled when a packet needs it.
 
+use crate::build::to;
 use crate::graph::{Block, BlockData, Fuel, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
 use crate::liveness::{Crossing, crossings};
 
@@ -171,7 +172,7 @@ impl Straighten<'_> {
                 let first = self.link.map(|(_, first)| first);
                 let (number, usual) = cases.iter().find(|(number, _)| Some(*number) == first)?;
                 let cases = vec![(*number, self.target(place, usual)?)];
-                let otherwise = Target { block: self.rejoin(), args: vec![] };
+                let otherwise = to(self.rejoin());
                 Terminator::Switch { value: self.value(place, *value)?, cases, otherwise }
             }
             other => {
@@ -200,7 +201,7 @@ impl Straighten<'_> {
             _ => self.is_cold[target.block.index()],
         };
         if leads_out || self.insts > INSTS_MAX {
-            return Some(Target { block: self.rejoin(), args: vec![] });
+            return Some(to(self.rejoin()));
         }
         let mut args = target.args.clone();
         self.map(place, |f| args.iter_mut().for_each(|v| *v = f(*v)))?;
@@ -218,7 +219,7 @@ impl Straighten<'_> {
     fn enter(&mut self, place: usize, fuel: Fuel, then: &Target) -> Option<Target> {
         // The entry itself may be a loop that is left out.
         if !self.is_entered(place, fuel) {
-            return Some(Target { block: self.rejoin(), args: vec![] });
+            return Some(to(self.rejoin()));
         }
         let mut args = then.args.clone();
         self.map(place, |f| args.iter_mut().for_each(|v| *v = f(*v)))?;

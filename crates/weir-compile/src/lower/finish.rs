@@ -4,8 +4,8 @@ use super::Lower;
 use super::messages::MessageVars;
 use crate::trie::{Node, NodeId, Trie};
 use rustc_hash::FxHashMap;
-use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, Block, Op, Out, Target, Terminator, Value};
+use weir_ir::build::{Variable, to};
+use weir_ir::graph::{BinaryOp, Block, Op, Out, Terminator, Value};
 use weir_lang::filter::Stage;
 use weir_packet::DropReason;
 
@@ -130,8 +130,7 @@ impl Lower<'_> {
     /// Messages are through: the packet ends for the last reason for which one of them could not be followed.
     pub(super) fn lower_through(&mut self, reason: Variable) {
         let value = self.b.read(reason);
-        let target = |block| Target { block, args: vec![] };
-        let end = |reason| target(self.finish.blocks[&reason]);
+        let end = |reason| to(self.finish.blocks[&reason]);
         let cases = (0..).zip(REASONS).skip(1).map(|(number, reason)| (number, end(reason))).collect();
         let otherwise = end(None);
         self.b.end(Terminator::Switch { value, cases, otherwise });

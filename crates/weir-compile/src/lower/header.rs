@@ -3,8 +3,8 @@
 
 use super::{LayerVars, Lower, Pair};
 use crate::catalog::FieldKey;
-use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Target, Terminator, Type, Value, Width};
+use weir_ir::build::{Variable, to};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Terminator, Type, Value, Width};
 use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
@@ -290,12 +290,11 @@ impl Lower<'_> {
         self.b.write(result, zero);
         let join = self.b.block();
         let gates: Vec<Block> = (1..=8).map(|_| self.b.block()).collect();
-        let target = |block| Target { block, args: vec![] };
         let none = self.b.block();
-        let cases = [(0, target(none))].into_iter();
-        let cases = cases.chain((1..).zip(gates.iter().map(|&gate| target(gate)))).collect();
+        let cases = [(0, to(none))].into_iter();
+        let cases = cases.chain((1..).zip(gates.iter().map(|&gate| to(gate)))).collect();
         let wrong = self.broken(fail);
-        self.b.end(Terminator::Switch { value: bytes, cases, otherwise: target(wrong) });
+        self.b.end(Terminator::Switch { value: bytes, cases, otherwise: to(wrong) });
         self.b.seal(none);
         self.b.switch_to(none);
         self.b.jump(join);
@@ -441,11 +440,10 @@ impl Lower<'_> {
         let tag = self.load_bits(&mut inner, run.tag_bits, false);
         inner.bits = run.tag_bits;
         let blocks: Vec<Block> = run.items.iter().map(|_| self.b.block()).collect();
-        let target = |block| Target { block, args: vec![] };
         let tags = run.items.iter().zip(&blocks);
-        let cases = tags.clone().filter_map(|(i, &b)| i.tag.map(|t| (t, target(b)))).collect();
+        let cases = tags.clone().filter_map(|(i, &b)| i.tag.map(|t| (t, to(b)))).collect();
         let other = tags.clone().find(|(i, _)| i.tag.is_none()).map_or(exit, |(_, &b)| b);
-        self.b.end(Terminator::Switch { value: tag, cases, otherwise: target(other) });
+        self.b.end(Terminator::Switch { value: tag, cases, otherwise: to(other) });
         for (item, block) in run.items.iter().zip(blocks) {
             self.b.seal(block);
             self.b.switch_to(block);

@@ -17,9 +17,9 @@ use super::wholes::BearerVars;
 use super::{Lower, below_names};
 use rustc_hash::FxHashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
-use weir_ir::build::Variable;
+use weir_ir::build::{Variable, to};
 use weir_ir::graph::{
-    BinaryOp, Block, CompareOp, Fuel, Op, Table, Target, Terminator, Type, Value, VarDecl, VarKind,
+    BinaryOp, Block, CompareOp, Fuel, Op, Table, Terminator, Type, Value, VarDecl, VarKind,
 };
 use weir_ir::sequence::MESSAGES;
 use weir_lang::model::{EdgeKind, LayerId, Stack};
@@ -353,9 +353,9 @@ impl Lower<'_> {
         }
         let edges = self.stack.edges.iter().enumerate().filter(|(_, edge)| edge.kind == EdgeKind::Messages);
         // Nothing is asked before: where a message ends must be known, whoever wants it.
-        let target = |to: LayerId| Target { block: self.entries[usize::from(to.0)], args: vec![] };
+        let target = |layer: LayerId| to(self.entries[usize::from(layer.0)]);
         let cases = edges.map(|(number, edge)| (number as u64 + 1, target(edge.to))).collect();
-        let otherwise = Target { block: vars.lost, args: vec![] };
+        let otherwise = to(vars.lost);
         self.b.end(Terminator::Switch { value: edge, cases, otherwise });
     }
 

@@ -29,8 +29,8 @@ use crate::trie::Trie;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weir_ir::build::{Builder, Variable};
-use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Target, Terminator, Type, Value};
+use weir_ir::build::{Builder, Variable, to};
+use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Terminator, Type, Value};
 use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::DropReason;
@@ -289,8 +289,8 @@ impl<'a> Lower<'a> {
             let gate = self.b.block();
             cases.push((u64::from(number), gate, layer));
         }
-        let targets = cases.iter().map(|&(n, gate, _)| (n, Target { block: gate, args: vec![] })).collect();
-        let unknown = Target { block: self.finish.of(Some(DropReason::UnknownLink)), args: vec![] };
+        let targets = cases.iter().map(|&(n, gate, _)| (n, to(gate))).collect();
+        let unknown = to(self.finish.of(Some(DropReason::UnknownLink)));
         self.b.end(Terminator::Switch { value: link, cases: targets, otherwise: unknown });
         for (_, gate, layer) in cases {
             self.b.seal(gate);

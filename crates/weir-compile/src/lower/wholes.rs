@@ -11,8 +11,8 @@
 use super::messages::{MESSAGES_MAX, MessageVars};
 use super::{Lower, below_names};
 use weir_ir::abi::{WHOLE_BEGINS, WHOLE_EDGE, WHOLE_ENDS};
-use weir_ir::build::Variable;
-use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Target, Terminator, Type, Value};
+use weir_ir::build::{Variable, to};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Terminator, Type, Value};
 use weir_lang::model::{FieldId, LayerId};
 
 /// What is known of the layer whose messages are at hand.
@@ -125,7 +125,6 @@ impl Lower<'_> {
         }
         let blocks: Vec<Block> = bearer.behind.iter().map(|_| self.b.block()).collect();
         let (back, rest) = (self.b.block(), self.b.block());
-        let target = |block| Target { block, args: vec![] };
         // Each layer goes on behind its own messages, but all by this place: without a bound it would be a circle. No packet
         // has as many layers, each of 62 occurs 64 times at most.
         self.b.again(MESSAGES_MAX, back, rest);
@@ -133,8 +132,8 @@ impl Lower<'_> {
         self.b.switch_to(back);
         let layer = self.b.read(bearer.layer);
         let layers = bearer.behind.iter().map(|(id, _)| u64::from(id.0) + 1);
-        let cases = layers.zip(&blocks).map(|(layer, &block)| (layer, target(block))).collect();
-        self.b.end(Terminator::Switch { value: layer, cases, otherwise: target(rest) });
+        let cases = layers.zip(&blocks).map(|(layer, &block)| (layer, to(block))).collect();
+        self.b.end(Terminator::Switch { value: layer, cases, otherwise: to(rest) });
         for (&(_, behind), block) in bearer.behind.iter().zip(blocks) {
             self.b.seal(block);
             self.b.switch_to(block);

@@ -20,7 +20,8 @@ mod declarations;
 mod postdominators;
 
 use super::edit::{NONE, Order, Place, places, remove_params, remove_unreachable};
-use crate::graph::{Block, Graph, Op, Sequence, Table, Target, Terminator, Value, Var};
+use crate::build::to;
+use crate::graph::{Block, Graph, Op, Sequence, Table, Terminator, Value, Var};
 use crate::lists::Lists;
 use crate::liveness::{NO_LOOKUP, last_lookups};
 use crate::sequence::is_of_sequence;
@@ -47,7 +48,7 @@ pub fn run(graph: &mut Graph) -> bool {
         });
         changed |= graph.blocks[at].insts.len() != before;
         if let Some(next) = shape.way_past(graph, block, &terminators, &blocks) {
-            graph.blocks[at].terminator = Terminator::Jump(Target { block: next, args: vec![] });
+            graph.blocks[at].terminator = Terminator::Jump(to(next));
             changed = true;
         }
     }

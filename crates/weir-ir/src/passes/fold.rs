@@ -8,6 +8,7 @@
 mod simplify;
 
 use super::edit::{Order, Replacements, remove_params};
+use crate::build::to;
 use crate::graph::{BinaryOp, Block, Graph, Inst, Op, Target, Terminator, Type, Value};
 use crate::interpret::member;
 use simplify::{Facts, Step};
@@ -313,7 +314,7 @@ impl Rewrite {
 
 /// A target that is about to be forgotten.
 fn nowhere() -> Target {
-    Target { block: Block(0), args: vec![] }
+    to(Block(0))
 }
 
 fn constant(ty: Type, n: u64) -> Op {

@@ -16,8 +16,9 @@ mod trial;
 
 use super::edit::{Order, Place, constants, places};
 use super::region::{copy, dominated, offsets, replace, size, split};
+use crate::build::to;
 use crate::dominators::ControlFlow;
-use crate::graph::{Block, BlockData, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value};
+use crate::graph::{Block, BlockData, CompareOp, Graph, Inst, Op, Terminator, Type, Value};
 use crate::range::Ranges;
 use smallvec::smallvec;
 use trial::{Outcome, Trial};
@@ -255,9 +256,8 @@ impl Lift {
                 condition
             }
         };
-        let target = |block| Target { block, args: vec![] };
         graph.blocks[self.head.index()].terminator =
-            Terminator::Branch { condition, then: target(first), otherwise: target(rest) };
+            Terminator::Branch { condition, then: to(first), otherwise: to(rest) };
     }
 
     /// Makes constants of what is known: of what is defined in the blocks, and of what they read from above.

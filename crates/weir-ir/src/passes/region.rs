@@ -4,8 +4,9 @@
 //! with values of its own fits in beside it, and nothing outside has to be told.
 
 use super::edit::Order;
+use crate::build::to;
 use crate::dominators::ControlFlow;
-use crate::graph::{BinaryOp, Block, BlockData, Graph, Op, Target, Terminator, Value};
+use crate::graph::{BinaryOp, Block, BlockData, Graph, Op, Terminator, Value};
 
 /// The blocks that `head` dominates, itself left out, each before what it leads to, as far as loops permit.
 /// `None` where a lookup is among them, or ends `head`: the block after a lookup belongs to one lookup alone.
@@ -26,7 +27,7 @@ pub(super) fn split(graph: &mut Graph, block: Block, at: usize) -> Block {
     let rest = Block(graph.blocks.len() as u32);
     let data = &mut graph.blocks[block.index()];
     let insts = data.insts.split_off(at);
-    let jump = Terminator::Jump(Target { block: rest, args: vec![] });
+    let jump = Terminator::Jump(to(rest));
     let terminator = std::mem::replace(&mut data.terminator, jump);
     graph.blocks.push(BlockData { params: vec![], insts, terminator });
     rest
