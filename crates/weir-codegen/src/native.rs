@@ -111,7 +111,7 @@ impl NativeProgram {
         let start = Instant::now();
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
-        let plan = Plan::of(&graph)?;
+        let plan = verified_plan(&graph)?;
         // A graph whose layers are not built one above the other may have no straight one that holds: then
         // nothing is lost but time.
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
@@ -138,22 +138,7 @@ impl NativeProgram {
             straight,
         };
         let first = if program.straight.is_some() { Part::Straight } else { Part::Head };
-        // Neither needs the other, and nothing runs before both are through. What the straight way leads to is
-        // made at once: few captures have no packet for it, and both sides take about as long then.
-        let (verified, code) = std::thread::scope(|scope| {
-            let verified = scope.spawn(|| {
-                let unverified = |violations: Vec<_>| CompileError::Unverified(lines(&violations));
-                verify(&program.graph).map_err(unverified)?;
-                program.tails_of_straight().try_for_each(|tail| program.make(tail))
-            });
-            let code = program.make(first);
-            (verified.join(), code)
-        });
-        match verified {
-            Ok(verified) => verified?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-        code?;
+        program.make(first)?;
         program.compiling.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(program)
     }
@@ -163,15 +148,6 @@ impl NativeProgram {
         let code = self.memory.compile(part, self.source(part))?;
         let _ = self.place(part).first.set(code);
         Ok(())
-    }
-
-    /// Where packets go on from the straight way.
-    fn tails_of_straight(&self) -> impl Iterator<Item = Part> {
-        let tails = self
-            .straight
-            .iter()
-            .flat_map(|straight| (0..self.tails.len()).filter(|&number| straight.leads_to(number)));
-        tails.map(Part::Tail)
     }
 
     /// Whether a part is compiled again where many packets run: not where the straight way leads past it, so that few
@@ -455,7 +431,7 @@ impl Straight {
 
     /// Verified, and held against the whole graph: what tails load must be what was saved.
     fn new(graph: Graph, whole: &Graph, plan: &Plan) -> Result<Self, CompileError> {
-        verify(&graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
+        let own = verified_plan(&graph)?;
         for block in graph.block_ids() {
             if let Terminator::Rejoin { lookup: Some(number), values, .. } = &graph.block(block).terminator {
                 let saved = values.iter().map(|&v| graph.type_of(v));
@@ -465,7 +441,7 @@ impl Straight {
                 }
             }
         }
-        Ok(Self { plan: Plan::of(&graph)?, graph, code: PartCode::default() })
+        Ok(Self { plan: own, graph, code: PartCode::default() })
     }
 }
 
@@ -538,6 +514,12 @@ fn probe_executable_memory() -> Result<(), CompileError> {
     unsafe { bytes.write(0) };
     // SAFETY: nothing refers to the page.
     unsafe { region::protect(bytes, 1, region::Protection::READ_EXECUTE) }.map_err(forbidden)
+}
+
+/// The plan of a graph that keeps all invariants.
+fn verified_plan(graph: &Graph) -> Result<Plan, CompileError> {
+    let verified = verify(graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
+    Plan::of(graph, verified)
 }
 
 fn lines(violations: &[Violation]) -> String {

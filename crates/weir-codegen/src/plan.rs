@@ -8,10 +8,10 @@
 
 use crate::CompileError;
 use weir_ir::abi::{FUELS_MAX, KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
-use weir_ir::dominators::ControlFlow;
 use weir_ir::graph::{Block, Graph, Op, Target, Terminator, Type, Value};
 use weir_ir::liveness::{Crossing, Kept, live_words};
 use weir_ir::range::Ranges;
+use weir_ir::verify::Verified;
 
 /// A value that needs no place of its own: it is made anew wherever it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,12 +44,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans a graph.
+    /// Plans a graph, with what its proof found.
     ///
     /// # Errors
     /// Where the graph exceeds a bound of the contract.
-    pub(crate) fn of(graph: &Graph) -> Result<Self, CompileError> {
-        let kept = Kept::of(graph);
+    pub(crate) fn of(graph: &Graph, Verified { ranges, kept }: Verified) -> Result<Self, CompileError> {
         let crossings = kept.as_ref().map(|kept| kept.crossings(graph)).unwrap_or_default();
         let head = order(graph, graph.entry, &|_| false);
         let plan = Self {
@@ -58,7 +57,7 @@ impl Plan {
             crossings,
             fuels: fuels_of(graph),
             known: known_values(graph),
-            ranges: Ranges::of(graph, &ControlFlow::of(graph)),
+            ranges,
             inputs: inputs_of(graph),
         };
         plan.hold_bounds(graph)?;

@@ -58,6 +58,11 @@ impl ControlFlow {
         self.position[block.index()] != NONE
     }
 
+    /// Whether an edge leads to a block that does not come later in the order, both reachable: every loop has such a one.
+    pub fn goes_back(&self, from: Block, to: Block) -> bool {
+        self.position[to.index()] <= self.position[from.index()]
+    }
+
     /// The reachable blocks that lead to it: one entry per edge, so a branch with both ways the same
     /// counts twice.
     pub fn predecessors(&self, block: Block) -> &[Block] {

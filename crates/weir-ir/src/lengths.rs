@@ -11,7 +11,6 @@
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, Graph, Op, Target, Terminator, Value};
 use crate::range::{BUFFER_BYTES_MAX, Ranges};
-use std::collections::BTreeMap;
 
 /// Sums of smaller numbers than this cannot wrap.
 const EXACT: u64 = 1 << 48;
@@ -31,7 +30,27 @@ enum Source {
 /// Where an offset counts from: the start, or a value.
 type Root = Option<Value>;
 
-type Facts = BTreeMap<(Source, Root), u64>;
+/// How many bytes lie in which buffer from which root on, in the order of those. They are few.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Facts(Vec<((Source, Root), u64)>);
+
+impl Facts {
+    fn place(&self, key: (Source, Root)) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&key, |&(key, _)| key)
+    }
+
+    fn known(&self, key: (Source, Root)) -> Option<u64> {
+        self.place(key).ok().map(|at| self.0[at].1)
+    }
+
+    /// Adds a fact, unless more is known already.
+    fn add(&mut self, key: (Source, Root), bytes: u64) {
+        match self.place(key) {
+            Ok(at) => self.0[at].1 = bytes.max(self.0[at].1),
+            Err(at) => self.0.insert(at, (key, bytes)),
+        }
+    }
+}
 
 /// The facts at the start of every block. They hold until its end, too: checks are terminators.
 #[derive(Debug)]
@@ -69,29 +88,30 @@ impl<'a> Lengths<'a> {
         let Some(facts) = &self.facts[block.index()] else { return false };
         let source = self.source(buf);
         self.roots(offset, facts).into_iter().any(|(root, plus)| {
-            let known = facts.get(&(source, root));
-            known.is_some_and(|&known| plus.checked_add(bytes).is_some_and(|needed| needed <= known))
+            let known = facts.known((source, root));
+            known.is_some_and(|known| plus.checked_add(bytes).is_some_and(|needed| needed <= known))
         })
     }
 
     fn solve(&mut self, flow: &ControlFlow) {
         let mut visits = vec![0; self.graph.blocks.len()];
         let mut stale = vec![true; self.graph.blocks.len()];
-        self.facts[self.graph.entry.index()] = Some(Facts::new());
-        while stale.iter().any(|&s| s) {
-            // What the entry does not reach is never visited.
-            self.graph.block_ids().filter(|&b| !flow.is_reachable(b)).for_each(|b| stale[b.index()] = false);
+        self.facts[self.graph.entry.index()] = Some(Facts::default());
+        let mut goes_round = true;
+        while std::mem::take(&mut goes_round) {
             for &block in flow.order() {
-                let Some(facts) = self.facts[block.index()].clone() else { continue };
                 if !std::mem::take(&mut stale[block.index()]) {
                     continue;
                 }
+                // An order in which each comes before what it leads to: what leads here from before has been there.
+                let Some(facts) = &self.facts[block.index()] else { continue };
                 visits[block.index()] += 1;
-                for (successor, arriving) in self.leaving(block, &facts) {
+                for (successor, arriving) in self.leaving(block, facts) {
                     let meets = flow.predecessors(successor).len() > 1;
                     let give_up = meets && visits[successor.index()] > VISITS_MAX;
                     if meet(&mut self.facts[successor.index()], arriving, give_up) {
                         stale[successor.index()] = true;
+                        goes_round |= flow.goes_back(block, successor);
                     }
                 }
             }
@@ -123,8 +143,7 @@ impl<'a> Lengths<'a> {
         loop {
             let source = self.source(at);
             for &(root, plus) in &roots {
-                let known = facts.entry((source, root)).or_default();
-                *known = (*known).max(plus.saturating_add(bytes));
+                facts.add((source, root), plus.saturating_add(bytes));
             }
             match self.definitions[at.index()] {
                 Some(Op::Narrow(wider, _)) => at = *wider,
@@ -136,12 +155,18 @@ impl<'a> Lengths<'a> {
     /// The facts as the target sees them: of its parameters in place of the arguments, and nothing of
     /// values that it defines itself, for those were an earlier round's.
     fn across(&self, facts: &Facts, target: &Target) -> Facts {
+        let stays = |value: Value| self.homes[value.index()] != Some(target.block);
+        let is_of_it = |&((source, root), _): &((Source, Root), u64)| {
+            matches!(source, Source::Value(value) if !stays(value)) || root.is_some_and(|root| !stays(root))
+        };
+        if target.args.is_empty() && !facts.0.iter().any(is_of_it) {
+            return facts.clone();
+        }
         let params = &self.graph.block(target.block).params;
         let handed: Vec<_> = params.iter().zip(&target.args).map(|(&p, &arg)| (p, arg)).collect();
         let roots: Vec<_> = handed.iter().map(|&(p, arg)| (p, self.roots(arg, facts))).collect();
-        let stays = |value: Value| self.homes[value.index()] != Some(target.block);
-        let mut arriving = Facts::new();
-        for (&(source, root), &known) in facts {
+        let mut arriving = Facts::default();
+        for &((source, root), known) in &facts.0 {
             let mut sources: Vec<Source> =
                 handed.iter().filter(|h| self.source(h.1) == source).map(|h| Source::Value(h.0)).collect();
             if !matches!(source, Source::Value(value) if !stays(value)) {
@@ -157,8 +182,7 @@ impl<'a> Lengths<'a> {
             }
             for &source in &sources {
                 for &(root, known) in &offsets {
-                    let old = arriving.entry((source, root)).or_default();
-                    *old = (*old).max(known);
+                    arriving.add((source, root), known);
                 }
             }
         }
@@ -187,7 +211,7 @@ impl<'a> Lengths<'a> {
         let (mut at, mut plus) = (value, 0_u64);
         let mut bound = u64::MAX;
         loop {
-            let checked = facts.keys().any(|(_, root)| *root == Some(at));
+            let checked = facts.0.iter().any(|((_, root), _)| *root == Some(at));
             let here = if checked { BUFFER_BYTES_MAX } else { self.ranges.max(at) };
             bound = bound.min(here.saturating_add(plus));
             let Some((inner, more)) = self.sum(at) else { return bound };
@@ -225,10 +249,10 @@ fn meet(facts: &mut Option<Facts>, arriving: Facts, give_up: bool) -> bool {
         return true;
     };
     let mut changed = false;
-    facts.retain(|key, known| match arriving.get(key) {
-        Some(other) if other >= known => true,
+    facts.0.retain_mut(|(key, known)| match arriving.known(*key) {
+        Some(other) if other >= *known => true,
         Some(other) if !give_up => {
-            *known = *other;
+            *known = other;
             changed = true;
             true
         }

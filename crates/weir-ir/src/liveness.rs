@@ -72,7 +72,8 @@ pub fn crossings(graph: &Graph) -> Vec<Crossing> {
 /// What must be kept where a part of a graph is left for another one.
 #[derive(Debug)]
 pub struct Kept {
-    liveness: Liveness,
+    /// What is needed where, constants and the frame among it.
+    pub liveness: Liveness,
     is_made_anew: Vec<bool>,
 }
 
@@ -158,15 +159,18 @@ impl Liveness {
         let words_per_block = graph.values.len().div_ceil(64);
         let mut liveness = Self { words_per_block, live_in: vec![0; words_per_block * graph.blocks.len()] };
         let mut live = vec![0; words_per_block];
-        // Backwards is nearly the order in which information flows; loops take another round.
+        // Backwards is nearly the order in which information flows; loops take another round, where what was read
+        // before it was known changes.
+        let mut read = vec![false; graph.blocks.len()];
         loop {
             let mut changed = false;
             for block in graph.block_ids().rev() {
                 liveness.live_into(graph, block, &mut live);
+                graph.block(block).terminator.for_each_successor(|next| read[next.index()] |= next <= block);
                 let row = liveness.row_mut(block);
                 if row != live {
                     row.copy_from_slice(&live);
-                    changed = true;
+                    changed |= read[block.index()];
                 }
             }
             if !changed {
@@ -204,9 +208,9 @@ impl Liveness {
     fn live_into(&self, graph: &Graph, block: Block, live: &mut [u64]) {
         let data = graph.block(block);
         live.fill(0);
-        for successor in data.terminator.successors() {
+        data.terminator.for_each_successor(|successor| {
             live.iter_mut().zip(self.row(successor)).for_each(|(mine, theirs)| *mine |= theirs);
-        }
+        });
         data.terminator.for_each_operand(|v| insert(live, v));
         for inst in data.insts.iter().rev() {
             inst.results.iter().for_each(|&v| remove(live, v));

@@ -4,7 +4,7 @@ use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, Graph, Meta, Op, Terminator, Type, Value, VarKind};
 
 /// Rounds after which what still grows is taken to grow without bound.
-const ROUNDS_MAX: usize = 4;
+const ROUNDS_MAX: usize = 2;
 
 /// Buffers are shorter than this, so lengths and offsets that were checked are smaller, too.
 pub const BUFFER_BYTES_MAX: u64 = u32::MAX as u64;
@@ -14,31 +14,30 @@ pub const BUFFER_BYTES_MAX: u64 = u32::MAX as u64;
 pub struct Ranges(Vec<u64>);
 
 impl Ranges {
-    /// Computes them by going round until nothing grows. Values that are never defined count as 0, for
-    /// nothing reads them.
+    /// Computes them by going round until nothing grows that is read before it. Values that are never defined count as
+    /// 0, for nothing reads them.
     pub fn of(graph: &Graph, flow: &ControlFlow) -> Self {
         let mut ranges = Self(vec![0; graph.values.len()]);
         for round in 0.. {
             let mut grown = false;
-            let mut raise = |max: &mut u64, new: u64, is_param: bool| {
-                if new > *max {
-                    // Only parameters can feed themselves, so widening them ends every growth.
-                    *max = if is_param && round >= ROUNDS_MAX { u64::MAX } else { new };
-                    grown = true;
-                }
-            };
             for &block in flow.order() {
                 let data = graph.block(block);
                 for inst in &data.insts {
                     for (at, &result) in inst.results.iter().enumerate() {
                         let max = ranges.of_result(graph, &inst.op, at);
-                        raise(&mut ranges.0[result.index()], max, false);
+                        let old = &mut ranges.0[result.index()];
+                        *old = max.max(*old);
                     }
                 }
                 data.terminator.for_each_target(|target| {
                     for (param, arg) in graph.block(target.block).params.iter().zip(&target.args) {
-                        let max = ranges.0[arg.index()];
-                        raise(&mut ranges.0[param.index()], max, true);
+                        let new = ranges.0[arg.index()];
+                        let old = &mut ranges.0[param.index()];
+                        if new > *old {
+                            // Only parameters can feed themselves, so widening them ends every growth.
+                            *old = if round >= ROUNDS_MAX { u64::MAX } else { new };
+                            grown |= flow.goes_back(block, target.block);
+                        }
                     }
                 });
                 if let Terminator::Lookup { then, .. } = data.terminator {

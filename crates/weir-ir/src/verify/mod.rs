@@ -11,7 +11,7 @@ use crate::abi::LIVE_VALUES_MAX;
 use crate::dominators::ControlFlow;
 use crate::graph::{Block, Graph, Op, Terminator, Type, Value};
 use crate::lengths::Lengths;
-use crate::liveness::{Liveness, NO_LOOKUP, last_lookups, live_words, lookups};
+use crate::liveness::{Kept, NO_LOOKUP, last_lookups, live_words, lookups};
 use crate::range::Ranges;
 use std::fmt;
 
@@ -51,28 +51,39 @@ impl fmt::Display for Violation {
     }
 }
 
+/// A graph keeps all invariants; with what the proof took, for whoever makes code of it.
+#[derive(Debug)]
+pub struct Verified {
+    /// How large values get.
+    pub ranges: Ranges,
+    /// What must be kept across lookups, where there are any.
+    pub kept: Option<Kept>,
+}
+
 /// Checks all invariants.
 ///
 /// # Errors
 /// Every violation found. If names or types are wrong, only those: nothing else can be said of such a graph.
-pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
+pub fn verify(graph: &Graph) -> Result<Verified, Vec<Violation>> {
     let mut report = Report { graph, violations: vec![] };
     let rejoins = |block: &Block| matches!(graph.block(*block).terminator, Terminator::Rejoin { .. });
     for block in graph.block_ids().filter(|block| !graph.is_straight && rejoins(block)) {
         report.add(Place::Terminator(block), "there is no other graph to go on in");
     }
     structure::check(graph, &mut report);
-    if report.violations.is_empty() {
-        let flow = ControlFlow::of(graph);
-        check_definitions(graph, &flow, &mut report);
-        // The proof about loads follows definitions back: they must not go in circles.
-        if report.violations.is_empty() {
-            check_loads(graph, &flow, &mut report);
-        }
-        check_flows(graph, &flow, &mut report);
-        check_cycles(graph, &flow, &mut report);
+    if !report.violations.is_empty() {
+        return Err(report.violations);
     }
-    if report.violations.is_empty() { Ok(()) } else { Err(report.violations) }
+    let flow = ControlFlow::of(graph);
+    let (ranges, kept) = (Ranges::of(graph, &flow), Kept::of(graph));
+    check_definitions(graph, &flow, &mut report);
+    // The proof about loads follows definitions back: they must not go in circles.
+    if report.violations.is_empty() {
+        check_loads(graph, &flow, &ranges, &mut report);
+    }
+    check_flows(graph, &flow, kept.as_ref(), &mut report);
+    check_cycles(graph, &flow, &mut report);
+    if report.violations.is_empty() { Ok(Verified { ranges, kept }) } else { Err(report.violations) }
 }
 
 /// As [`verify`], for what must never happen: a mistake of ours.
@@ -136,10 +147,10 @@ fn check_definitions(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>)
 
 /// Invariant 4, the part about the way: flows end at the next lookup, and a restart repeats the one that every way to it
 /// comes from. And what lives across lookups fits.
-fn check_flows(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
-    let liveness = Liveness::of(graph);
-    for block in lookups(graph).into_iter().filter(|&block| flow.is_reachable(block)) {
-        let live = liveness.across(graph, block);
+fn check_flows(graph: &Graph, flow: &ControlFlow, kept: Option<&Kept>, report: &mut Report<'_>) {
+    let lookups = if kept.is_some() { lookups(graph) } else { vec![] };
+    for block in lookups.into_iter().filter(|&block| flow.is_reachable(block)) {
+        let live = kept.map(|kept| kept.liveness.across(graph, block)).unwrap_or_default();
         for &value in live.iter().filter(|&&v| matches!(graph.type_of(v), Type::Flow(_))) {
             report.add(Place::Terminator(block), format!("{value} is a flow and is used after this lookup"));
         }
@@ -186,9 +197,8 @@ fn check_cycles(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
 }
 
 /// Invariant 2: loads stay inside their buffers.
-fn check_loads(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
-    let ranges = Ranges::of(graph, flow);
-    let lengths = Lengths::of(graph, flow, &ranges);
+fn check_loads(graph: &Graph, flow: &ControlFlow, ranges: &Ranges, report: &mut Report<'_>) {
+    let lengths = Lengths::of(graph, flow, ranges);
     for &block in flow.order() {
         for (at, inst) in graph.block(block).insts.iter().enumerate() {
             if let Op::Load { buf, offset, displacement, width, .. } = inst.op {
