@@ -87,7 +87,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
-            let terms = terms_of_data(self.flow.facts.terms_at, flow.data, self.decider);
+            let Known { terms, .. } = Known::of(self.flow.plan, self.flow.facts, flow.data);
             frame = (is_kept && self.decider.asks_for_packets(terms, streams)).then(|| self.at.packet());
             let (priority, offset) = streams.rank(side, self.decider.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
@@ -279,24 +279,23 @@ fn after_sessions<S: Subscriber>(
     if yielded.is_empty() && !over {
         return;
     }
-    let (terms, open) = (terms_of(flow, data, decider), open_of(flow, data));
-    let mut verdict = flow.facts.verdict_at.map_or(0, |at| flow.plan.unpack(read_number(data, at, 64)));
+    let mut known = known_of(flow, data);
     let plan = flow.plan;
     let mut some = false;
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted >> protocol & 1 == 1) {
         some = true;
         let view = view(flow, data, program, recognised);
-        let met = decider.session(order, &view, flow.key(), (terms, open), protocol, session.into());
-        verdict |= met;
-        Decider::<S>::note_session(&mut verdict);
+        let at_packet = (known.terms, known.open);
+        known.verdict |= decider.session(order, &view, flow.key(), at_packet, protocol, session.into());
+        Decider::<S>::note_session(&mut known.verdict);
     }
     if some {
-        decider.settle(order, flow.key(), verdict, None);
+        decider.settle(order, flow.key(), known.verdict, None);
     }
     if over {
-        decider.sessions_over(order, flow.key(), &mut verdict);
+        decider.sessions_over(order, flow.key(), &mut known.verdict);
     }
-    let (key, known) = (flow.key(), Known { terms, open, verdict, ended: None });
+    let key = flow.key();
     if let Some(streams) = flow.streams.take() {
         let view = view(flow, data, program, recognised);
         let queued_bytes = flow.sequences.held_bytes().0;
@@ -311,30 +310,18 @@ fn after_sessions<S: Subscriber>(
         }
     }
     if let Some(at) = flow.facts.verdict_at {
-        write_number(data, at, 64, flow.plan.pack(verdict));
+        write_number(data, at, 64, plan.pack(known.verdict));
     }
 }
 
 /// What is known of a flow that goes on.
 fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> Known {
-    let mut known = Known { open: open_of(flow, data), ..Known::of(flow.plan, flow.facts, data) };
+    let open = flow.open_at.map_or(0, |at| read_number(data, at, 64));
+    let mut known = Known { open, ..Known::of(flow.plan, flow.facts, data) };
     if flow.sessions.is_none() {
         known.verdict |= SESSIONS_OVER | flow.plan.absent(known.verdict);
     }
     known
-}
-
-fn terms_of<S>(flow: &TailFlow<'_>, data: &[u8], decider: &Decider<S>) -> u64 {
-    terms_of_data(flow.facts.terms_at, data, decider)
-}
-
-/// Terms that the packet at hand may still decide.
-fn open_of(flow: &TailFlow<'_>, data: &[u8]) -> u64 {
-    flow.open_at.map_or(0, |at| read_number(data, at, 64))
-}
-
-fn terms_of_data<S>(terms_at: Option<usize>, data: &[u8], decider: &Decider<S>) -> u64 {
-    decider.plan.unconditional | terms_at.map_or(0, |at| read_number(data, at, 64))
 }
 
 fn view<'a>(

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
 use weir_engine::plan::{ConnectionValue, Limits, Mask, Plan, QuestionPlan, VERDICTS_MAX, Want};
 use weir_engine::sequence::Policies;
@@ -82,12 +83,14 @@ pub struct Timing {
 pub struct Compiled {
     /// What the engine carries out.
     pub plan: Arc<Plan>,
-    /// The filters, checked.
-    pub filters: Vec<Filter>,
+    /// The filters, checked, with what is kept for each.
+    pub questions: Vec<Question>,
     /// The events that each is given; a bit each.
     pub events: Vec<u64>,
-    /// The graph as lowered, before the passes.
-    pub lowered: Lowered,
+    /// The questions' terms, and what the bits of a packet's terms mean.
+    pub trie: Trie,
+    /// What the slots of a packet's record hold.
+    pub outs: Vec<OutValue>,
     /// What the passes did.
     pub report: weir_ir::passes::Report,
     /// The stack.
@@ -108,14 +111,15 @@ pub struct Compiled {
 
 impl fmt::Debug for Compiled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compiled").field("filters", &self.filters).finish_non_exhaustive()
+        f.debug_struct("Compiled").field("questions", &self.questions).finish_non_exhaustive()
     }
 }
 
 impl Compiled {
-    /// What the slots of a packet's record hold.
-    pub fn outs(&self) -> &[OutValue] {
-        &self.lowered.outs
+    /// The graph as lowered, before the passes. Lowers once more. `catalog` is its compiler's.
+    pub fn lowered_graph(&self, catalog: &StackCatalog) -> Graph {
+        let lowered = lower(&self.stack, catalog, &self.questions);
+        lowered.expect("what was lowered once is lowered again").graph
     }
 
     /// The graph after the passes.
@@ -299,7 +303,7 @@ impl Compiler {
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
         warnings.list.extend(parts_left_out(&lowered));
-        let mut graph = lowered.graph.clone();
+        let Lowered { mut graph, trie, outs, unconditional, .. } = lowered;
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
         let straight = straight_of(&graph, options, &passes);
@@ -316,14 +320,14 @@ impl Compiler {
             optimize: optimized - lowered_at,
             code: optimized.elapsed(),
         };
-        let (probed, wanted) = session_masks(asks, &questions, &lowered, catalog);
+        let (probed, wanted) = session_masks(asks, &questions, &trie, catalog);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
-            bits: lowered.trie.bits.iter().map(bit_plan).collect(),
-            row: residuals(&lowered.trie.bits, |bit| &bit.row, (catalog, options.engine)),
-            connection: residuals(&lowered.trie.bits, |bit| &bit.connection, (catalog, options.engine)),
-            session: residuals(&lowered.trie.bits, |bit| &bit.session, (catalog, options.engine)),
-            classes: lowered.trie.classes.iter().map(|class| mask_of(class)).collect(),
+            bits: trie.bits.iter().map(bit_plan).collect(),
+            row: residuals(&trie.bits, |bit| &bit.row, (catalog, options.engine)),
+            connection: residuals(&trie.bits, |bit| &bit.connection, (catalog, options.engine)),
+            session: residuals(&trie.bits, |bit| &bit.session, (catalog, options.engine)),
+            classes: trie.classes.iter().map(|class| mask_of(class)).collect(),
             verdicts: 0,
             protocols: PROTOCOLS,
             probed,
@@ -331,7 +335,7 @@ impl Compiler {
             wanted,
             connection_value: connection_value(&*program),
             program,
-            unconditional: lowered.unconditional,
+            unconditional,
             records: questions.iter().any(|q| q.need.connections || q.need.variables),
             limits: options.limits,
             overload: options.overload,
@@ -343,8 +347,9 @@ impl Compiler {
         Ok(Compiled {
             plan: Arc::new(plan),
             events: questions.iter().map(|q| q.need.events).collect(),
-            filters: questions.into_iter().map(|q| q.filter).collect(),
-            lowered,
+            questions,
+            trie,
+            outs,
             report,
             stack: stack.clone(),
             options: options.clone(),
@@ -504,12 +509,7 @@ fn carriers_of(protocols: u64) -> u64 {
 }
 
 /// Which session protocols are recognised, and which are parsed.
-fn session_masks(
-    asks: &[Ask],
-    questions: &[Question],
-    lowered: &Lowered,
-    catalog: &StackCatalog,
-) -> (u64, u64) {
+fn session_masks(asks: &[Ask], questions: &[Question], trie: &Trie, catalog: &StackCatalog) -> (u64, u64) {
     let probed = questions.iter().fold(0, |m, q| m | q.need.sessions);
     let mut parsed = 0;
     for ask in asks {
@@ -517,7 +517,7 @@ fn session_masks(
             parsed |= protocols;
         }
     }
-    for predicate in lowered.trie.bits.iter().flat_map(|b| &b.session) {
+    for predicate in trie.bits.iter().flat_map(|b| &b.session) {
         match catalog.key(predicate.field) {
             FieldKey::Session(p) | FieldKey::SessionField(p, _) => parsed |= 1 << p,
             _ => {}

@@ -132,7 +132,7 @@ pub(crate) struct WorkerParts {
 impl WorkerParts {
     pub fn of(compiled: &Compiled, shapes: &[Shape]) -> Self {
         let mut shapes = shapes.to_vec();
-        shapes.resize(compiled.filters.len(), Shape::default());
+        shapes.resize(compiled.questions.len(), Shape::default());
         let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
         let tables = (0..graph.tables.len() as u32).map(Table);
         let stack = &compiled.stack;
@@ -146,7 +146,7 @@ impl WorkerParts {
         let presenter = Presenter {
             shapes,
             stack: stack.clone(),
-            outs: compiled.outs().to_vec(),
+            outs: compiled.outs.clone(),
             events: compiled.events.iter().map(|&mask| EventRows::with_mask(stack, mask)).collect(),
             sessions,
         };

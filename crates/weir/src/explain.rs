@@ -18,7 +18,7 @@ use weir_packet::Burst;
 /// Everything at a glance.
 pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     let mut text = String::new();
-    let filter = &compiled.filters[0];
+    let filter = &compiled.questions[0].filter;
     let asked = if filter.text.trim().is_empty() { "everything" } else { &filter.text };
     line(&mut text, "question", &format!("{asked}      wants: {}", wants(compiled)));
     for (label, stage) in
@@ -39,7 +39,7 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         line(&mut text, if index == 0 { "states" } else { "" }, &format!("{state:<7} {what}"));
     }
     line(&mut text, "passes", &passes(compiled));
-    let (before, after) = (Size::of(&compiled.lowered.graph), Size::of(compiled.graph()));
+    let (before, after) = (Size::of(&compiled.lowered_graph(catalog)), Size::of(compiled.graph()));
     line(&mut text, "program", &format!("{before} → {after}"));
     if let Some(straight) = compiled.native.as_ref().and_then(|native| native.straight()) {
         line(&mut text, "straight", &format!("{}   (the usual way, compiled first)", Size::of(straight)));
@@ -61,9 +61,9 @@ pub fn pass_names() -> impl Iterator<Item = &'static str> {
 /// One stage.
 pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String {
     match stage {
-        "parse" => format!("{}\n", compiled.filters[0].expr.display(catalog)),
+        "parse" => format!("{}\n", compiled.questions[0].filter.expr.display(catalog)),
         "trie" => trie(compiled, catalog),
-        "ir" => compiled.lowered.graph.to_string(),
+        "ir" => compiled.lowered_graph(catalog).to_string(),
         "opt" => compiled.graph().to_string(),
         "straight" => match compiled.native.as_ref().and_then(|native| native.straight()) {
             Some(straight) => straight.to_string(),
@@ -77,9 +77,9 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
 }
 
 /// A packet's way through the graph as it was lowered, or after the passes: blocks, checks and loads.
-pub fn trace(compiled: &Compiled, burst: &Burst, stage: &str) -> String {
-    let graph = if stage == "opt" { compiled.graph() } else { &compiled.lowered.graph };
-    match Interpreter::new(graph.clone()) {
+pub fn trace(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, stage: &str) -> String {
+    let graph = if stage == "opt" { compiled.graph().clone() } else { compiled.lowered_graph(catalog) };
+    match Interpreter::new(graph) {
         Ok(interpreter) => {
             let steps = interpreter.trace(&burst.packets[0], burst.data(0));
             steps.iter().map(|step| format!("{step}\n")).collect()
@@ -158,7 +158,7 @@ fn trie(compiled: &Compiled, catalog: &StackCatalog) -> String {
         }
         text.push('\n');
     }
-    let trie = &compiled.lowered.trie;
+    let trie = &compiled.trie;
     let mut text = format!("{:<10} packet", "trie");
     answers(&mut text, &trie.nodes[Trie::ROOT]);
     print(&mut text, trie, &trie.nodes[Trie::ROOT], catalog, "           ");

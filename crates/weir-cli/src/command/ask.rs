@@ -116,7 +116,7 @@ impl Question {
             &self.compiler,
             &self.compiled,
             &mut captures,
-            &vec![shape; self.compiled.filters.len()],
+            &vec![shape; self.compiled.questions.len()],
             self.args.input.workers.min(WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),

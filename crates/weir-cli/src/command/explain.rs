@@ -26,7 +26,7 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
             let burst = find_packet(path, number)?;
             match args.stage.as_deref() {
                 None => explain::packet(&compiled, catalog, &burst, number),
-                Some(stage @ ("ir" | "opt")) => explain::trace(&compiled, &burst, stage),
+                Some(stage @ ("ir" | "opt")) => explain::trace(&compiled, catalog, &burst, stage),
                 Some(other) => {
                     return Err(Failure::new(format!(
                         "no packet goes through the stage `{other}`: --packet goes with --stage ir or opt"

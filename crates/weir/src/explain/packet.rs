@@ -58,7 +58,7 @@ pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number
     let mut text = String::new();
     line(&mut text, "packet", &format!("{number}, {} of {} bytes", meta.captured_bytes, meta.wire_bytes));
     line(&mut text, "layers", &asked.layers());
-    for predicate in &compiled.filters[0].predicates {
+    for predicate in &compiled.questions[0].filter.predicates {
         line(&mut text, "predicate", &asked.verdict(predicate));
         if let Some(why) = asked.why(predicate) {
             line(&mut text, "", &format!("  {why}"));

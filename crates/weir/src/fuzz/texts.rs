@@ -103,7 +103,7 @@ impl Case {
             Ok(compiled) => compiled,
             Err(wrong) => return refused(&wrong),
         };
-        assert_valid(&reference.lowered.graph, "lowering");
+        assert_valid(reference.graph(), "lowering");
         let expected = runs::told(&compiler, &reference, packets);
         for engine in [Executor::Interpreter, Executor::Native] {
             let compiled = match compiler.compile(asks, &self.options(engine, &[])) {

@@ -73,7 +73,7 @@ fn read(compiler: &Compiler, compiled: &Compiled, workers: usize) -> (Vec<Item>,
         items.push(item);
         Ok::<(), Infallible>(())
     };
-    let shapes = vec![Shape::default(); compiled.filters.len()];
+    let shapes = vec![Shape::default(); compiled.questions.len()];
     let Ok(outcome) = weir::run(compiler, compiled, &mut reader, &shapes, workers, &mut each, &mut |_| {});
     (items, outcome, reader.packets())
 }

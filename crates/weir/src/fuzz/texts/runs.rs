@@ -23,7 +23,7 @@ pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet])
         Ok::<(), Infallible>(())
     };
     let shape = Shape { lines: true, ..Shape::default() };
-    let shapes = vec![shape; compiled.filters.len()];
+    let shapes = vec![shape; compiled.questions.len()];
     let mut source = Bursts::of(packets);
     let Ok(outcome) = run(compiler, compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
     assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet is counted");
