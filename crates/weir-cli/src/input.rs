@@ -62,8 +62,10 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         let has_signs = word.contains([' ', '=', '<', '>', '(', '"']);
         has_signs || compiler.check_filter(word, input.program.bpf).is_ok()
     };
-    let missing = input.read.iter().filter(|word| *word != "-" && !Path::new(word).exists());
-    let wrong = missing.filter_map(|word| word.to_str().filter(|word| is_filter(word))).map(|word| {
+    let missing: Vec<_> =
+        input.read.iter().filter(|word| *word != "-" && !Path::new(word).exists()).collect();
+    let filters = missing.iter().filter_map(|word| word.to_str().filter(|word| is_filter(word)));
+    let wrong = filters.map(|word| {
         Failure::new(format!(
             "no such file: `{word}`; if that is the filter: it stands before -r, or behind all files: \
              -r FILE '{word}'"
@@ -71,14 +73,11 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     });
     Failure::all(wrong.collect())?;
     // With nothing to read no output is to be emptied.
-    let missing = |word: &std::ffi::OsString| word != "-" && !Path::new(word).exists();
-    match input.read.iter().all(missing) {
-        true => {
-            let each = input.read.iter();
-            Failure::all(each.map(|word| Failure::new(format!("{}: no such file", word.display()))).collect())
-        }
-        false => Ok(()),
+    if missing.len() < input.read.len() {
+        return Ok(());
     }
+    let each = missing.iter().map(|word| Failure::new(format!("{}: no such file", word.display())));
+    Failure::all(each.collect())
 }
 
 /// Options of compilation.

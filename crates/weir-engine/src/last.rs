@@ -12,7 +12,7 @@ use crate::emitted::Emitted;
 use crate::flow::EndReason;
 use crate::flows::Flows;
 use crate::found::Found;
-use crate::host::{At, Origin, TailHost};
+use crate::host::At;
 use crate::messages::{Bearer, Messages};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{FlowId, Header};
@@ -184,7 +184,7 @@ impl Flows {
             if let Some(outer) = outer.filter(|_| found.is_new()) {
                 self.note_outer(found, outer);
             }
-            step = self.run_inside(at, k, found, decider, counters);
+            step = self.run_tail(at, k, found, decider, counters);
         }
         None
     }
@@ -235,27 +235,5 @@ impl Flows {
         let mut host = Again { messages: &mut self.messages, emitted, key, bearer, is_read: false };
         let record = FlowRecord { id: 0, data: &mut data };
         at.program.resume(&mut host, at.packet, at.frame, record, k.sender().0, true, k)
-    }
-
-    /// As `run_tail` of the data path, of a flow inside a message.
-    fn run_inside<S: Subscriber>(
-        &mut self,
-        at: &At<'_>,
-        k: &mut Continuation,
-        found: Found,
-        decider: &mut Decider<S>,
-        counters: &mut Counters,
-    ) -> Step {
-        let &At { program, packet, frame, order, .. } = at;
-        self.messages.enter_flow();
-        let (mut flow, data) = self.open(found);
-        let mut host = TailHost { at, flow: &mut flow, decider, origin: Origin::AtHand };
-        let record = FlowRecord { id: found.id().0, data: &mut *data };
-        let (responder, new) = (found.is_responder(), found.is_new());
-        let step = program.resume(&mut host, packet, frame, record, responder, new, k);
-        if let Some(millis) = flow.changed_timeout(data, new) {
-            self.set_timeout(found, millis, packet.time.0, order, decider, counters);
-        }
-        step
     }
 }

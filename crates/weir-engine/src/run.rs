@@ -6,8 +6,9 @@
 //!                                                     (table)      (host: sequence, sessions)
 //! ```
 
-use crate::counters::Account;
-use crate::decide::PacketView;
+use crate::counters::{Account, Counters};
+use crate::decide::{Decider, PacketView};
+use crate::flows::Flows;
 use crate::found::Found;
 use crate::host::{At, Origin, TailHost};
 use crate::stage::Stage;
@@ -108,7 +109,7 @@ impl<S: Subscriber> Worker<S> {
         let (reason, terms) = loop {
             step = match step {
                 Step::Done(reason) => break (reason, k.terms),
-                Step::Lookup if lookups == self.plan.limits.lookups_max => {
+                Step::Lookup | Step::Restart if lookups == self.plan.limits.lookups_max => {
                     break (Some(DropReason::NestingLimit), 0);
                 }
                 Step::Lookup => {
@@ -132,10 +133,7 @@ impl<S: Subscriber> Worker<S> {
                             self.flows.note_outer_terms(outer, k);
                         }
                     }
-                    self.run_tail(at, k, flow)
-                }
-                Step::Restart if lookups == self.plan.limits.lookups_max => {
-                    break (Some(DropReason::NestingLimit), 0);
+                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
                 }
                 Step::Restart => {
                     found = self.flows.renew(k, packet, at.order, &mut self.decider, &mut self.counters);
@@ -146,7 +144,7 @@ impl<S: Subscriber> Worker<S> {
                         connection = Some(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.run_tail(at, k, flow)
+                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
                 }
             };
         };
@@ -207,21 +205,31 @@ impl<S: Subscriber> Worker<S> {
             self.counters.met.count(reason);
         }
     }
+}
 
+impl Flows {
+    /// Runs the tail with the flow that a packet, or a message in it, asked for.
     #[inline]
-    fn run_tail(&mut self, at: &At<'_>, k: &mut Continuation, found: Found) -> Step {
-        let &At { program, packet, frame, .. } = at;
-        self.flows.messages.enter_flow();
-        let (mut tail, data) = self.flows.open(found);
-        let mut host = TailHost { at, flow: &mut tail, decider: &mut self.decider, origin: Origin::AtHand };
+    pub(crate) fn run_tail<S: Subscriber>(
+        &mut self,
+        at: &At<'_>,
+        k: &mut Continuation,
+        found: Found,
+        decider: &mut Decider<S>,
+        counters: &mut Counters,
+    ) -> Step {
+        let &At { program, packet, frame, order, .. } = at;
+        let now = packet.time.0;
+        self.messages.enter_flow();
+        let (mut tail, data) = self.open(found);
+        let mut host = TailHost { at, flow: &mut tail, decider, origin: Origin::AtHand };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
         let step = program.resume(&mut host, packet, frame, record, found.is_responder(), found.is_new(), k);
         if let Some(millis) = tail.changed_timeout(data, found.is_new()) {
             if !found.is_new() {
-                self.flows.flush_chunks(found, packet.time.0, at.order, &mut self.decider);
+                self.flush_chunks(found, now, order, decider);
             }
-            let (now, counters) = (packet.time.0, &mut self.counters);
-            self.flows.set_timeout(found, millis, now, at.order, &mut self.decider, counters);
+            self.set_timeout(found, millis, now, order, decider, counters);
         }
         step
     }
