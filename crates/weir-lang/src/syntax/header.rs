@@ -108,7 +108,11 @@ impl Parser<'_> {
     pub(super) fn type_name(&mut self) -> Option<Type> {
         // What a colon follows is the next one's name.
         if self.peek() != TokenKind::Name || self.peek_at(1) == TokenKind::Colon {
-            self.expected("a type such as `u16`");
+            let help = match self.peek() {
+                TokenKind::Number(bits @ 1..=64) => format!("a number of {bits} bits: `u{bits}`"),
+                _ => String::new(),
+            };
+            self.expected_with("a type such as `u16`", &help);
             return None;
         }
         let name = self.name()?;

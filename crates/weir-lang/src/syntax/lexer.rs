@@ -185,6 +185,9 @@ const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
     (";", None, "nothing separates statements but space"),
 ];
 
+/// Where comments of other languages begin and end.
+const FOREIGN_COMMENTS: [(&str, &str); 2] = [("#", "\n"), ("/*", "*/")];
+
 /// Reads the part of `text` under `span`; spans of tokens are relative to the whole text.
 pub fn lex(text: &str, span: Span, diagnostics: &mut Vec<Diagnostic>) -> Tokens {
     let end = (span.end as usize).min(text.len());
@@ -368,6 +371,17 @@ impl Lexer<'_> {
     fn read_sign(&mut self) -> Option<TokenKind> {
         let rest = &self.text[self.at..];
         let start = self.at;
+        if let Some(&(begin, end)) = FOREIGN_COMMENTS.iter().find(|(begin, _)| rest.starts_with(begin)) {
+            self.at += begin.len();
+            let message = format!("`{begin}` begins no comment in this language");
+            let diagnostic = Diagnostic::error(codes::BAD_CHARACTER, message).at(self.span(start));
+            self.diagnostics.push(diagnostic.help("comments begin with `//` and end with their line"));
+            // Its words are no mistakes.
+            let inside = &rest[begin.len()..];
+            self.at += inside.find(end).map_or(inside.len(), |at| at + end.len());
+            self.first_of_line |= self.text[start..self.at].contains('\n');
+            return None;
+        }
         if !rest.starts_with("!=")
             && let Some(&(sign, kind, help)) = FOREIGN.iter().find(|(sign, ..)| rest.starts_with(sign))
         {
