@@ -103,7 +103,7 @@ impl<'a> Lengths<'a> {
                 if !std::mem::take(&mut stale[block.index()]) {
                     continue;
                 }
-                // An order in which each comes before what it leads to: what leads here from before has been there.
+                // One of those that lead to a block stands before it in this order.
                 let Some(facts) = &self.facts[block.index()] else { continue };
                 visits[block.index()] += 1;
                 for (successor, arriving) in self.leaving(block, facts) {

@@ -41,7 +41,7 @@ impl Ranges {
                     }
                 });
                 if let Terminator::Lookup { then, .. } = data.terminator {
-                    ranges.set_handed(graph, then);
+                    grown |= ranges.set_handed(graph, then) && flow.goes_back(block, then);
                 }
             }
             if !grown {
@@ -57,11 +57,15 @@ impl Ranges {
         self.0[value.index()]
     }
 
-    /// What a lookup hands over: a flow, which is no number, and two bools.
-    fn set_handed(&mut self, graph: &Graph, then: Block) {
+    /// What a lookup hands over: a flow, which is no number, and two bools. Whether that is new.
+    fn set_handed(&mut self, graph: &Graph, then: Block) -> bool {
+        let mut is_new = false;
         for &param in &graph.block(then).params {
-            self.0[param.index()] = if graph.type_of(param) == Type::Bool { 1 } else { u64::MAX };
+            let max = if graph.type_of(param) == Type::Bool { 1 } else { u64::MAX };
+            is_new |= self.0[param.index()] != max;
+            self.0[param.index()] = max;
         }
+        is_new
     }
 
     fn of_result(&self, graph: &Graph, op: &Op, at: usize) -> u64 {
