@@ -62,6 +62,17 @@ impl Options {
 
 pub fn run(args: &[String]) -> Result {
     let options = parse(args)?;
+    let asked = QUESTIONS.iter().filter(|question| options.wants(question.title));
+    let mut missing: Vec<&str> = asked.flat_map(|question| question.traces.iter().copied()).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing.retain(|trace| {
+        options.trace.as_ref().is_none_or(|wanted| wanted == trace) && !trace_file(trace).exists()
+    });
+    if !missing.is_empty() {
+        let names = missing.join(" ");
+        return Err(format!("bench/data has no {names}: cargo xtask traces {names}, as root"));
+    }
     let programs = Programs::build(options.weir.clone())?;
     let mut tables = String::new();
     let mut add = |text: String| {
@@ -109,9 +120,13 @@ pub fn run(args: &[String]) -> Result {
     table::publish(&page, &(table::machine()? + &tables))
 }
 
+fn trace_file(trace: &str) -> PathBuf {
+    crate::traces::folder().join(format!("{trace}.pcap"))
+}
+
 /// Runs every program of a question over one trace, interleaved.
 fn ask(question: &Question, trace: &str, options: &Options, programs: &Programs) -> Result<Option<String>> {
-    let file = crate::traces::folder().join(format!("{trace}.pcap"));
+    let file = trace_file(trace);
     let wanted = |row: &&Row| {
         options.only.as_ref().is_none_or(|words| question.title.contains(words) || row.name.contains(words))
             && !row.not_on.contains(&trace)
@@ -122,9 +137,6 @@ fn ask(question: &Question, trace: &str, options: &Options, programs: &Programs)
         .collect();
     if results.is_empty() {
         return Ok(None);
-    }
-    if !file.exists() {
-        return Err(format!("bench/data/{trace}.pcap is missing: cargo xtask traces {trace}, as root"));
     }
     warm(&file)?;
     for round in 0..options.runs {
