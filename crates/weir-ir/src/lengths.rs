@@ -116,6 +116,7 @@ impl<'a> Lengths<'a> {
                 }
             }
         }
+        debug_assert!(flow.order().iter().all(|block| !stale[block.index()]), "a fact may still shrink");
     }
 
     /// The facts that each edge out of `block` brings to its end.

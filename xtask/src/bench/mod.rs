@@ -54,6 +54,22 @@ impl Options {
         self.titles.is_empty() || self.titles.iter().any(|words| title.contains(words))
     }
 
+    /// The rows of a question that are wanted over a trace.
+    fn rows<'a>(&self, question: &'a Question, trace: &str) -> impl Iterator<Item = &'a Row> {
+        let all = self.only.as_ref().is_none_or(|words| question.title.contains(words));
+        question.rows.iter().filter(move |row| {
+            (all || self.only.as_ref().is_some_and(|words| row.name.contains(words)))
+                && !row.not_on.contains(&trace)
+        })
+    }
+
+    /// The traces that something is wanted over.
+    fn traces<'a>(&self, question: &'a Question) -> impl Iterator<Item = &'a str> {
+        let is_wanted = |trace: &&str| self.trace.as_ref().is_none_or(|wanted| wanted == trace);
+        let traces = question.traces.iter().copied().filter(is_wanted);
+        traces.filter(|trace| self.rows(question, trace).next().is_some())
+    }
+
     /// For tables of a fixed shape: wanted as a whole.
     fn wants_whole(&self, title: &str) -> bool {
         self.wants(title) && self.only.as_ref().is_none_or(|words| title.contains(words))
@@ -63,12 +79,10 @@ impl Options {
 pub fn run(args: &[String]) -> Result {
     let options = parse(args)?;
     let asked = QUESTIONS.iter().filter(|question| options.wants(question.title));
-    let mut missing: Vec<&str> = asked.flat_map(|question| question.traces.iter().copied()).collect();
+    let mut missing: Vec<&str> = asked.flat_map(|question| options.traces(question)).collect();
     missing.sort_unstable();
     missing.dedup();
-    missing.retain(|trace| {
-        options.trace.as_ref().is_none_or(|wanted| wanted == trace) && !trace_file(trace).exists()
-    });
+    missing.retain(|trace| !trace_file(trace).exists());
     if !missing.is_empty() {
         let names = missing.join(" ");
         return Err(format!("bench/data has no {names}: cargo xtask traces {names}, as root"));
@@ -80,10 +94,7 @@ pub fn run(args: &[String]) -> Result {
         tables += &text;
     };
     for question in QUESTIONS.iter().filter(|question| options.wants(question.title)) {
-        for trace in question.traces {
-            if options.trace.as_ref().is_some_and(|wanted| wanted != trace) {
-                continue;
-            }
+        for trace in options.traces(question) {
             ask(question, trace, &options, &programs)?.into_iter().for_each(&mut add);
         }
     }
@@ -127,11 +138,7 @@ fn trace_file(trace: &str) -> PathBuf {
 /// Runs every program of a question over one trace, interleaved.
 fn ask(question: &Question, trace: &str, options: &Options, programs: &Programs) -> Result<Option<String>> {
     let file = trace_file(trace);
-    let wanted = |row: &&Row| {
-        options.only.as_ref().is_none_or(|words| question.title.contains(words) || row.name.contains(words))
-            && !row.not_on.contains(&trace)
-    };
-    let mut results: Vec<Measured> = (question.rows.iter().filter(wanted))
+    let mut results: Vec<Measured> = (options.rows(question, trace))
         .filter(|row| programs.has(row))
         .map(|row| Measured { row, runs: vec![] })
         .collect();

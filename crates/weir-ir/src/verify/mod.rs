@@ -148,8 +148,7 @@ fn check_definitions(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>)
 /// Invariant 4, the part about the way: flows end at the next lookup, and a restart repeats the one that every way to it
 /// comes from. And what lives across lookups fits.
 fn check_flows(graph: &Graph, flow: &ControlFlow, kept: Option<&Kept>, report: &mut Report<'_>) {
-    let lookups = if kept.is_some() { lookups(graph) } else { vec![] };
-    for block in lookups.into_iter().filter(|&block| flow.is_reachable(block)) {
+    for block in lookups(graph).into_iter().filter(|&block| flow.is_reachable(block)) {
         let live = kept.map(|kept| kept.liveness.across(graph, block)).unwrap_or_default();
         for &value in live.iter().filter(|&&v| matches!(graph.type_of(v), Type::Flow(_))) {
             report.add(Place::Terminator(block), format!("{value} is a flow and is used after this lookup"));
