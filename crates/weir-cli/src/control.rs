@@ -7,8 +7,8 @@
 //! {"do":"remove","name":"com"}
 //! ```
 
-use crate::answers::{Board, Question, Spec};
 use crate::failure::Failure;
+use crate::questions::{Question, QuestionSet, QuestionSpec};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ pub enum Request {
     /// Adds a question.
     Add {
         /// The question.
-        question: Spec,
+        question: QuestionSpec,
     },
     /// Lists the questions.
     List,
@@ -52,7 +52,7 @@ pub struct Answer {
     pub micros: Option<u64>,
     /// The questions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<Spec>,
+    pub questions: Vec<QuestionSpec>,
 }
 
 /// The socket file, removed when the run is over.
@@ -66,7 +66,7 @@ impl Drop for Listening {
 }
 
 /// Listens on a socket, which only its owner may use; requests are served by threads of their own.
-pub fn listen(path: &Path, control: Control, board: Arc<Board>) -> Result<Listening, Failure> {
+pub fn listen(path: &Path, control: Control, board: Arc<QuestionSet>) -> Result<Listening, Failure> {
     // One that a run left behind is of no use to anybody; one that is listened on is another run's.
     if UnixStream::connect(path).is_err() && path.exists() {
         let is_socket = std::os::unix::fs::FileTypeExt::is_socket(&file_type(path)?);
@@ -103,7 +103,7 @@ fn file_type(path: &Path) -> Result<std::fs::FileType, Failure> {
 }
 
 /// Serves one connection: a request a line, until it closes.
-fn serve(stream: &UnixStream, control: &Control, board: &Board) {
+fn serve(stream: &UnixStream, control: &Control, board: &QuestionSet) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = String::new();
@@ -132,7 +132,7 @@ fn serve(stream: &UnixStream, control: &Control, board: &Board) {
     }
 }
 
-fn carry_out(request: Request, control: &Control, board: &Board) -> Result<Answer, String> {
+fn carry_out(request: Request, control: &Control, board: &QuestionSet) -> Result<Answer, String> {
     // One after the other: what is admitted is asked before the next one looks.
     let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
     match request {
@@ -151,7 +151,7 @@ fn carry_out(request: Request, control: &Control, board: &Board) -> Result<Answe
             names.retain(|_, (subscription, _)| {
                 live.iter().any(|listed| listed.subscription == *subscription)
             });
-            let mut questions: Vec<Spec> = names.values().map(|(_, spec)| spec.clone()).collect();
+            let mut questions: Vec<QuestionSpec> = names.values().map(|(_, spec)| spec.clone()).collect();
             questions.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(Answer { questions, ..Answer::default() })
         }

@@ -12,23 +12,23 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::output::say(format_args!($($words)*)) };
 }
 
-mod answers;
 mod args;
 mod captures;
 mod command;
 mod control;
+mod dedup;
 mod failure;
 mod grep;
 mod input;
-mod known;
-mod named;
+mod merged_logs;
 mod output;
 mod policies;
 mod quantity;
+mod questions;
 mod report;
 mod stream_files;
 mod stream_questions;
-mod union;
+mod tagged_sink;
 
 use std::process::ExitCode;
 

@@ -3,17 +3,17 @@
 //! [`catalog`] says which fields filters can name, [`columns`] those of connections, [`events`] what events a stack has; [`question`] holds what is asked; [`trie`] shares what
 //! several questions demand; [`lower`] turns a
 //! stack and its questions into a graph in which nothing is left out yet: what the questions don't need
-//! is removed by the passes of `weir-ir`, not here. [`residual`] lowers what can only be told from a
+//! is removed by the passes of `weir-ir`, not here. [`deferred_predicate`] lowers what can only be told from a
 //! connection or a session.
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod columns;
+pub mod deferred_predicate;
 pub mod dispatch;
 pub mod events;
 pub mod lower;
 pub mod question;
-pub mod residual;
 pub mod trie;
 pub mod types;
 

@@ -2,7 +2,7 @@
 //!
 //! A path from the root is a conjunction: first what a packet tells, outer layers first, then what only the
 //! connection's record tells, then what only a session does (Retina §4.1). Lowering walks the packet part; where it
-//! ends on a path, the node carries the bit of the residue below.
+//! ends on a path, the node carries the bit of the remainder below.
 //!
 //! Columns of events are a packet's where packets, connections or sessions are asked for: it has them if any of its events
 //! does. Of a question about events each row is asked for itself; of its packet, what a row that fulfils it leaves no doubt of.
@@ -13,9 +13,9 @@ use rustc_hash::FxHashMap;
 use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Op, Predicate, Stage};
 
-/// The most residues (question, predicates on connection, session and row) that one program tells apart.
-pub const RESIDUES_MAX: usize = 124;
-/// The most classes of packets: sets of residues that they come to.
+/// The most remainders (question, predicates on connection, session and row) that one program tells apart.
+pub const REMAINDERS_MAX: usize = 124;
+/// The most classes of packets: sets of remainders that they come to.
 pub const CLASSES_MAX: usize = 62;
 /// The most nodes of a trie. Every one may be asked on every edge of the parse tree.
 pub const NODES_MAX: usize = 2_000;
@@ -49,9 +49,9 @@ pub struct Trie {
     pub predicates: Vec<Predicate>,
     /// The root first; children come after their parents.
     pub nodes: Vec<Node>,
-    /// What remains to be asked of connections and sessions: residues.
+    /// What remains to be asked of connections and sessions: remainders.
     pub bits: Vec<TermBit>,
-    /// The sets of residues that packets come to: a packet's terms have a bit for each. Where many questions ask the same
+    /// The sets of remainders that packets come to: a packet's terms have a bit for each. Where many questions ask the same
     /// of packets there is one.
     pub classes: Vec<Vec<usize>>,
 }
@@ -60,7 +60,7 @@ impl Trie {
     /// Builds the trie.
     ///
     /// # Errors
-    /// Where there are more residues than [`RESIDUES_MAX`], more classes than [`CLASSES_MAX`], or more nodes than
+    /// Where there are more remainders than [`REMAINDERS_MAX`], more classes than [`CLASSES_MAX`], or more nodes than
     /// [`NODES_MAX`].
     pub fn of(questions: &[Question], catalog: &StackCatalog) -> Result<Self, Diagnostic> {
         let mut builder = Builder { trie: Self::default(), indices: FxHashMap::default(), catalog };
@@ -78,12 +78,12 @@ impl Trie {
     /// The root.
     pub const ROOT: NodeId = 0;
 
-    /// Whether every packet comes to some residue by itself, and no predicate on packets is needed.
+    /// Whether every packet comes to some remainder by itself, and no predicate on packets is needed.
     pub fn is_unconditional(&self) -> bool {
         self.nodes.iter().skip(1).all(|node| node.bits.is_empty())
     }
 
-    /// Gives each set of residues at which a packet part ends its number.
+    /// Gives each set of remainders at which a packet part ends its number.
     fn classify(&mut self) -> Result<(), Diagnostic> {
         for node in self.nodes.iter_mut().filter(|node| !node.bits.is_empty()) {
             node.bits.sort_unstable();
@@ -238,9 +238,9 @@ impl Builder<'_> {
         if let Some(known) = self.trie.bits.iter().position(|known| *known == bit) {
             return Ok(known);
         }
-        if self.trie.bits.len() == RESIDUES_MAX {
+        if self.trie.bits.len() == REMAINDERS_MAX {
             let message = format!(
-                "more than {RESIDUES_MAX} different combinations of connection and session predicates"
+                "more than {REMAINDERS_MAX} different combinations of connection and session predicates"
             );
             let help = "use `in { … }` for alternatives of one field, or ask in several runs";
             return Err(Diagnostic::error("W0190", message).help(help));

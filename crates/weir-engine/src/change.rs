@@ -9,36 +9,36 @@ use crate::decide::Decider;
 use crate::flow::{find_var, read_number, write_number};
 use crate::flows::Flows;
 use crate::hold::HoldQueue;
-use crate::plan::{BitPlan, HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want};
+use crate::plan::{Alternative, HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want};
 use crate::run::Lane;
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::subscriber::Subscriber;
 use crate::table::FlowId;
-use crate::tables::{Facts, TableState};
+use crate::tables::{TableLayout, TableState};
 use crate::worker::Worker;
 use std::sync::Arc;
 use weir_ir::abi::{Layout, WANTS_BYTES};
 use weir_ir::graph::{Graph, Table, Var, VarKind};
 use weir_ir::sequence::MESSAGES;
 
-/// Where the residues of one plan are in another's.
+/// Where the remainders of one plan are in another's.
 #[derive(Debug, Clone)]
 pub(crate) struct ResidueMap(Vec<Option<u8>>);
 
 impl ResidueMap {
     pub fn between(old: &Plan, new: &Plan) -> Self {
-        let of = |bit: &BitPlan| {
-            let same = |other: &BitPlan| other.question == bit.question && other.name == bit.name;
-            new.bits.iter().position(same).map(|index| index as u8)
+        let of = |bit: &Alternative| {
+            let same = |other: &Alternative| other.question == bit.question && other.name == bit.name;
+            new.alternatives.iter().position(same).map(|index| index as u8)
         };
-        Self(old.bits.iter().map(of).collect())
+        Self(old.alternatives.iter().map(of).collect())
     }
 
-    /// Residues of the old plan as the new one's. Flags that are no residues stay.
-    pub fn map(&self, residues: Mask) -> Mask {
-        let mapped = self.0.iter().enumerate().filter(|(old, _)| residues >> old & 1 == 1);
-        let flags = residues & (SESSIONS_OVER | HAD_SESSION);
+    /// Remainders of the old plan as the new one's. Flags that are no remainders stay.
+    pub fn map(&self, remainders: Mask) -> Mask {
+        let mapped = self.0.iter().enumerate().filter(|(old, _)| remainders >> old & 1 == 1);
+        let flags = remainders & (SESSIONS_OVER | HAD_SESSION);
         mapped.filter_map(|(_, new)| *new).fold(flags, |mask, new| mask | 1 << new)
     }
 }
@@ -49,10 +49,10 @@ struct ClassMap(Vec<u64>);
 impl ClassMap {
     /// A class that the new plan does not have is added to it: flows are of it, if no packet is any more. Where there is no
     /// room, flows are of those that mean less: what they miss is better missed than made up.
-    fn between(old: &Plan, new: &mut Plan, residues: &ResidueMap) -> Self {
+    fn between(old: &Plan, new: &mut Plan, remainders: &ResidueMap) -> Self {
         let mut map = vec![];
         for class in &old.classes {
-            let wanted = residues.map(*class);
+            let wanted = remainders.map(*class);
             let known = new.classes.iter().position(|class| *class == wanted);
             map.push(match known {
                 _ if wanted == 0 => 0,
@@ -90,12 +90,12 @@ impl<S: Subscriber> Worker<S> {
     /// Costs little where the programs keep the same variables; otherwise every entry of the tables is written anew.
     pub fn change(&mut self, plan: Arc<Plan>) {
         let mut plan = (*plan).clone();
-        let residues = ResidueMap::between(&self.plan, &plan);
-        let classes = ClassMap::between(&self.plan, &mut plan, &residues);
+        let remainders = ResidueMap::between(&self.plan, &plan);
+        let classes = ClassMap::between(&self.plan, &mut plan, &remainders);
         let plan = Arc::new(plan);
         self.forget_streams(&plan);
-        self.flows.change(&Moves { residues: &residues, classes: &classes, old: &self.plan, new: &plan });
-        self.decider.change(&plan, &residues);
+        self.flows.change(&Moves { remainders: &remainders, classes: &classes, old: &self.plan, new: &plan });
+        self.decider.change(&plan, &remainders);
         self.program = Arc::clone(&plan.program);
         self.lanes.fill(Lane::default());
         self.plan = plan;
@@ -142,8 +142,8 @@ impl<P> HoldQueue<P> {
     /// Goes over to another plan of the same stack.
     pub fn change(&mut self, plan: &Arc<Plan>) {
         let map = ResidueMap::between(self.plan(), plan);
-        let live = plan.bits.iter().fold(0, |mask, bit| mask | 1 << bit.question);
-        self.replace(Arc::clone(plan), |residues| map.map(residues), live);
+        let live = plan.alternatives.iter().fold(0, |mask, bit| mask | 1 << bit.question);
+        self.replace(Arc::clone(plan), |remainders| map.map(remainders), live);
     }
 }
 
@@ -167,7 +167,7 @@ impl Flows {
 
 /// How flows' parts go from one program to another.
 struct Moves<'a> {
-    residues: &'a ResidueMap,
+    remainders: &'a ResidueMap,
     classes: &'a ClassMap,
     old: &'a Plan,
     new: &'a Arc<Plan>,
@@ -175,16 +175,16 @@ struct Moves<'a> {
 
 impl Moves<'_> {
     /// Nothing in the entries of a table changes its meaning.
-    fn is_same(&self, old: &Facts, new: &Facts) -> bool {
-        let places = |facts: &Facts| {
+    fn is_same(&self, old: &TableLayout, new: &TableLayout) -> bool {
+        let places = |facts: &TableLayout| {
             (facts.wants_at, facts.terms_at, facts.open_at, facts.verdict_at, facts.timeouts.at)
         };
-        let (residues, verdicts) = (self.residues.map(self.old.verdicts), self.new.verdicts);
+        let (remainders, verdicts) = (self.remainders.map(self.old.verdicts), self.new.verdicts);
         places(old) == places(new)
             && old.initial_wants == new.initial_wants
             && self.classes.is_identity()
             && self.old.unconditional == self.new.unconditional
-            && (residues, residues) == (verdicts, self.old.verdicts)
+            && (remainders, remainders) == (verdicts, self.old.verdicts)
             && new.probed & !old.probed == 0
     }
 
@@ -215,7 +215,7 @@ impl Moves<'_> {
             if let Some(at) = has.verdict_at {
                 let flow = sessions.get(id.0 as usize).filter(|_| has.delivers);
                 let before = had.verdict_at.map(|at| self.old.unpack(read_number(from, at, 64)));
-                let mut known = self.residues.map(before.unwrap_or(0));
+                let mut known = self.remainders.map(before.unwrap_or(0));
                 if before.is_none() && flow.is_some_and(|flow| !flow.recognised().is_empty()) {
                     known |= HAD_SESSION;
                 }

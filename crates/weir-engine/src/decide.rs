@@ -1,18 +1,18 @@
 //! What becomes of packets, sessions and connections: the program's terms, and what remained to be
 //! asked of connection and session, against the questions.
 
-use crate::at_hand::{AtHand, Waiting};
 use crate::counters::{Account, Counters};
+use crate::deferred_predicate::{DeferredField, Presence};
+use crate::deferred_streams::{Eligibility, FlowVerdict, Wait};
 use crate::emitted::Emitted;
 use crate::flow::{EndReason, FlowView};
-use crate::host::At;
 use crate::host::InOrder;
-use crate::late::{Known, Outlook, Wait};
+use crate::host::PacketCtx;
+use crate::packet_end::{PacketEnd, Waiting};
 use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, of_classes, places};
-use crate::residual::{Asks, ResidualField};
 use crate::stage::Stages;
 use crate::stream::{Delivery, DirectionCounts, Due, FlowStreams, HeldStreams, StreamBudget};
-use crate::subscriber::{Order, Settled, Subscriber, TrackedPacket, Undecided};
+use crate::subscriber::{Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, OUTS_MAX};
@@ -53,7 +53,7 @@ pub(crate) struct Decider<S> {
     /// Streams of flows of which it is not known yet who is given them.
     pub held: HashMap<FlowKey, HeldStreams>,
     /// What is to be decided with the packet at hand.
-    pub at_hand: AtHand,
+    pub packet_end: PacketEnd,
     ask: Continuation,
     pub masks: Masks,
     /// What the streams share.
@@ -64,20 +64,20 @@ pub(crate) struct Decider<S> {
     outs: usize,
 }
 
-/// Residues, questions, and classes of packets, by what they are about.
+/// Remainders, questions, and classes of packets, by what they are about.
 #[derive(Debug, Clone)]
 pub(crate) struct Masks {
     all_bits: Mask,
     packet_bits: Mask,
     plain_bits: Mask,
     session_bits: Mask,
-    /// Residues that ask something of sessions, of connections; those whose questions are given records.
+    /// Remainders that ask something of sessions, of connections; those whose questions are given records.
     of_sessions: Mask,
     connection_bits: Mask,
     record_bits: Mask,
-    /// By protocol: residues whose questions are given its sessions.
+    /// By protocol: remainders whose questions are given its sessions.
     told_of_sessions: Vec<Mask>,
-    /// Residues that hold for want of any session and record.
+    /// Remainders that hold for want of any session and record.
     absence_bits: Mask,
     stream_bits: Mask,
     /// Of these, those that hang on sessions or records; and the questions of the others.
@@ -92,7 +92,7 @@ pub(crate) struct Masks {
     packet_questions: Mask,
     /// Questions that track connections.
     tracking: Mask,
-    /// Classes of packets that come to some residue of a question about packets, that hangs on connection or session,
+    /// Classes of packets that come to some remainder of a question about packets, that hangs on connection or session,
     /// of another question, of one that tracks connections, or that is about events.
     packets: u64,
     late_packets: u64,
@@ -114,16 +114,17 @@ impl Masks {
         let with_packets = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.packets));
         let tracked = plan.bits_of(|w| matches!(w, Want::Tracked(_)));
         let events = plan.bits_of(|w| w == Want::Events);
-        let bits = || plan.bits.iter().enumerate();
+        let bits = || plan.alternatives.iter().enumerate();
         let of_class =
             |bits: Mask| plan.classes.iter().map(|class| plan.questions_of(class & bits)).collect();
         let told_of =
             |protocol: usize| plan.bits_of(|w| matches!(w, Want::Sessions(set) if set >> protocol & 1 == 1));
         Self {
             all_bits: bits().fold(0, |all, (index, _)| all | 1 << index),
-            of_sessions: bits().fold(0, |all, (i, bit)| all | Mask::from(bit.session != Asks::Nothing) << i),
+            of_sessions: bits()
+                .fold(0, |all, (i, bit)| all | Mask::from(bit.session != Presence::Nothing) << i),
             connection_bits: bits()
-                .fold(0, |all, (i, bit)| all | Mask::from(bit.connection != Asks::Nothing) << i),
+                .fold(0, |all, (i, bit)| all | Mask::from(bit.connection != Presence::Nothing) << i),
             record_bits: plan.bits_of(|w| matches!(w, Want::Connections | Want::Tracked(_))),
             told_of_sessions: (0..plan.protocols.len()).map(told_of).collect(),
             packet_bits: packets,
@@ -164,7 +165,7 @@ impl<S: Subscriber> Decider<S> {
             waiting: HashSet::new(),
             sessions: HashMap::new(),
             held: HashMap::new(),
-            at_hand: AtHand::default(),
+            packet_end: PacketEnd::default(),
             ask: Continuation::default(),
         }
     }
@@ -186,32 +187,34 @@ impl<S: Subscriber> Decider<S> {
             self.deliver(order, questions, packet);
             return;
         }
-        let residues = self.plan.residues_of(mine) & self.masks.packet_bits;
-        self.packet_with_residue(order, packet, residues, flow);
+        let remainders = self.plan.remainders_of(mine) & self.masks.packet_bits;
+        self.packet_with_residue(order, packet, remainders, flow);
     }
 
     fn packet_with_residue(
         &mut self,
         order: Order,
         packet: &PacketView<'_>,
-        residues: Mask,
+        remainders: Mask,
         flow: Option<(FlowKey, Mask)>,
     ) {
         let &PacketView { meta, block, outs, otherwise, .. } = packet;
         let Some((flow, verdict)) = flow else {
             // No flow: no session and no record. What asks for their absence holds.
-            let certain = residues & (self.masks.plain_bits | self.masks.absence_bits);
+            let certain = remainders & (self.masks.plain_bits | self.masks.absence_bits);
             self.deliver(order, self.plan.questions_of(certain), packet);
             return;
         };
-        let (certain, possible) = self.plan.outlook(residues, &Settled { flow, verdict, ended: None });
+        let (certain, possible) =
+            self.plan.eligibility(remainders, &VerdictUpdate { flow, verdict, ended: None });
         if certain == possible {
             self.deliver(order, certain, packet);
             return;
         }
         self.waiting.insert(flow);
         let outs = &outs[..self.outs];
-        let undecided = Undecided { flow, residues, certain, possible, otherwise, packet: meta, block, outs };
+        let undecided =
+            Undecided { flow, remainders, certain, possible, otherwise, packet: meta, block, outs };
         self.subscriber.undecided(order, &undecided);
     }
 
@@ -232,7 +235,7 @@ impl<S: Subscriber> Decider<S> {
     /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
     /// events.
     #[inline]
-    pub fn events(&mut self, at: &At<'_>, terms: u64) {
+    pub fn events(&mut self, at: &PacketCtx<'_>, terms: u64) {
         if !self.emitted.is_empty() {
             self.tell(at.order, at.packet, terms);
         }
@@ -240,20 +243,20 @@ impl<S: Subscriber> Decider<S> {
 
     fn tell(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
         if terms & self.masks.events != 0 {
-            let residues = self.plan.residues_of(terms) & self.masks.event_bits & self.masks.plain_bits;
+            let remainders = self.plan.remainders_of(terms) & self.masks.event_bits & self.masks.plain_bits;
             for event in self.emitted.views(packet) {
-                let mut met = residues;
-                for residual in &self.plan.row {
-                    let ResidualField::Event { event: number, column, is_bytes } = residual.field else {
+                let mut met = remainders;
+                for predicate in &self.plan.row {
+                    let DeferredField::Event { event: number, column, is_bytes } = predicate.field else {
                         continue;
                     };
-                    if residual.asked_by & met != 0 {
+                    if predicate.asked_by & met != 0 {
                         let words = event.column(column).filter(|_| event.event.index() == number);
                         met &= !match words {
                             Some(words) if is_bytes => {
-                                residual.ruled_out_by_bytes(event.bytes(words), &mut self.ask)
+                                predicate.ruled_out_by_bytes(event.bytes(words), &mut self.ask)
                             }
-                            words => residual.ruled_out_by(words, &mut self.ask),
+                            words => predicate.ruled_out_by(words, &mut self.ask),
                         };
                     }
                 }
@@ -292,13 +295,13 @@ impl<S: Subscriber> Decider<S> {
         key: FlowKey,
         streams: &mut FlowStreams,
         next: &InOrder<'_>,
-        known: Known,
+        known: FlowVerdict,
     ) -> bool {
         self.settle_streams((order, next.now, queued_bytes), flow, key, streams, known);
-        let Outlook { given: questions, pending, possible } = self.outlook(key, streams, known);
+        let Eligibility { given: questions, pending, possible } = self.eligibility(key, streams, known);
         let late = match known.open {
             0 => pending,
-            _ => pending & self.outlook(key, streams, Known { open: 0, ..known }).pending,
+            _ => pending & self.eligibility(key, streams, FlowVerdict { open: 0, ..known }).pending,
         };
         self.hold(Wait::Late, key, streams, next, (late, queued_bytes));
         self.hold(Wait::Packet, key, streams, next, (pending & !late, queued_bytes));
@@ -315,7 +318,7 @@ impl<S: Subscriber> Decider<S> {
     /// Whether a question that these streams are given to, or may be, asks for their packets.
     pub fn asks_for_packets(&self, terms: u64, streams: &mut FlowStreams) -> bool {
         let asking = self.masks.packet_questions;
-        asking != 0 && self.outlook_of_packets(terms, streams).possible & asking != 0
+        asking != 0 && self.eligibility_of_packets(terms, streams).possible & asking != 0
     }
 
     pub fn streams_of(&self, terms: u64) -> Mask {
@@ -358,8 +361,8 @@ impl<S: Subscriber> Decider<S> {
     }
 
     /// Whether no question about streams wants any more of what this side sends.
-    pub fn is_over(&self, key: FlowKey, streams: &mut FlowStreams, side: bool, known: Known) -> bool {
-        let possible = self.outlook(key, streams, known).possible;
+    pub fn is_over(&self, key: FlowKey, streams: &mut FlowStreams, side: bool, known: FlowVerdict) -> bool {
+        let possible = self.eligibility(key, streams, known).possible;
         streams.is_over(side, possible)
     }
 
@@ -391,14 +394,14 @@ impl<S: Subscriber> Decider<S> {
         reason: EndReason,
     ) {
         let ended = (self.masks.late_streams != 0).then(|| self.record_bits_of(flow));
-        let known = Known { terms, open: 0, verdict, ended };
+        let known = FlowVerdict { terms, open: 0, verdict, ended };
         self.settle_streams((order, now, 0), flow, key, &mut streams, known);
-        let given = self.outlook(key, &mut streams, known).given;
+        let given = self.eligibility(key, &mut streams, known).given;
         let (plan, mut to) = self.delivery(order, flow, key, now, 0);
         streams.end(&mut to, plan.stream_questions(given), reason);
     }
 
-    /// A session is complete. Its flow's verdict word learns which residues it fulfils.
+    /// A session is complete. Its flow's verdict word learns which remainders it fulfils.
     pub fn session(
         &mut self,
         order: Order,
@@ -408,43 +411,43 @@ impl<S: Subscriber> Decider<S> {
         protocol: usize,
         session: Arc<dyn Session>,
     ) -> Mask {
-        let (residues, open) = (self.plan.residues_of(terms), self.plan.residues_of(open));
-        let (met, told) = self.tell_session(order, flow, key, (residues, 0), protocol, &session);
+        let (remainders, open) = (self.plan.remainders_of(terms), self.plan.remainders_of(open));
+        let (met, told) = self.tell_session(order, flow, key, (remainders, 0), protocol, &session);
         let asking = self.masks.told_of_sessions[protocol] | self.masks.tracked_bits;
-        if open & !residues & asking != 0 {
-            self.at_hand.push_session(Waiting { flow: key, protocol, session, residues, told });
+        if open & !remainders & asking != 0 {
+            self.packet_end.push_session(Waiting { flow: key, protocol, session, remainders, told });
         }
         met
     }
 
-    /// A session is told of to questions of these residues that were not yet. The residues of verdicts that it fulfils,
+    /// A session is told of to questions of these remainders that were not yet. The remainders of verdicts that it fulfils,
     /// and the questions that were told of it by now.
     pub fn tell_session(
         &mut self,
         order: Order,
         flow: &FlowView<'_>,
         key: FlowKey,
-        (residues, before): (Mask, Mask),
+        (remainders, before): (Mask, Mask),
         protocol: usize,
         session: &Arc<dyn Session>,
     ) -> (Mask, Mask) {
-        let tracking = self.track_session((order, protocol), flow, key, (residues, before), session);
+        let tracking = self.track_session((order, protocol), flow, key, (remainders, before), session);
         let plan = &*self.plan;
-        let told_of_sessions = residues & self.masks.told_of_sessions[protocol];
+        let told_of_sessions = remainders & self.masks.told_of_sessions[protocol];
         let mut met = told_of_sessions | self.masks.session_bits;
-        for residual in &plan.session {
+        for predicate in &plan.session {
             // Nobody waits for it.
-            if residual.asked_by & met == 0 {
+            if predicate.asked_by & met == 0 {
                 continue;
             }
-            let value = match residual.field {
-                ResidualField::Session(p, field) if p == protocol => session.value(field),
-                ResidualField::Protocol(p) => Value::Bool(p == protocol),
-                ResidualField::Session(..) | ResidualField::Connection(_) | ResidualField::Event { .. } => {
+            let value = match predicate.field {
+                DeferredField::Session(p, field) if p == protocol => session.value(field),
+                DeferredField::Protocol(p) => Value::Bool(p == protocol),
+                DeferredField::Session(..) | DeferredField::Connection(_) | DeferredField::Event { .. } => {
                     Value::Absent
                 }
             };
-            met &= !residual.ruled_out(&value, &mut self.ask);
+            met &= !predicate.ruled_out(&value, &mut self.ask);
         }
         let told = plan.questions_of(met & told_of_sessions & !self.masks.connection_bits);
         for question in places(told & !before) {
@@ -473,8 +476,8 @@ impl<S: Subscriber> Decider<S> {
 
     /// A packet of a connection that fulfils `terms`, some of which are tracked.
     pub fn track(&mut self, order: Order, terms: u64, packet: &TrackedPacket<'_>) {
-        let residues = self.plan.residues_of(terms) & self.masks.tracked_bits;
-        for question in places(self.plan.questions_of(residues)) {
+        let remainders = self.plan.remainders_of(terms) & self.masks.tracked_bits;
+        for question in places(self.plan.questions_of(remainders)) {
             self.subscriber.tracked_packet(order, question, packet);
         }
     }
@@ -484,10 +487,10 @@ impl<S: Subscriber> Decider<S> {
         (order, protocol): (Order, usize),
         flow: &FlowView<'_>,
         key: FlowKey,
-        (residues, before): (Mask, Mask),
+        (remainders, before): (Mask, Mask),
         session: &Arc<dyn Session>,
     ) -> Mask {
-        let tracking = self.plan.questions_of(residues & self.masks.tracked_bits);
+        let tracking = self.plan.questions_of(remainders & self.masks.tracked_bits);
         for question in places(tracking & !before) {
             let Want::Tracked(protocols) = self.plan.questions[question].want else { continue };
             if protocols >> protocol & 1 == 1 {
@@ -520,20 +523,20 @@ impl<S: Subscriber> Decider<S> {
         if ended.is_some() {
             self.waiting.remove(&flow);
         }
-        self.subscriber.settled(order, Settled { flow, verdict, ended });
+        self.subscriber.settled(order, VerdictUpdate { flow, verdict, ended });
     }
 
-    /// The residues that a flow's record does not rule out.
+    /// The remainders that a flow's record does not rule out.
     fn record_bits_of(&mut self, flow: &FlowView<'_>) -> Mask {
         let plan = &*self.plan;
         let mut held = self.masks.all_bits;
-        for residual in &plan.connection {
-            let ResidualField::Connection(column) = residual.field else { continue };
-            if residual.asked_by & held == 0 {
+        for predicate in &plan.connection {
+            let DeferredField::Connection(column) = predicate.field else { continue };
+            if predicate.asked_by & held == 0 {
                 continue;
             }
             let value = (plan.connection_value)(flow, column);
-            held &= !residual.ruled_out(&value, &mut self.ask);
+            held &= !predicate.ruled_out(&value, &mut self.ask);
         }
         held
     }
@@ -559,7 +562,7 @@ impl<S: Subscriber> Decider<S> {
             }
         }
         let met =
-            held & plan.residues_of(terms) & self.masks.record_bits & (verdict | !self.masks.of_sessions);
+            held & plan.remainders_of(terms) & self.masks.record_bits & (verdict | !self.masks.of_sessions);
         let told = plan.questions_of(met);
         for question in places(told) {
             self.subscriber.connection(order, question, flow, key, reason);

@@ -3,15 +3,15 @@
 
 use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
+use crate::deferred_streams::FlowVerdict;
 use crate::flow::{EndReason, FlowView, read_number, write_number};
-use crate::found::Found;
-use crate::host::{At, InOrder};
-use crate::late::Known;
+use crate::flow_hit::FlowHit;
+use crate::host::{InOrder, PacketCtx};
 use crate::messages::Messages;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::{FlowSessions, Recognised};
-use crate::stream::{Came, Due};
+use crate::stream::{CarrierPacket, Due};
 use crate::subscriber::{Order, Subscriber, TrackedPacket};
 use crate::table::{Birth, FlowId, Header};
 use crate::tables::{TableState, TailFlow};
@@ -73,7 +73,7 @@ impl Flows {
     }
 
     /// A new connection was found in a packet of another one: it runs in a tunnel.
-    pub fn note_outer(&mut self, inner: Found, outer: Found) {
+    pub fn note_outer(&mut self, inner: FlowHit, outer: FlowHit) {
         if !self.tables[inner.table().index()].facts.observed
             || !self.tables[outer.table().index()].facts.observed
         {
@@ -90,7 +90,7 @@ impl Flows {
 
     /// A connection was found in another one: what the packet comes to as far as that one goes is known.
     #[inline]
-    pub fn note_outer_terms(&mut self, outer: Found, k: &Continuation) {
+    pub fn note_outer_terms(&mut self, outer: FlowHit, k: &Continuation) {
         if let Some(at) = self.outer_terms_at {
             self.note_terms((outer.table(), outer.id()), k.outs[at]);
         }
@@ -125,10 +125,10 @@ impl Flows {
     pub fn find<S: Subscriber>(
         &mut self,
         (k, likely): (&Continuation, Option<FlowId>),
-        at: &At<'_>,
+        at: &PacketCtx<'_>,
         decider: &mut Decider<S>,
         counters: &mut Counters,
-    ) -> Option<Found> {
+    ) -> Option<FlowHit> {
         let (packet, table) = (at.packet, Table(k.table));
         let state = &mut self.tables[table.index()];
         let (swap, _) = k.sender();
@@ -139,7 +139,7 @@ impl Flows {
             if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
                 self.before = header.last_time;
                 header.last_time = header.last_time.max(packet.time.0);
-                return Some(Found::new(table, id, swap != header.swap, false));
+                return Some(FlowHit::new(table, id, swap != header.swap, false));
             }
             let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
             self.end(table, id, reason, at.order, decider, counters);
@@ -155,7 +155,7 @@ impl Flows {
         order: Order,
         decider: &mut Decider<S>,
         counters: &mut Counters,
-    ) -> Option<Found> {
+    ) -> Option<FlowHit> {
         let table = Table(k.table);
         let flows = &mut self.tables[table.index()].flows;
         if let Some(id) = flows.find(&k.key, k.hash, None) {
@@ -173,7 +173,7 @@ impl Flows {
         order: Order,
         decider: &mut Decider<S>,
         counters: &mut Counters,
-    ) -> Option<Found> {
+    ) -> Option<FlowHit> {
         self.before = packet.time.0;
         let state = &mut self.tables[table.index()];
         let (swap, responder) = k.sender();
@@ -199,7 +199,7 @@ impl Flows {
             decider.sessions_over(order, (table.0, id.0), &mut verdict);
             write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
         }
-        Some(Found::new(table, id, responder, true))
+        Some(FlowHit::new(table, id, responder, true))
     }
 
     /// A packet is decided: the connections that were over with it end.
@@ -217,7 +217,7 @@ impl Flows {
 
     /// A flow's parts, for its packet's tail.
     #[inline]
-    pub fn open(&mut self, found: Found) -> (TailFlow<'_>, &mut [u8]) {
+    pub fn open(&mut self, found: FlowHit) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[found.table().index()];
         let kept = (&mut self.sequences, &mut self.messages);
         let (mut tail, data) =
@@ -229,7 +229,7 @@ impl Flows {
     /// The flow has another time-out now, milliseconds; at 0 it is over.
     pub fn set_timeout<S: Subscriber>(
         &mut self,
-        found: Found,
+        found: FlowHit,
         millis: u32,
         now: i64,
         order: Order,
@@ -266,7 +266,7 @@ impl Flows {
 
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
     /// datagram's fragments.
-    pub fn verdict(&self, found: Found) -> Option<(FlowKey, Mask)> {
+    pub fn verdict(&self, found: FlowHit) -> Option<(FlowKey, Mask)> {
         let state = &self.tables[found.table().index()];
         if !state.facts.observed || !state.flows.is_live(found.id()) {
             return None;
@@ -281,7 +281,7 @@ impl Flows {
     /// The connection of a packet that a question tracks; `None` where it has just ended.
     pub fn tracked<'a>(
         &'a self,
-        found: Found,
+        found: FlowHit,
         packet: &'a PacketMeta,
         frame: &'a [u8],
     ) -> Option<TrackedPacket<'a>> {
@@ -368,8 +368,8 @@ impl Flows {
             self.tables[table.index()].wheel.cancel(id);
         }
         self.ending.retain(|over| *over != (table, id));
-        if !decider.at_hand.is_empty() {
-            self.settle_at_hand((order, None), (Some((table.0, id.0)), 0), decider);
+        if !decider.packet_end.is_empty() {
+            self.settle_packet_end((order, None), (Some((table.0, id.0)), 0), decider);
         }
         let facts = self.tables[table.index()].facts;
         if facts.observed || facts.messages_at.is_some() {
@@ -419,7 +419,7 @@ impl Flows {
             outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
             ..view(&*self.program, table, (header, data))
         };
-        let Known { terms, verdict, .. } = Known::of(&self.plan, &state.facts, data);
+        let FlowVerdict { terms, verdict, .. } = FlowVerdict::of(&self.plan, &state.facts, data);
         if let Some(streams) = streams {
             let (key, known) = ((table.0, id.0), (terms, verdict));
             decider.streams_over((order, header.last_time), &view, key, streams, known, reason);
@@ -465,7 +465,8 @@ impl Flows {
                 let (gap_bytes, claimed_bytes) = (next.ordered.gap_bytes, next.ordered.claimed_bytes);
                 let (now, bytes) = (tail.header.last_time, next.ordered.bytes.bytes());
                 let is_repeated = next.is_repeated;
-                let packet = next.frame.as_ref().map(|kept| Came { frame: kept.frame(), is_repeated });
+                let packet =
+                    next.frame.as_ref().map(|kept| CarrierPacket { frame: kept.frame(), is_repeated });
                 let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
                 crate::host::deliver_bytes(&mut tail, data, decider, &*self.program, order, &next);
             }
@@ -482,7 +483,7 @@ impl Flows {
     /// come, and many such flows may be there at a time.
     pub fn flush_chunks<S: Subscriber>(
         &mut self,
-        found: Found,
+        found: FlowHit,
         now: i64,
         order: Order,
         decider: &mut Decider<S>,

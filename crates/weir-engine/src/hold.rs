@@ -8,7 +8,7 @@
 //! all workers' packets, it does the same whatever their number.
 
 use crate::plan::{Mask, Plan};
-use crate::subscriber::{FlowKey, Settled};
+use crate::subscriber::{FlowKey, VerdictUpdate};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ struct Held<P> {
     packet: P,
     /// Bytes that it costs.
     bytes: usize,
-    /// Residues that it comes to by itself.
-    residues: Mask,
+    /// Remainders that it comes to by itself.
+    remainders: Mask,
     /// Questions that are given it for certain.
     certain: Mask,
     verdict: Verdict,
@@ -60,16 +60,18 @@ impl<P> HoldQueue<P> {
         &self.plan
     }
 
-    /// Goes by another plan: what `map` makes of residues, and of questions those that are `live`.
+    /// Goes by another plan: what `map` makes of remainders, and of questions those that are `live`.
     pub(crate) fn replace(&mut self, plan: Arc<Plan>, map: impl Fn(Mask) -> Mask, live: Mask) {
         self.plan = plan;
         for held in &mut self.held {
-            held.residues = map(held.residues);
+            held.remainders = map(held.remainders);
             held.certain &= live;
             match &mut held.verdict {
                 Verdict::Decided(questions) => *questions &= live,
                 // Nobody asks for it any more: it must not keep those behind it.
-                verdict @ Verdict::Open(_) if held.residues == 0 => *verdict = Verdict::Decided(held.certain),
+                verdict @ Verdict::Open(_) if held.remainders == 0 => {
+                    *verdict = Verdict::Decided(held.certain)
+                }
                 Verdict::Open(_) => {}
             }
         }
@@ -87,7 +89,7 @@ impl<P> HoldQueue<P> {
 
     /// The questions about packets that another plan does not ask.
     pub fn gone(&self, plan: &Plan) -> Mask {
-        let asks = |plan: &Plan| plan.bits.iter().fold(0, |mask, bit| mask | 1 << bit.question);
+        let asks = |plan: &Plan| plan.alternatives.iter().fold(0, |mask, bit| mask | 1 << bit.question);
         asks(&self.plan) & !asks(plan)
     }
 
@@ -120,28 +122,28 @@ impl<P> HoldQueue<P> {
         self.push(packet, bytes, 0, questions, Verdict::Decided(questions));
     }
 
-    /// Appends a packet of `flow` that comes to `residues`, and goes to the questions `certain` whatever becomes
+    /// Appends a packet of `flow` that comes to `remainders`, and goes to the questions `certain` whatever becomes
     /// of the flow.
-    pub fn hold(&mut self, flow: WorkerFlow, packet: P, bytes: usize, residues: Mask, certain: Mask) {
+    pub fn hold(&mut self, flow: WorkerFlow, packet: P, bytes: usize, remainders: Mask, certain: Mask) {
         let place = self.left + self.held.len() as u64;
         self.waiting.entry(flow).or_default().push_back(place);
-        self.push(packet, bytes, residues, certain, Verdict::Open(flow));
+        self.push(packet, bytes, remainders, certain, Verdict::Open(flow));
     }
 
-    fn push(&mut self, packet: P, bytes: usize, residues: Mask, certain: Mask, verdict: Verdict) {
+    fn push(&mut self, packet: P, bytes: usize, remainders: Mask, certain: Mask, verdict: Verdict) {
         let bytes = bytes + size_of::<Held<P>>();
         self.bytes += bytes;
-        self.held.push_back(Held { packet, bytes, residues, certain, verdict });
+        self.held.push_back(Held { packet, bytes, remainders, certain, verdict });
     }
 
     /// The packets of a flow that wait are decided, where they can be.
-    pub fn settle(&mut self, worker: usize, settled: &Settled) {
+    pub fn settle(&mut self, worker: usize, settled: &VerdictUpdate) {
         let flow = (worker, settled.flow);
         let Some(mut places) = self.waiting.remove(&flow) else { return };
         places.retain(|&place| {
             let Some(index) = place.checked_sub(self.left) else { return false };
             let held = &mut self.held[index as usize];
-            let (certain, possible) = self.plan.outlook(held.residues, settled);
+            let (certain, possible) = self.plan.eligibility(held.remainders, settled);
             held.certain |= certain;
             if possible & !held.certain == 0 {
                 held.verdict = Verdict::Decided(held.certain);
@@ -192,8 +194,8 @@ impl<P> HoldQueue<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{BitPlan, Limits, QuestionPlan, Want};
-    use crate::residual::Asks;
+    use crate::deferred_predicate::Presence;
+    use crate::plan::{Alternative, Limits, QuestionPlan, Want};
     use weir_ir::build::Builder;
     use weir_ir::graph::{Graph, Terminator};
     use weir_ir::interpret::Interpreter;
@@ -207,12 +209,19 @@ mod tests {
         let mut b = Builder::new(Graph::default());
         let terms = b.int(0);
         b.end(Terminator::Done { reason: None, terms });
-        let bit =
-            |question, connection, session| BitPlan { question, name: String::new(), connection, session };
+        let bit = |question, connection, session| Alternative {
+            question,
+            name: String::new(),
+            connection,
+            session,
+        };
         let plan = Plan {
             program: Arc::new(Interpreter::new(b.finish()).unwrap()),
             questions: vec![QuestionPlan { want: Want::Packets }; 2],
-            bits: vec![bit(0, Asks::Presence, Asks::Nothing), bit(1, Asks::Nothing, Asks::Presence)],
+            alternatives: vec![
+                bit(0, Presence::Presence, Presence::Nothing),
+                bit(1, Presence::Nothing, Presence::Presence),
+            ],
             row: vec![],
             connection: vec![],
             session: vec![],
@@ -237,8 +246,8 @@ mod tests {
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
-    fn settled(verdict: Mask, ended: Option<Mask>) -> Settled {
-        Settled { flow: (0, 7), verdict, ended }
+    fn settled(verdict: Mask, ended: Option<Mask>) -> VerdictUpdate {
+        VerdictUpdate { flow: (0, 7), verdict, ended }
     }
 
     #[test]

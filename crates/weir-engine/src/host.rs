@@ -1,15 +1,15 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
 use crate::decide::Decider;
+use crate::deferred_streams::FlowVerdict;
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
 use crate::flows::stop_bytes;
-use crate::late::Known;
-use crate::messages::Bearer;
+use crate::messages::MessageCarrier;
 use crate::plan::SESSIONS_OVER;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
-use crate::stream::Came;
+use crate::stream::CarrierPacket;
 use crate::subscriber::{Order, Subscriber};
 use crate::tables::TailFlow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use weir_packet::{Block, PacketMeta, Timestamp};
 use weir_sessions::{Data, Direction};
 
 /// The packet at hand, and where what comes of it stands.
-pub(crate) struct At<'a> {
+pub(crate) struct PacketCtx<'a> {
     pub program: &'a dyn Program,
     pub block: &'a Arc<Block>,
     pub packet: &'a PacketMeta,
@@ -29,7 +29,7 @@ pub(crate) struct At<'a> {
     pub order: Order,
 }
 
-impl<'a> At<'a> {
+impl<'a> PacketCtx<'a> {
     pub fn packet(&self) -> FrameRef<'a> {
         FrameRef { meta: self.packet, bytes: self.frame }
     }
@@ -37,7 +37,7 @@ impl<'a> At<'a> {
 
 /// The host of one packet's tail.
 pub(crate) struct TailHost<'a, 'f, S> {
-    pub at: &'a At<'a>,
+    pub at: &'a PacketCtx<'a>,
     pub flow: &'a mut TailFlow<'f>,
     pub decider: &'a mut Decider<S>,
     /// What the bytes that are delivered next came in.
@@ -54,11 +54,11 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    fn came<'a>(&'a self, at_hand: FrameRef<'a>) -> Option<Came<'a>> {
+    fn came<'a>(&'a self, at_hand: FrameRef<'a>) -> Option<CarrierPacket<'a>> {
         Some(match self {
-            Origin::AtHand => Came { frame: at_hand, is_repeated: false },
+            Origin::AtHand => CarrierPacket { frame: at_hand, is_repeated: false },
             Origin::Kept(frame, is_repeated) => {
-                Came { frame: frame.as_ref()?.frame(), is_repeated: *is_repeated }
+                CarrierPacket { frame: frame.as_ref()?.frame(), is_repeated: *is_repeated }
             }
         })
     }
@@ -87,7 +87,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
-            let Known { terms, .. } = Known::of(self.flow.plan, self.flow.facts, flow.data);
+            let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.facts, flow.data);
             frame = (is_kept && self.decider.asks_for_packets(terms, streams)).then(|| self.at.packet());
             let (priority, offset) = streams.rank(side, self.decider.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
@@ -140,7 +140,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn messages(&mut self, _table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
-        let bearer = Bearer { table: self.flow.table, header: *self.flow.header };
+        let bearer = MessageCarrier { table: self.flow.table, header: *self.flow.header };
         let sequence = self.flow.facts.sequence;
         let waits =
             sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
@@ -171,8 +171,8 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
-        let own = Bearer { table: self.flow.table, header: *self.flow.header };
-        let Bearer { table, header } = match flow {
+        let own = MessageCarrier { table: self.flow.table, header: *self.flow.header };
+        let MessageCarrier { table, header } = match flow {
             Some(_) => own,
             None => self.flow.messages.bearer().unwrap_or(own),
         };
@@ -194,7 +194,7 @@ pub(crate) struct InOrder<'a> {
     /// As many as the headers claim.
     pub claimed_bytes: u64,
     /// The packet that they came in, where it is known.
-    pub packet: Option<Came<'a>>,
+    pub packet: Option<CarrierPacket<'a>>,
 }
 
 impl InOrder<'_> {
@@ -315,9 +315,9 @@ fn after_sessions<S: Subscriber>(
 }
 
 /// What is known of a flow that goes on.
-fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> Known {
+fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
     let open = flow.open_at.map_or(0, |at| read_number(data, at, 64));
-    let mut known = Known { open, ..Known::of(flow.plan, flow.facts, data) };
+    let mut known = FlowVerdict { open, ..FlowVerdict::of(flow.plan, flow.facts, data) };
     if flow.sessions.is_none() {
         known.verdict |= SESSIONS_OVER | flow.plan.absent(known.verdict);
     }

@@ -8,31 +8,31 @@
 //! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
-//! * `at_hand`: what layers above a connection may decide waits for the packet's end.  `emitted`: events of a packet.
-//! * `late`: streams that are whose they are by what their sessions or records say.
-//! * `last`: messages that are unread when their flow ends.
+//! * `packet_end`: what layers above a connection may decide waits for the packet's end.  `emitted`: events of a packet.
+//! * `deferred_streams`: streams that are whose they are by what their sessions or records say.
+//! * `drain_messages`: messages that are unread when their flow ends.
 //! * `change`: another program takes over between two bursts.
 //! * [`counters`]: what became of every packet; they add up.
 //!
 //! No input or output, no clock of the machine (time is that of packets, an argument), and no protocol is named here.
 #![deny(unsafe_code)]
 
-mod at_hand;
 mod change;
 pub mod clock;
 pub mod counters;
 mod decide;
+pub mod deferred_predicate;
+mod deferred_streams;
+mod drain_messages;
 mod emitted;
 pub mod flow;
+mod flow_hit;
 mod flows;
-mod found;
 pub mod hold;
 mod host;
-mod last;
-mod late;
 mod messages;
+mod packet_end;
 pub mod plan;
-pub mod residual;
 pub mod run;
 pub mod sequence;
 mod sessions;

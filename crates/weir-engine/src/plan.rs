@@ -1,11 +1,11 @@
 //! What a run is to do: the program, its questions, and what remains to be asked of connections and
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
+use crate::deferred_predicate::{DeferredPredicate, Presence};
 use crate::flow::FlowView;
-use crate::residual::{Asks, Residual};
 use crate::sequence::Policies;
 use crate::stream::{OverloadParams, StreamParams};
-use crate::subscriber::Settled;
+use crate::subscriber::VerdictUpdate;
 use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_packet::Value;
@@ -14,16 +14,16 @@ use weir_sessions::SessionProtocol;
 /// Reads a column of a connection's record.
 pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
 
-/// Residues, or questions: a bit each, by index into [`Plan::bits`] or [`Plan::questions`].
+/// Remainders, or questions: a bit each, by index into [`Plan::bits`] or [`Plan::questions`].
 pub type Mask = u128;
 
-/// Bit of a flow's verdict that no residue uses: its sessions are over.
+/// Bit of a flow's verdict that no remainder uses: its sessions are over.
 pub(crate) const SESSIONS_OVER: Mask = 1 << 127;
 
 /// Bit of a flow's verdict: it had sessions.
 pub(crate) const HAD_SESSION: Mask = 1 << 126;
 
-/// Bits of the verdict word in a flow's record that stand for residues; the two above them are the flags.
+/// Bits of the verdict word in a flow's record that stand for remainders; the two above them are the flags.
 pub const VERDICTS_MAX: usize = 62;
 
 /// Where in a verdict word these flags stand.
@@ -58,15 +58,15 @@ pub struct QuestionPlan {
 
 /// A question, and what has to be known of connection and session to answer it.
 #[derive(Clone)]
-pub struct BitPlan {
+pub struct Alternative {
     /// The question.
     pub question: usize,
     /// What is asked of connections and sessions, as text: bits of two plans that have the same mean the same.
     pub name: String,
     /// What must hold for the connection, when it is over.
-    pub connection: Asks,
+    pub connection: Presence,
     /// What must hold for one session.
-    pub session: Asks,
+    pub session: Presence,
 }
 
 /// A whole run.
@@ -76,15 +76,15 @@ pub struct Plan {
     pub program: Arc<dyn Program>,
     /// Its questions.
     pub questions: Vec<QuestionPlan>,
-    /// What remains to be asked of connections, sessions and rows of events: residues.
-    pub bits: Vec<BitPlan>,
+    /// What remains to be asked of connections, sessions and rows of events: remainders.
+    pub alternatives: Vec<Alternative>,
     /// What these ask of rows of events.
-    pub row: Vec<Residual>,
+    pub row: Vec<DeferredPredicate>,
     /// What these ask of the records of connections.
-    pub connection: Vec<Residual>,
+    pub connection: Vec<DeferredPredicate>,
     /// What these ask of sessions.
-    pub session: Vec<Residual>,
-    /// What the bits of a packet's terms mean: residues that it comes to.
+    pub session: Vec<DeferredPredicate>,
+    /// What the bits of a packet's terms mean: remainders that it comes to.
     pub classes: Vec<Mask>,
     /// What [`verdict_bits`](Self::verdict_bits) finds, found once.
     pub verdicts: Mask,
@@ -152,36 +152,36 @@ impl Default for Limits {
 }
 
 impl Plan {
-    /// Residues that a packet, or a flow, of these terms comes to.
+    /// Remainders that a packet, or a flow, of these terms comes to.
     #[inline]
-    pub fn residues_of(&self, terms: u64) -> Mask {
+    pub fn remainders_of(&self, terms: u64) -> Mask {
         of_classes(&self.classes, terms)
     }
 
-    /// Classes that have any of the residues.
-    pub fn classes_of(&self, residues: Mask) -> u64 {
-        let classes = self.classes.iter().enumerate().filter(|(_, class)| **class & residues != 0);
+    /// Classes that have any of the remainders.
+    pub fn classes_of(&self, remainders: Mask) -> u64 {
+        let classes = self.classes.iter().enumerate().filter(|(_, class)| **class & remainders != 0);
         classes.fold(0, |mask, (index, _)| mask | 1 << index)
     }
 
-    /// Residues of the questions that are given packets.
+    /// Remainders of the questions that are given packets.
     pub fn packet_bits(&self) -> Mask {
         self.bits_of(|w| w == Want::Packets)
     }
 
-    /// Residues of the questions for which `is` holds.
+    /// Remainders of the questions for which `is` holds.
     pub fn bits_of(&self, is: impl Fn(Want) -> bool) -> Mask {
         self.bits_where(|bit| is(self.questions[bit.question].want))
     }
 
-    fn bits_where(&self, is: impl Fn(&BitPlan) -> bool) -> Mask {
-        let bits = self.bits.iter().enumerate().filter(|(_, bit)| is(bit));
+    fn bits_where(&self, is: impl Fn(&Alternative) -> bool) -> Mask {
+        let bits = self.alternatives.iter().enumerate().filter(|(_, bit)| is(bit));
         bits.fold(0, |mask, (index, _)| mask | 1 << index)
     }
 
-    /// Residues all of whose predicates hold where there is neither session nor connection.
+    /// Remainders all of whose predicates hold where there is neither session nor connection.
     pub fn absence_bits(&self) -> Mask {
-        self.bits_where(|bit| bit.session != Asks::Presence && bit.connection != Asks::Presence)
+        self.bits_where(|bit| bit.session != Presence::Presence && bit.connection != Presence::Presence)
     }
 
     /// Protocols to recognise in what a layer carries.
@@ -195,17 +195,17 @@ impl Plan {
         self.packet_bits() & !self.plain_bits() != 0
     }
 
-    /// Residues that hold for want of any session, of a flow that has this verdict.
+    /// Remainders that hold for want of any session, of a flow that has this verdict.
     pub(crate) fn absent(&self, verdict: Mask) -> Mask {
         if verdict & HAD_SESSION != 0 {
             return 0;
         }
-        self.bits_where(|bit| bit.session == Asks::Absence)
+        self.bits_where(|bit| bit.session == Presence::Absence)
     }
 
-    /// Questions that the residues belong to.
-    pub fn questions_of(&self, residues: Mask) -> Mask {
-        places(residues).fold(0, |questions, index| questions | 1 << self.bits[index].question)
+    /// Questions that the remainders belong to.
+    pub fn questions_of(&self, remainders: Mask) -> Mask {
+        places(remainders).fold(0, |questions, index| questions | 1 << self.alternatives[index].question)
     }
 
     /// Those of the questions that are about streams, and what they ask for.
@@ -220,20 +220,20 @@ impl Plan {
         })
     }
 
-    /// Residues that belong to the questions.
+    /// Remainders that belong to the questions.
     pub(crate) fn bits_of_questions(&self, questions: Mask) -> Mask {
         self.bits_where(|bit| questions >> bit.question & 1 == 1)
     }
 
-    /// Questions that are given a packet that comes to these residues for certain, and those that may be, by what is
+    /// Questions that are given a packet that comes to these remainders for certain, and those that may be, by what is
     /// known of its flow.
-    pub(crate) fn outlook(&self, residues: Mask, settled: &Settled) -> (Mask, Mask) {
+    pub(crate) fn eligibility(&self, remainders: Mask, settled: &VerdictUpdate) -> (Mask, Mask) {
         let (mut certain, mut possible) = (0, 0);
-        for index in places(residues) {
-            let (bit, one) = (&self.bits[index], 1 << index);
-            let session = bit.session == Asks::Nothing || settled.verdict & one != 0;
+        for index in places(remainders) {
+            let (bit, one) = (&self.alternatives[index], 1 << index);
+            let session = bit.session == Presence::Nothing || settled.verdict & one != 0;
             let connection =
-                bit.connection == Asks::Nothing || settled.ended.is_some_and(|met| met & one != 0);
+                bit.connection == Presence::Nothing || settled.ended.is_some_and(|met| met & one != 0);
             let session_may_come = settled.ended.is_none() && settled.verdict & SESSIONS_OVER == 0;
             if session && connection {
                 certain |= one;
@@ -245,17 +245,17 @@ impl Plan {
         (self.questions_of(certain), self.questions_of(possible))
     }
 
-    /// Residues that need no verdict on connection or session.
+    /// Remainders that need no verdict on connection or session.
     pub fn plain_bits(&self) -> Mask {
-        self.bits_where(|bit| bit.connection == Asks::Nothing && bit.session == Asks::Nothing)
+        self.bits_where(|bit| bit.connection == Presence::Nothing && bit.session == Presence::Nothing)
     }
 
-    /// Residues that a flow's verdict has a bit for: the session part of what is asked of packets, connections and streams.
+    /// Remainders that a flow's verdict has a bit for: the session part of what is asked of packets, connections and streams.
     /// Sessions themselves are told of at once.
     pub fn verdict_bits(&self) -> Mask {
-        let of = |bit: &BitPlan| {
+        let of = |bit: &Alternative| {
             let want = self.questions[bit.question].want;
-            bit.session != Asks::Nothing
+            bit.session != Presence::Nothing
                 && matches!(want, Want::Packets | Want::Connections | Want::Tracked(_) | Want::Streams(_))
         };
         self.bits_where(of)

@@ -8,9 +8,9 @@
 
 use crate::counters::{Account, Counters};
 use crate::decide::{Decider, PacketView};
+use crate::flow_hit::FlowHit;
 use crate::flows::Flows;
-use crate::found::Found;
-use crate::host::{At, Origin, TailHost};
+use crate::host::{Origin, PacketCtx, TailHost};
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
@@ -63,7 +63,7 @@ impl<S: Subscriber> Worker<S> {
             for (lane, packet) in lanes.iter_mut().zip(packets) {
                 let frame = burst.block.frame(packet);
                 let order = Order { burst: number, phase: 2, at: packet.number as i64, flow: 0 };
-                let at = At { program, block: &burst.block, packet, frame, order };
+                let at = PacketCtx { program, block: &burst.block, packet, frame, order };
                 self.finish_packet(&at, lane);
             }
         }
@@ -96,8 +96,8 @@ impl<S: Subscriber> Worker<S> {
 
     /// From the head's step to the packet's end: lookups and tails in turn.
     #[inline]
-    fn finish_packet(&mut self, at: &At<'_>, lane: &mut Lane) {
-        let &At { packet, .. } = at;
+    fn finish_packet(&mut self, at: &PacketCtx<'_>, lane: &mut Lane) {
+        let &PacketCtx { packet, .. } = at;
         let Lane { k, step, likely } = lane;
         let mut step = *step;
         let mut found;
@@ -114,7 +114,7 @@ impl<S: Subscriber> Worker<S> {
                 }
                 Step::Lookup => {
                     if lookups > 0 {
-                        if self.flows.messages.has_begun() {
+                        if self.flows.messages.take_begun() {
                             bearer = bearer.or(connection);
                             connection = bearer;
                         }
@@ -140,7 +140,7 @@ impl<S: Subscriber> Worker<S> {
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
                     // What is a part, or seen by nobody, restarts inside the one that the packet belongs to.
-                    if connection.is_some_and(|connection: Found| connection.table() == flow.table()) {
+                    if connection.is_some_and(|connection: FlowHit| connection.table() == flow.table()) {
                         connection = Some(flow);
                         self.note_outer(flow, outer);
                     }
@@ -148,12 +148,12 @@ impl<S: Subscriber> Worker<S> {
                 }
             };
         };
-        self.flows.messages.has_begun();
+        self.flows.messages.take_begun();
         self.count(packet, reason);
         self.decider.events(at, terms);
         self.decide(at, k, bearer.or(connection), (reason, terms));
-        if !self.decider.at_hand.is_empty() {
-            self.flows.settle_at_hand((at.order, Some(at.packet())), (None, terms), &mut self.decider);
+        if !self.decider.packet_end.is_empty() {
+            self.flows.settle_packet_end((at.order, Some(at.packet())), (None, terms), &mut self.decider);
         }
         self.flows.end_closed(&at.order, &mut self.decider, &mut self.counters);
         k.release();
@@ -163,12 +163,12 @@ impl<S: Subscriber> Worker<S> {
     #[inline]
     fn decide(
         &mut self,
-        at: &At<'_>,
+        at: &PacketCtx<'_>,
         k: &Continuation,
-        connection: Option<Found>,
+        connection: Option<FlowHit>,
         (reason, terms): (Option<DropReason>, u64),
     ) {
-        let &At { block, packet, frame, .. } = at;
+        let &PacketCtx { block, packet, frame, .. } = at;
         let of_connection =
             connection.map_or(0, |found| self.flows.note_terms((found.table(), found.id()), terms));
         if self.decider.is_tracked(of_connection) {
@@ -190,7 +190,7 @@ impl<S: Subscriber> Worker<S> {
 
     /// A flow was found in a packet of another connection: if it is new, it is known from now on to run in that.
     #[inline]
-    fn note_outer(&mut self, flow: Found, outer: Option<Found>) {
+    fn note_outer(&mut self, flow: FlowHit, outer: Option<FlowHit>) {
         if let Some(outer) = outer.filter(|_| flow.is_new()) {
             self.flows.note_outer(flow, outer);
         }
@@ -212,13 +212,13 @@ impl Flows {
     #[inline]
     pub(crate) fn run_tail<S: Subscriber>(
         &mut self,
-        at: &At<'_>,
+        at: &PacketCtx<'_>,
         k: &mut Continuation,
-        found: Found,
+        found: FlowHit,
         decider: &mut Decider<S>,
         counters: &mut Counters,
     ) -> Step {
-        let &At { program, packet, frame, order, .. } = at;
+        let &PacketCtx { program, packet, frame, order, .. } = at;
         let now = packet.time.0;
         self.messages.enter_flow();
         let (mut tail, data) = self.open(found);

@@ -96,7 +96,7 @@ pub(crate) struct Probing {
 pub(crate) type Yielded = Vec<(usize, Box<dyn Session>)>;
 
 /// What probes found.
-enum Found {
+enum Probed {
     Certain(usize),
     Unsure(u64),
     Nothing,
@@ -117,16 +117,16 @@ impl FlowSessions {
             FlowSessions::Fresh(before, others) => {
                 let (before, others) = (*before, *others);
                 *self = match probe(carrier, carrier.probed, opening(carrier, data)) {
-                    Found::Certain(protocol) => certain(carrier.plan, before, protocol),
-                    Found::Nothing if carrier.is_datagram && others < others_max(before) => {
+                    Probed::Certain(protocol) => certain(carrier.plan, before, protocol),
+                    Probed::Nothing if carrier.is_datagram && others < others_max(before) => {
                         FlowSessions::Fresh(before, others + 1)
                     }
-                    Found::Nothing => FlowSessions::Over(before),
-                    Found::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
+                    Probed::Nothing => FlowSessions::Over(before),
+                    Probed::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
                         counters.probes_cut += 1;
                         FlowSessions::Over(before)
                     }
-                    Found::Unsure(candidates) => {
+                    Probed::Unsure(candidates) => {
                         FlowSessions::Probing(Probing::begin(before, candidates, data))
                     }
                 };
@@ -150,16 +150,16 @@ impl FlowSessions {
             FlowSessions::Probing(probing) => {
                 probing.keep(data);
                 let (next, replayed) = match probing.probe(carrier) {
-                    Found::Unsure(_) if probing.is_full(carrier, data.from) => {
+                    Probed::Unsure(_) if probing.is_full(carrier, data.from) => {
                         counters.probes_cut += 1;
                         (FlowSessions::Over(probing.before), None)
                     }
-                    Found::Unsure(candidates) => {
+                    Probed::Unsure(candidates) => {
                         probing.candidates = candidates;
                         return;
                     }
-                    Found::Nothing => (FlowSessions::Over(probing.before), None),
-                    Found::Certain(protocol) => {
+                    Probed::Nothing => (FlowSessions::Over(probing.before), None),
+                    Probed::Certain(protocol) => {
                         let kept = (std::mem::take(&mut probing.bytes), std::mem::take(&mut probing.pieces));
                         (certain(carrier.plan, probing.before, protocol), Some(kept))
                     }
@@ -351,19 +351,19 @@ fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
     }
 }
 
-fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Found {
+fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Probed {
     let mut unsure = 0;
     let mut left = candidates;
     while left != 0 {
         let index = left.trailing_zeros() as usize;
         left &= left - 1;
         match (carrier.plan.protocols[index].probe)(&opening) {
-            Probe::Certain => return Found::Certain(index),
+            Probe::Certain => return Probed::Certain(index),
             Probe::Unsure => unsure |= 1 << index,
             Probe::NotForUs => {}
         }
     }
-    if unsure == 0 { Found::Nothing } else { Found::Unsure(unsure) }
+    if unsure == 0 { Probed::Nothing } else { Probed::Unsure(unsure) }
 }
 
 fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
@@ -411,8 +411,8 @@ impl Probing {
         })
     }
 
-    /// Asks those who may still be meant. Of a stream they see the first bytes, of datagrams the last ones of each side.
-    fn probe(&self, carrier: &Carrier<'_>) -> Found {
+    /// Presence those who may still be meant. Of a stream they see the first bytes, of datagrams the last ones of each side.
+    fn probe(&self, carrier: &Carrier<'_>) -> Probed {
         let bytes_max = carrier.plan.limits.probe_bytes_max;
         let seen = |from: Direction| {
             if carrier.is_datagram {

@@ -32,8 +32,8 @@ pub type FlowKey = (u32, u32);
 pub struct Undecided<'a> {
     /// Its flow.
     pub flow: FlowKey,
-    /// Residues that it comes to by itself.
-    pub residues: Mask,
+    /// Remainders that it comes to by itself.
+    pub remainders: Mask,
     /// Questions that are given it whatever becomes of the flow, a bit each.
     pub certain: Mask,
     /// Questions that may be given it, a bit each.
@@ -50,12 +50,12 @@ pub struct Undecided<'a> {
 
 /// What became of a flow with undecided packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settled {
+pub struct VerdictUpdate {
     /// The flow.
     pub flow: FlowKey,
-    /// Residues whose session part its sessions fulfil, so far.
+    /// Remainders whose session part its sessions fulfil, so far.
     pub verdict: Mask,
-    /// It is over: residues whose connection part its record fulfils.
+    /// It is over: remainders whose connection part its record fulfils.
     pub ended: Option<Mask>,
 }
 
@@ -121,7 +121,7 @@ pub trait Subscriber: Send {
     }
 
     /// More is known of a flow with undecided packets.
-    fn settled(&mut self, order: Order, settled: Settled) {
+    fn settled(&mut self, order: Order, settled: VerdictUpdate) {
         let _ = (order, settled);
     }
 

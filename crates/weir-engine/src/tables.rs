@@ -23,12 +23,12 @@ pub(crate) struct TableState {
     pub sessions: Vec<FlowSessions>,
     /// As `sessions`, and empty where no question is about streams.
     pub streams: StreamSlots,
-    pub facts: Facts,
+    pub facts: TableLayout,
 }
 
 /// What is the same for all flows of a table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
+pub(crate) struct TableLayout {
     pub timeouts: Timeouts,
     /// Where variables of the engine lie among the flow's: what is wanted of it, terms that it fulfils, what is
     /// decided. `None` where the passes took it out.
@@ -58,7 +58,7 @@ pub(crate) struct Facts {
     pub probed: u64,
 }
 
-impl Facts {
+impl TableLayout {
     fn of(table: Table, plan: &Plan) -> Self {
         let (graph, layout) = (plan.program.graph(), plan.program.layout());
         let declared = &graph.tables[table.index()];
@@ -110,7 +110,7 @@ fn keeps_bytes(graph: &Graph, table: Table, sequence: Sequence) -> bool {
         })
 }
 
-impl Facts {
+impl TableLayout {
     /// Whether the bytes of a side are still wanted.
     pub fn wants_bytes(&self, data: &[u8], side: bool) -> bool {
         let of_side = WANTS_BYTES[usize::from(side)] as u8;
@@ -133,7 +133,7 @@ impl TableState {
             wheel: TimerWheel::default(),
             sessions: vec![],
             streams: StreamSlots::default(),
-            facts: Facts::of(table, plan),
+            facts: TableLayout::of(table, plan),
         }
     }
 
@@ -180,7 +180,7 @@ pub(crate) struct TailFlow<'a> {
     pub streams: Option<&'a mut FlowStreams>,
     pub sequences: &'a mut Reassembler,
     pub messages: &'a mut Messages,
-    pub facts: &'a Facts,
+    pub facts: &'a TableLayout,
     /// Where among its variables the terms are that the packet at hand may still decide; in a packet's tail.
     pub open_at: Option<usize>,
     pub layout: &'a Layout,

@@ -1,10 +1,10 @@
 //! From questions to a program: filters checked, one graph lowered, passes run, code made.
 
 use crate::connection::{self, Connection, Places};
+use crate::deferred_predicate::{bit_plan, deferred_predicates};
 use crate::engine::MakeSink;
 use crate::events::never_told;
-use crate::residual::{bit_plan, residuals};
-use crate::{never, words};
+use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -245,7 +245,7 @@ impl Compiler {
                     let asked =
                         same.map(|other| if let Want::Sessions(asked) = other.want { asked } else { 0 });
                     let asked = asked.fold(0, |all, one| all | one);
-                    filter.warnings.extend(never::of_others(&filter.expr, catalog, asked));
+                    filter.warnings.extend(contradiction::of_others(&filter.expr, catalog, asked));
                 }
                 _ => {}
             }
@@ -274,7 +274,7 @@ impl Compiler {
             name_stacks(&mut wrong, &self.library, &stack.name);
             wrong
         })?;
-        filter.warnings.extend(words::unknown(&filter, catalog, stack));
+        filter.warnings.extend(vocabulary::unknown(&filter, catalog, stack));
         Ok(filter)
     }
 
@@ -323,10 +323,10 @@ impl Compiler {
         let (probed, wanted) = session_masks(asks, &questions, &trie, catalog);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
-            bits: trie.bits.iter().map(bit_plan).collect(),
-            row: residuals(&trie.bits, |bit| &bit.row, (catalog, options.engine)),
-            connection: residuals(&trie.bits, |bit| &bit.connection, (catalog, options.engine)),
-            session: residuals(&trie.bits, |bit| &bit.session, (catalog, options.engine)),
+            alternatives: trie.bits.iter().map(bit_plan).collect(),
+            row: deferred_predicates(&trie.bits, |bit| &bit.row, (catalog, options.engine)),
+            connection: deferred_predicates(&trie.bits, |bit| &bit.connection, (catalog, options.engine)),
+            session: deferred_predicates(&trie.bits, |bit| &bit.session, (catalog, options.engine)),
             classes: trie.classes.iter().map(|class| mask_of(class)).collect(),
             verdicts: 0,
             protocols: PROTOCOLS,
@@ -386,7 +386,7 @@ fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Optio
     Some(straight)
 }
 
-/// Reads columns of connections' records for residual filters, variables' places looked up before.
+/// Reads columns of connections' records for deferred filters, variables' places looked up before.
 fn connection_value(program: &dyn Program) -> Arc<ConnectionValue> {
     let (graph, layout) = (program.graph(), program.layout());
     let tables = (0..graph.tables.len() as u32).map(Table);
@@ -526,8 +526,8 @@ fn session_masks(asks: &[Ask], questions: &[Question], trie: &Trie, catalog: &St
     (probed, parsed)
 }
 
-fn mask_of(residues: &[usize]) -> Mask {
-    residues.iter().fold(0, |mask, residue| mask | 1 << residue)
+fn mask_of(remainders: &[usize]) -> Mask {
+    remainders.iter().fold(0, |mask, remainder| mask | 1 << remainder)
 }
 
 fn pass_options(options: &Options) -> weir_ir::passes::Options {

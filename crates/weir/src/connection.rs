@@ -2,7 +2,7 @@
 //! (<https://docs.zeek.org/en/master/logs/conn.html>).
 
 use crate::flow_id;
-use crate::site::is_local;
+use crate::locality::is_local;
 use std::borrow::Cow;
 use std::net::IpAddr;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;

@@ -9,26 +9,26 @@
 #![forbid(unsafe_code)]
 
 mod balance;
-mod collect;
 mod compile;
 mod connection;
-mod drive;
+mod contradiction;
+mod deferred_predicate;
 mod engine;
 mod events;
 pub mod explain;
 mod flow_id;
+mod format_packet;
 mod fuzz;
-mod line;
-mod merge;
-mod never;
-mod residual;
+mod locality;
+mod ordered_merge;
 mod row_filter;
+mod run;
 mod session_rows;
-mod site;
-mod spread;
 mod stats;
 pub mod stream;
-mod words;
+mod vocabulary;
+mod worker_output;
+mod workers;
 
 // So that what `subscribe` expands to holds in here, too.
 extern crate self as weir;
@@ -37,10 +37,8 @@ pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use row_filter::RowFilter;
 pub use session_rows::Log;
 
-pub use collect::{Item, Shape};
 pub use compile::{Ask, Compiled, Compiler, Executor, Options, Timing};
 pub use connection::{Connection, Hosts};
-pub use drive::{Outcome, run};
 pub use engine::{
     Bytes, Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs,
     Next, Reply, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, Subscription, TakeItems, Track,
@@ -49,6 +47,7 @@ pub use engine::{
 pub use events::EventRows;
 #[doc(hidden)]
 pub use fuzz::{Tried, fuzz_program, fuzz_text, shrink_text, try_text};
+pub use run::{Outcome, run};
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
 pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;
@@ -86,3 +85,4 @@ pub use weir_macros::subscribe;
 pub use weir_match as patterns;
 pub use weir_packet as packet;
 pub use weir_sessions as sessions;
+pub use worker_output::{Item, Shape};

@@ -4,10 +4,10 @@
 //! A filter is cut at its outermost `and`s: what names columns of the log stays here, the rest goes to the program.
 
 use crate::compile::{Compiler, Executor, sources_of};
-use crate::residual::residual;
+use crate::deferred_predicate::lower_predicate;
 use crate::session_rows::Log;
 use weir_compile::{CONNECTION_COLUMNS, FieldKey, StackCatalog};
-use weir_engine::residual::Residual;
+use weir_engine::deferred_predicate::DeferredPredicate;
 use weir_ir::abi::Continuation;
 use weir_lang::diag::{Diagnostic, Diagnostics};
 use weir_lang::filter::{self, Catalog, Expr, FieldInfo, Filter, Predicate};
@@ -21,7 +21,7 @@ pub struct RowFilter {
 }
 
 enum Node {
-    Is { column: usize, residual: Residual },
+    Is { column: usize, predicate: DeferredPredicate },
     All(Vec<Node>),
     Any(Vec<Node>),
 }
@@ -42,8 +42,8 @@ impl RowFilter {
 impl Node {
     fn holds(&self, row: &[Value<'_>], scratch: &mut Continuation) -> bool {
         match self {
-            Self::Is { column, residual } => {
-                residual.ruled_out(row.get(*column).unwrap_or(&Value::Absent), scratch) == 0
+            Self::Is { column, predicate } => {
+                predicate.ruled_out(row.get(*column).unwrap_or(&Value::Absent), scratch) == 0
             }
             Self::All(nodes) => nodes.iter().all(|node| node.holds(row, scratch)),
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(row, scratch)),
@@ -132,7 +132,11 @@ impl Log {
                 };
                 Node::Is {
                     column: column.unwrap_or(usize::MAX),
-                    residual: residual(predicate.field, &[(predicate, 1)], (catalog, Executor::Interpreter)),
+                    predicate: lower_predicate(
+                        predicate.field,
+                        &[(predicate, 1)],
+                        (catalog, Executor::Interpreter),
+                    ),
                 }
             }
         }

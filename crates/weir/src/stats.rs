@@ -1,7 +1,7 @@
 //! What a capture consists of: packets and bytes per layer, sizes, timing, top talkers.
 
 use crate::connection::Hosts;
-use crate::{Ask, Connection, Item, line};
+use crate::{Ask, Connection, Item, format_packet};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weir_compile::Need;
@@ -166,7 +166,7 @@ impl Stats {
     pub fn by_layer(&self, stack: &Stack) -> Vec<(String, Volume)> {
         let mut layers = vec![Volume::default(); stack.layers.len()];
         for (&path, &volume) in &self.paths {
-            let mut seen = line::layers(path);
+            let mut seen = format_packet::layers(path);
             seen.sort_unstable();
             seen.dedup();
             for layer in seen {
@@ -204,7 +204,7 @@ impl Stats {
         if path == 0 {
             return "?".into();
         }
-        let names: Vec<&str> = line::layers(path)
+        let names: Vec<&str> = format_packet::layers(path)
             .iter()
             .map(|l| stack.layers[l.0 as usize].protocol.filter_name.as_str())
             .collect();

@@ -24,12 +24,12 @@
 //! let bytes: u64 = outcome.handlers.of(https).iter().map(|count: &&Count| count.0).sum();
 //! ```
 
-use crate::collect::Item;
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::connection::{Connection, Places};
-use crate::drive::Outcome;
 use crate::engine::{MakeSink, Sink};
 use crate::flow_id;
+use crate::run::Outcome;
+use crate::worker_output::Item;
 use std::any::Any;
 use std::convert::Infallible;
 use std::net::IpAddr;

@@ -1,10 +1,10 @@
 //! `weir ctl`: adds, lists and takes away questions of a `weir run --control SOCKET` that goes on.
 
-use crate::answers::Spec;
 use crate::args::{Ctl, CtlCommand};
 use crate::control::{self, Request};
 use crate::failure::Failure;
 use crate::output;
+use crate::questions::QuestionSpec;
 use std::process::ExitCode;
 use weir::packet::{Column, Value, ValueType};
 
@@ -22,7 +22,17 @@ pub fn run(args: &Ctl) -> Result<ExitCode, Failure> {
             let filter = add.filter.clone().unwrap_or_default();
             let output = add.output.as_ref().map(std::path::absolute).transpose().map_err(Failure::new)?;
             let (format, patterns) = (add.format.clone(), add.patterns.clone());
-            Request::Add { question: Spec { name, ask, filter, format, output, patterns, ..Spec::default() } }
+            Request::Add {
+                question: QuestionSpec {
+                    name,
+                    ask,
+                    filter,
+                    format,
+                    output,
+                    patterns,
+                    ..QuestionSpec::default()
+                },
+            }
         }
         CtlCommand::List => Request::List,
         CtlCommand::Remove { name } => Request::Remove { name: name.clone() },

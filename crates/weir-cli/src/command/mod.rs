@@ -7,9 +7,9 @@ mod docs;
 mod events;
 mod explain;
 mod fields;
-pub mod find;
 mod flows;
 mod fmt;
+pub mod match_;
 pub mod packets;
 mod run;
 mod sessions;
@@ -36,7 +36,7 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Events(args) => events::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Streams(args) => streams::run(args),
-        Command::Match(args) => find::run(args),
+        Command::Match(args) => match_::run(args),
         Command::Fields(args) => fields::run(args),
         Command::Stacks(args) => stacks::run(args),
         Command::Explain(args) => explain::run(args),

@@ -2,11 +2,11 @@
 //! control socket while it lasts. `weir zeek`: the questions that make Zeek's logs.
 
 use super::ask::{self, Ran};
-use crate::answers::{Board, Prepared, Question, Spec};
 use crate::args::{Input, Run, Zeek};
 use crate::captures::Captures;
 use crate::control;
 use crate::failure::Failure;
+use crate::questions::{Prepared, Question, QuestionSet, QuestionSpec};
 use crate::{input, output, report};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -46,10 +46,10 @@ fn workers<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Erro
 
 impl Questions {
     /// The questions of the text of a file, and what is wrong with those that are none.
-    fn specs(&self, path: &Path, text: &str) -> (Vec<Spec>, Vec<Failure>) {
+    fn specs(&self, path: &Path, text: &str) -> (Vec<QuestionSpec>, Vec<Failure>) {
         let (mut specs, mut wrong) = (vec![], vec![]);
         for question in &self.question {
-            match Spec::deserialize(question.get_ref().clone()) {
+            match QuestionSpec::deserialize(question.get_ref().clone()) {
                 Ok(spec) => specs.push(spec),
                 Err(error) => {
                     let before = text.get(..question.span().start).unwrap_or_default();
@@ -72,7 +72,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
             toml::from_str(&text).map_err(|wrong| Failure::new(format!("{}: {wrong}", path.display())))?;
         (specs, wrong) = questions.specs(path, &text);
         let overwrites =
-            |spec: &&Spec| spec.output.as_ref().is_some_and(|out| output::is_same_file(out, path));
+            |spec: &&QuestionSpec| spec.output.as_ref().is_some_and(|out| output::is_same_file(out, path));
         wrong.extend(specs.iter().filter(overwrites).map(|spec| {
             let message = format!("{} has the questions: write to another file", path.display());
             Failure::new(message).of_question(&spec.name)
@@ -110,7 +110,7 @@ pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
     let format: Format = args.format.parse().map_err(Failure::new)?;
     let ending = if format.is_columnar() { format.label() } else { "log" };
-    let spec = |path: &str, ask: &str| Spec {
+    let spec = |path: &str, ask: &str| QuestionSpec {
         name: path.to_string(),
         ask: ask.to_string(),
         filter: args.filter.clone().unwrap_or_default(),
@@ -118,7 +118,7 @@ pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
         output: Some(dir.join(format!("{path}.{ending}"))),
         // Zeek makes no log of what did not happen.
         drops_empty: true,
-        ..Spec::default()
+        ..QuestionSpec::default()
     };
     let mut specs = vec![spec("conn", "flows")];
     let logs = weir::Log::all().into_iter().chain(weir::Log::of_parts());
@@ -129,13 +129,13 @@ pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
 /// Answers all of them in one run; or says all that is wrong with any, what is known to be `wrong` first.
 fn answer(
     input: &Input,
-    (specs, mut wrong): (&[Spec], Vec<Failure>),
+    (specs, mut wrong): (&[QuestionSpec], Vec<Failure>),
     socket: Option<&Path>,
     stats: bool,
 ) -> Result<ExitCode, Failure> {
     let mut options = input::options(&input.program, Some(input))?;
     options.timed = stats;
-    let board = Arc::new(Board::new(input.clone(), input::compiler(&input.program.stack)?));
+    let board = Arc::new(QuestionSet::new(input.clone(), input::compiler(&input.program.stack)?));
     wrong.extend(specs.iter().enumerate().flat_map(|(index, spec)| board.check(spec, &specs[..index])));
     Failure::all(wrong)?;
     input::check_files(input, &board.compiler)?;
@@ -174,7 +174,7 @@ fn answer(
     }
     ask::warn_of_links(board.compiler.stack(), &ran.found);
     report::losses(&ran);
-    if specs.iter().any(Spec::is_of_streams) {
+    if specs.iter().any(QuestionSpec::is_of_streams) {
         report::lost_bytes(&ran);
     }
     if stats {

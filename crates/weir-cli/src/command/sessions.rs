@@ -3,10 +3,10 @@
 
 use super::ask;
 use crate::args::{Ask, Output};
+use crate::dedup::Known;
 use crate::failure::Failure;
 use crate::input;
-use crate::known::Known;
-use crate::union::Union;
+use crate::merged_logs::Union;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use weir::packet::Value;

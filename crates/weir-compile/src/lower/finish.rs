@@ -136,7 +136,7 @@ impl Lower<'_> {
         self.b.end(Terminator::Switch { value, cases, otherwise });
     }
 
-    /// A bit for every class of residues one of whose terms has all its packet predicates fulfilled here.
+    /// A bit for every class of remainders one of whose terms has all its packet predicates fulfilled here.
     pub(super) fn terms_value(&mut self) -> Value {
         self.terms_where(&|_| None)
     }

@@ -181,7 +181,7 @@ impl Lower<'_> {
         let connections = self.need.connections && two_sided;
         let conditional = !self.trie.is_unconditional();
         let is_open = two_sided && self.open[usize::from(id.0)].classes != 0;
-        let residue = self.trie.has_residue();
+        let remainder = self.trie.has_residue();
         let has_timeouts = self.same_timeout(id).is_none();
         let mut declare = |name: &str, kind, each_side, observed| {
             self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
@@ -200,7 +200,7 @@ impl Lower<'_> {
         if is_open {
             declare(OPEN_TERMS, VarKind::Bits(64), false, delivers);
         }
-        if residue {
+        if remainder {
             declare("$verdict", VarKind::Bits(64), false, two_sided);
         }
         if !protocol.states.is_empty() {

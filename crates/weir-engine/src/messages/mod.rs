@@ -12,7 +12,7 @@
 //! Where what comes is made of wholes (chunks that say which of them begin one, and which end it), each is a run of its
 //! own, which is read once it ends. What is no part of a whole that began is none of it.
 //!
-//! What is there and unread when a flow ends is read by `last`.
+//! What is there and unread when a flow ends is read by `drain_messages`.
 
 mod run;
 
@@ -106,7 +106,7 @@ struct Part<'a> {
 
 /// Whose messages are being read.
 #[derive(Debug)]
-struct AtHand {
+struct RunAtHand {
     direction: u64,
     /// The run that was given out.
     run: Run,
@@ -114,7 +114,7 @@ struct AtHand {
 
 /// The flow that carries messages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bearer {
+pub(crate) struct MessageCarrier {
     pub table: Table,
     pub header: Header,
 }
@@ -123,13 +123,13 @@ pub(crate) struct Bearer {
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     unfinished: HashMap<u64, Unfinished, BuildIdHasher>,
-    at_hand: Option<AtHand>,
+    at_hand: Option<RunAtHand>,
     /// The flow that carries the messages at hand.
-    bearer: Option<Bearer>,
+    bearer: Option<MessageCarrier>,
     /// A flow was found since the message was given out.
     is_inside: bool,
     /// Whether one was given out since somebody asked.
-    has_begun: bool,
+    take_begun: bool,
     /// Bytes of all runs, and of packets that are kept.
     held_bytes: usize,
     /// These packets.
@@ -242,7 +242,7 @@ impl Messages {
         &mut self,
         flow: FlowKey,
         side: bool,
-        bearer: Bearer,
+        bearer: MessageCarrier,
         packet: Option<FrameRef<'_>>,
     ) -> Slice {
         if packet.is_some() || self.kept_packets > 0 {
@@ -258,7 +258,7 @@ impl Messages {
 
     /// A packet may have ended in the middle of its messages: where a flow table was full.
     pub fn abandon(&mut self) {
-        let Some(AtHand { direction, run }) = self.at_hand.take() else { return };
+        let Some(RunAtHand { direction, run }) = self.at_hand.take() else { return };
         self.counters.messages_cut += 1;
         self.counters.message_bytes_lost += run.len() as u64;
         if let Some(unfinished) = self.unfinished.get_mut(&direction) {
@@ -301,7 +301,7 @@ impl Messages {
     /// Of the run at hand the first message took `done` bytes; or it takes `wanted`, or is none ([`MESSAGES_LOST`]), or is
     /// for later ([`MESSAGES_LATER`]). What is left of it to read, or the next run.
     pub fn next(&mut self, done: u64, wanted: u64) -> Slice {
-        let Some(AtHand { direction, run }) = self.at_hand.take() else { return Slice::default() };
+        let Some(RunAtHand { direction, run }) = self.at_hand.take() else { return Slice::default() };
         if wanted == MESSAGES_LATER {
             self.leave(direction);
         }
@@ -384,8 +384,8 @@ impl Messages {
     }
 
     /// Whether a message was given out since this was asked last.
-    pub fn has_begun(&mut self) -> bool {
-        std::mem::take(&mut self.has_begun)
+    pub fn take_begun(&mut self) -> bool {
+        std::mem::take(&mut self.take_begun)
     }
 
     /// Whether one was given out that is not over.
@@ -399,7 +399,7 @@ impl Messages {
     }
 
     /// The flow that what happens is of, where it is not the one found last.
-    pub fn bearer(&self) -> Option<Bearer> {
+    pub fn bearer(&self) -> Option<MessageCarrier> {
         self.bearer.filter(|_| self.at_hand.is_some() && !self.is_inside)
     }
 
@@ -410,8 +410,8 @@ impl Messages {
             if run.len() as u64 >= wanted {
                 self.held_bytes -= run.len();
                 let slice = run.slice();
-                self.at_hand = Some(AtHand { direction, run });
-                (self.has_begun, self.is_inside) = (true, false);
+                self.at_hand = Some(RunAtHand { direction, run });
+                (self.take_begun, self.is_inside) = (true, false);
                 return slice;
             }
             if unfinished.runs.is_empty() && !unfinished.has_gap {

@@ -4,8 +4,8 @@ use super::*;
 
 const FLOW: FlowKey = (0, 7);
 
-fn bearer() -> Bearer {
-    Bearer { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
+fn bearer() -> MessageCarrier {
+    MessageCarrier { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
 }
 
 /// Messages of one digit that says how many bytes follow, read as programs read them.

@@ -1,7 +1,7 @@
 //! Contiguous chunks of a stream: of a size, with an overlap, or as soon as a time has passed.
 
 use super::Chunk;
-use super::packets::{Came, PacketLog};
+use super::packets::{CarrierPacket, PacketLog};
 
 /// How chunks are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Chunker {
 
     /// Bytes of memory that it takes at most more once `more` bytes, as far as there is room for them, are added, and the
     /// packet that they came in.
-    pub fn growth(&self, params: &ChunkParams, more: usize, packet: Option<&Came<'_>>) -> usize {
+    pub fn growth(&self, params: &ChunkParams, more: usize, packet: Option<&CarrierPacket<'_>>) -> usize {
         let packets = packet.map_or(0, |came| self.packets.growth(came));
         self.capacity_with(params, more).saturating_sub(self.bytes.capacity()) + packets
     }
@@ -76,7 +76,7 @@ impl Chunker {
         &mut self,
         params: &ChunkParams,
         (offset, bytes): (u64, &[u8]),
-        packet: Option<&Came<'_>>,
+        packet: Option<&CarrierPacket<'_>>,
         now: i64,
         spare: &mut Spare,
     ) -> usize {

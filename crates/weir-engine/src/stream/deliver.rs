@@ -2,7 +2,7 @@
 
 use super::chunk::Spare;
 use super::flow::{StreamHandle, StreamState};
-use super::packets::{Came, Packets};
+use super::packets::{CarrierPacket, Packets};
 use super::{Chunk, DirectionCounts, Overload, OverloadParams};
 use crate::flow::{EndReason, FlowView};
 use crate::sequence::Policy;
@@ -112,7 +112,12 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     /// Bytes, and the packet that they came in.
-    pub(super) fn bytes(&mut self, state: &mut StreamState, mut bytes: &[u8], packet: Option<Came<'_>>) {
+    pub(super) fn bytes(
+        &mut self,
+        state: &mut StreamState,
+        mut bytes: &[u8],
+        packet: Option<CarrierPacket<'_>>,
+    ) {
         let mut packet = packet.filter(|_| state.packets);
         while !bytes.is_empty() && self.is_open(state) {
             let room = usize::try_from(state.cutoff - self.offset).unwrap_or(usize::MAX);
@@ -132,7 +137,7 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     /// By reference.
-    fn pass(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<Came<'_>>) -> usize {
+    fn pass(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<CarrierPacket<'_>>) -> usize {
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
         let offset = self.offset;
         self.offset += bytes.len() as u64;
@@ -146,7 +151,7 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     /// Into the chunk, which is handed over where it is full.
-    fn fill(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<Came<'_>>) -> usize {
+    fn fill(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<CarrierPacket<'_>>) -> usize {
         let Some(chunks) = &mut state.chunks else { return bytes.len() };
         let offset = self.offset;
         let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);

@@ -6,7 +6,7 @@
 
 use super::deliver::Delivery;
 use super::flow::FlowStreams;
-use super::{Came, Overload, StreamParams};
+use super::{CarrierPacket, Overload, StreamParams};
 use crate::host::InOrder;
 use crate::plan::Mask;
 use crate::sequence::FrameRef;
@@ -49,7 +49,7 @@ impl Held {
     ) {
         let &Self { now, side, offset, gap_bytes, claimed_bytes, came, .. } = self;
         let packet = packet.zip(came).filter(|(frame, (number, _))| frame.meta.number == *number);
-        let packet = packet.map(|(frame, (_, is_repeated))| Came { frame, is_repeated });
+        let packet = packet.map(|(frame, (_, is_repeated))| CarrierPacket { frame, is_repeated });
         let piece = InOrder { now, side, gap_bytes, bytes: &self.bytes, claimed_bytes, packet };
         to.now = now;
         for &question in questions {

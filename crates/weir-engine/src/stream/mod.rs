@@ -22,7 +22,7 @@ pub(crate) use flow::FlowStreams;
 pub use flow::{StreamHandle, StreamState};
 pub(crate) use held::HeldStreams;
 pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
-pub(crate) use packets::Came;
+pub(crate) use packets::CarrierPacket;
 use packets::Packets;
 pub use packets::StreamPacket;
 pub(crate) use slots::StreamSlots;

@@ -32,7 +32,7 @@ pub(super) struct Packets<'a> {
 
 /// A packet with bytes of a stream, on their way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Came<'a> {
+pub(crate) struct CarrierPacket<'a> {
     pub frame: FrameRef<'a>,
     /// Other bytes of it have passed before.
     pub is_repeated: bool,
@@ -50,10 +50,10 @@ pub(super) struct Entry {
     is_repeated: bool,
 }
 
-impl Came<'_> {
+impl CarrierPacket<'_> {
     /// As an entry, of a packet at `at` of the frames that brought bytes of the stream.
     pub(super) fn entry(&self, at: usize, bytes: Range<u64>) -> Entry {
-        let &Came { frame, is_repeated } = self;
+        let &CarrierPacket { frame, is_repeated } = self;
         Entry { meta: *frame.meta, at, start: bytes.start, end: bytes.end, is_repeated }
     }
 }
@@ -89,14 +89,14 @@ impl PacketLog {
     }
 
     /// Bytes of memory that it takes at most more once this packet is added.
-    pub fn growth(&self, came: &Came<'_>) -> usize {
+    pub fn growth(&self, came: &CarrierPacket<'_>) -> usize {
         let entries = grown(self.entries.len() + 1).saturating_sub(self.entries.capacity());
         let frames = grown(self.frames.len() + came.frame.bytes.len()).saturating_sub(self.frames.capacity());
         entries * size_of::<Entry>() + frames
     }
 
     /// Adds a packet with the bytes of the stream that it brought.
-    pub fn push(&mut self, came: &Came<'_>, bytes: Range<u64>) {
+    pub fn push(&mut self, came: &CarrierPacket<'_>, bytes: Range<u64>) {
         // Its first bytes were the last of a chunk that was kept.
         if let Some(last) = self.entries.last_mut()
             && last.meta.number == came.frame.meta.number
@@ -159,7 +159,7 @@ mod tests {
     fn push(log: &mut PacketLog, number: u64, text: &str, at: u64) {
         let bytes = format!("h{text}").into_bytes();
         let meta = PacketMeta { number, captured_bytes: bytes.len() as u32, ..PacketMeta::default() };
-        let came = Came { frame: FrameRef { meta: &meta, bytes: &bytes }, is_repeated: false };
+        let came = CarrierPacket { frame: FrameRef { meta: &meta, bytes: &bytes }, is_repeated: false };
         let (before, growth) = (log.cost(), log.growth(&came));
         log.push(&came, at..at + text.len() as u64);
         assert!(log.cost() <= before + growth, "{} bytes are more than {before} and {growth}", log.cost());

@@ -1,8 +1,8 @@
 //! Callbacks: functions and closures of up to three parameters, each a type of `datum`.
 
 use super::datum::{Bytes, Datum, EventRow, Flow, Frame, Needs};
-use crate::collect::Item;
 use crate::connection::Connection;
+use crate::worker_output::Item;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};

@@ -3,9 +3,9 @@
 
 use super::callback::{Callback, TakeItems};
 use super::{Engine, Subscription};
-use crate::collect::Shape;
 use crate::compile::Ask;
 use crate::stream::StreamQuestion;
+use crate::worker_output::Shape;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

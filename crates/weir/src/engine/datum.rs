@@ -2,10 +2,10 @@
 
 use super::callback::Bundle;
 use super::track::{Every, MakeTrack, Track, track_sink};
-use crate::collect::Item;
 use crate::connection::Connection;
 use crate::flow_id;
 use crate::stream::{Chunk, Stream, StreamHandler};
+use crate::worker_output::Item;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::net::IpAddr;

@@ -54,10 +54,10 @@ pub use track::{Every, Track, TrackPacket};
 pub(crate) use handler::HandlerSink;
 pub(crate) use track::TrackSink;
 
-use crate::collect::Shape;
 use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::drive::{Outcome, run_changing};
+use crate::run::{Outcome, run_changing};
 use crate::stream::{StreamHandler, StreamParams, StreamQuestion, StreamSink};
+use crate::worker_output::Shape;
 use control::Requests;
 use entry::{Entry, Part};
 use running::Running;

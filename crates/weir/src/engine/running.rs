@@ -4,9 +4,9 @@
 use super::callback::Next;
 use super::control::{Done, Request};
 use super::{Engine, Subscription};
-use crate::collect::{Item, Shape};
 use crate::compile::Compiled;
-use crate::drive::Changes;
+use crate::run::Changes;
+use crate::worker_output::{Item, Shape};
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use weir_lang::diag::Diagnostics;

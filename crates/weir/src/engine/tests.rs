@@ -1,10 +1,10 @@
 //! What callbacks are given, and programs that change while they run, over the capture that the project ships.
 
 use super::*;
-use crate::collect::Item;
-use crate::drive::Changes;
 use crate::io::CaptureReader;
+use crate::run::Changes;
 use crate::stream::typed_sink;
+use crate::worker_output::Item;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Mutex;

@@ -51,7 +51,7 @@ struct Asked<'a> {
 pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number: u64) -> String {
     let mut asked = Asked { stack: &compiled.stack, catalog, burst, path: vec![], reason: None };
     if let Some(ran) = asked.run(asked.stack, "", Need { path: true, ..Need::default() }) {
-        asked.path = crate::line::layers(crate::line::path(&ran.k.outs));
+        asked.path = crate::format_packet::layers(crate::format_packet::path(&ran.k.outs));
         asked.reason = ran.reason;
     }
     let meta = &burst.packets[0];
@@ -354,7 +354,7 @@ impl Asked<'_> {
             let field = fields[usize::from(out.part) - 1];
             let mut text = String::new();
             let part = &protocol.show[usize::from(out.part)];
-            crate::line::show_value(&mut text, &stack, layer, part, words);
+            crate::format_packet::show_value(&mut text, &stack, layer, part, words);
             seen.push(Seen { field, number: words[0], text, bytes: place(out)? });
         }
         Some((place(ran.outs.first()?)?, seen))

@@ -3,9 +3,9 @@
 //! Packets that wait for their connection are kept here, in one queue, not by the workers: which packets wait, in
 //! what order they leave and which are given up at a bound is then decided by the order of the capture alone.
 
-use crate::collect::{Item, KeptPacket, Presenter, Shape, Yielded};
 use crate::compile::Compiled;
-use crate::drive::{Changes, Outcome};
+use crate::run::{Changes, Outcome};
+use crate::worker_output::{Item, KeptPacket, Presenter, Shape, Yielded};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -136,9 +136,9 @@ impl<'a, E> Merger<'a, E> {
             Yielded::Item(question, item) => return self.changes.item(question, item),
             Yielded::Held(held) => {
                 let (flow, bytes) = ((worker, held.flow), held.packet.bytes());
-                self.hold.hold(flow, Waiting::Packet(held.packet), bytes, held.residues, held.certain);
+                self.hold.hold(flow, Waiting::Packet(held.packet), bytes, held.remainders, held.certain);
             }
-            Yielded::Settled(settled) => self.hold.settle(worker, &settled),
+            Yielded::VerdictUpdate(settled) => self.hold.settle(worker, &settled),
         }
         while let Some((packet, questions)) = self.hold.pop() {
             self.hand_out(packet, questions)?;

@@ -1,13 +1,13 @@
 //! A question of several, as a file or a control socket names it: what it asks, and where its answers go.
 
 use crate::args::{Input, Matcher};
-use crate::command::{find, packets, streams};
+use crate::command::{match_, packets, streams};
+use crate::dedup::Known;
 use crate::failure::Failure;
-use crate::known::Known;
-use crate::named::Named;
+use crate::merged_logs::Union;
 use crate::output;
 use crate::quantity::bytes;
-use crate::union::Union;
+use crate::tagged_sink::Named;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +24,7 @@ use weir::{
 /// A question, as people write it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spec {
+pub struct QuestionSpec {
     /// What it is called.
     pub name: String,
     /// What is wanted: `flows`, `packets`, `streams`, `match`, `events`, `sessions`, the name of a session protocol, `files` or
@@ -64,9 +64,9 @@ pub struct Spec {
 }
 
 /// The questions of a run by name, and what they have in common.
-pub struct Board {
+pub struct QuestionSet {
     /// Those that are asked.
-    pub names: Mutex<HashMap<String, (Subscription, Spec)>>,
+    pub names: Mutex<HashMap<String, (Subscription, QuestionSpec)>>,
     /// What is read.
     pub input: Input,
     /// What is met there beside packets.
@@ -77,7 +77,7 @@ pub struct Board {
     pub fault: Fault,
 }
 
-impl Board {
+impl QuestionSet {
     /// No question yet.
     pub fn new(input: Input, compiler: Compiler) -> Self {
         let (findings, fault) = (Findings::default(), Fault::default());
@@ -86,7 +86,11 @@ impl Board {
 
     /// All that is wrong with a question that is to be asked beside `others`: it needs a name and an output of its own.
     /// Nothing is created.
-    pub fn check<'a>(&self, spec: &Spec, others: impl IntoIterator<Item = &'a Spec>) -> Vec<Failure> {
+    pub fn check<'a>(
+        &self,
+        spec: &QuestionSpec,
+        others: impl IntoIterator<Item = &'a QuestionSpec>,
+    ) -> Vec<Failure> {
         if spec.name.is_empty() || spec.name.contains(char::is_control) {
             return vec![Failure::new("a question needs a name of visible letters")];
         }
@@ -131,8 +135,8 @@ impl Board {
     /// is none, what was there before stays.
     pub fn admit(
         &self,
-        spec: &Spec,
-        names: &HashMap<String, (Subscription, Spec)>,
+        spec: &QuestionSpec,
+        names: &HashMap<String, (Subscription, QuestionSpec)>,
     ) -> Result<Prepared, Failure> {
         Failure::all(self.check(spec, names.values().map(|(_, spec)| spec)))?;
         spec.prepare(self).map_err(|wrong| wrong.of_question(&spec.name))
@@ -180,7 +184,7 @@ enum Writer {
 
 /// What an output is opened with.
 struct Opening {
-    spec: Spec,
+    spec: QuestionSpec,
     /// The name of the log.
     path: &'static str,
     columns: Vec<Column>,
@@ -247,9 +251,9 @@ struct Rows {
     columns: Vec<Column>,
 }
 
-impl Spec {
+impl QuestionSpec {
     /// What is asked of the program, and what the answers are written as. Nothing is created.
-    fn resolve(&self, board: &Board) -> Result<(Question, Rows), Failure> {
+    fn resolve(&self, board: &QuestionSet) -> Result<(Question, Rows), Failure> {
         let compiler = &board.compiler;
         self.check_options()?;
         if self.is_capture() && (self.ask != "packets" || self.format.is_some()) {
@@ -316,14 +320,14 @@ impl Spec {
         let cutoff = self.cutoff.as_deref().map_or(Ok(u64::MAX), |text| bytes("cutoff", text))?;
         let params = StreamParams { cutoff: [cutoff; 2], ..StreamParams::default() };
         let (question, columns) = if self.ask == "match" {
-            let look = find::Look {
+            let look = match_::Look {
                 ignore_case: self.ignore_case,
                 fixed_strings: self.fixed_strings,
                 engine: self.matcher.unwrap_or(Matcher::Auto).into(),
-                ..find::Look::default()
+                ..match_::Look::default()
             };
             let (_, make) = look.compile(self.patterns.clone())?;
-            (StreamQuestion::new(&self.filter, params, make), find::COLUMNS)
+            (StreamQuestion::new(&self.filter, params, make), match_::COLUMNS)
         } else {
             (StreamQuestion::new(&self.filter, params, streams::Rows::default), streams::COLUMNS)
         };
@@ -366,7 +370,7 @@ impl Spec {
     }
 
     /// Makes it ready. Nothing is created.
-    fn prepare(&self, board: &Board) -> Result<Prepared, Failure> {
+    fn prepare(&self, board: &QuestionSet) -> Result<Prepared, Failure> {
         let (question, Rows { kind, path, columns }) = self.resolve(board)?;
         let part = self.output.as_deref().filter(|_| self.drops_empty).map(Part::of);
         let format = self.output.as_deref().filter(|_| self.is_capture()).and_then(CaptureFormat::of_path);

@@ -4,11 +4,11 @@
 use crate::compile::{Executor, make_program};
 use std::borrow::Cow;
 use std::sync::Arc;
+use weir_compile::deferred_predicate::{PREDICATES_MAX, lower_deferred};
 use weir_compile::lower::as_key;
-use weir_compile::residual::{PREDICATES_MAX, lower_residuals};
 use weir_compile::{FieldKey, StackCatalog, TermBit};
-use weir_engine::plan::{BitPlan, Mask};
-use weir_engine::residual::{Asks, Residual, ResidualField};
+use weir_engine::deferred_predicate::{DeferredField, DeferredPredicate, Presence};
+use weir_engine::plan::{Alternative, Mask};
 use weir_ir::interpret::Interpreter;
 use weir_lang::filter::{Catalog, Op, Predicate};
 use weir_packet::ValueType;
@@ -16,7 +16,7 @@ use weir_packet::ValueType;
 /// From so many predicates on a field on native code is worth its making: half a millisecond.
 const NATIVE_PREDICATES: usize = 16;
 
-/// What a residue asks, whatever other questions there are: where its predicates stand in which text, and in what order
+/// What a remainder asks, whatever other questions there are: where its predicates stand in which text, and in what order
 /// they are asked, is left out.
 fn name_of(bit: &TermBit) -> String {
     let of = |list: &[Predicate]| {
@@ -28,13 +28,13 @@ fn name_of(bit: &TermBit) -> String {
     format!("{} / {} / {}", of(&bit.row), of(&bit.connection), of(&bit.session))
 }
 
-pub(crate) fn bit_plan(bit: &TermBit) -> BitPlan {
+pub(crate) fn bit_plan(bit: &TermBit) -> Alternative {
     let asks = |list: &[Predicate]| match list {
-        [] => Asks::Nothing,
-        list if list.iter().all(|p| p.negated) => Asks::Absence,
-        _ => Asks::Presence,
+        [] => Presence::Nothing,
+        list if list.iter().all(|p| p.negated) => Presence::Absence,
+        _ => Presence::Presence,
     };
-    BitPlan {
+    Alternative {
         question: bit.question,
         name: name_of(bit),
         connection: asks(&bit.connection),
@@ -42,13 +42,13 @@ pub(crate) fn bit_plan(bit: &TermBit) -> BitPlan {
     }
 }
 
-/// What residues ask of rows, of connections, or of sessions (`part` of each), field by field.
-pub(crate) fn residuals<'a>(
+/// What remainders ask of rows, of connections, or of sessions (`part` of each), field by field.
+pub(crate) fn deferred_predicates<'a>(
     bits: &'a [TermBit],
     part: impl Fn(&'a TermBit) -> &'a [Predicate],
     by: (&StackCatalog, Executor),
-) -> Vec<Residual> {
-    /// A field, and which residues need which predicate on it.
+) -> Vec<DeferredPredicate> {
+    /// A field, and which remainders need which predicate on it.
     type Asked<'a> = (usize, Vec<(&'a Predicate, Mask)>);
     let same = |a: &Predicate, b: &Predicate| {
         (a.slice, a.mask, a.op, a.negated) == (b.slice, b.mask, b.op, b.negated) && a.literals == b.literals
@@ -62,30 +62,30 @@ pub(crate) fn residuals<'a>(
                 fields.len() - 1
             });
             match fields[at].1.iter_mut().find(|(other, _)| same(other, predicate)) {
-                Some((_, residues)) => *residues |= 1 << index,
+                Some((_, remainders)) => *remainders |= 1 << index,
                 None => fields[at].1.push((predicate, 1 << index)),
             }
         }
     }
     let of_field = |(field, asked): &Asked<'a>| {
-        asked.chunks(PREDICATES_MAX).map(|asked| residual(*field, asked, by)).collect::<Vec<_>>()
+        asked.chunks(PREDICATES_MAX).map(|asked| lower_predicate(*field, asked, by)).collect::<Vec<_>>()
     };
     fields.iter().flat_map(of_field).collect()
 }
 
-/// Predicates on one field, and which residues need each.
-pub(crate) fn residual(
+/// Predicates on one field, and which remainders need each.
+pub(crate) fn lower_predicate(
     field: usize,
     asked: &[(&Predicate, Mask)],
     (catalog, engine): (&StackCatalog, Executor),
-) -> Residual {
+) -> DeferredPredicate {
     let key = match catalog.key(field) {
-        FieldKey::Connection(column) => ResidualField::Connection(usize::from(column)),
-        FieldKey::Session(p) => ResidualField::Protocol(usize::from(p)),
-        FieldKey::SessionField(p, f) => ResidualField::Session(usize::from(p), usize::from(f)),
+        FieldKey::Connection(column) => DeferredField::Connection(usize::from(column)),
+        FieldKey::Session(p) => DeferredField::Protocol(usize::from(p)),
+        FieldKey::SessionField(p, f) => DeferredField::Session(usize::from(p), usize::from(f)),
         FieldKey::EventColumn(layer, event, column) => {
             let ty = catalog.fields()[field].value_type;
-            ResidualField::Event {
+            DeferredField::Event {
                 event: catalog.event_number(layer, event),
                 column: usize::from(column),
                 is_bytes: matches!(ty, ValueType::Bytes | ValueType::Text),
@@ -93,16 +93,16 @@ pub(crate) fn residual(
         }
         _ => unreachable!("predicates on packets are in the program"),
     };
-    let is_protocol = matches!(key, ResidualField::Protocol(_));
+    let is_protocol = matches!(key, DeferredField::Protocol(_));
     let program = (!is_protocol).then(|| {
-        let is_key = matches!(key, ResidualField::Event { .. }) && catalog.is_address(field);
+        let is_key = matches!(key, DeferredField::Event { .. }) && catalog.is_address(field);
         let predicates = asked.iter().map(|(predicate, _)| match is_key {
             true => Cow::Owned(as_key(predicate)),
             false => Cow::Borrowed(*predicate),
         });
         let predicates: Vec<Cow<'_, Predicate>> = predicates.collect();
         let predicates: Vec<&Predicate> = predicates.iter().map(|predicate| &**predicate).collect();
-        let graph = lower_residuals(&predicates, catalog.fields()[field].value_type);
+        let graph = lower_deferred(&predicates, catalog.fields()[field].value_type);
         let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
         match make_program(graph.clone(), None, engine) {
             Ok((program, ..)) => program,
@@ -112,9 +112,9 @@ pub(crate) fn residual(
             }
         }
     });
-    let mut residual = Residual::new(key, program);
-    for (predicate, residues) in asked {
-        residual.add(predicate.op == Op::Ne, predicate.negated, *residues);
+    let mut deferred = DeferredPredicate::new(key, program);
+    for (predicate, remainders) in asked {
+        deferred.add(predicate.op == Op::Ne, predicate.negated, *remainders);
     }
-    residual
+    deferred
 }

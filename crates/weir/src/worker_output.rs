@@ -4,7 +4,7 @@ use crate::connection::{Connection, Places, proto_name};
 use crate::engine::{Bytes, Flow, HandlerSink, Sink};
 use crate::events::EventRows;
 use crate::stream::{Stream, StreamSink};
-use crate::{line, session_rows};
+use crate::{format_packet, session_rows};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -14,7 +14,9 @@ use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::plan::Mask;
 use weir_engine::stream::{Chunk, StreamHandle};
-use weir_engine::subscriber::{EventView, FlowKey, Order, Settled, Subscriber, TrackedPacket, Undecided};
+use weir_engine::subscriber::{
+    EventView, FlowKey, Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
+};
 use weir_io::packet_options;
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
@@ -94,14 +96,14 @@ pub enum Yielded {
     /// A packet waits.
     Held(Box<HeldPacket>),
     /// More is known of a flow with packets that wait.
-    Settled(Settled),
+    VerdictUpdate(VerdictUpdate),
 }
 
 /// A packet that waits, as it is kept.
 #[derive(Debug)]
 pub struct HeldPacket {
     pub flow: FlowKey,
-    pub residues: Mask,
+    pub remainders: Mask,
     /// Questions that are given it for certain.
     pub certain: Mask,
     pub packet: KeptPacket,
@@ -167,8 +169,12 @@ impl Presenter {
             meta: *meta,
             frame: if shape.frames { frame.to_vec() } else { vec![] },
             options: if shape.options { options.to_vec() } else { vec![] },
-            path: line::path(outs),
-            line: if shape.lines { line::show(&self.stack, &self.outs, outs) } else { String::new() },
+            path: format_packet::path(outs),
+            line: if shape.lines {
+                format_packet::show(&self.stack, &self.outs, outs)
+            } else {
+                String::new()
+            },
         })
     }
 
@@ -246,13 +252,13 @@ impl Subscriber for Collector {
     }
 
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
-        let Undecided { flow, residues, certain, .. } = *packet;
-        let held = HeldPacket { flow, residues, certain, packet: self.presenter.keep(packet) };
+        let Undecided { flow, remainders, certain, .. } = *packet;
+        let held = HeldPacket { flow, remainders, certain, packet: self.presenter.keep(packet) };
         self.yielded.push_back((order, Yielded::Held(Box::new(held))));
     }
 
-    fn settled(&mut self, order: Order, settled: Settled) {
-        self.yielded.push_back((order, Yielded::Settled(settled)));
+    fn settled(&mut self, order: Order, settled: VerdictUpdate) {
+        self.yielded.push_back((order, Yielded::VerdictUpdate(settled)));
     }
 
     fn connection(

@@ -2,10 +2,10 @@
 //! `dispatch` clause) for each packet's key, hands every worker its packets, and takes what they yield.
 
 use crate::balance::Balancer;
-use crate::collect::Collector;
 use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::drive::{Outcome, WorkerParts, gather, read};
-use crate::merge::{Merger, Yields};
+use crate::ordered_merge::{Merger, Yields};
+use crate::run::{Outcome, WorkerParts, gather, read};
+use crate::worker_output::Collector;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};

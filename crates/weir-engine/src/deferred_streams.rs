@@ -6,13 +6,13 @@ use crate::flow::{FlowView, read_number};
 use crate::host::InOrder;
 use crate::plan::{Mask, Plan};
 use crate::stream::FlowStreams;
-use crate::subscriber::{Order, Settled, Subscriber};
-use crate::tables::Facts;
+use crate::subscriber::{Order, Subscriber, VerdictUpdate};
+use crate::tables::TableLayout;
 use std::sync::Arc;
 
 /// What is known of a flow by which it is said whose streams it has.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct FlowVerdict {
     /// Classes that its packets are of.
     pub terms: u64,
     /// Of the others, those that the packet at hand may still be of.
@@ -23,9 +23,9 @@ pub(crate) struct Known {
     pub ended: Option<Mask>,
 }
 
-impl Known {
+impl FlowVerdict {
     /// Of a flow that goes on, between packets.
-    pub fn of(plan: &Plan, facts: &Facts, data: &[u8]) -> Self {
+    pub fn of(plan: &Plan, facts: &TableLayout, data: &[u8]) -> Self {
         let terms = plan.unconditional | facts.terms_at.map_or(0, |at| read_number(data, at, 64));
         let verdict = facts.verdict_at.map_or(0, |at| plan.unpack(read_number(data, at, 64)));
         Self { terms, open: 0, verdict, ended: None }
@@ -34,7 +34,7 @@ impl Known {
 
 /// Which questions about streams a flow's streams are for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Outlook {
+pub(crate) struct Eligibility {
     /// They are given them.
     pub given: Mask,
     /// They may be, by the packets that came: what comes waits for them.
@@ -54,30 +54,30 @@ pub(crate) enum Wait {
 
 impl<S: Subscriber> Decider<S> {
     /// Who is given a flow's streams, by what is known of it.
-    pub fn outlook(&self, key: FlowKey, streams: &mut FlowStreams, known: Known) -> Outlook {
+    pub fn eligibility(&self, key: FlowKey, streams: &mut FlowStreams, known: FlowVerdict) -> Eligibility {
         let (late, open) = (self.masks.late_streams, known.open & !known.terms);
         if late == 0 && open == 0 {
-            return self.outlook_of_packets(known.terms, streams);
+            return self.eligibility_of_packets(known.terms, streams);
         }
-        let settled = Settled { flow: key, verdict: known.verdict, ended: known.ended };
-        let (given, pending) = self.plan.outlook(self.plan.residues_of(known.terms) & late, &settled);
-        let (_, possible) = self.plan.outlook(late, &settled);
+        let settled = VerdictUpdate { flow: key, verdict: known.verdict, ended: known.ended };
+        let (given, pending) = self.plan.eligibility(self.plan.remainders_of(known.terms) & late, &settled);
+        let (_, possible) = self.plan.eligibility(late, &settled);
         let given = given | self.streams_of(known.terms);
         let possible = possible | self.masks.plain_streams;
-        let pending = pending | self.plan.questions_of(self.plan.residues_of(open)) & possible;
-        self.of_one_class(streams, Outlook { given, pending: pending & !given, possible })
+        let pending = pending | self.plan.questions_of(self.plan.remainders_of(open)) & possible;
+        self.of_one_class(streams, Eligibility { given, pending: pending & !given, possible })
     }
 
-    /// As [`outlook`](Self::outlook), by its packets alone.
-    pub fn outlook_of_packets(&self, terms: u64, streams: &mut FlowStreams) -> Outlook {
+    /// As [`eligibility`](Self::eligibility), by its packets alone.
+    pub fn eligibility_of_packets(&self, terms: u64, streams: &mut FlowStreams) -> Eligibility {
         let (given, possible) = (self.streams_of(terms), self.masks.stream_questions);
-        self.of_one_class(streams, Outlook { given, pending: 0, possible })
+        self.of_one_class(streams, Eligibility { given, pending: 0, possible })
     }
 
     /// Of the questions that are of a class the first one is meant: while it is not known whether that is, those behind it
     /// wait, too.
-    fn of_one_class(&self, streams: &mut FlowStreams, all: Outlook) -> Outlook {
-        let Outlook { given, pending, possible } = all;
+    fn of_one_class(&self, streams: &mut FlowStreams, all: Eligibility) -> Eligibility {
+        let Eligibility { given, pending, possible } = all;
         let classes = (given | pending) & self.masks.class_questions;
         if classes == 0 {
             return all;
@@ -85,10 +85,10 @@ impl<S: Subscriber> Decider<S> {
         let first = classes & classes.wrapping_neg();
         let told = streams.questions() & classes;
         if told == 0 && pending & first != 0 {
-            return Outlook { given: given & !classes, pending: pending | classes, possible };
+            return Eligibility { given: given & !classes, pending: pending | classes, possible };
         }
         let others = self.masks.class_questions & if told == 0 { !first } else { !told };
-        Outlook { given: given & !others, pending: pending & !others, possible: possible & !others }
+        Eligibility { given: given & !others, pending: pending & !others, possible: possible & !others }
     }
 
     /// Bytes in order that may be some question's wait, as far as they lie before the cutoff of one.
@@ -111,7 +111,7 @@ impl<S: Subscriber> Decider<S> {
             return;
         }
         let held = match wait {
-            Wait::Packet => self.at_hand.streams_of(key),
+            Wait::Packet => self.packet_end.streams_of(key),
             Wait::Late => self.held.entry(key).or_default(),
         };
         held.pending |= pending;
@@ -126,13 +126,13 @@ impl<S: Subscriber> Decider<S> {
         flow: &FlowView<'_>,
         key: FlowKey,
         streams: &mut FlowStreams,
-        known: Known,
+        known: FlowVerdict,
     ) {
         if self.held.is_empty() {
             return;
         }
         let Some(waiting) = self.held.get(&key).map(|held| held.pending) else { return };
-        let Outlook { given, possible, .. } = self.outlook(key, streams, known);
+        let Eligibility { given, possible, .. } = self.eligibility(key, streams, known);
         let given = given & waiting;
         let pending = if known.ended.is_some() { 0 } else { waiting & possible & !given };
         if pending == waiting {

@@ -1,4 +1,4 @@
-//! Residual predicates: what only a connection's record or a session can tell. All that are asked of one field
+//! DeferredPredicate predicates: what only a connection's record or a session can tell. All that are asked of one field
 //! become a small graph that is asked one value at a time; on a list, any element may fulfil them.
 
 use crate::lower::{compare_part, compare_words};
@@ -13,8 +13,8 @@ pub const PREDICATES_MAX: usize = 64;
 /// Lowers predicates on values of `value_type`, [`PREDICATES_MAX`] at most: numbers are inputs 0 (high word) and 1
 /// (low word), bytes are input 0. Bit `i` of the answer says whether the `i`-th holds; `!=` and negation are left to
 /// the caller.
-pub fn lower_residuals(predicates: &[&Predicate], value_type: ValueType) -> Graph {
-    let mut b = Builder::new(Graph { name: "residual".into(), ..Graph::default() });
+pub fn lower_deferred(predicates: &[&Predicate], value_type: ValueType) -> Graph {
+    let mut b = Builder::new(Graph { name: "predicate".into(), ..Graph::default() });
     let is_bytes = matches!(value_type, ValueType::Text | ValueType::Texts | ValueType::Bytes);
     let inputs = if is_bytes {
         let buf = b.one(Op::InputBytes(0));
@@ -25,7 +25,7 @@ pub fn lower_residuals(predicates: &[&Predicate], value_type: ValueType) -> Grap
     };
     let mut terms = b.int(0);
     for (bit, predicate) in predicates.iter().enumerate() {
-        let holds = lower_residual(&mut b, predicate, value_type, inputs);
+        let holds = lower_predicate(&mut b, predicate, value_type, inputs);
         let (holds, places) = (b.one(Op::FromBool(holds)), b.int(bit as u64));
         let holds = b.binary(BinaryOp::Shl, holds, places);
         terms = b.binary(BinaryOp::Or, terms, holds);
@@ -35,7 +35,7 @@ pub fn lower_residuals(predicates: &[&Predicate], value_type: ValueType) -> Grap
 }
 
 /// `inputs`: buffer, offset and length, or a number's high and low word.
-fn lower_residual(
+fn lower_predicate(
     b: &mut Builder,
     predicate: &Predicate,
     value_type: ValueType,

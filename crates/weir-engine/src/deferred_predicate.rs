@@ -1,7 +1,7 @@
 //! What remains to be asked of a connection's record, of a session or of a row of an event, once packets have told all
 //! they can.
 //!
-//! All predicates on one field are asked at once, of its value read once; what does not hold takes with it the residues
+//! All predicates on one field are asked at once, of its value read once; what does not hold takes with it the remainders
 //! that need it. So a hundred questions about one name cost one reading of it.
 
 use crate::plan::Mask;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use weir_ir::abi::{Continuation, Program};
 use weir_packet::Value;
 
-/// What residual predicates are asked of.
+/// What deferred predicates are asked of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResidualField {
+pub enum DeferredField {
     /// A column of the connection's record.
     Connection(usize),
     /// A field of the sessions of a protocol.
@@ -30,9 +30,9 @@ pub enum ResidualField {
     },
 }
 
-/// What a residue asks of a connection, or of a session.
+/// What a remainder asks of a connection, or of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asks {
+pub enum Presence {
     /// Nothing.
     Nothing,
     /// That there is none, or one that is not so: every predicate is negated.
@@ -43,41 +43,41 @@ pub enum Asks {
 
 /// A field, and up to 64 predicates on it.
 #[derive(Clone)]
-pub struct Residual {
+pub struct DeferredPredicate {
     /// What they are asked of.
-    pub field: ResidualField,
-    /// Answers for one value: a bit for each predicate (`weir-compile`'s residual graph). `None`: truth is asked for.
+    pub field: DeferredField,
+    /// Answers for one value: a bit for each predicate (`weir-compile`'s deferred graph). `None`: truth is asked for.
     program: Option<Arc<dyn Program>>,
     /// `!=`: there is a value, and the program says no to all.
     all_differ: u64,
     /// The whole must not hold.
     negated: u64,
-    /// By predicate: the residues that need it.
-    residues: Vec<Mask>,
+    /// By predicate: the remainders that need it.
+    remainders: Vec<Mask>,
     /// All of these.
     pub asked_by: Mask,
 }
 
-impl Residual {
+impl DeferredPredicate {
     /// A field without predicates. `program` has a bit for each that will be added.
-    pub fn new(field: ResidualField, program: Option<Arc<dyn Program>>) -> Self {
-        Self { field, program, all_differ: 0, negated: 0, residues: Vec::new(), asked_by: 0 }
+    pub fn new(field: DeferredField, program: Option<Arc<dyn Program>>) -> Self {
+        Self { field, program, all_differ: 0, negated: 0, remainders: Vec::new(), asked_by: 0 }
     }
 
-    /// Adds the predicate of the program's next bit; these residues need it.
+    /// Adds the predicate of the program's next bit; these remainders need it.
     ///
     /// # Panics
     /// If there are 64 already.
-    pub fn add(&mut self, all_differ: bool, negated: bool, residues: Mask) {
-        let bit = self.residues.len();
+    pub fn add(&mut self, all_differ: bool, negated: bool, remainders: Mask) {
+        let bit = self.remainders.len();
         assert!(bit < 64, "a word has a bit for each predicate");
         self.all_differ |= u64::from(all_differ) << bit;
         self.negated |= u64::from(negated) << bit;
-        self.residues.push(residues);
-        self.asked_by |= residues;
+        self.remainders.push(remainders);
+        self.asked_by |= remainders;
     }
 
-    /// The residues that the field's value rules out.
+    /// The remainders that the field's value rules out.
     pub fn ruled_out(&self, value: &Value<'_>, k: &mut Continuation) -> Mask {
         self.rule_out(self.ask(value, k))
     }
@@ -92,7 +92,7 @@ impl Residual {
         self.rule_out(Some(self.ask_bytes(bytes, k)))
     }
 
-    /// The residues that are ruled out where some element fulfils these predicates, or where there is no value.
+    /// The remainders that are ruled out where some element fulfils these predicates, or where there is no value.
     fn rule_out(&self, fulfilled: Option<u64>) -> Mask {
         let held = match fulfilled {
             Some(any) => any ^ self.all_differ,
@@ -100,11 +100,11 @@ impl Residual {
         };
         let mut failed = !(held ^ self.negated);
         let mut ruled_out = 0;
-        if self.residues.len() < 64 {
-            failed &= (1 << self.residues.len()) - 1;
+        if self.remainders.len() < 64 {
+            failed &= (1 << self.remainders.len()) - 1;
         }
         while failed != 0 {
-            ruled_out |= self.residues[failed.trailing_zeros() as usize];
+            ruled_out |= self.remainders[failed.trailing_zeros() as usize];
             failed &= failed - 1;
         }
         ruled_out

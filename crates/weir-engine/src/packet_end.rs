@@ -2,9 +2,9 @@
 //! given it: bytes in order and sessions wait for the packet's end.
 
 use crate::decide::{Decider, FlowKey};
+use crate::deferred_streams::{Eligibility, FlowVerdict};
 use crate::flow::FlowView;
 use crate::flows::{Flows, view};
-use crate::late::{Known, Outlook};
 use crate::plan::Mask;
 use crate::sequence::FrameRef;
 use crate::sessions::FlowSessions;
@@ -18,7 +18,7 @@ use weir_sessions::Session;
 
 /// What waits for the packet's end. Mostly nothing does.
 #[derive(Default)]
-pub(crate) struct AtHand {
+pub(crate) struct PacketEnd {
     streams: Vec<(FlowKey, HeldStreams)>,
     sessions: Vec<Waiting>,
 }
@@ -28,12 +28,12 @@ pub(crate) struct Waiting {
     pub flow: FlowKey,
     pub protocol: usize,
     pub session: Arc<dyn Session>,
-    /// The residues that the flow came to then, and the questions that were told of it.
-    pub residues: Mask,
+    /// The remainders that the flow came to then, and the questions that were told of it.
+    pub remainders: Mask,
     pub told: Mask,
 }
 
-impl AtHand {
+impl PacketEnd {
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty() && self.sessions.is_empty()
     }
@@ -56,15 +56,15 @@ impl AtHand {
 impl<S: Subscriber> Decider<S> {
     /// It is known now what a flow comes to with its packet: what waits of its streams goes to those who are given it, or
     /// waits on for its sessions and its end.
-    fn settle_streams_at_hand(
+    fn settle_streams_at_packet_end(
         &mut self,
         (order, packet, queued_bytes): (Order, Option<FrameRef<'_>>, usize),
         flow: &FlowView<'_>,
         (key, streams): (FlowKey, &mut FlowStreams),
         mut held: HeldStreams,
-        known: Known,
+        known: FlowVerdict,
     ) {
-        let Outlook { given, pending, .. } = self.outlook(key, streams, known);
+        let Eligibility { given, pending, .. } = self.eligibility(key, streams, known);
         let (given, pending) = (given & held.pending, pending & held.pending);
         if given != 0 {
             let plan = Arc::clone(&self.plan);
@@ -80,10 +80,16 @@ impl<S: Subscriber> Decider<S> {
         }
     }
 
-    /// As [`settle_streams_at_hand`](Self::settle_streams_at_hand), of a session.
-    fn settle_session_at_hand(&mut self, order: Order, flow: &FlowView<'_>, terms: u64, waiting: Waiting) {
-        let Waiting { flow: key, protocol, session, residues, told } = waiting;
-        let gained = self.plan.residues_of(terms) & !residues;
+    /// As [`settle_streams_at_packet_end`](Self::settle_streams_at_packet_end), of a session.
+    fn settle_session_at_packet_end(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        terms: u64,
+        waiting: Waiting,
+    ) {
+        let Waiting { flow: key, protocol, session, remainders, told } = waiting;
+        let gained = self.plan.remainders_of(terms) & !remainders;
         if gained != 0 {
             self.tell_session(order, flow, key, (gained, told), protocol, &session);
         }
@@ -92,14 +98,15 @@ impl<S: Subscriber> Decider<S> {
 
 impl Flows {
     /// A packet is through, and has the terms `of_packet`; or the flow `only` ends: what waits for that is decided.
-    pub fn settle_at_hand<S: Subscriber>(
+    pub fn settle_packet_end<S: Subscriber>(
         &mut self,
         (order, packet): (Order, Option<FrameRef<'_>>),
         (only, of_packet): (Option<FlowKey>, u64),
         decider: &mut Decider<S>,
     ) {
         let is_meant = |flow: FlowKey| only.is_none_or(|only| only == flow);
-        let streams: Vec<_> = decider.at_hand.streams.extract_if(.., |(flow, _)| is_meant(*flow)).collect();
+        let streams: Vec<_> =
+            decider.packet_end.streams.extract_if(.., |(flow, _)| is_meant(*flow)).collect();
         for (key, held) in streams {
             let (table, id) = self.note_of_part(key, of_packet);
             let queued_bytes = self.sequences.held_bytes().0;
@@ -109,22 +116,30 @@ impl Flows {
                 continue;
             };
             let (header, data) = state.flows.entry(id);
-            let (flow, known) =
-                (view(&*self.program, table, (header, data)), Known::of(&self.plan, &state.facts, data));
-            decider.settle_streams_at_hand((order, packet, queued_bytes), &flow, (key, streams), held, known);
+            let (flow, known) = (
+                view(&*self.program, table, (header, data)),
+                FlowVerdict::of(&self.plan, &state.facts, data),
+            );
+            decider.settle_streams_at_packet_end(
+                (order, packet, queued_bytes),
+                &flow,
+                (key, streams),
+                held,
+                known,
+            );
         }
-        let sessions: Vec<_> = decider.at_hand.sessions.extract_if(.., |one| is_meant(one.flow)).collect();
+        let sessions: Vec<_> = decider.packet_end.sessions.extract_if(.., |one| is_meant(one.flow)).collect();
         for waiting in sessions {
             let (table, id) = self.note_of_part(waiting.flow, of_packet);
             let state = &self.tables[table.index()];
             let (header, data) = state.flows.entry(id);
-            let terms = Known::of(&self.plan, &state.facts, data).terms;
+            let terms = FlowVerdict::of(&self.plan, &state.facts, data).terms;
             let recognised = state.sessions.get(id.0 as usize).map(FlowSessions::recognised);
             let flow = FlowView {
                 recognised: recognised.unwrap_or_default(),
                 ..view(&*self.program, table, (header, data))
             };
-            decider.settle_session_at_hand(order, &flow, terms, waiting);
+            decider.settle_session_at_packet_end(order, &flow, terms, waiting);
         }
     }
 

@@ -1,14 +1,14 @@
 //! Runs a compiled program over a source, on one worker or several (`spread`). What workers yield
 //! (`collect`) is brought into one order (`merge`), the same whatever their number.
 
-use crate::collect::{Collector, Item, Presenter, Shape};
 use crate::compile::{Compiled, Compiler};
 use crate::connection::Places;
 use crate::engine::{MakeSink, Sink};
 use crate::events::EventRows;
-use crate::merge::Merger;
-use crate::spread::{Dispatcher, run_many};
+use crate::ordered_merge::Merger;
 use crate::stream::Handlers;
+use crate::worker_output::{Collector, Item, Presenter, Shape};
+use crate::workers::{Dispatcher, run_many};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -10,10 +10,10 @@ use crate::counters::Counters;
 use crate::decide::{Decider, FlowKey};
 use crate::emitted::Emitted;
 use crate::flow::EndReason;
+use crate::flow_hit::FlowHit;
 use crate::flows::Flows;
-use crate::found::Found;
-use crate::host::At;
-use crate::messages::{Bearer, Messages};
+use crate::host::PacketCtx;
+use crate::messages::{MessageCarrier, Messages};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::{FlowId, Header};
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, SEQ_RETRANSMITTED, S
 use weir_ir::graph::{Event, Sequence, Table};
 
 /// The host of a packet that runs once more, up to the messages that its flow carries.
-struct Again<'a> {
+struct ReplayHost<'a> {
     messages: &'a mut Messages,
     emitted: &'a mut Emitted,
     /// The flow at hand.
     key: FlowKey,
-    bearer: Bearer,
+    bearer: MessageCarrier,
     /// It is the one whose messages are read.
     is_read: bool,
 }
 
-impl Host for Again<'_> {
+impl Host for ReplayHost<'_> {
     fn seq_insert(
         &mut self,
         _: Sequence,
@@ -77,7 +77,7 @@ impl Host for Again<'_> {
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
-        if let Some(Bearer { table, header }) = self.messages.bearer().filter(|_| flow.is_none()) {
+        if let Some(MessageCarrier { table, header }) = self.messages.bearer().filter(|_| flow.is_none()) {
             self.emitted.push(event, table, header, values);
         }
     }
@@ -97,10 +97,10 @@ impl Flows {
             // Flows end in the middle of other packets, too, which have told of something or ended others.
             let emitted = std::mem::take(&mut decider.emitted);
             let ending = std::mem::take(&mut self.ending);
-            let at_hand = std::mem::take(&mut decider.at_hand);
+            let at_hand = std::mem::take(&mut decider.packet_end);
             let program = Arc::clone(&self.program);
             let (packet, block) = (&last.meta, &last.block);
-            let at = At { program: &*program, block, packet, frame: &block.bytes, order };
+            let at = PacketCtx { program: &*program, block, packet, frame: &block.bytes, order };
             let mut k = Box::new(Continuation::default());
             let mut made = vec![];
             if let Some(bearer) = self.run_again((&at, &mut k), (flow, reason), &mut made, decider, counters)
@@ -108,13 +108,13 @@ impl Flows {
                 self.note_terms((bearer.table(), bearer.id()), k.terms);
                 decider.events(&at, k.terms);
             }
-            self.settle_at_hand((order, Some(at.packet())), (None, k.terms), decider);
+            self.settle_packet_end((order, Some(at.packet())), (None, k.terms), decider);
             k.release();
             self.messages.abandon();
-            self.messages.has_begun();
+            self.messages.take_begun();
             decider.emitted = Emitted::default();
             self.end_closed(&order, decider, counters);
-            (decider.emitted, decider.at_hand, self.ending) = (emitted, at_hand, ending);
+            (decider.emitted, decider.packet_end, self.ending) = (emitted, at_hand, ending);
             // Nobody else knows of what was made when everything ends, be it in the place of one that was known.
             for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
                 if self.tables[new.table().index()].flows.is_live(new.id()) {
@@ -129,12 +129,12 @@ impl Flows {
     /// packet does not lead there, or not to its end. What is made by it is added to `made`.
     fn run_again<S: Subscriber>(
         &mut self,
-        (at, k): (&At<'_>, &mut Continuation),
+        (at, k): (&PacketCtx<'_>, &mut Continuation),
         (flow, reason): (FlowKey, EndReason),
-        made: &mut Vec<Found>,
+        made: &mut Vec<FlowHit>,
         decider: &mut Decider<S>,
         counters: &mut Counters,
-    ) -> Option<Found> {
+    ) -> Option<FlowHit> {
         let mut step = at.program.head(at.packet, at.frame, k);
         let mut bearer = None;
         // Of what is inside a message: its connection, and the one around that.
@@ -158,7 +158,7 @@ impl Flows {
                 Step::Restart if !self.messages.is_at_hand() => return None,
                 // In messages it is as with any packet: instances there are their own.
                 Step::Lookup => {
-                    if self.messages.has_begun() {
+                    if self.messages.take_begun() {
                         connection = bearer;
                     }
                     self.hash(k);
@@ -190,31 +190,32 @@ impl Flows {
     }
 
     /// The flow that a program asked for, if it is there.
-    fn known(&self, k: &Continuation) -> Option<Found> {
+    fn known(&self, k: &Continuation) -> Option<FlowHit> {
         let table = Table(k.table);
         let flows = &self.tables[table.index()].flows;
         let id = flows.find(&k.key, k.hash, None)?;
         let responder = k.sender().0 != flows.entry(id).0.swap;
-        Some(Found::new(table, id, responder, false))
+        Some(FlowHit::new(table, id, responder, false))
     }
 
     /// Whether one flow's first packet came before the other's.
-    fn is_before(&self, found: Found, (table, id): FlowKey) -> bool {
+    fn is_before(&self, found: FlowHit, (table, id): FlowKey) -> bool {
         self.in_order((found.table(), found.id()), (Table(table), FlowId(id))).is_lt()
     }
 
     /// Goes on with a flow that stays as it is.
     fn resume_again(
         &mut self,
-        at: &At<'_>,
+        at: &PacketCtx<'_>,
         k: &mut Continuation,
-        (found, is_read): (Found, bool),
+        (found, is_read): (FlowHit, bool),
         emitted: &mut Emitted,
     ) -> Step {
         let (header, data) = self.tables[found.table().index()].flows.entry_mut(found.id());
         let before = data.to_vec();
-        let bearer = Bearer { table: found.table(), header: *header };
-        let mut host = Again { messages: &mut self.messages, emitted, key: found.key(), bearer, is_read };
+        let bearer = MessageCarrier { table: found.table(), header: *header };
+        let mut host =
+            ReplayHost { messages: &mut self.messages, emitted, key: found.key(), bearer, is_read };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
         let step = at.program.resume(&mut host, at.packet, at.frame, record, found.is_responder(), false, k);
         data.copy_from_slice(&before);
@@ -224,15 +225,15 @@ impl Flows {
     /// Goes on with a flow that is over, as what lies around another one may be: as if it were new, and nothing is kept of it.
     fn resume_anew(
         &mut self,
-        at: &At<'_>,
+        at: &PacketCtx<'_>,
         k: &mut Continuation,
         key: FlowKey,
         emitted: &mut Emitted,
     ) -> Step {
         let table = Table(k.table);
         let mut data = vec![0; self.program.layout().size(table)];
-        let bearer = Bearer { table, header: Header::born(k.key, 0, 0, false) };
-        let mut host = Again { messages: &mut self.messages, emitted, key, bearer, is_read: false };
+        let bearer = MessageCarrier { table, header: Header::born(k.key, 0, 0, false) };
+        let mut host = ReplayHost { messages: &mut self.messages, emitted, key, bearer, is_read: false };
         let record = FlowRecord { id: 0, data: &mut data };
         at.program.resume(&mut host, at.packet, at.frame, record, k.sender().0, true, k)
     }

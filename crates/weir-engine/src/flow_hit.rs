@@ -11,7 +11,7 @@ use weir_ir::graph::Table;
 /// was just written there in pieces: the processor cannot forward that, and waits until all stores before it are done,
 /// among them those to entries that are still on their way from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found(NonZeroU64);
+pub(crate) struct FlowHit(NonZeroU64);
 
 /// Always there, so that it is not 0.
 const FOUND: u64 = 1 << 63;
@@ -22,7 +22,7 @@ const NEW: u64 = 1 << 61;
 /// Where the number of the table begins; below it is the flow's.
 const TABLE_SHIFT: u32 = 32;
 
-impl Found {
+impl FlowHit {
     /// Flow `id` of `table`; whether the packet is the responder's, and whether the flow was made for it.
     #[inline]
     pub fn new(table: Table, id: FlowId, responder: bool, new: bool) -> Self {
@@ -71,7 +71,7 @@ mod tests {
             (0xff_ffff, 1, false, true),
             (7, 6, true, true),
         ] {
-            let found = Found::new(Table(table), FlowId(id), responder, new);
+            let found = FlowHit::new(Table(table), FlowId(id), responder, new);
             assert_eq!((found.table(), found.id()), (Table(table), FlowId(id)));
             assert_eq!((found.is_responder(), found.is_new()), (responder, new));
         }
