@@ -5,6 +5,7 @@
 mod bench;
 mod capture;
 mod ci;
+mod compare;
 mod gallery;
 mod lab;
 mod layers;
@@ -34,6 +35,11 @@ const CHORES: &[Chore] = &[
         name: "layers",
         about: "make protocols/*.pcap anew [NAME…| vxlan (root)| --check (tshark)]",
         run: layers::run,
+    },
+    Chore {
+        name: "compare",
+        about: "two builds give the same answers over all captures: OLD NEW [FILE|FOLDER…]",
+        run: compare::run,
     },
     Chore { name: "traces", about: "make the benchmark's traces in bench/data (root)", run: traces::run },
     Chore {
