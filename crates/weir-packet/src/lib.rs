@@ -1,10 +1,11 @@
 //! The words that every other crate of Weir shares: packets and bursts of them, link types, drop
-//! reasons, and the trait of a packet source.
+//! reasons, sets of indices, and the trait of a packet source.
 //!
 //! This crate has no dependencies and does no input or output; sources live in `weir-io`, the data
 //! path in `weir-engine`.
 #![forbid(unsafe_code)]
 
+mod bit_set;
 mod block;
 mod drop;
 mod link;
@@ -13,6 +14,7 @@ mod record;
 mod source;
 mod time;
 
+pub use bit_set::{BitSet, INLINE_BITS};
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta, Records};
 pub use drop::{DropReason, Drops};
 pub use link::LinkType;
