@@ -200,6 +200,7 @@ mod tests {
     use weir_ir::graph::{Graph, Terminator};
     use weir_ir::interpret::Interpreter;
     use weir_packet::Value;
+    use weir_sessions::ProbeDecision;
 
     const FLOW: WorkerFlow = (0, (0, 7));
     const OTHER: WorkerFlow = (1, (0, 7));
@@ -226,6 +227,7 @@ mod tests {
             connection: vec![],
             session: vec![],
             protocols: &[],
+            probes: Arc::new(ProbeDecision::of(&[])),
             probed: 0,
             parsed: 0,
             wanted: 0,

@@ -9,7 +9,7 @@ use crate::subscriber::VerdictUpdate;
 use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_packet::Value;
-use weir_sessions::SessionProtocol;
+use weir_sessions::{ProbeDecision, SessionProtocol};
 
 /// Reads a column of a connection's record.
 pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
@@ -90,6 +90,8 @@ pub struct Plan {
     pub verdicts: Mask,
     /// Every session protocol; bits of masks are indices into it.
     pub protocols: &'static [&'static SessionProtocol],
+    /// The probes of all protocols, compiled into one decision.
+    pub probes: Arc<ProbeDecision>,
     /// Protocols to recognise.
     pub probed: u64,
     /// Protocols to parse; a subset of those probed.

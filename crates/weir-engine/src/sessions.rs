@@ -353,7 +353,7 @@ fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
 
 fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Probed {
     let mut unsure = 0;
-    let mut left = candidates;
+    let mut left = carrier.plan.probes.candidates(&opening, candidates);
     while left != 0 {
         let index = left.trailing_zeros() as usize;
         left &= left - 1;
@@ -411,7 +411,7 @@ impl Probing {
         })
     }
 
-    /// Presence those who may still be meant. Of a stream they see the first bytes, of datagrams the last ones of each side.
+    /// Asks the probes of the candidates. Of a stream they see the first bytes, of datagrams the last ones of each side.
     fn probe(&self, carrier: &Carrier<'_>) -> Probed {
         let bytes_max = carrier.plan.limits.probe_bytes_max;
         let seen = |from: Direction| {

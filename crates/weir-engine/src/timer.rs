@@ -108,7 +108,7 @@ impl TimerWheel {
         tick_of(now) < self.current
     }
 
-    /// Time is `now`. Presence `deadline_of` for the real deadline of each flow whose slot has come up
+    /// Time is `now`. Asks `deadline_of` for the real deadline of each flow whose slot has come up
     /// (`None`: it has none, forget it). Those due are removed and pushed to `expired` with their
     /// deadlines; the others go where they belong now.
     ///

@@ -3,7 +3,9 @@
 use crate::frames::{Frames, Head, Next};
 use crate::session::session_fields;
 use crate::values::{bytes, owned};
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
@@ -16,10 +18,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "BitTorrent: which torrent peers share, and who they are (BEP 3)",
     probe,
+    may_begin,
     parser: || Box::new(TorrentParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// The length of the name, and its first letters.
+fn may_begin(first: FirstByte) -> bool {
+    NAME[first.at] == first.byte
+}
 
 /// What a handshake begins with: the length of the protocol's name, and the name.
 const NAME: &[u8; 20] = b"\x13BitTorrent protocol";

@@ -6,7 +6,9 @@ use crate::session::{Words, named, session_fields};
 use crate::values::{collect_numbers, numbers, owned_texts, readable, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -21,10 +23,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "DHCP for IPv6: who is given which addresses and prefixes (RFC 8415)",
     probe,
+    may_begin,
     parser: || Box::new(Dhcpv6Parser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// A type of message that there is.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || matches!(first.byte, 1..=13)
+}
 
 /// Ports of clients and of servers.
 const PORTS: [u16; 2] = [546, 547];

@@ -28,6 +28,7 @@ pub mod openvpn;
 mod pieces;
 pub mod pop3;
 pub mod postgresql;
+mod probe_decision;
 pub mod quic;
 pub mod radius;
 pub mod rdp;
@@ -50,9 +51,10 @@ pub mod x509;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_session;
+pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use session::{
-    CutOff, Data, Direction, Field, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
-    SessionProtocol, SessionType, Within, Words,
+    CutOff, Data, Direction, Field, FirstByte, Opening, PartLog, PartsOf, Probe, Progress, Session,
+    SessionParser, SessionProtocol, SessionType, Within, Words,
 };
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.

@@ -5,7 +5,9 @@ use crate::session::{Words, named, session_fields};
 use crate::values::{name, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Timestamp, Value};
@@ -19,10 +21,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "Modbus: what is asked of controllers, and their answers (Modbus/TCP)",
     probe,
+    may_begin,
     parser: || Box::new(ModbusParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// Protocol 0, and a length below 256.
+fn may_begin(first: FirstByte) -> bool {
+    !matches!(first.at, 2..=4) || first.byte == 0
+}
 
 /// Port of controllers.
 const PORT: u16 = 502;

@@ -5,7 +5,9 @@ use crate::line::{note, text as lossy};
 use crate::session::session_fields;
 use crate::values::{name, text, texts, unsigned};
 use crate::wire::Reader;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Timestamp, Value};
@@ -19,10 +21,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "MQTT connections: who connects, and the topics that are published (MQTT 3.1.1, 5)",
     probe,
+    may_begin,
     parser: || Box::new(MqttParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// CONNECT.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || first.byte == 0x10
+}
 
 /// Bytes kept of a packet.
 pub const PACKET_BYTES_MAX: usize = 4096;

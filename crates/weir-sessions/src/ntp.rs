@@ -3,7 +3,9 @@
 use crate::session::session_fields;
 use crate::values::{owned, unsigned};
 use crate::wire::{Reader, hex};
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use std::net::Ipv4Addr;
 use weir_packet::{Timestamp, Value};
@@ -17,10 +19,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "NTP: each message with its four times (RFC 5905)",
     probe,
+    may_begin,
     parser: || Box::new(NtpParser),
     carrier: None,
     fields: FIELDS,
 };
+
+/// A version that there is, and a mode.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || (matches!(first.byte >> 3 & 7, 1..=4) && first.byte & 7 != 0)
+}
 
 const PORT: u16 = 123;
 

@@ -4,7 +4,9 @@
 use crate::session::session_fields;
 use crate::values::{bytes, text, unsigned};
 use crate::wire::Reader;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
@@ -17,10 +19,23 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "OpenVPN: the two packets that begin it",
     probe,
+    may_begin,
     parser: || Box::new(OpenvpnParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// A client's first operation with key 0; over TCP a length below 2 KiB before the operation.
+fn may_begin(first: FirstByte) -> bool {
+    match first.at {
+        0 if !first.is_datagram => first.byte <= 7,
+        0 => {
+            matches!(first.byte >> 3, CLIENT_RESET_V1 | CLIENT_RESET_V2 | CLIENT_RESET_V3)
+                && first.byte & 7 == 0
+        }
+        _ => true,
+    }
+}
 
 /// Longest first packet, bytes: a client of tls-crypt-v2 wraps its key in it.
 const PACKET_BYTES_MAX: usize = 2048;

@@ -13,7 +13,7 @@ use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{name, text};
 use crate::waiting::Waiting;
-use crate::{CutOff, Data, Direction, Progress, Session, SessionParser, SessionProtocol};
+use crate::{CutOff, Data, Direction, FirstByte, Progress, Session, SessionParser, SessionProtocol};
 use message::{CANCEL, CLIENT_KINDS, GSS, SERVER_KINDS, TLS, measure, probe, read_startup, until_zero};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -29,10 +29,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls"],
     doc: "PostgreSQL: who connects to which database, and queries with how they went",
     probe,
+    may_begin,
     parser: || Box::new(PgParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// A length below 64 KiB.
+fn may_begin(first: FirstByte) -> bool {
+    first.at > 1 || first.byte == 0
+}
 
 /// Bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 2048;

@@ -4,7 +4,9 @@ use crate::session::{Words, named, session_fields};
 use crate::values::{name, numbers, readable, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,10 +21,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "RADIUS: who asks to be let in, and is (RFC 2865), and accounting (RFC 2866)",
     probe,
+    may_begin,
     parser: || Box::new(RadiusParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// A code that there is.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || matches!(first.byte, 1..=5 | 11..=13 | 40..=45)
+}
 
 /// Ports of authentication, accounting and changes of authorization, old and new.
 const PORTS: [u16; 5] = [1812, 1813, 1645, 1646, 3799];

@@ -8,7 +8,9 @@ use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{name, text, texts, unsigned};
 use crate::wire::{Reader, read_utf16};
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use memchr::memmem;
 use std::any::Any;
 use std::borrow::Cow;
@@ -23,10 +25,21 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls"],
     doc: "Remote desktops: who connects, with what, and how it is secured (MS-RDPBCGR)",
     probe,
+    may_begin,
     parser: || Box::new(RdpParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// TPKT, version 3, around a request or a confirmation of X.224.
+fn may_begin(first: FirstByte) -> bool {
+    match first.at {
+        0 => first.byte == 3,
+        1 => first.byte == 0,
+        5 => matches!(first.byte, 0xe0 | 0xd0),
+        _ => true,
+    }
+}
 
 /// Bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 4096;

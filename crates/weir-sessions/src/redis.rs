@@ -10,7 +10,9 @@ mod words;
 use crate::line::{Lines, text as lossy};
 use crate::session::session_fields;
 use crate::values::{text, unsigned};
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use std::collections::VecDeque;
 use weir_packet::{Timestamp, Value};
@@ -24,10 +26,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "Redis: commands with their replies (RESP)",
     probe,
+    may_begin,
     parser: || Box::new(RedisParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// A command as an array or as a line, or a reply.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || first.byte.is_ascii_graphic()
+}
 
 /// Most commands of a connection that wait for their replies; the oldest go without.
 pub const WAITING_MAX: usize = 256;

@@ -53,6 +53,17 @@ pub struct Opening<'a> {
     pub is_datagram: bool,
 }
 
+/// One of the first bytes that a side sends: over TCP of its stream, over UDP of its last datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstByte {
+    /// Which one: from 0 to [`DECIDED_BYTES`](crate::DECIDED_BYTES) - 1.
+    pub at: usize,
+    /// Its value.
+    pub byte: u8,
+    /// It came in a datagram.
+    pub is_datagram: bool,
+}
+
 /// What a probe thinks of the first bytes of a connection. How segments cut a stream must not matter: what it is certain of, or
 /// denies, stays so whatever the same side sends next. So it is unsure where the next bytes may change its mind,
 /// and where another protocol's probe could be certain of the same bytes.
@@ -211,6 +222,10 @@ pub struct SessionProtocol {
     pub hands_over: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).
     pub probe: fn(&Opening<'_>) -> Probe,
+    /// Whether this may be one of the first bytes that a side sends: what must hold, but need not be enough, for
+    /// [`probe`](Self::probe) to answer anything but [`Probe::NotForUs`]. A constant function of its argument:
+    /// [`ProbeDecision`](crate::ProbeDecision) makes a table of the answers. `|_| true` is always right.
+    pub may_begin: fn(FirstByte) -> bool,
     /// A parser for a new connection.
     pub parser: fn() -> Box<dyn SessionParser>,
     /// A parser for a connection whose own sessions nobody wants: of what it hands over to, and done soon where it hands

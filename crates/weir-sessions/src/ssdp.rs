@@ -7,7 +7,9 @@ use crate::http::Head;
 use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{text, unsigned};
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
@@ -20,10 +22,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "SSDP: what devices of UPnP search for, offer and answer (UPnP Device Architecture)",
     probe,
+    may_begin,
     parser: || Box::new(SsdpParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// `M-SEARCH`, `NOTIFY`, `HTTP/`.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || matches!(first.byte, b'M' | b'N' | b'H')
+}
 
 /// Bytes of a datagram that are read.
 pub const MESSAGE_BYTES_MAX: usize = 8192;

@@ -7,7 +7,9 @@ use crate::session::{Words, named, session_fields};
 use crate::values::{numbers, owned, readable, text, unsigned};
 use crate::waiting::Waiting;
 use crate::wire::Reader;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,10 +24,20 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["dtls", "rtp"],
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,
+    may_begin,
     parser: || Box::new(StunParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// Two bits of zero, and the first half of the cookie.
+fn may_begin(first: FirstByte) -> bool {
+    match first.at {
+        0 => first.byte & 0xc0 == 0,
+        4 | 5 => first.byte == COOKIE[first.at - 4],
+        _ => true,
+    }
+}
 
 /// What every message has at its fifth byte.
 const COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];

@@ -4,7 +4,9 @@
 use crate::session::{Words, session_fields};
 use crate::values::{text, unsigned};
 use crate::waiting::Waiting;
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
@@ -17,10 +19,20 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "WireGuard: handshakes, which come every two minutes while there is traffic",
     probe,
+    may_begin,
     parser: || Box::new(WireguardParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// The type of a handshake's message, and three zeros.
+fn may_begin(first: FirstByte) -> bool {
+    match first.at {
+        0 => matches!(first.byte, 1 | 2),
+        1..=3 => first.byte == 0,
+        _ => true,
+    }
+}
 
 /// Most handshakes of a flow that wait for their answers.
 pub const WAITING_MAX: usize = 16;

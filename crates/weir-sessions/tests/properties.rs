@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use weir_sessions::fuzz::{Act, Conversation, fuzz_session, run};
 use weir_sessions::tls::CertificateChain;
-use weir_sessions::{Direction, Opening, PROTOCOLS, Probe, SessionProtocol};
+use weir_sessions::{DECIDED_BYTES, Direction, Opening, PROTOCOLS, Probe, ProbeDecision, SessionProtocol};
 
 /// The files of a protocol's corpus with their names, in order.
 fn corpus(protocol: &SessionProtocol) -> Vec<(String, Vec<u8>)> {
@@ -286,5 +286,87 @@ proptest! {
         let list = [length, &der].concat();
         let body = [&(list.len() as u32).to_be_bytes()[1..], &list].concat();
         prop_assert_eq!(CertificateChain::parse(&body).certificates().len(), 1);
+    }
+}
+
+/// What each seed of any protocol begins with: the first bytes of both sides.
+fn beginnings() -> Vec<[Vec<u8>; 2]> {
+    let of_seed = |seed: Conversation| {
+        [Direction::Originator, Direction::Responder].map(|from| {
+            let sent = seed.steps.iter().filter(|step| step.from == from);
+            let first =
+                sent.filter_map(|step| if let Act::Send(bytes) = &step.act { Some(bytes) } else { None });
+            first.clone().find(|bytes| !bytes.is_empty()).cloned().unwrap_or_default()
+        })
+    };
+    PROTOCOLS.iter().flat_map(|protocol| seeds(protocol)).map(|(_, seed)| of_seed(seed)).collect()
+}
+
+/// Every protocol that the decision rules out has a probe that denies the same bytes.
+fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) {
+    let transport = if opening.is_datagram { "udp" } else { "tcp" };
+    let left = decision.candidates(opening, (1 << PROTOCOLS.len()) - 1);
+    for (index, protocol) in PROTOCOLS.iter().enumerate() {
+        if left >> index & 1 == 0 && protocol.transports.contains(&transport) {
+            assert_eq!((protocol.probe)(opening), Probe::NotForUs, "{} {opening:02x?}", protocol.name);
+        }
+    }
+}
+
+#[test]
+fn the_decision_rules_out_only_what_its_probe_denies() {
+    let decision = ProbeDecision::of(PROTOCOLS);
+    let (mut asked, mut possible) = (0, 0);
+    let ports = [
+        [40000, 40001],
+        [40000, 53],
+        [123, 123],
+        [40000, 21],
+        [25, 40000],
+        [502, 40000],
+        [6379, 40000],
+        [1812, 547],
+    ];
+    for [originator, responder] in beginnings() {
+        for at in 0..DECIDED_BYTES + 2 {
+            for byte in 0..=u8::MAX {
+                let mut changed = [originator.clone(), responder.clone()];
+                changed.iter_mut().filter_map(|bytes| bytes.get_mut(at)).for_each(|of| *of = byte);
+                let [one, other] = &changed;
+                let ports = ports[usize::from(byte) % ports.len()];
+                let sides = [
+                    (&one[..], &other[..]),
+                    (&one[..], &[]),
+                    (&[][..], &other[..]),
+                    (&other[..], &one[..]),
+                    (&one[..], &responder[..]),
+                ];
+                for (originator, responder) in sides {
+                    for is_datagram in [false, true] {
+                        let opening =
+                            Opening { originator, responder, ports, is_datagram, ..Opening::default() };
+                        assert_decided(&decision, &opening);
+                        asked += PROTOCOLS.len() as u32;
+                        possible += decision.candidates(&opening, (1 << PROTOCOLS.len()) - 1).count_ones();
+                    }
+                }
+            }
+        }
+    }
+    assert!(possible * 3 < asked, "it leaves too many: {possible} of {asked}");
+}
+
+proptest! {
+    #[test]
+    fn the_decision_agrees_with_probes_on_any_bytes(
+        one in prop::collection::vec(any::<u8>(), 0..80),
+        other in prop::collection::vec(any::<u8>(), 0..80),
+        ports in any::<[u16; 2]>(),
+        is_datagram in any::<bool>(),
+    ) {
+        let decision = ProbeDecision::of(PROTOCOLS);
+        for (originator, responder) in [(&one[..], &other[..]), (&one, &[]), (&[], &other)] {
+            assert_decided(&decision, &Opening { originator, responder, ports, is_datagram, ..Opening::default() });
+        }
     }
 }

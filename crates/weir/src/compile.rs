@@ -7,7 +7,7 @@ use crate::events::never_told;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
@@ -21,7 +21,10 @@ use weir_lang::Library;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
-use weir_sessions::PROTOCOLS;
+use weir_sessions::{PROTOCOLS, ProbeDecision};
+
+/// The probes of all protocols: made once, with the first program.
+static PROBES: LazyLock<Arc<ProbeDecision>> = LazyLock::new(|| Arc::new(ProbeDecision::of(PROTOCOLS)));
 
 /// What carries a program out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -330,6 +333,7 @@ impl Compiler {
             classes: trie.classes.iter().map(|class| mask_of(class)).collect(),
             verdicts: 0,
             protocols: PROTOCOLS,
+            probes: Arc::clone(&PROBES),
             probed,
             parsed: wanted | carriers_of(probed),
             wanted,

@@ -133,7 +133,7 @@ impl Mapping {
     }
 }
 
-/// Presence for huge pages. It is advice: where the system refuses, small pages do.
+/// Asks for huge pages. It is advice: where the system refuses, small pages do.
 #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
 fn advise_huge(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]

@@ -10,7 +10,9 @@ mod transaction;
 pub use message::{Message, Options};
 pub use transaction::{DhcpTransaction, MESSAGES_MAX, kind_name};
 
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::collections::VecDeque;
 
 /// The protocol, for the registry.
@@ -22,10 +24,20 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "DHCP for IPv4: who is given which address (RFC 2131)",
     probe,
+    may_begin,
     parser: || Box::new(DhcpParser::default()),
     carrier: None,
     fields: transaction::FIELDS,
 };
+
+/// A request or a reply, and the length of a hardware address.
+fn may_begin(first: FirstByte) -> bool {
+    match first.at {
+        0 => matches!(first.byte, 1 | 2),
+        2 => first.byte <= 16,
+        _ => true,
+    }
+}
 
 /// Most transactions of a flow that are under way.
 pub const OPEN_MAX: usize = 16;

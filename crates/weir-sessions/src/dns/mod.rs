@@ -28,7 +28,7 @@ pub use parser::{DnsParser, WAITING_BYTES_MAX, WAITING_MAX};
 pub use record::{Naptr, Record, RecordData, Soa, Svcb, TXT_BYTES_MAX};
 pub use transaction::DnsTransaction;
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -39,7 +39,20 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "DNS queries with their answers (RFC 1035), multicast DNS and LLMNR among them",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(DnsParser::default()),
     carrier: None,
     fields: transaction::FIELDS,
 };
+
+/// The flags of the header (an operation that is known, a reserved bit of zero) and the number of questions.
+fn may_begin(first: FirstByte) -> bool {
+    let at = if first.is_datagram { first.at } else { first.at.wrapping_sub(2) };
+    match at {
+        2 => first.byte >> 3 & 15 <= 8,
+        3 => first.byte & 0x40 == 0,
+        // At most 256 questions.
+        4 => first.byte <= 1,
+        _ => true,
+    }
+}

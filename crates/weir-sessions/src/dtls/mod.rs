@@ -15,7 +15,7 @@ pub use parser::{DATAGRAMS_MAX, DtlsParser};
 
 use crate::tls::message::{CLIENT_HELLO, SERVER_HELLO};
 use crate::wire::Reader;
-use crate::{Opening, Probe, SessionProtocol};
+use crate::{FirstByte, Opening, Probe, SessionProtocol};
 use record::{Fragment, HANDSHAKE, Record};
 
 /// The protocol, for the registry.
@@ -27,10 +27,22 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["rtp"],
     doc: "DTLS handshakes: 1.0 to 1.3 (RFC 9147), as far as they are in clear",
     probe,
+    may_begin,
     parser: || Box::new(DtlsParser::default()),
     carrier: None,
     fields: handshake::FIELDS,
 };
+
+/// A handshake record of epoch 0, of a version that there is.
+fn may_begin(first: FirstByte) -> bool {
+    match first.at {
+        0 => first.byte == 22,
+        1 => matches!(first.byte, 0xfe | 0x01),
+        2 => matches!(first.byte, 0xff | 0xfd | 0x00),
+        3 | 4 => first.byte == 0,
+        _ => true,
+    }
+}
 
 /// Told from a hello in clear of either side; HelloVerifyRequest (3) is one.
 fn probe(opening: &Opening<'_>) -> Probe {

@@ -16,7 +16,7 @@ pub use address::{DataChannel, Transport};
 pub use exchange::FtpExchange;
 pub use parser::{COMMANDS_MAX, FtpParser, LINE_BYTES_MAX};
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -27,7 +27,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls"],
     doc: "FTP commands with their replies (RFC 959)",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(FtpParser::default()),
     carrier: None,
     fields: exchange::FIELDS,
 };
+
+/// The code of a greeting, or the first letter of a command.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || first.byte.is_ascii_alphanumeric()
+}

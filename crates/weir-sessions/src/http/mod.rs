@@ -44,7 +44,7 @@ pub use parser::HttpParser;
 pub use stream::Flaw;
 pub use tunnel::TunnelWatch;
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -55,7 +55,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls", "ssh", "http"],
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(HttpParser::default()),
     carrier: Some(|| Box::new(TunnelWatch::default())),
     fields: fields::FIELDS,
 };
+
+/// A method, `HTTP/`, line breaks before them, or the settings of HTTP/2.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || matches!(first.byte, 0 | b'\r' | b'\n' | b'A'..=b'Z')
+}

@@ -16,7 +16,7 @@ pub use connection::ImapConnection;
 pub use parser::ImapParser;
 pub use stream::LINE_BYTES_MAX;
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -27,7 +27,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls"],
     doc: "IMAP connections: who reads mails, and how that went (RFC 9051)",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(ImapParser::default()),
     carrier: None,
     fields: connection::FIELDS,
 };
+
+/// A greeting, or a tag.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || first.byte.is_ascii_alphanumeric() || b"*.-_:".contains(&first.byte)
+}

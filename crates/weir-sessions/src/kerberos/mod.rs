@@ -20,7 +20,7 @@ pub use message::{Kind, Message};
 pub use names::{cipher_name, error_name};
 pub use parser::{KerberosParser, MESSAGE_BYTES_MAX, WAITING_MAX};
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -31,7 +31,18 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "Kerberos: who asks for tickets to which services, and how that went (RFC 4120)",
     probe: parser::probe,
+    may_begin,
     parser: || Box::new(KerberosParser::default()),
     carrier: None,
     fields: exchange::FIELDS,
 };
+
+/// The tag of a message, over TCP behind its length.
+fn may_begin(first: FirstByte) -> bool {
+    let at = if first.is_datagram { 0 } else { 4 };
+    if first.at == at {
+        message::is_tag(first.byte)
+    } else {
+        first.is_datagram || first.at != 0 || first.byte == 0
+    }
+}

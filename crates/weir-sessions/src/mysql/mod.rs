@@ -27,7 +27,7 @@ mod tests;
 pub use exchange::{MysqlConnection, MysqlExchange};
 pub use parser::{MysqlParser, PACKET_BYTES_MAX, STATEMENTS_MAX, WAITING_MAX};
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -38,7 +38,17 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls"],
     doc: "MySQL and MariaDB: who logs in to which database, and commands with how they went",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(MysqlParser::default()),
     carrier: None,
     fields: exchange::FIELDS,
 };
+
+/// The first or the second packet, shorter than 64 KiB.
+fn may_begin(first: FirstByte) -> bool {
+    match first.at {
+        2 => first.byte == 0,
+        3 => first.byte <= 1,
+        _ => true,
+    }
+}

@@ -13,7 +13,7 @@ mod probe;
 pub use connection::Pop3Connection;
 pub use parser::{LINE_BYTES_MAX, Pop3Parser};
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -24,7 +24,15 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls"],
     doc: "POP3 connections: who fetches mails, and how that went (RFC 1939)",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(Pop3Parser::default()),
     carrier: None,
     fields: connection::FIELDS,
 };
+
+/// A reply, or the first letter of a command.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0
+        || matches!(first.byte, b'+' | b'-')
+        || b"UCSAQNL".contains(&first.byte.to_ascii_uppercase())
+}

@@ -29,7 +29,7 @@ pub use handshake::{HISTORY_LETTERS_MAX, QuicHandshake};
 pub use parser::{DATAGRAMS_MAX, QuicParser};
 pub use version::name as version_name;
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -40,7 +40,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(QuicParser::default()),
     carrier: None,
     fields: handshake::FIELDS,
 };
+
+/// A long header.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || first.byte & 0x80 != 0
+}

@@ -23,7 +23,7 @@ mod stream;
 pub use parser::{RtpParser, STREAMS_MAX};
 pub use stream::RtpStream;
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -34,7 +34,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["stun", "dtls"],
     doc: "RTP streams: what is sent, how much of it was lost and how evenly it came, with what RTCP says of it (RFC 3550)",
     probe: parser::probe,
+    may_begin,
     parser: || Box::new(RtpParser::default()),
     carrier: None,
     fields: stream::FIELDS,
 };
+
+/// Version 2.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || first.byte >> 6 == 2
+}

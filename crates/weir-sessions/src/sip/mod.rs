@@ -14,7 +14,7 @@ pub use message::{Message, Start};
 pub use parser::{LINE_BYTES_MAX, SipParser, WAITING_MAX};
 pub use transaction::SipTransaction;
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -25,7 +25,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "SIP transactions: who calls whom, and how that went (RFC 3261)",
     probe: parser::probe,
+    may_begin,
     parser: || Box::new(SipParser::default()),
     carrier: None,
     fields: transaction::FIELDS,
 };
+
+/// A method or `SIP/`, or line breaks.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || matches!(first.byte, b'\r' | b'\n' | b'A'..=b'Z')
+}

@@ -34,7 +34,7 @@ pub use action::{ShareType, SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
 pub use parser::{MESSAGE_BYTES_MAX, SEEK_BYTES_MAX, SmbParser};
 pub use tables::{FILES_MAX, LOGINS_MAX, SHARES_MAX, WAITING_MAX};
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -45,7 +45,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "SMB 2 and 3: who logs in, which shares and files are opened, and what is done to them (MS-SMB2)",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(SmbParser::default()),
     carrier: None,
     fields: action::FIELDS,
 };
+
+/// A message, or a message of a NetBIOS session.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || matches!(first.byte, 0 | 0x81..=0x84)
+}

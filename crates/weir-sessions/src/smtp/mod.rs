@@ -20,7 +20,7 @@ pub use parts::{FILES_MAX, MailFile};
 pub use transaction::SmtpTransaction;
 pub(crate) use transaction::files;
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -31,7 +31,15 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &["tls"],
     doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(SmtpParser::default()),
     carrier: None,
     fields: transaction::FIELDS,
 };
+
+/// The code of a greeting, or the first letter of a command.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0
+        || matches!(first.byte, b'2' | b'4' | b'5')
+        || b"EHLMRSNQ".contains(&first.byte.to_ascii_uppercase())
+}

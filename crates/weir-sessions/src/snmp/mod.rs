@@ -7,7 +7,9 @@ pub use message::{Message, Pdu, Variable};
 
 use crate::session::{Words, session_fields};
 use crate::values::{collect_numbers, owned_texts, text, texts};
-use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
@@ -20,10 +22,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "SNMP of versions 1, 2c and 3: who asks what, with which community (RFC 3416, RFC 3412)",
     probe,
+    may_begin,
     parser: || Box::new(SnmpParser::default()),
     carrier: None,
     fields: FIELDS,
 };
+
+/// A sequence.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || first.byte == 0x30
+}
 
 /// Messages after which a conversation is yielded, and another begins.
 pub const MESSAGES_MAX: u64 = 4096;

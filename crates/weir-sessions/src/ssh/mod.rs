@@ -13,7 +13,7 @@ pub use handshake::{MESSAGES_MAX, SshHandshake};
 pub use kex::{KexInit, NAMES_MAX, hassh};
 pub use parser::{PACKET_BYTES_MAX, SshParser};
 
-use crate::{Opening, Probe, SessionProtocol};
+use crate::{FirstByte, Opening, Probe, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -24,10 +24,16 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "SSH: banners, offers and host keys (RFC 4253)",
     probe,
+    may_begin,
     parser: || Box::new(SshParser::default()),
     carrier: None,
     fields: handshake::FIELDS,
 };
+
+/// The banner.
+fn may_begin(first: FirstByte) -> bool {
+    b"SSH-".get(first.at).is_none_or(|byte| *byte == first.byte)
+}
 
 /// Told from the banner of either side. A server that sends other lines before it is known by its client.
 fn probe(opening: &Opening<'_>) -> Probe {

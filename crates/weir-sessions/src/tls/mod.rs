@@ -31,7 +31,7 @@ pub use handshake::{HISTORY_LETTERS_MAX, Incomplete, TlsHandshake};
 pub use hello::{ClientHello, ServerHello, is_tls13};
 pub use parser::{PATIENCE_BYTES, TlsParser};
 
-use crate::SessionProtocol;
+use crate::{FirstByte, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -42,7 +42,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     hands_over: &[],
     doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), as far as they are in clear",
     probe: probe::probe,
+    may_begin,
     parser: || Box::new(TlsParser::default()),
     carrier: None,
     fields: fields::FIELDS,
 };
+
+/// A record of an alert or a handshake, or a hello in the form of SSLv2.
+fn may_begin(first: FirstByte) -> bool {
+    first.at != 0 || matches!(first.byte, 21 | 22 | 0x80..)
+}
