@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_codegen::{CompileError, Effort, NativeProgram, compile, compile_with};
 use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, Program, SEQ_ORDERED, Slice, Step};
 use weir_ir::build::{Builder, to};
+use weir_ir::engine_var::VarName;
 use weir_ir::graph::*;
 use weir_packet::{DropReason, LinkType, PacketMeta, Timestamp};
 
@@ -449,7 +450,13 @@ fn table(b: &mut Builder) -> Table {
 
 fn var(b: &mut Builder, table: Table, kind: VarKind, each_side: bool) -> Var {
     let number = b.graph.vars.len() as u32;
-    b.graph.vars.push(VarDecl { table, name: format!("var{number}"), kind, each_side, observed: true });
+    b.graph.vars.push(VarDecl {
+        table,
+        name: VarName::Layer(format!("var{number}")),
+        kind,
+        each_side,
+        observed: true,
+    });
     Var(number)
 }
 

@@ -6,7 +6,7 @@
 //! connections whose bytes are still followed also these.
 
 use crate::decide::Decider;
-use crate::flow::{find_var, read_number, write_number};
+use crate::flow::{read_number, write_number};
 use crate::flows::Flows;
 use crate::hold::HoldQueue;
 use crate::plan::{Alternative, HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want};
@@ -19,8 +19,8 @@ use crate::tables::{TableLayout, TableState};
 use crate::worker::Worker;
 use std::sync::Arc;
 use weir_ir::abi::{Layout, WANTS_BYTES};
+use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table, Var, VarKind};
-use weir_ir::sequence::MESSAGES;
 
 /// Where the remainders of one plan are in another's.
 #[derive(Debug, Clone)]
@@ -160,7 +160,7 @@ impl Flows {
         new.sequences = Reassembler::taking_over(new.sequences, old_graph, graph, layout);
         new.outer = std::mem::take(&mut self.outer);
         new.messages = std::mem::take(&mut self.messages);
-        new.messages.release_tables(|table| find_var(graph, table, MESSAGES).is_some());
+        new.messages.release_tables(|table| graph.find_var(table, &EngineVar::Messages).is_some());
         *self = new;
     }
 }
@@ -274,7 +274,7 @@ impl Copies {
                 let other = &from.graph().vars[var.index()];
                 other.kind == declared.kind && other.each_side == declared.each_side
             };
-            let var = find_var(from.graph(), table, &declared.name).filter(|&var| is_same(var));
+            let var = from.graph().find_var(table, &declared.name).filter(|&var| is_same(var));
             let Some(var) = var.filter(|_| declared.table == table) else { continue };
             let bytes = match declared.kind {
                 VarKind::Bits(bits) => usize::from(bits / 8),

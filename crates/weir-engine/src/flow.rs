@@ -4,7 +4,8 @@ pub use crate::sessions::Recognised;
 use crate::table::Header;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::Layout;
-use weir_ir::graph::{Graph, Table, Var, VarKind};
+use weir_ir::engine_var::{EngineVar, VarName};
+use weir_ir::graph::{Graph, Table, VarKind};
 use weir_packet::Timestamp;
 
 /// Why a flow ended.
@@ -75,12 +76,7 @@ impl<'a> FlowView<'a> {
         Timestamp(self.header.last_time)
     }
 
-    /// The variable called `name` of its table, where the program keeps it.
-    pub fn var(&self, name: &str) -> Option<Var> {
-        find_var(self.graph, self.table, name)
-    }
-
-    /// A number; `responder` says whose, and is ignored where the variable has no sides.
+    /// A number of its layer; `responder` says whose, and is ignored where the variable has no sides.
     pub fn number(&self, name: &str, responder: bool) -> Option<u64> {
         Some(self.number_at(NumberPlace::of(self.graph, self.layout, self.table, name)?, responder))
     }
@@ -91,9 +87,9 @@ impl<'a> FlowView<'a> {
         read_number(self.data, at, place.bits)
     }
 
-    /// The letters of a history.
-    pub fn letters(&self, name: &str) -> Option<&'a [u8]> {
-        let at = self.layout.offset(self.var(name)?);
+    /// The letters of its history, where the program keeps one.
+    pub fn history(&self) -> Option<&'a [u8]> {
+        let at = self.layout.offset(self.graph.find_var(self.table, &EngineVar::History)?);
         let count = usize::from(*self.data.get(at)?);
         self.data.get(at + 1..at + 1 + count)
     }
@@ -109,19 +105,17 @@ pub struct NumberPlace {
 }
 
 impl NumberPlace {
-    /// The place of the number called `name`, where the program keeps it.
-    pub fn of(graph: &Graph, layout: &Layout, table: Table, name: &str) -> Option<Self> {
-        let var = find_var(graph, table, name)?;
+    /// The place of a number, where the program keeps it: of a layer's variable by its name, or of an [`EngineVar`].
+    pub fn of<N: ?Sized>(graph: &Graph, layout: &Layout, table: Table, name: &N) -> Option<Self>
+    where
+        VarName: PartialEq<N>,
+    {
+        let var = graph.find_var(table, name)?;
         let declared = &graph.vars[var.index()];
         let VarKind::Bits(bits) = declared.kind else { return None };
         let stride = if declared.each_side { layout.stride(table) } else { 0 };
         Some(Self { at: layout.offset(var), stride, bits })
     }
-}
-
-/// The variable called `name` of `table`.
-pub(crate) fn find_var(graph: &Graph, table: Table, name: &str) -> Option<Var> {
-    graph.vars.iter().position(|v| v.table == table && v.name == name).map(|v| Var(v as u32))
 }
 
 /// Reads a variable of 8, 16, 32 or 64 bits.

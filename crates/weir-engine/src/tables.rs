@@ -2,7 +2,7 @@
 //! touch of one.
 
 use crate::decide::FlowKey;
-use crate::flow::{find_var, read_number};
+use crate::flow::read_number;
 use crate::messages::Messages;
 use crate::plan::Plan;
 use crate::sequence::Reassembler;
@@ -11,9 +11,9 @@ use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
-use weir_ir::abi::{Layout, OPEN_TERMS, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
+use weir_ir::abi::{Layout, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
+use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
-use weir_ir::sequence::MESSAGES;
 
 /// The flows of one table.
 pub(crate) struct TableState {
@@ -62,7 +62,7 @@ impl TableLayout {
     fn of(table: Table, plan: &Plan) -> Self {
         let (graph, layout) = (plan.program.graph(), plan.program.layout());
         let declared = &graph.tables[table.index()];
-        let at = |name| find_var(graph, table, name).map(|v| layout.offset(v));
+        let at = |var: EngineVar| graph.find_var(table, &var).map(|var| layout.offset(var));
         let mut initial_wants = 0;
         if declared.delivers {
             initial_wants |= WANTS_BYTES.iter().fold(0, |all, &bit| all | bit as u8);
@@ -81,14 +81,14 @@ impl TableLayout {
                     _ if declared.two_sided && initial_wants == 0 && !declared.asked => 0,
                     declared => declared.unwrap_or(TIMEOUT_MS),
                 },
-                at: at("$timeout_ms"),
+                at: at(EngineVar::TimeoutMs),
                 idle_ms: plan.limits.idle_timeout_ms.filter(|_| declared.two_sided),
             },
-            wants_at: at("$wants"),
-            terms_at: at("$terms"),
-            open_at: at(OPEN_TERMS),
-            verdict_at: at("$verdict"),
-            messages_at: at(MESSAGES).map(|at| (at, layout.stride(table))),
+            wants_at: at(EngineVar::Wants),
+            terms_at: at(EngineVar::Terms),
+            open_at: at(EngineVar::OpenTerms),
+            verdict_at: at(EngineVar::Verdict),
+            messages_at: at(EngineVar::Messages).map(|at| (at, layout.stride(table))),
             whole_values: sequence.map_or(0, |s| usize::from(graph.sequences[s.index()].wholes)),
             initial_wants,
             delivers: declared.delivers,

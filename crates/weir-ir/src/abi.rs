@@ -19,19 +19,16 @@ pub const FUELS_MAX: usize = 64;
 /// The most slots of a packet's record.
 pub const OUTS_MAX: usize = 64;
 
-/// The variable of a connection that has, while a packet's tail runs, the terms that what is yet to be parsed of it may still
-/// decide.
-pub const OPEN_TERMS: &str = "$open";
-
-/// The slot of the packet's record that has, where a connection is found in another one, what of those terms holds before it.
+/// The slot of the packet's record that has, where a connection is found in another one, which of the outer connection's
+/// [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before it.
 pub const OUTER_TERMS: &str = "outer_terms";
 
-/// Bits of the variable `$wants`: the bytes in order of the originator, and of the responder, are wanted. What is done
+/// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the bytes in order of the originator, and of the responder, are wanted. What is done
 /// with one side (its cutoff is reached, whoever set it) clears that side's.
 pub const WANTS_BYTES: [u64; 2] = [1, 8];
-/// Bit of `$wants`: the flow's record is wanted.
+/// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
-/// Bit of `$wants`: what happens to the flow is wanted.
+/// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): what happens to the flow is wanted.
 pub const WANTS_EVENTS: u64 = 4;
 /// Time-out of flows whose layer declares none, milliseconds.
 pub const TIMEOUT_MS: u32 = 300_000;

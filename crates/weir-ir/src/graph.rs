@@ -35,7 +35,7 @@
 //! ```text
 //! declaration = graph "NAME"
 //!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME]
-//!             | varN table NAME (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
+//!             | varN table VAR (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
 //!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT] [retain] [headers_only] [overwrite] [distinct] [tells]
 //!             | eventN NAME [wanted]
 //!             | setN { (FIRST [.. LAST]),* }
@@ -72,6 +72,7 @@
 //!             | rejoin [lookup NUMBER (v,*) entered (fuel,*)]
 //! target      = block [(v,*)]
 //! ```
+//! VAR is the NAME of a layer's variable, or the quoted text of a [`crate::engine_var::EngineVar`], which begins with `$`.
 //! A NAME that is not letters, digits, `_` and `.` is quoted; in quotes, `\"`, `\\` and `\xNN` (a byte)
 //! are what they are elsewhere. Unreachable blocks are printed like others.
 //!
@@ -96,6 +97,7 @@ mod operands;
 pub use op::Op;
 pub use operands::{Touch, Touches};
 
+use crate::engine_var::{EngineVar, VarName};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use weir_packet::DropReason;
@@ -375,8 +377,8 @@ pub struct TableDecl {
     pub part: Option<String>,
     /// What stands in the wide part of its keys, where there are two sides.
     pub hosts: Hosts,
-    /// Instances end when idle for so long, milliseconds; where that hangs on their state it stands in their
-    /// variable `$timeout_ms` instead.
+    /// Instances end when idle for so long, milliseconds; where that hangs on their state their variable
+    /// [`EngineVar::TimeoutMs`](crate::engine_var::EngineVar::TimeoutMs) has it instead.
     pub timeout_ms: Option<u32>,
 }
 
@@ -419,13 +421,20 @@ pub struct VarDecl {
     /// Its table.
     pub table: Table,
     /// Its name, unique in the table.
-    pub name: String,
+    pub name: VarName,
     /// Its kind.
     pub kind: VarKind,
     /// One per direction.
     pub each_side: bool,
     /// Somebody outside the graph reads or writes it: it must stay.
     pub observed: bool,
+}
+
+impl VarDecl {
+    /// Whether it is part of a sequence's state ([`crate::sequence`]).
+    pub fn is_of_sequence(&self) -> bool {
+        self.name.engine().is_some_and(EngineVar::is_of_sequence)
+    }
 }
 
 /// A sequence of a table's flows, one per direction where the table is two-sided.

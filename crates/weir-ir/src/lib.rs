@@ -7,14 +7,15 @@
 //! * `passes`: one file a pass.  [`straight`]: the usual way of a packet as a graph of its own.
 //! * What these share: [`dominators`] (order, dominance, loops), [`liveness`] (what lives across lookups),
 //!   [`range`](mod@range) (how large values get), [`lengths`] (which bytes are there), [`patterns`] (searching).
-//! * [`abi`]: the contract between a program made from a graph and whoever runs it; [`sequence`]: the state
-//!   of sequences, which both touch.
+//! * [`abi`]: the contract between a program made from a graph and whoever runs it; [`engine_var`]: the
+//!   variables of flow records that both touch; [`sequence`]: the state of sequences among them.
 #![forbid(unsafe_code)]
 
 pub mod abi;
 pub mod build;
 pub mod checksum;
 pub mod dominators;
+pub mod engine_var;
 pub mod excerpt;
 pub mod graph;
 pub mod interpret;

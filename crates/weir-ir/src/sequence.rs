@@ -1,25 +1,16 @@
-//! The state of a sequence that programs and the engine share: variables of its table, one per direction,
-//! that lowering declares under the names below. So the flow's lines in cache hold them.
+//! The state of a sequence that programs and the engine share: the variables [`EngineVar::SEQUENCE`] of its table, one
+//! per direction. They lie in the flow's own record, so the flow's cache lines hold them.
 //!
-//! The engine owns them. A program may pass a segment by itself where it is next in order and nothing waits
-//! (pass `fast_forward`): it moves [`NEXT`] and [`HIGH`] on, and counts the segment in [`FLAGS`]; the engine
-//! takes the count over when it is next asked, and when the flow ends.
-
-use crate::graph::VarDecl;
-
-/// Name of the next number expected, in the arithmetic of the sequence's bits. 64 bits.
-pub const NEXT: &str = "$seq.next";
-/// Name of how many numbers after the first one have been seen at most; does not wrap. 64 bits.
-pub const HIGH: &str = "$seq.high";
-/// Name of [`STARTED`] | [`QUEUED`] | [`RETAINED`] | [`ACKNOWLEDGES`] | [`AHEAD`] | [`EXPECTED`] | [`UNAWAITED`], and from [`PASSED_SHIFT`] on the segments with something
-/// in them that the program passed by itself and that nobody has counted yet. 32 bits.
-pub const FLAGS: &str = "$seq.flags";
-/// Name of the bytes passed over because they were missing. 64 bits.
-pub const MISSING: &str = "$seq.missing_bytes";
-
-/// Name of which messages a direction holds, by the edge that leads to them, and one; 0 for none. 16 bits. Where it is
-/// declared, programs collect bytes for them.
-pub const MESSAGES: &str = "$messages";
+//! The engine owns them. A program may pass a segment by itself where the segment is next in order and nothing is
+//! queued (pass `fast_forward`): it moves [`EngineVar::SeqNext`] and [`EngineVar::SeqHigh`] on, and counts the segment in
+//! [`EngineVar::SeqFlags`]; the engine takes the count over at its next call for the sequence, and at the flow's end.
+//!
+//! This file has the bits of [`EngineVar::SeqFlags`].
+//!
+//! [`EngineVar::SEQUENCE`]: crate::engine_var::EngineVar::SEQUENCE
+//! [`EngineVar::SeqNext`]: crate::engine_var::EngineVar::SeqNext
+//! [`EngineVar::SeqHigh`]: crate::engine_var::EngineVar::SeqHigh
+//! [`EngineVar::SeqFlags`]: crate::engine_var::EngineVar::SeqFlags
 
 /// The sequence has its first number.
 pub const STARTED: u32 = 1;
@@ -39,8 +30,3 @@ pub const UNAWAITED: u32 = 64;
 pub const PASSED_SHIFT: u32 = 8;
 /// The last bit of that count: where it is set, the program asks the engine, so the count never overflows.
 pub const PASSED_MANY: u32 = 1 << 31;
-
-/// Whether the engine keeps a sequence's state in this variable.
-pub fn is_of_sequence(var: &VarDecl) -> bool {
-    var.name.starts_with("$seq.")
-}

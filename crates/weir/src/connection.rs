@@ -8,6 +8,7 @@ use std::net::IpAddr;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
+use weir_ir::engine_var::EngineVar;
 pub use weir_ir::graph::Hosts;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Timestamp, Value};
@@ -76,15 +77,16 @@ pub struct Places {
 impl Places {
     /// Looks them up by name.
     pub fn of(graph: &Graph, layout: &Layout, table: Table) -> Self {
-        let place = |name| NumberPlace::of(graph, layout, table, name);
+        let place = |name: &str| NumberPlace::of(graph, layout, table, name);
+        let engine = |var: EngineVar| NumberPlace::of(graph, layout, table, &var);
         Self {
             packets: place("packets"),
             ip_bytes: place("ip_bytes"),
             bytes: place("bytes"),
             endpoint: place("endpoint"),
-            high: place("$seq.high"),
+            high: engine(EngineVar::SeqHigh),
             has_fin: place("has_fin"),
-            missing_bytes: place("$seq.missing_bytes"),
+            missing_bytes: engine(EngineVar::SeqMissing),
             refused: place("refused_bytes"),
             icmp_type: place("type"),
             icmp_code: place("code"),
@@ -137,7 +139,7 @@ impl Connection {
         };
         let duration = flow.last_time().since_ns(flow.first_time());
         let proto = proto_name(flow.table_name());
-        let history = String::from_utf8_lossy(flow.letters("$history").unwrap_or(b"")).into_owned();
+        let history = String::from_utf8_lossy(flow.history().unwrap_or(b"")).into_owned();
         let bytes = [false, true].map(|responder| places.bytes(flow, responder));
         let (orig_p, resp_p) = match &*proto {
             "icmp" => (both(places.icmp_type)[0] as u32, icmp_code(flow, both(places.icmp_code)[0])),

@@ -5,17 +5,14 @@ use super::event::Telling;
 use super::sequence::delivered_on;
 use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
 use std::time::Duration;
-use weir_ir::abi::{OPEN_TERMS, TIMEOUT_MS};
+use weir_ir::abi::TIMEOUT_MS;
 use weir_ir::build::Variable;
+use weir_ir::engine_var::{EngineVar, HISTORY_LETTERS_MAX, VarName};
 use weir_ir::graph::{
     BinaryOp, Block, CompareOp, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind,
 };
-use weir_ir::sequence;
 use weir_lang::model::{self, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
-
-/// Letters of a history.
-pub const HISTORY_LETTERS_MAX: u8 = 52;
 
 /// What lowering knows of the flow at hand.
 #[derive(Clone)]
@@ -83,7 +80,7 @@ impl Lower<'_> {
         self.lower_first_values(id, &context);
         // Before all else, and also where nobody wants anything of the flow any longer: another may begin here.
         if !protocol.states.is_empty() {
-            let var = self.var(context.table, "$state");
+            let var = self.engine_var(context.table, EngineVar::State);
             let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
             self.b.write(context.state, state);
             self.lower_restart(id, &context);
@@ -183,39 +180,45 @@ impl Lower<'_> {
         let is_open = two_sided && self.open[usize::from(id.0)].classes != 0;
         let remainder = self.trie.has_residue();
         let has_timeouts = self.same_timeout(id).is_none();
-        let mut declare = |name: &str, kind, each_side, observed| {
-            self.b.graph.vars.push(VarDecl { table, name: name.to_string(), kind, each_side, observed });
-        };
+        let vars = &mut self.b.graph.vars;
         for var in protocol.vars.iter().filter(|var| var.held != Held::Packet) {
             let strict = if self.need.strict { STRICT_RECORD_VARS } else { &[] };
             let is_recorded = RECORD_VARS.iter().chain(strict).any(|name| *name == var.name);
             let observed = self.need.variables || connections && is_recorded;
-            declare(&var.name, VarKind::Bits(var.bits as u8), var.held == Held::Side, observed);
+            vars.push(VarDecl {
+                table,
+                name: VarName::Layer(var.name.clone()),
+                kind: VarKind::Bits(var.bits as u8),
+                each_side: var.held == Held::Side,
+                observed,
+            });
         }
+        let mut declare = |var: EngineVar, observed| vars.push(var.declare(table, observed));
         if has_timeouts {
-            declare("$timeout_ms", VarKind::Bits(32), false, true);
+            declare(EngineVar::TimeoutMs, true);
         }
-        declare("$wants", VarKind::Bits(8), false, two_sided);
-        declare("$terms", VarKind::Bits(64), false, two_sided && conditional);
+        declare(EngineVar::Wants, two_sided);
+        declare(EngineVar::Terms, two_sided && conditional);
         if is_open {
-            declare(OPEN_TERMS, VarKind::Bits(64), false, delivers);
+            declare(EngineVar::OpenTerms, delivers);
         }
         if remainder {
-            declare("$verdict", VarKind::Bits(64), false, two_sided);
+            declare(EngineVar::Verdict, two_sided);
         }
         if !protocol.states.is_empty() {
-            declare("$state", VarKind::Bits(8), false, connections);
+            declare(EngineVar::State, connections);
         }
         let letters = history_letters([&protocol.count, &protocol.prepare]) * 2;
         if letters > 0 {
-            declare("$history", VarKind::Letters(letters.min(HISTORY_LETTERS_MAX)), false, connections);
+            let kind = VarKind::Letters(letters.min(HISTORY_LETTERS_MAX));
+            vars.push(VarDecl { kind, ..EngineVar::History.declare(table, connections) });
         }
         if protocol.sequence.is_some() {
-            declare(sequence::NEXT, VarKind::Bits(64), true, connections);
-            declare(sequence::HIGH, VarKind::Bits(64), true, connections);
-            declare(sequence::MISSING, VarKind::Bits(64), true, connections);
-            // Of the engine's own counting: nobody else reads it.
-            declare(sequence::FLAGS, VarKind::Bits(32), true, false);
+            for var in [EngineVar::SeqNext, EngineVar::SeqHigh, EngineVar::SeqMissing] {
+                vars.push(var.declare(table, connections));
+            }
+            // Only programs and the engine read the flags: no row shows them.
+            vars.push(EngineVar::SeqFlags.declare(table, false));
         }
         self.declare_chosen(id, table);
         if protocol.sequence.is_some() {
@@ -226,15 +229,19 @@ impl Lower<'_> {
         table
     }
 
-    /// The variable called `name` of a table.
-    pub(super) fn var(&self, table: Table, name: &str) -> Var {
-        let index = self.b.graph.vars.iter().position(|v| v.table == table && v.name == name);
-        Var(index.expect("declared with its table") as u32)
+    /// The variable of a table's layer called `name`.
+    pub(super) fn layer_var(&self, table: Table, name: &str) -> Var {
+        self.b.graph.find_var(table, name).expect("declared with its table")
+    }
+
+    /// An engine variable of a table.
+    pub(super) fn engine_var(&self, table: Table, var: EngineVar) -> Var {
+        self.b.graph.find_var(table, &var).expect("declared with its table")
     }
 
     /// A flow that nobody wants anything of is left alone.
     fn lower_wants(&mut self, context: &FlowContext, done: Block) {
-        let var = self.var(context.table, "$wants");
+        let var = self.engine_var(context.table, EngineVar::Wants);
         let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
         let zero = self.b.int(0);
         let work = self.b.block();
@@ -264,7 +271,7 @@ impl Lower<'_> {
             self.lower_where(admitted, |l| l.lower_datagram(id, context));
         }
         if !protocol.states.is_empty() {
-            let var = self.var(context.table, "$state");
+            let var = self.engine_var(context.table, EngineVar::State);
             let value = self.b.read(context.state);
             self.b.push(Op::Set { flow: context.flow, var, side: None, value });
         }
@@ -318,7 +325,7 @@ impl Lower<'_> {
                 for declared in vars.iter().filter(|var| var.held != Held::Packet) {
                     let Some(first) = &declared.first else { continue };
                     let value = l.int(id, first);
-                    let (flow, var) = (context.flow, l.var(context.table, &declared.name));
+                    let (flow, var) = (context.flow, l.layer_var(context.table, &declared.name));
                     let sides: &[Side] =
                         if declared.held == Held::Side { &[Side::Me, Side::Peer] } else { &[Side::Both] };
                     for &side in sides {
@@ -431,7 +438,7 @@ impl Lower<'_> {
                 Stmt::History { letter, condition } => {
                     let condition = self.truth(id, condition);
                     let context = self.context();
-                    let var = self.var(context.table, "$history");
+                    let var = self.engine_var(context.table, EngineVar::History);
                     let upper = self.b.int(u64::from(*letter as u32));
                     let lower = self.b.int(u64::from(letter.to_ascii_lowercase() as u32));
                     let letter = self.b.one(Op::Select(context.responder, lower, upper));
@@ -489,7 +496,7 @@ impl Lower<'_> {
                 value = self.b.one(Op::Select(here, after, value));
             }
         }
-        let (flow, var) = (context.flow, self.var(context.table, "$timeout_ms"));
+        let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::TimeoutMs));
         if !self.transitions_have_timeouts(id) {
             self.b.push(Op::Set { flow, var, side: None, value });
             return;
@@ -536,7 +543,7 @@ impl Lower<'_> {
     }
 
     fn declared_var(&self, id: LayerId, var: VarId) -> Var {
-        self.var(self.context().table, &self.layer(id).protocol.vars[var.0 as usize].name)
+        self.layer_var(self.context().table, &self.layer(id).protocol.vars[var.0 as usize].name)
     }
 
     fn side(&mut self, context: &FlowContext, side: Side) -> Option<Value> {

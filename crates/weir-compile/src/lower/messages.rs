@@ -18,10 +18,8 @@ use super::{Lower, below_names};
 use rustc_hash::FxHashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
 use weir_ir::build::{Variable, to};
-use weir_ir::graph::{
-    BinaryOp, Block, CompareOp, Fuel, Op, Table, Terminator, Type, Value, VarDecl, VarKind,
-};
-use weir_ir::sequence::MESSAGES;
+use weir_ir::engine_var::EngineVar;
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Table, Terminator, Type, Value};
 use weir_lang::model::{EdgeKind, LayerId, Stack};
 use weir_packet::DropReason;
 
@@ -164,9 +162,7 @@ impl Lower<'_> {
 
     pub(super) fn declare_chosen(&mut self, id: LayerId, table: Table) {
         if self.are_messages_wanted(id) {
-            let (name, kind) = (MESSAGES.to_string(), VarKind::Bits(16));
-            let decl = VarDecl { table, name, kind, each_side: true, observed: false };
-            self.b.graph.vars.push(decl);
+            self.b.graph.vars.push(EngineVar::Messages.declare(table, false));
         }
     }
 
@@ -175,7 +171,8 @@ impl Lower<'_> {
         if !self.are_messages_wanted(id) {
             return;
         }
-        let (flow, var, side) = (context.flow, self.var(context.table, MESSAGES), Some(context.responder));
+        let (flow, var, side) =
+            (context.flow, self.engine_var(context.table, EngineVar::Messages), Some(context.responder));
         let chosen = self.b.one(Op::Get { flow, var, side });
         let chosen = self.lower_choice(id, chosen);
         self.b.push(Op::Set { flow, var, side, value: chosen });
@@ -204,7 +201,8 @@ impl Lower<'_> {
         if !self.are_messages_wanted(id) {
             return;
         }
-        let (flow, var, side) = (context.flow, self.var(context.table, MESSAGES), context.responder);
+        let (flow, var, side) =
+            (context.flow, self.engine_var(context.table, EngineVar::Messages), context.responder);
         let chosen = self.b.one(Op::Get { flow, var, side: Some(side) });
         let chosen = self.b.truth(chosen);
         let something = self.b.binary(BinaryOp::Or, gap, length);
@@ -222,7 +220,8 @@ impl Lower<'_> {
     /// in its payload does.
     pub(super) fn lower_messages(&mut self, id: LayerId, context: &FlowContext) {
         let Some(vars) = self.messages.clone().filter(|_| self.are_messages_wanted(id)) else { return };
-        let (flow, var, side) = (context.flow, self.var(context.table, MESSAGES), context.responder);
+        let (flow, var, side) =
+            (context.flow, self.engine_var(context.table, EngineVar::Messages), context.responder);
         let (open, others) = (self.b.block(), self.b.block());
         let edge = self.b.one(Op::Get { flow, var, side: Some(side) });
         let any = self.b.truth(edge);

@@ -37,11 +37,11 @@ use weir_packet::DropReason;
 
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
-pub use instance::HISTORY_LETTERS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};
 pub(crate) use predicate::{compare_part, compare_words};
 pub use sequence::ORDERED_MAX;
 pub use show::{EXCERPT_SLOTS, OutValue, PATH_BITS};
+pub use weir_ir::engine_var::HISTORY_LETTERS_MAX;
 
 /// Layers of a stack: a packet's path has so many bits for each.
 pub const LAYERS_MAX: usize = (1 << PATH_BITS) - 2;

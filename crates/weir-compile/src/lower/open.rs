@@ -10,7 +10,8 @@ use super::instance::FlowContext;
 use crate::catalog::FieldKey;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
-use weir_ir::abi::{OPEN_TERMS, OUTER_TERMS};
+use weir_ir::abi::OUTER_TERMS;
+use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{BinaryOp, Op, Out};
 use weir_lang::model::{EdgeKind, LayerId};
 
@@ -97,11 +98,12 @@ impl Lower<'_> {
         let terms = self.terms_where(&|p| (is_open(p) && trie.may_be_undone(p)).then_some(false));
         if open.classes != 0 {
             let possible = self.terms_where(&|p| (is_open(p) && trie.may_come_to_hold(p)).then_some(true));
-            let (mask, var) = (self.b.int(open.classes), self.var(context.table, OPEN_TERMS));
+            let (mask, var) =
+                (self.b.int(open.classes), self.engine_var(context.table, EngineVar::OpenTerms));
             let possible = self.b.binary(BinaryOp::And, possible, mask);
             self.b.push(Op::Set { flow: context.flow, var, side: None, value: possible });
         }
-        let var = self.var(context.table, "$terms");
+        let var = self.engine_var(context.table, EngineVar::Terms);
         let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
         let all = self.b.binary(BinaryOp::Or, old, terms);
         self.b.push(Op::Set { flow: context.flow, var, side: None, value: all });

@@ -8,8 +8,9 @@ use weir_ir::abi::{
     SEQ_FORCED, SEQ_INCONSISTENT, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, WANTS_BYTES,
 };
 use weir_ir::build::Variable;
+use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{BinaryOp, CompareOp, Op, Sequence, SequenceDecl, Table, Type, Value};
-use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, FLAGS, HIGH, NEXT, QUEUED, STARTED, UNAWAITED};
+use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, QUEUED, STARTED, UNAWAITED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
 /// The most packets that one packet may put in order.
@@ -130,7 +131,7 @@ impl Lower<'_> {
         is_before_cutoff: Value,
         [gap, buf, offset, length]: [Value; 4],
     ) {
-        let var = self.var(context.table, "$wants");
+        let var = self.engine_var(context.table, EngineVar::Wants);
         let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
         let [originator, responder] = WANTS_BYTES.map(|bit| self.b.int(bit));
         let bit = self.b.one(Op::Select(context.responder, responder, originator));
@@ -186,7 +187,7 @@ impl Lower<'_> {
         self.b.switch_to(ordered);
         self.lower_ordered(id, context, &piece);
         // Rarely something waits.
-        let var = self.var(context.table, FLAGS);
+        let var = self.engine_var(context.table, EngineVar::SeqFlags);
         let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
         let waiting = self.b.int(u64::from(QUEUED | ACKNOWLEDGES | EXPECTED));
         let waits = self.b.binary(BinaryOp::And, flags, waiting);
@@ -220,7 +221,7 @@ impl Lower<'_> {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let Some((at, condition)) = &declared.acknowledge else { return };
         let sequence = self.sequence_of(context.table);
-        let (flow, var) = (context.flow, self.var(context.table, FLAGS));
+        let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::SeqFlags));
         let side = self.b.one(Op::Not(context.responder));
         let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
         let queued = self.b.int(u64::from(QUEUED));
@@ -256,7 +257,7 @@ impl Lower<'_> {
         let [bits_of_it, started] = [STARTED | UNAWAITED, STARTED].map(|bits| self.b.int(u64::from(bits)));
         let it = self.b.binary(BinaryOp::And, flags, bits_of_it);
         let has_started = self.b.compare(CompareOp::Eq, it, started);
-        let (flow, var) = (context.flow, self.var(context.table, NEXT));
+        let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::SeqNext));
         let side = self.b.one(Op::Not(context.responder));
         let next = self.b.one(Op::Get { flow, var, side: Some(side) });
         // Numbers from the one behind the next up to half of all: what lies farther is behind.
@@ -395,10 +396,10 @@ impl Lower<'_> {
         let Some([originator, responder]) = self.need.cutoff else { return self.b.bool(true) };
         let (flow, side) = (context.flow, Some(context.responder));
         let get = |l: &mut Self, name| {
-            let var = l.var(context.table, name);
+            let var = l.engine_var(context.table, name);
             l.b.one(Op::Get { flow, var, side })
         };
-        let (high, flags) = (get(self, HIGH), get(self, FLAGS));
+        let (high, flags) = (get(self, EngineVar::SeqHigh), get(self, EngineVar::SeqFlags));
         let [originator, responder] = [originator, responder].map(|bytes| self.b.int(bytes));
         let cutoff = self.b.one(Op::Select(context.responder, responder, originator));
         // Where they end, at the latest: sums of cutoffs that are no bound don't wrap.

@@ -7,6 +7,7 @@ use weir_ir::abi::{
     Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, METAS_MAX, OUTS_MAX, Ordered, Program,
     SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
 };
+use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
 use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};
 use weir_packet::{Block, DropReason, PacketMeta};
@@ -82,7 +83,7 @@ pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome 
             let flow = flows.entry(place).or_insert_with(|| {
                 ids[k.table as usize] += 1;
                 let mut data = vec![0; layout.size(Table(k.table))];
-                if let Some(var) = find(graph, Table(k.table), "$wants") {
+                if let Some(var) = graph.find_var(Table(k.table), &EngineVar::Wants) {
                     data[layout.offset(var)] = 3;
                 }
                 Flow { id: ids[k.table as usize], swap: k.sender().0 != k.sender().1, data }
@@ -105,10 +106,6 @@ pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome 
     Outcome { packets: outcomes, flows }
 }
 
-fn find(graph: &Graph, table: Table, name: &str) -> Option<Var> {
-    graph.vars.iter().position(|v| v.table == table && v.name == name).map(|v| Var(v as u32))
-}
-
 fn observed_vars(graph: &Graph, layout: &Layout, table: Table, data: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut vars = vec![];
     for (at, var) in graph.vars.iter().enumerate().filter(|(_, v)| v.table == table && v.observed) {
@@ -117,7 +114,7 @@ fn observed_vars(graph: &Graph, layout: &Layout, table: Table, data: &[u8]) -> V
             VarKind::Letters(max) => usize::from(max) + 1,
         };
         let start = layout.offset(Var(at as u32));
-        vars.push((var.name.clone(), data[start..start + bytes].to_vec()));
+        vars.push((var.name.to_string(), data[start..start + bytes].to_vec()));
         if var.each_side {
             let start = start + layout.stride(table);
             vars.push((format!("{} back", var.name), data[start..start + bytes].to_vec()));
@@ -151,30 +148,30 @@ struct Hot<'a, 'd> {
 }
 
 impl Hot<'_, '_> {
-    fn place(&self, name: &str) -> usize {
-        let var = find(self.host.graph, self.table, name).expect("a sequence has all its variables");
+    fn place(&self, var: EngineVar) -> usize {
+        let var = self.host.graph.find_var(self.table, &var).expect("a sequence has all its variables");
         let is_sided = self.host.graph.vars[var.index()].each_side;
         let stride = if self.side && is_sided { self.host.layout.stride(self.table) } else { 0 };
         self.host.layout.offset(var) + stride
     }
 
-    fn word(&self, name: &str) -> u64 {
-        let at = self.place(name);
+    fn word(&self, var: EngineVar) -> u64 {
+        let at = self.place(var);
         u64::from_ne_bytes(self.data[at..at + 8].try_into().expect("eight bytes"))
     }
 
-    fn set_word(&mut self, name: &str, word: u64) {
-        let at = self.place(name);
+    fn set_word(&mut self, var: EngineVar, word: u64) {
+        let at = self.place(var);
         self.data[at..at + 8].copy_from_slice(&word.to_ne_bytes());
     }
 
     fn flags(&self) -> u32 {
-        let at = self.place("$seq.flags");
+        let at = self.place(EngineVar::SeqFlags);
         u32::from_ne_bytes(self.data[at..at + 4].try_into().expect("four bytes"))
     }
 
     fn set_flags(&mut self, flags: u32) {
-        let at = self.place("$seq.flags");
+        let at = self.place(EngineVar::SeqFlags);
         self.data[at..at + 4].copy_from_slice(&flags.to_ne_bytes());
     }
 }
@@ -202,7 +199,7 @@ impl PlainHost<'_> {
         let mut hot = Hot { host: self, table, data: flow.data, side };
         let mut found = None;
         if hot.flags() & QUEUED != 0 {
-            let next = hot.word("$seq.next");
+            let next = hot.word(EngineVar::SeqNext);
             let queued = kept.iter().filter(|p| p.at != u64::MAX).count();
             let fits = kept.iter().position(|p| p.at == next);
             let arrived = acknowledged.and_then(|at| {
@@ -215,8 +212,8 @@ impl PlainHost<'_> {
             if let Some(at) = fits.or(arrived).or(forced) {
                 let piece = kept.remove(at);
                 let gap = piece.at.wrapping_sub(next) & mask;
-                hot.set_word("$seq.next", piece.at.wrapping_add(piece.span) & mask);
-                hot.set_word("$seq.missing_bytes", hot.word("$seq.missing_bytes").wrapping_add(gap));
+                hot.set_word(EngineVar::SeqNext, piece.at.wrapping_add(piece.span) & mask);
+                hot.set_word(EngineVar::SeqMissing, hot.word(EngineVar::SeqMissing).wrapping_add(gap));
                 if queued == 1 {
                     hot.set_flags(hot.flags() & !QUEUED);
                 }
@@ -248,12 +245,12 @@ impl Host for PlainHost<'_> {
         let (mask, table, retain) = (mask(decl), decl.table, decl.retain);
         let key = (table, flow.id, side);
         let mut hot = Hot { host: self, table, data: flow.data, side };
-        let _ = hot.word("$seq.missing_bytes");
+        let _ = hot.word(EngineVar::SeqMissing);
         if hot.flags() & STARTED == 0 {
             hot.set_flags(hot.flags() | STARTED);
-            hot.set_word("$seq.next", if decl.from_first { at & mask } else { 0 });
+            hot.set_word(EngineVar::SeqNext, if decl.from_first { at & mask } else { 0 });
         }
-        let next = hot.word("$seq.next");
+        let next = hot.word(EngineVar::SeqNext);
         let forward = at.wrapping_sub(next) & mask;
         let is_old = if decl.from_first { forward > mask >> 1 } else { at < next };
         let old = if is_old { next.wrapping_sub(at) & mask } else { 0 };
@@ -268,9 +265,9 @@ impl Host for PlainHost<'_> {
             return (SEQ_RETRANSMITTED, 0);
         }
         let new = span - old;
-        hot.set_word("$seq.high", hot.word("$seq.high") + if ahead == 0 { new } else { 0 });
+        hot.set_word(EngineVar::SeqHigh, hot.word(EngineVar::SeqHigh) + if ahead == 0 { new } else { 0 });
         if ahead == 0 && (retain || hot.flags() & (QUEUED | ACKNOWLEDGES) == 0) {
-            hot.set_word("$seq.next", next.wrapping_add(new) & mask);
+            hot.set_word(EngineVar::SeqNext, next.wrapping_add(new) & mask);
             if retain {
                 hot.set_flags(hot.flags() | RETAINED);
                 let piece = Ordered { bytes: slice(bytes), claimed_bytes, ..Ordered::default() };

@@ -155,7 +155,7 @@ fn first_values_go_where_nobody_wants_them() {
     for_each_question(|title, graph| {
         let mut graph = graph.clone();
         optimize(&mut graph, &Options::default());
-        let kept = graph.vars.iter().any(|v| v.name == "vlan");
+        let kept = graph.vars.iter().any(|v| v.name == *"vlan");
         let wanted = title.ends_with("for flows") || title.ends_with("events");
         assert!(wanted || !kept, "{title}: nobody asks for records");
         assert!(kept || title != "`` for flows");

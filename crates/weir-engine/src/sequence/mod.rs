@@ -191,7 +191,7 @@ impl Reassembler {
     /// The sequences of a graph.
     ///
     /// # Panics
-    /// If a sequence's table lacks one of the variables of [`weir_ir::sequence`]: a bug of lowering.
+    /// If a sequence's table lacks a variable of [`weir_ir::engine_var::EngineVar::SEQUENCE`]: a bug of lowering.
     pub fn new(graph: &Graph, layout: &Layout, limits: SequenceLimits) -> Self {
         let sequences = graph.sequences.iter().map(|sequence| State {
             vars: SequenceVars::of(graph, layout, sequence.table)

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED};
+use weir_ir::engine_var::{EngineVar, VarName};
 use weir_ir::graph::{SequenceDecl, Table, TableDecl, VarDecl, VarKind};
 use weir_ir::sequence::STARTED;
 use weir_packet::{Block, PacketMeta, Records};
@@ -12,13 +13,14 @@ const SEQUENCE: Sequence = Sequence(0);
 
 pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
     let table = Table(0);
-    let var = |name: &str, bits| VarDecl {
+    let packets = VarDecl {
         table,
-        name: name.into(),
-        kind: VarKind::Bits(bits),
+        name: VarName::Layer("packets".into()),
+        kind: VarKind::Bits(32),
         each_side: true,
         observed: true,
     };
+    let var = |var: EngineVar| var.declare(table, true);
     Graph {
         tables: vec![TableDecl {
             name: "t".into(),
@@ -31,11 +33,11 @@ pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             timeout_ms: None,
         }],
         vars: vec![
-            var("packets", 32),
-            var(weir_ir::sequence::FLAGS, 32),
-            var(weir_ir::sequence::NEXT, 64),
-            var(weir_ir::sequence::HIGH, 64),
-            var(weir_ir::sequence::MISSING, 64),
+            packets,
+            var(EngineVar::SeqFlags),
+            var(EngineVar::SeqNext),
+            var(EngineVar::SeqHigh),
+            var(EngineVar::SeqMissing),
         ],
         sequences: vec![SequenceDecl {
             table,

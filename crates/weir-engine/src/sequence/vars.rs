@@ -1,9 +1,10 @@
 //! The part of a sequence's state that every packet touches, read from and written to the flow's own record.
-//! What the variables mean is said in [`weir_ir::sequence`].
+//! [`weir_ir::engine_var`] says what each variable means.
 
 use weir_ir::abi::Layout;
-use weir_ir::graph::{Graph, Table, Var, VarKind};
-use weir_ir::sequence::{FLAGS, HIGH, MISSING, NEXT, PASSED_SHIFT};
+use weir_ir::engine_var::EngineVar;
+use weir_ir::graph::{Graph, Table};
+use weir_ir::sequence::PASSED_SHIFT;
 
 /// Where the variables of a table's sequence lie in a flow's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,20 +43,14 @@ impl SequenceVars {
     /// Finds the variables of the sequence of `table`.
     ///
     /// # Errors
-    /// The name of the first that the graph does not declare as it should.
-    pub fn of(graph: &Graph, layout: &Layout, table: Table) -> Result<Self, &'static str> {
-        let offset = |name, bits| {
-            let fits = |v: &weir_ir::graph::VarDecl| {
-                v.table == table && v.name == name && v.each_side && v.kind == VarKind::Bits(bits)
-            };
-            let var = graph.vars.iter().position(fits).ok_or(name)?;
-            Ok::<usize, &'static str>(layout.offset(Var(var as u32)))
-        };
+    /// The first variable that the graph does not declare.
+    pub fn of(graph: &Graph, layout: &Layout, table: Table) -> Result<Self, EngineVar> {
+        let offset = |name| Ok(layout.offset(graph.find_var(table, &name).ok_or(name)?));
         Ok(Self {
-            next: offset(NEXT, 64)?,
-            high: offset(HIGH, 64)?,
-            flags: offset(FLAGS, 32)?,
-            missing: offset(MISSING, 64)?,
+            next: offset(EngineVar::SeqNext)?,
+            high: offset(EngineVar::SeqHigh)?,
+            flags: offset(EngineVar::SeqFlags)?,
+            missing: offset(EngineVar::SeqMissing)?,
             stride: layout.stride(table),
         })
     }

@@ -100,7 +100,7 @@ pub enum Touch {
     Var(Var),
     /// The state of sequences ([`crate::sequence`]).
     Sequence,
-    /// What the engine keeps of a flow: the variables whose names begin with `$`.
+    /// What the engine keeps of a flow: its [`EngineVar`](crate::engine_var::EngineVar)s.
     Engine,
 }
 

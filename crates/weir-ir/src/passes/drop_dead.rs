@@ -24,7 +24,6 @@ use crate::build::to;
 use crate::graph::{Block, Graph, Op, Sequence, Table, Terminator, Value, Var};
 use crate::lists::Lists;
 use crate::liveness::{NO_LOOKUP, last_lookups};
-use crate::sequence::is_of_sequence;
 use postdominators::PostDominators;
 
 /// Runs the pass; whether it changed anything.
@@ -344,7 +343,7 @@ impl<'a> Needs<'a> {
             }
         }
         let decl = &self.graph.vars[var.index()];
-        if is_of_sequence(decl) {
+        if decl.is_of_sequence() {
             for (at, sequence) in self.graph.sequences.iter().enumerate() {
                 if sequence.table == decl.table {
                     self.need_sequence(Sequence(at as u32));
@@ -365,7 +364,7 @@ impl<'a> Needs<'a> {
         }
         let table = self.graph.sequences[sequence.index()].table;
         for (at, var) in self.graph.vars.iter().enumerate() {
-            if var.table == table && is_of_sequence(var) {
+            if var.table == table && var.is_of_sequence() {
                 self.need_var(Var(at as u32));
             }
         }

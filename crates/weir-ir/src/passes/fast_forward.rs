@@ -11,10 +11,11 @@
 use super::region::{copy, dominated, size, split};
 use crate::abi::SEQ_ORDERED;
 use crate::dominators::ControlFlow;
+use crate::engine_var::EngineVar;
 use crate::graph::{
-    BinaryOp, Block, CompareOp, Graph, Inst, Op, Sequence, Target, Terminator, Type, Value, Var, VarKind,
+    BinaryOp, Block, CompareOp, Graph, Inst, Op, Sequence, Target, Terminator, Type, Value, Var,
 };
-use crate::sequence::{FLAGS, HIGH, NEXT, PASSED_MANY, PASSED_SHIFT, STARTED};
+use crate::sequence::{PASSED_MANY, PASSED_SHIFT, STARTED};
 use smallvec::smallvec;
 
 /// Instructions that are copied at most.
@@ -46,14 +47,12 @@ struct Vars {
 impl Vars {
     fn of(graph: &Graph, sequence: Sequence) -> Option<Self> {
         let table = graph.sequences[sequence.index()].table;
-        let var = |name: &str, bits: u8| {
-            let mut vars = graph.vars.iter();
-            let at = vars.position(|v| {
-                v.table == table && v.name == name && v.each_side && v.kind == VarKind::Bits(bits)
-            })?;
-            Some(Var(at as u32))
-        };
-        Some(Self { next: var(NEXT, 64)?, high: var(HIGH, 64)?, flags: var(FLAGS, 32)? })
+        let var = |name: EngineVar| graph.find_var(table, &name);
+        Some(Self {
+            next: var(EngineVar::SeqNext)?,
+            high: var(EngineVar::SeqHigh)?,
+            flags: var(EngineVar::SeqFlags)?,
+        })
     }
 }
 

@@ -112,9 +112,9 @@ impl Forward {
                     Touch::Nothing => {}
                     Touch::Var(var) => known.retain(|k| k.var != var),
                     Touch::Sequence => {
-                        known.retain(|k| !crate::sequence::is_of_sequence(&graph.vars[k.var.index()]));
+                        known.retain(|k| !graph.vars[k.var.index()].is_of_sequence());
                     }
-                    Touch::Engine => known.retain(|k| !graph.vars[k.var.index()].name.starts_with('$')),
+                    Touch::Engine => known.retain(|k| graph.vars[k.var.index()].name.engine().is_none()),
                 }
                 true
             }

@@ -3,6 +3,7 @@
 
 use super::Random;
 use crate::build::{Builder, Variable, to};
+use crate::engine_var::VarName;
 use crate::graph::{
     BinaryOp, CompareOp, Event, EventDecl, Fuel, Graph, Meta, Op, Out, Pattern, PatternDecl, Sequence,
     SequenceDecl, Set, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind, Width,
@@ -470,7 +471,7 @@ fn declarations(random: &mut Random) -> Graph {
     };
     let var = |table, name: &str, kind, each_side| VarDecl {
         table: Table(table),
-        name: name.to_owned(),
+        name: VarName::Layer(name.to_owned()),
         kind,
         each_side,
         observed: false,

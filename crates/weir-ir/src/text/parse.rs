@@ -2,6 +2,7 @@
 //! [`crate::verify`] to say.
 
 use super::lexer::{Line, Token};
+use crate::engine_var::{EngineVar, VarName};
 use crate::graph::{
     Block, BlockData, EventDecl, Fuel, Graph, Hosts, Op, PatternDecl, SequenceDecl, Table, TableDecl, Target,
     Terminator, Type, Value, VarDecl, VarKind,
@@ -188,6 +189,13 @@ impl Parser {
         in_order(line, "var", self.graph.vars.len())?;
         let table = Table(line.id("table")?);
         let name = line.name()?;
+        let name = match EngineVar::parse(&name) {
+            Some(var) => VarName::Engine(var),
+            None if name.starts_with('$') => {
+                return Err(line.error_before(format!("there is no engine variable `{name}`")));
+            }
+            None => VarName::Layer(name),
+        };
         let kind = match line.word("`u8`, `u16`, `u32`, `u64` or `letters`")?.as_str() {
             "u8" => VarKind::Bits(8),
             "u16" => VarKind::Bits(16),

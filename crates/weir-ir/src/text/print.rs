@@ -215,7 +215,7 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
 }
 
 fn print_var(at: usize, var: &VarDecl, f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, "var{at} {} {}", var.table, Name(&var.name))?;
+    write!(f, "var{at} {} {}", var.table, Name(var.name.text()))?;
     match var.kind {
         VarKind::Bits(bits) => write!(f, " u{bits}")?,
         VarKind::Letters(max) => write!(f, " letters {max}")?,

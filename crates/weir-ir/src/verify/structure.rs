@@ -48,6 +48,11 @@ fn check_declarations(graph: &Graph, report: &mut Report<'_>) {
         {
             wrong(format!("var{at}: numbers have 8, 16, 32 or 64 bits, not {bits}"));
         }
+        if let Some(engine) = var.name.engine()
+            && !engine.admits(var)
+        {
+            wrong(format!("var{at}: `{engine}` has another kind or other sides"));
+        }
     }
     for (at, sequence) in graph.sequences.iter().enumerate() {
         if sequence.table.index() >= tables {

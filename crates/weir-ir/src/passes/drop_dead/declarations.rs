@@ -1,7 +1,6 @@
 //! Drops declarations that nothing refers to any longer.
 
 use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var};
-use crate::sequence::is_of_sequence;
 
 /// Drops unused variables, sequences, sets and patterns; the rest is numbered anew. All blocks must be
 /// reachable. Whether there were any.
@@ -77,7 +76,7 @@ impl Used {
             let mut sequences = graph.sequences.iter().zip(&used.sequences);
             // The engine wants all of a sequence's variables, or none.
             let is_kept_for_sequence =
-                is_of_sequence(var) && sequences.any(|(s, &is_used)| is_used && s.table == var.table);
+                var.is_of_sequence() && sequences.any(|(s, &is_used)| is_used && s.table == var.table);
             used.vars[at] |= var.observed && tables[var.table.index()] || is_kept_for_sequence;
         }
         used

@@ -1,0 +1,203 @@
+//! The variables of flow records that are part of the contract between programs and the engine.
+//!
+//! Lowering declares them, programs read and write them, and the engine finds them by [`EngineVar`] in a graph's
+//! declarations. Every other variable of a flow record belongs to a layer and has a name from its text.
+//!
+//! A new engine variable is one line of the table in this file.
+
+use crate::graph::{Graph, Table, Var, VarDecl, VarKind};
+use std::fmt;
+
+/// The most letters that [`EngineVar::History`] holds.
+pub const HISTORY_LETTERS_MAX: u8 = 52;
+
+macro_rules! engine_vars {
+    ($($(#[doc = $doc:literal])* $variant:ident = $text:literal, $kind:expr, $sides:ident;)*) => {
+        /// A variable of flow records that programs and the engine both know.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum EngineVar {
+            $($(#[doc = $doc])* $variant,)*
+        }
+
+        impl EngineVar {
+            /// All of them.
+            pub const ALL: &[EngineVar] = &[$(EngineVar::$variant,)*];
+
+            /// The name in the text of a graph. All of them begin with `$`, which no name of a layer does.
+            pub const fn text(self) -> &'static str {
+                match self {
+                    $(EngineVar::$variant => $text,)*
+                }
+            }
+
+            /// Its kind. Histories may be declared with fewer letters.
+            pub const fn kind(self) -> VarKind {
+                match self {
+                    $(EngineVar::$variant => $kind,)*
+                }
+            }
+
+            /// Whether each direction has its own.
+            pub const fn each_side(self) -> bool {
+                match self {
+                    $(EngineVar::$variant => engine_vars!(@$sides),)*
+                }
+            }
+        }
+    };
+    (@shared) => { false };
+    (@each_side) => { true };
+}
+
+engine_vars! {
+    /// The state of the layer's state machine.
+    State = "$state", VarKind::Bits(8), shared;
+    /// The letters of the connection's history, originator's in upper case.
+    History = "$history", VarKind::Letters(HISTORY_LETTERS_MAX), shared;
+    /// The idle timeout in milliseconds, where it depends on the state. Where it does not,
+    /// [`TableDecl::timeout_ms`](crate::graph::TableDecl::timeout_ms) has it.
+    TimeoutMs = "$timeout_ms", VarKind::Bits(32), shared;
+    /// What is still wanted of the flow: bits [`WANTS_BYTES`](crate::abi::WANTS_BYTES) and others.
+    Wants = "$wants", VarKind::Bits(8), shared;
+    /// A bit for every term that a packet of the flow has fulfilled.
+    Terms = "$terms", VarKind::Bits(64), shared;
+    /// While a packet's tail runs: the terms that parsing the rest of the packet may still decide.
+    OpenTerms = "$open", VarKind::Bits(64), shared;
+    /// What is decided about the flow so far; only the engine writes it.
+    Verdict = "$verdict", VarKind::Bits(64), shared;
+    /// Which messages a direction carries: the number of the edge to them plus one; 0 for none. Programs collect
+    /// bytes for messages where this variable is declared.
+    Messages = "$messages", VarKind::Bits(16), each_side;
+    /// The next sequence number expected, in the arithmetic of the sequence's bits.
+    SeqNext = "$seq.next", VarKind::Bits(64), each_side;
+    /// How many sequence numbers behind the first one have been seen at most; does not wrap.
+    SeqHigh = "$seq.high", VarKind::Bits(64), each_side;
+    /// The flags of [`crate::sequence`], and from [`PASSED_SHIFT`](crate::sequence::PASSED_SHIFT) on the number of
+    /// segments with payload that the program passed by itself and that the engine has not counted yet.
+    SeqFlags = "$seq.flags", VarKind::Bits(32), each_side;
+    /// Bytes that were skipped because they were missing.
+    SeqMissing = "$seq.missing_bytes", VarKind::Bits(64), each_side;
+}
+
+impl EngineVar {
+    /// The state of a sequence. A graph declares all of them for a table, or none.
+    pub const SEQUENCE: [EngineVar; 4] =
+        [EngineVar::SeqNext, EngineVar::SeqHigh, EngineVar::SeqFlags, EngineVar::SeqMissing];
+
+    /// The variable with this text.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|var| var.text() == text)
+    }
+
+    /// Whether it is part of a sequence's state ([`crate::sequence`]).
+    pub fn is_of_sequence(self) -> bool {
+        Self::SEQUENCE.contains(&self)
+    }
+
+    /// The declaration of this variable in a table.
+    pub fn declare(self, table: Table, observed: bool) -> VarDecl {
+        VarDecl { table, name: self.into(), kind: self.kind(), each_side: self.each_side(), observed }
+    }
+
+    /// Whether a declaration is what the contract says of this variable.
+    pub fn admits(self, declared: &VarDecl) -> bool {
+        let has_kind = match (self.kind(), declared.kind) {
+            (VarKind::Letters(max), VarKind::Letters(letters)) => letters <= max,
+            (kind, declared) => kind == declared,
+        };
+        has_kind && self.each_side() == declared.each_side
+    }
+}
+
+impl fmt::Display for EngineVar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// What a variable of a flow record is called.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum VarName {
+    /// A variable of the contract.
+    Engine(EngineVar),
+    /// A variable of the layer, by its name there.
+    Layer(String),
+}
+
+impl VarName {
+    /// The name as the text of a graph has it.
+    pub fn text(&self) -> &str {
+        match self {
+            VarName::Engine(var) => var.text(),
+            VarName::Layer(name) => name,
+        }
+    }
+
+    /// The engine variable, where it is one.
+    pub fn engine(&self) -> Option<EngineVar> {
+        match self {
+            VarName::Engine(var) => Some(*var),
+            VarName::Layer(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for VarName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl From<EngineVar> for VarName {
+    fn from(var: EngineVar) -> Self {
+        VarName::Engine(var)
+    }
+}
+
+impl PartialEq<EngineVar> for VarName {
+    fn eq(&self, other: &EngineVar) -> bool {
+        self.engine() == Some(*other)
+    }
+}
+
+impl PartialEq<str> for VarName {
+    fn eq(&self, other: &str) -> bool {
+        matches!(self, VarName::Layer(name) if name == other)
+    }
+}
+
+impl Graph {
+    /// The variable of a table with this name: an [`EngineVar`], the `str` of a layer's variable, or a [`VarName`].
+    pub fn find_var<N: ?Sized>(&self, table: Table, name: &N) -> Option<Var>
+    where
+        VarName: PartialEq<N>,
+    {
+        let mut vars = self.vars.iter();
+        vars.position(|var| var.table == table && var.name == *name).map(|at| Var(at as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_distinct_and_parse_back() {
+        for &var in EngineVar::ALL {
+            assert!(var.text().starts_with('$'), "{var}");
+            assert_eq!(EngineVar::parse(var.text()), Some(var));
+        }
+        assert_eq!(EngineVar::parse("$unknown"), None);
+    }
+
+    #[test]
+    fn declarations_are_admitted_as_the_contract_has_them() {
+        for &var in EngineVar::ALL {
+            let declared = var.declare(Table(0), true);
+            assert!(var.admits(&declared), "{var}");
+            assert!(!var.admits(&VarDecl { each_side: !declared.each_side, ..declared }), "{var}");
+        }
+        let fewer = VarDecl { kind: VarKind::Letters(3), ..EngineVar::History.declare(Table(0), false) };
+        assert!(EngineVar::History.admits(&fewer));
+    }
+}
