@@ -5,7 +5,6 @@
 //! it asks of connections and sessions, goes on where it was; one that is new sees what comes from now on: of
 //! connections whose bytes are still followed also these.
 
-use crate::decide::Decider;
 use crate::flow::{read_number, write_number};
 use crate::flows::Flows;
 use crate::hold::HoldQueue;
@@ -95,7 +94,7 @@ impl<S: Subscriber> Worker<S> {
         let plan = Arc::new(plan);
         self.forget_streams(&plan);
         self.flows.change(&Moves { remainders: &remainders, classes: &classes, old: &self.plan, new: &plan });
-        self.decider.change(&plan, &remainders);
+        self.delivery.set_plan(Arc::clone(&plan), |open| remainders.map(open));
         self.program = Arc::clone(&plan.program);
         self.lanes.fill(Lane::default());
         self.plan = plan;
@@ -115,8 +114,8 @@ impl<S: Subscriber> Worker<S> {
         if gone.is_empty() {
             return;
         }
-        self.decider.forget_held(&gone);
-        let overload = &mut self.decider.streams.overload;
+        self.delivery.forget_held(&gone);
+        let overload = &mut self.delivery.streams.overload;
         for table in &mut self.flows.tables {
             for id in (0..table.flows.ids()).map(FlowId) {
                 if let Some(streams) = table.streams.get_mut(id) {
@@ -124,17 +123,6 @@ impl<S: Subscriber> Worker<S> {
                 }
             }
         }
-    }
-}
-
-impl<S: Subscriber> Decider<S> {
-    fn change(&mut self, plan: &Arc<Plan>, map: &ResidueMap) {
-        self.set_plan(Arc::clone(plan));
-        for (open, ..) in self.sessions.values_mut().flatten() {
-            *open = map.map(*open);
-        }
-        self.sessions.values_mut().for_each(|held| held.retain(|(open, ..)| *open != 0));
-        self.sessions.retain(|_, held| !held.is_empty());
     }
 }
 

@@ -7,15 +7,16 @@
 //! A packet that came in fragments is not kept whole; of that side nothing is read, and all is counted as lost.
 
 use crate::counters::Counters;
-use crate::decide::{Decider, FlowKey};
+use crate::delivery::Delivery;
 use crate::emitted::Emitted;
 use crate::flow::EndReason;
 use crate::flow_hit::FlowHit;
+use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
 use crate::host::PacketCtx;
 use crate::messages::{MessageCarrier, Messages};
 use crate::subscriber::{Order, Subscriber};
-use crate::table::{FlowId, Header};
+use crate::table::Header;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, SEQ_RETRANSMITTED, Slice, Step};
 use weir_ir::graph::{Event, Sequence, Table};
@@ -25,7 +26,7 @@ struct ReplayHost<'a> {
     messages: &'a mut Messages,
     emitted: &'a mut Emitted,
     /// The flow at hand.
-    key: FlowKey,
+    flow: FlowRef,
     bearer: MessageCarrier,
     /// It is the one whose messages are read.
     is_read: bool,
@@ -63,7 +64,7 @@ impl Host for ReplayHost<'_> {
     }
 
     fn messages(&mut self, _: Table, _: FlowRecord<'_>, side: bool) -> Slice {
-        if self.is_read { self.messages.first(self.key, side, self.bearer, None) } else { Slice::default() }
+        if self.is_read { self.messages.first(self.flow, side, self.bearer, None) } else { Slice::default() }
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
@@ -87,38 +88,38 @@ impl Flows {
     /// A flow is about to end, and what waited of it is in order: the messages that are there are read.
     pub(crate) fn read_last<S: Subscriber>(
         &mut self,
-        (flow, reason): (FlowKey, EndReason),
+        (flow, reason): (FlowRef, EndReason),
         order: Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) {
         for side in [false, true] {
             let Some(last) = self.messages.take_packet(flow, side) else { continue };
             // Flows end in the middle of other packets, too, which have told of something or ended others.
-            let emitted = std::mem::take(&mut decider.emitted);
+            let emitted = std::mem::take(&mut delivery.emitted);
             let ending = std::mem::take(&mut self.ending);
-            let at_hand = std::mem::take(&mut decider.packet_end);
+            let at_hand = std::mem::take(&mut delivery.packet_end);
             let program = Arc::clone(&self.program);
             let (packet, block) = (&last.meta, &last.block);
             let at = PacketCtx { program: &*program, block, packet, frame: &block.bytes, order };
             let mut k = Box::new(Continuation::default());
             let mut made = vec![];
-            if let Some(bearer) = self.run_again((&at, &mut k), (flow, reason), &mut made, decider, counters)
+            if let Some(bearer) = self.run_again((&at, &mut k), (flow, reason), &mut made, delivery, counters)
             {
-                self.note_terms((bearer.table(), bearer.id()), k.terms);
-                decider.events(&at, k.terms);
+                self.note_terms(bearer.flow(), k.terms);
+                delivery.events(&at, k.terms);
             }
-            self.settle_packet_end((order, Some(at.packet())), (None, k.terms), decider);
+            self.settle_packet_end((order, Some(at.packet())), (None, k.terms), delivery);
             k.release();
             self.messages.abandon();
             self.messages.take_begun();
-            decider.emitted = Emitted::default();
-            self.end_closed(&order, decider, counters);
-            (decider.emitted, decider.packet_end, self.ending) = (emitted, at_hand, ending);
+            delivery.emitted = Emitted::default();
+            self.end_closed(&order, delivery, counters);
+            (delivery.emitted, delivery.packet_end, self.ending) = (emitted, at_hand, ending);
             // Nobody else knows of what was made when everything ends, be it in the place of one that was known.
             for new in made.into_iter().filter(|_| reason == EndReason::EndOfCapture) {
                 if self.tables[new.table().index()].flows.is_live(new.id()) {
-                    self.end(new.table(), new.id(), reason, order, decider, counters);
+                    self.end(new.flow(), reason, order, delivery, counters);
                     self.tables[new.table().index()].flows.remove(new.id());
                 }
             }
@@ -130,9 +131,9 @@ impl Flows {
     fn run_again<S: Subscriber>(
         &mut self,
         (at, k): (&PacketCtx<'_>, &mut Continuation),
-        (flow, reason): (FlowKey, EndReason),
+        (flow, reason): (FlowRef, EndReason),
         made: &mut Vec<FlowHit>,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) -> Option<FlowHit> {
         let mut step = at.program.head(at.packet, at.frame, k);
@@ -145,12 +146,12 @@ impl Flows {
                 Step::Lookup if !self.messages.is_at_hand() => {
                     self.hash(k);
                     let found = self.known(k);
-                    let read = found.filter(|found| bearer.is_none() && found.key() == flow);
+                    let read = found.filter(|found| bearer.is_none() && found.flow() == flow);
                     step = match found {
                         Some(found) => {
-                            self.resume_again(at, k, (found, read.is_some()), &mut decider.emitted)
+                            self.resume_again(at, k, (found, read.is_some()), &mut delivery.emitted)
                         }
-                        None => self.resume_anew(at, k, flow, &mut decider.emitted),
+                        None => self.resume_anew(at, k, flow, &mut delivery.emitted),
                     };
                     bearer = bearer.or(read);
                     continue;
@@ -163,16 +164,16 @@ impl Flows {
                     }
                     self.hash(k);
                     // At the end of a capture it may have been told of already.
-                    let old = self.known(k).filter(|known| made.iter().all(|new| new.key() != known.key()));
+                    let old = self.known(k).filter(|known| made.iter().all(|new| new.flow() != known.flow()));
                     if reason == EndReason::EndOfCapture && old.is_some_and(|old| self.is_before(old, flow)) {
                         return None;
                     }
-                    self.find((k, None), at, decider, counters)?
+                    self.find((k, None), at, delivery, counters)?
                 }
-                Step::Restart => self.renew(k, at.packet, at.order, decider, counters)?,
+                Step::Restart => self.renew(k, at.packet, at.order, delivery, counters)?,
             };
             if found.is_new() {
-                made.retain(|other| other.key() != found.key());
+                made.retain(|other| other.flow() != found.flow());
                 made.push(found);
             }
             if step == Step::Restart {
@@ -184,7 +185,7 @@ impl Flows {
             if let Some(outer) = outer.filter(|_| found.is_new()) {
                 self.note_outer(found, outer);
             }
-            step = self.run_tail(at, k, found, decider, counters);
+            step = self.run_tail(at, k, found, delivery, counters);
         }
         None
     }
@@ -199,8 +200,8 @@ impl Flows {
     }
 
     /// Whether one flow's first packet came before the other's.
-    fn is_before(&self, found: FlowHit, (table, id): FlowKey) -> bool {
-        self.in_order((found.table(), found.id()), (Table(table), FlowId(id))).is_lt()
+    fn is_before(&self, found: FlowHit, flow: FlowRef) -> bool {
+        self.in_order(found.flow(), flow).is_lt()
     }
 
     /// Goes on with a flow that stays as it is.
@@ -215,7 +216,7 @@ impl Flows {
         let before = data.to_vec();
         let bearer = MessageCarrier { table: found.table(), header: *header };
         let mut host =
-            ReplayHost { messages: &mut self.messages, emitted, key: found.key(), bearer, is_read };
+            ReplayHost { messages: &mut self.messages, emitted, flow: found.flow(), bearer, is_read };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
         let step = at.program.resume(&mut host, at.packet, at.frame, record, found.is_responder(), false, k);
         data.copy_from_slice(&before);
@@ -227,13 +228,13 @@ impl Flows {
         &mut self,
         at: &PacketCtx<'_>,
         k: &mut Continuation,
-        key: FlowKey,
+        flow: FlowRef,
         emitted: &mut Emitted,
     ) -> Step {
         let table = Table(k.table);
         let mut data = vec![0; self.program.layout().size(table)];
         let bearer = MessageCarrier { table, header: Header::born(k.key, 0, 0, false) };
-        let mut host = ReplayHost { messages: &mut self.messages, emitted, key, bearer, is_read: false };
+        let mut host = ReplayHost { messages: &mut self.messages, emitted, flow, bearer, is_read: false };
         let record = FlowRecord { id: 0, data: &mut data };
         at.program.resume(&mut host, at.packet, at.frame, record, k.sender().0, true, k)
     }

@@ -1,7 +1,8 @@
 //! A flow as subscribers see it: its key, its times, and the program's variables by name.
 
+use crate::flow_ref::FlowRef;
 pub use crate::sessions::Recognised;
-use crate::table::Header;
+use crate::table::{FlowId, Header};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::Layout;
 use weir_ir::engine_var::{EngineVar, VarName};
@@ -39,6 +40,8 @@ pub struct FlowView<'a> {
     pub layout: &'a Layout,
     /// Its table.
     pub table: Table,
+    /// Its number in the table.
+    pub id: FlowId,
     /// Key and times.
     pub header: &'a Header,
     /// Its variables.
@@ -56,6 +59,11 @@ impl std::fmt::Debug for FlowView<'_> {
 }
 
 impl<'a> FlowView<'a> {
+    /// The name of the flow while it lives.
+    pub fn flow_ref(&self) -> FlowRef {
+        FlowRef::new(self.table, self.id)
+    }
+
     /// The name of its layer.
     pub fn table_name(&self) -> &'a str {
         &self.graph.tables[self.table.index()].name

@@ -1,6 +1,6 @@
 //! A flow that was found or made for a packet.
 
-use crate::decide::FlowKey;
+use crate::flow_ref::FlowRef;
 use crate::table::FlowId;
 use std::num::NonZeroU64;
 use weir_ir::graph::Table;
@@ -54,8 +54,9 @@ impl FlowHit {
         self.0.get() & NEW != 0
     }
 
-    pub fn key(self) -> FlowKey {
-        (self.table().0, self.id().0)
+    #[inline]
+    pub fn flow(self) -> FlowRef {
+        FlowRef::new(self.table(), self.id())
     }
 }
 

@@ -2,16 +2,17 @@
 //! beginning and end of a flow.
 
 use crate::counters::Counters;
-use crate::decide::{Decider, FlowKey};
-use crate::deferred_streams::FlowVerdict;
+use crate::delivery::Delivery;
 use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::flow_hit::FlowHit;
+use crate::flow_ref::FlowRef;
 use crate::host::{InOrder, PacketCtx};
+use crate::matcher::FlowVerdict;
 use crate::messages::Messages;
 use crate::plan::{Mask, Plan};
 use crate::sequence::{Reassembler, SequenceLimits};
 use crate::sessions::{FlowSessions, Recognised};
-use crate::stream::{CarrierPacket, Due};
+use crate::stream::{CarrierPacket, Due, Moment};
 use crate::subscriber::{Order, Subscriber, TrackedPacket};
 use crate::table::{Birth, FlowId, Header};
 use crate::tables::{TableState, TailFlow};
@@ -35,9 +36,9 @@ pub(crate) struct Flows {
     /// When the packet before came of the flow that was found last.
     before: i64,
     /// Connections that are over with the packet at hand.
-    pub(crate) ending: Vec<(Table, FlowId)>,
+    pub(crate) ending: Vec<FlowRef>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
-    pub(crate) outer: HashMap<FlowKey, Vec<(Table, Header)>>,
+    pub(crate) outer: HashMap<FlowRef, Vec<(Table, Header)>>,
     /// Where a packet's record has what it comes to before the connection that was found last.
     outer_terms_at: Option<usize>,
 }
@@ -80,19 +81,19 @@ impl Flows {
             return;
         }
         // One that was over with this packet, and whose key a later layer has, is gone; the new one may have its place.
-        if !self.tables[outer.table().index()].flows.is_live(outer.id()) || inner.key() == outer.key() {
+        if !self.tables[outer.table().index()].flows.is_live(outer.id()) || inner.flow() == outer.flow() {
             return;
         }
-        let mut all = self.outer.get(&outer.key()).cloned().unwrap_or_default();
+        let mut all = self.outer.get(&outer.flow()).cloned().unwrap_or_default();
         all.push((outer.table(), *self.tables[outer.table().index()].flows.entry(outer.id()).0));
-        self.outer.insert(inner.key(), all);
+        self.outer.insert(inner.flow(), all);
     }
 
     /// A connection was found in another one: what the packet comes to as far as that one goes is known.
     #[inline]
     pub fn note_outer_terms(&mut self, outer: FlowHit, k: &Continuation) {
         if let Some(at) = self.outer_terms_at {
-            self.note_terms((outer.table(), outer.id()), k.outs[at]);
+            self.note_terms(outer.flow(), k.outs[at]);
         }
     }
 
@@ -126,7 +127,7 @@ impl Flows {
         &mut self,
         (k, likely): (&Continuation, Option<FlowId>),
         at: &PacketCtx<'_>,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) -> Option<FlowHit> {
         let (packet, table) = (at.packet, Table(k.table));
@@ -135,16 +136,17 @@ impl Flows {
         if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
             let (header, data) = state.flows.entry_mut(id);
             let timeout_ns = state.facts.timeouts.ns(data);
-            let is_over = self.ending.contains(&(table, id));
+            let flow = FlowRef::new(table, id);
+            let is_over = self.ending.contains(&flow);
             if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
                 self.before = header.last_time;
                 header.last_time = header.last_time.max(packet.time.0);
                 return Some(FlowHit::new(table, id, swap != header.swap, false));
             }
             let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
-            self.end(table, id, reason, at.order, decider, counters);
+            self.end(flow, reason, at.order, delivery, counters);
         }
-        self.make(table, k, packet, at.order, decider, counters)
+        self.make(table, k, packet, at.order, delivery, counters)
     }
 
     /// Ends the flow that was found last and makes a new one. The packet is none of the old one's.
@@ -153,16 +155,16 @@ impl Flows {
         k: &Continuation,
         packet: &PacketMeta,
         order: Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) -> Option<FlowHit> {
         let table = Table(k.table);
         let flows = &mut self.tables[table.index()].flows;
         if let Some(id) = flows.find(&k.key, k.hash, None) {
             flows.entry_mut(id).0.last_time = self.before;
-            self.end(table, id, EndReason::Restart, order, decider, counters);
+            self.end(FlowRef::new(table, id), EndReason::Restart, order, delivery, counters);
         }
-        self.make(table, k, packet, order, decider, counters)
+        self.make(table, k, packet, order, delivery, counters)
     }
 
     fn make<S: Subscriber>(
@@ -171,7 +173,7 @@ impl Flows {
         k: &Continuation,
         packet: &PacketMeta,
         order: Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) -> Option<FlowHit> {
         self.before = packet.time.0;
@@ -190,13 +192,12 @@ impl Flows {
             if state.sessions.len() <= id.0 as usize {
                 state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
             }
-            if decider.wants_streams() {
+            if delivery.matcher.wants_streams() {
                 state.streams.reserve(id);
             }
         } else if let Some(at) = state.facts.verdict_at {
             // No bytes, no sessions.
-            let mut verdict = 0;
-            decider.sessions_over(order, (table.0, id.0), &mut verdict);
+            let verdict = delivery.sessions_over(order, FlowRef::new(table, id), 0);
             write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
         }
         Some(FlowHit::new(table, id, responder, true))
@@ -207,11 +208,11 @@ impl Flows {
     pub fn end_closed<S: Subscriber>(
         &mut self,
         order: &Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) {
-        while let Some(&(table, id)) = self.ending.first() {
-            self.end(table, id, EndReason::Closed, *order, decider, counters);
+        while let Some(&flow) = self.ending.first() {
+            self.end(flow, EndReason::Closed, *order, delivery, counters);
         }
     }
 
@@ -220,8 +221,7 @@ impl Flows {
     pub fn open(&mut self, found: FlowHit) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[found.table().index()];
         let kept = (&mut self.sequences, &mut self.messages);
-        let (mut tail, data) =
-            state.tail((found.table(), found.id()), kept, self.program.layout(), &self.plan);
+        let (mut tail, data) = state.tail(found.flow(), kept, self.program.layout(), &self.plan);
         tail.open_at = tail.facts.open_at;
         (tail, data)
     }
@@ -233,17 +233,17 @@ impl Flows {
         millis: u32,
         now: i64,
         order: Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) {
         if millis == 0 {
             let facts = self.tables[found.table().index()].facts;
             if facts.observed || facts.messages_at.is_some() {
                 // Its last packet is still to be decided by it, and the messages that it carries are read.
-                self.ending.push((found.table(), found.id()));
+                self.ending.push(found.flow());
                 return;
             }
-            return self.end(found.table(), found.id(), EndReason::Closed, order, decider, counters);
+            return self.end(found.flow(), EndReason::Closed, order, delivery, counters);
         }
         let deadline = now.saturating_add(Timeouts::as_ns(millis));
         self.tables[found.table().index()].wheel.schedule(found.id(), deadline);
@@ -253,11 +253,11 @@ impl Flows {
     /// layer, before bytes are delivered; this adds what layers above it told. The terms that its connection
     /// fulfils now; none where the flow is none, but a datagram's fragments.
     #[inline]
-    pub fn note_terms(&mut self, (table, id): (Table, FlowId), terms: u64) -> u64 {
-        let state = &mut self.tables[table.index()];
+    pub fn note_terms(&mut self, flow: FlowRef, terms: u64) -> u64 {
+        let state = &mut self.tables[flow.table.index()];
         let mut all = terms | self.plan.unconditional;
-        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(id)) {
-            let data = state.flows.entry_mut(id).1;
+        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(flow.id)) {
+            let data = state.flows.entry_mut(flow.id).1;
             all |= read_number(data, at, 64);
             write_number(data, at, 64, all);
         }
@@ -266,14 +266,14 @@ impl Flows {
 
     /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
     /// datagram's fragments.
-    pub fn verdict(&self, found: FlowHit) -> Option<(FlowKey, Mask)> {
+    pub fn verdict(&self, found: FlowHit) -> Option<(FlowRef, Mask)> {
         let state = &self.tables[found.table().index()];
         if !state.facts.observed || !state.flows.is_live(found.id()) {
             return None;
         }
         let data = state.flows.entry(found.id()).1;
         Some((
-            found.key(),
+            found.flow(),
             state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64))),
         ))
     }
@@ -288,8 +288,7 @@ impl Flows {
         let state = &self.tables[found.table().index()];
         let is_live = state.facts.observed && state.flows.is_live(found.id());
         is_live.then(|| TrackedPacket {
-            flow: view(&*self.program, found.table(), state.flows.entry(found.id())),
-            key: found.key(),
+            flow: view(&*self.program, found.flow(), state.flows.entry(found.id())),
             from_responder: found.is_responder(),
             packet,
             frame,
@@ -297,21 +296,21 @@ impl Flows {
     }
 
     /// Number of a flow's first packet.
-    pub fn first_packet(&self, table: Table, id: FlowId) -> u64 {
-        self.tables[table.index()].flows.entry(id).0.first_packet
+    pub fn first_packet(&self, flow: FlowRef) -> u64 {
+        self.tables[flow.table.index()].flows.entry(flow.id).0.first_packet
     }
 
     /// Flows by their first packets; those of one packet by their tables and keys, for its order is the run's
     /// whatever other flows there are.
-    pub(crate) fn in_order(&self, a: (Table, FlowId), b: (Table, FlowId)) -> Ordering {
-        let header = |(table, id): (Table, FlowId)| self.tables[table.index()].flows.entry(id).0;
+    pub(crate) fn in_order(&self, a: FlowRef, b: FlowRef) -> Ordering {
+        let header = |flow: FlowRef| self.tables[flow.table.index()].flows.entry(flow.id).0;
         let (one, two) = (header(a), header(b));
-        one.first_packet.cmp(&two.first_packet).then_with(|| (a.0.0, one.key()).cmp(&(b.0.0, two.key())))
+        one.first_packet.cmp(&two.first_packet).then_with(|| (a.table, one.key()).cmp(&(b.table, two.key())))
     }
 
     /// Flows that are due at `now`, in the order of their deadlines.
     #[inline]
-    pub fn expire(&mut self, now: i64) -> Vec<(i64, Table, FlowId)> {
+    pub fn expire(&mut self, now: i64) -> Vec<(i64, FlowRef)> {
         let mut due = vec![];
         for (index, state) in self.tables.iter_mut().enumerate() {
             let (flows, timeouts) = (&state.flows, state.facts.timeouts);
@@ -329,19 +328,19 @@ impl Flows {
             };
             self.expired.clear();
             state.wheel.advance(now, deadline_of, &mut self.expired);
-            due.extend(self.expired.drain(..).map(|(at, id)| (at, Table(index as u32), id)));
+            due.extend(self.expired.drain(..).map(|(at, id)| (at, FlowRef::new(Table(index as u32), id))));
         }
         if due.len() > 1 {
-            due.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| self.in_order((a.1, a.2), (b.1, b.2))));
+            due.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| self.in_order(a.1, b.1)));
         }
         due
     }
 
     /// Every flow, in the order of their first packets.
-    pub fn all(&self) -> Vec<(Table, FlowId)> {
+    pub fn all(&self) -> Vec<FlowRef> {
         let mut all = vec![];
         for (index, state) in self.tables.iter().enumerate() {
-            all.extend(state.flows.in_order().into_iter().map(|id| (Table(index as u32), id)));
+            all.extend(state.flows.in_order().into_iter().map(|id| FlowRef::new(Table(index as u32), id)));
         }
         all.sort_unstable_by(|&a, &b| self.in_order(a, b));
         all
@@ -350,11 +349,10 @@ impl Flows {
     /// Ends a flow: what waits in its sequences is delivered, its sessions finish, its record goes out.
     pub fn end<S: Subscriber>(
         &mut self,
-        table: Table,
-        id: FlowId,
+        flow: FlowRef,
         reason: EndReason,
         order: Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) {
         let count = &mut counters.flow;
@@ -365,29 +363,30 @@ impl Flows {
             EndReason::EndOfCapture => &mut count.flows_flushed,
         } += 1;
         if reason != EndReason::EndOfCapture {
-            self.tables[table.index()].wheel.cancel(id);
+            self.tables[flow.table.index()].wheel.cancel(flow.id);
         }
-        self.ending.retain(|over| *over != (table, id));
-        if !decider.packet_end.is_empty() {
-            self.settle_packet_end((order, None), (Some((table.0, id.0)), 0), decider);
+        self.ending.retain(|over| *over != flow);
+        if !delivery.packet_end.is_empty() {
+            self.settle_packet_end((order, None), (Some(flow), 0), delivery);
         }
-        let facts = self.tables[table.index()].facts;
+        let facts = self.tables[flow.table.index()].facts;
         if facts.observed || facts.messages_at.is_some() {
-            self.flush(table, id, order, decider);
+            self.flush(flow, order, delivery);
         }
         if facts.messages_at.is_some() {
-            self.read_last(((table.0, id.0), reason), order, decider, counters);
-            self.lose_unread(table, id);
+            self.read_last((flow, reason), order, delivery, counters);
+            self.lose_unread(flow);
         }
         if facts.observed {
-            self.tell_end((table, id), reason, order, decider);
+            self.tell_end(flow, reason, order, delivery);
         }
         if !self.messages.is_empty() {
-            self.messages.release((table.0, id.0));
+            self.messages.release(flow);
         }
         if !self.outer.is_empty() {
-            self.outer.remove(&(table.0, id.0));
+            self.outer.remove(&flow);
         }
+        let FlowRef { table, id } = flow;
         let state = &mut self.tables[table.index()];
         if let Some(sequence) = state.facts.sequence {
             let data = state.flows.entry_mut(id).1;
@@ -405,32 +404,33 @@ impl Flows {
     /// A flow's streams are over, and its record goes out.
     fn tell_end<S: Subscriber>(
         &mut self,
-        (table, id): (Table, FlowId),
+        flow: FlowRef,
         reason: EndReason,
         order: Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
     ) {
+        let FlowRef { table, id } = flow;
         let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
         let state = &self.tables[table.index()];
         let (header, data) = state.flows.entry(id);
         let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
         let view = FlowView {
             recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
-            outer: self.outer.get(&(table.0, id.0)).map_or(&[], Vec::as_slice),
-            ..view(&*self.program, table, (header, data))
+            outer: self.outer.get(&flow).map_or(&[], Vec::as_slice),
+            ..view(&*self.program, flow, (header, data))
         };
-        let FlowVerdict { terms, verdict, .. } = FlowVerdict::of(&self.plan, &state.facts, data);
+        let known = FlowVerdict::of(&self.plan, &state.facts, data);
         if let Some(streams) = streams {
-            let (key, known) = ((table.0, id.0), (terms, verdict));
-            decider.streams_over((order, header.last_time), &view, key, streams, known, reason);
+            let moment = Moment { order, now: header.last_time, queued_bytes: 0 };
+            delivery.streams_over(moment, &view, streams, known, reason);
         }
         if !state.facts.part {
-            decider.connection(order, &view, (table.0, id.0), terms, verdict, reason);
+            delivery.connection(order, &view, known.terms, known.verdict, reason);
         }
     }
 
     /// Counts what still waits behind a hole where messages are read: in strict mode none is passed over.
-    fn lose_unread(&mut self, table: Table, id: FlowId) {
+    fn lose_unread(&mut self, FlowRef { table, id }: FlowRef) {
         let state = &mut self.tables[table.index()];
         let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
         let data = state.flows.entry_mut(id).1;
@@ -444,7 +444,8 @@ impl Flows {
     }
 
     /// Hands what is left in a flow's sequences and sessions to whoever wants it; for messages it is kept.
-    fn flush<S: Subscriber>(&mut self, table: Table, id: FlowId, order: Order, decider: &mut Decider<S>) {
+    fn flush<S: Subscriber>(&mut self, flow: FlowRef, order: Order, delivery: &mut Delivery<S>) {
+        let FlowRef { table, id } = flow;
         let state = &mut self.tables[table.index()];
         for side in [false, true] {
             // What waits passes even where nobody wants the bytes: the gaps before it count as missing.
@@ -452,10 +453,10 @@ impl Flows {
                 let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
                 let Some(next) = self.sequences.flush(sequence, record, side) else { break };
                 let kept = (&mut self.sequences, &mut self.messages);
-                let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
+                let (mut tail, data) = state.tail(flow, kept, self.program.layout(), &self.plan);
                 if tail.facts.has_messages(data, side) {
                     let Ordered { gap_bytes, bytes, claimed_bytes, metas, .. } = &next.ordered;
-                    let (direction, captured) = (((table.0, id.0), side), (bytes.bytes(), *claimed_bytes));
+                    let (direction, captured) = ((flow, side), (bytes.bytes(), *claimed_bytes));
                     let whole = &metas[..tail.facts.whole_values];
                     tail.messages.collect(direction, *gap_bytes, captured, &bytes.block, whole);
                 }
@@ -468,15 +469,15 @@ impl Flows {
                 let packet =
                     next.frame.as_ref().map(|kept| CarrierPacket { frame: kept.frame(), is_repeated });
                 let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
-                crate::host::deliver_bytes(&mut tail, data, decider, &*self.program, order, &next);
+                crate::host::deliver_bytes(&mut tail, data, delivery, &*self.program, order, &next);
             }
         }
         if !state.facts.delivers {
             return;
         }
         let kept = (&mut self.sequences, &mut self.messages);
-        let (mut tail, data) = state.tail((table, id), kept, self.program.layout(), &self.plan);
-        crate::host::finish_sessions(&mut tail, data, decider, &*self.program, order);
+        let (mut tail, data) = state.tail(flow, kept, self.program.layout(), &self.plan);
+        crate::host::finish_sessions(&mut tail, data, delivery, &*self.program, order);
     }
 
     /// The flow will be over sooner than it would have been: what its chunks hold is handed over, for little more will
@@ -486,25 +487,27 @@ impl Flows {
         found: FlowHit,
         now: i64,
         order: Order,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
     ) {
         let state = &mut self.tables[found.table().index()];
         if let Some(streams) = state.streams.get_mut(found.id()).filter(|streams| streams.have_chunks()) {
-            let view = view(&*self.program, found.table(), state.flows.entry(found.id()));
-            decider.flush_chunks(order, &view, found.key(), streams, now);
+            let view = view(&*self.program, found.flow(), state.flows.entry(found.id()));
+            let moment = Moment { order, now, queued_bytes: 0 };
+            delivery.flush_chunks(moment, &view, streams);
         }
     }
 
     /// A chunk that has waited long enough is handed over.
-    pub fn flush_chunk<S: Subscriber>(&mut self, due: &Due, order: Order, decider: &mut Decider<S>) {
-        let (table, id) = (Table(due.flow.0), FlowId(due.flow.1));
+    pub fn flush_chunk<S: Subscriber>(&mut self, due: &Due, order: Order, delivery: &mut Delivery<S>) {
+        let FlowRef { table, id } = due.flow;
         let state = &mut self.tables[table.index()];
         if !state.flows.is_live(id) {
             return;
         }
-        let view = view(&*self.program, table, state.flows.entry(id));
+        let view = view(&*self.program, due.flow, state.flows.entry(id));
         if let Some(streams) = state.streams.get_mut(id) {
-            decider.flush_chunk(order, &view, streams, due);
+            let moment = Moment { order, now: due.at, queued_bytes: 0 };
+            delivery.flush_chunk(moment, &view, streams, due);
         }
     }
 
@@ -527,11 +530,11 @@ impl Flows {
 /// A flow as subscribers see it while it lives.
 pub(crate) fn view<'a>(
     program: &'a dyn Program,
-    table: Table,
+    FlowRef { table, id }: FlowRef,
     entry: (&'a Header, &'a [u8]),
 ) -> FlowView<'a> {
     let ((header, data), graph, layout) = (entry, program.graph(), program.layout());
-    FlowView { graph, layout, table, header, data, recognised: Recognised::default(), outer: &[] }
+    FlowView { graph, layout, table, id, header, data, recognised: Recognised::default(), outer: &[] }
 }
 
 /// Segments that wait are bounded as the memory of streams is.

@@ -7,13 +7,14 @@
 //! queue is bounded in number and bytes; beyond a bound the oldest is given up and counted. As the queue sees
 //! all workers' packets, it does the same whatever their number.
 
+use crate::flow_ref::FlowRef;
 use crate::plan::{Mask, Plan};
-use crate::subscriber::{FlowKey, VerdictUpdate};
+use crate::subscriber::VerdictUpdate;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A flow of the run: its worker, and its name there.
-pub type WorkerFlow = (usize, FlowKey);
+pub type WorkerFlow = (usize, FlowRef);
 
 /// What is known of a held packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,14 +197,16 @@ mod tests {
     use super::*;
     use crate::deferred_predicate::Presence;
     use crate::plan::{Alternative, Limits, QuestionPlan, Want};
+    use crate::table::FlowId;
     use weir_ir::build::Builder;
-    use weir_ir::graph::{Graph, Terminator};
+    use weir_ir::graph::{Graph, Table, Terminator};
     use weir_ir::interpret::Interpreter;
     use weir_packet::Value;
     use weir_sessions::ProbeDecision;
 
-    const FLOW: WorkerFlow = (0, (0, 7));
-    const OTHER: WorkerFlow = (1, (0, 7));
+    const NAME: FlowRef = FlowRef { table: Table(0), id: FlowId(7) };
+    const FLOW: WorkerFlow = (0, NAME);
+    const OTHER: WorkerFlow = (1, NAME);
 
     /// Two questions about packets: by connection (bit 0), by session (bit 1).
     fn queue(held_packets_max: usize) -> HoldQueue<u32> {
@@ -249,7 +252,7 @@ mod tests {
     }
 
     fn settled(verdict: Mask, ended: Option<Mask>) -> VerdictUpdate {
-        VerdictUpdate { flow: (0, 7), verdict, ended }
+        VerdictUpdate { flow: NAME, verdict, ended }
     }
 
     #[test]

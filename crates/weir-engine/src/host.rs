@@ -1,16 +1,16 @@
 //! What a program's tail may ask for: sequences and sessions of the flow at hand.
 
-use crate::decide::Decider;
-use crate::deferred_streams::FlowVerdict;
+use crate::delivery::{Delivery, with_session};
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
 use crate::flows::stop_bytes;
+use crate::matcher::FlowVerdict;
 use crate::messages::MessageCarrier;
 use crate::plan::SESSIONS_OVER;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Recognised, Yielded};
 use crate::stage::Stage;
-use crate::stream::CarrierPacket;
-use crate::subscriber::{Order, Subscriber};
+use crate::stream::{CarrierPacket, Moment};
+use crate::subscriber::{Order, Subscriber, VerdictUpdate};
 use crate::tables::TailFlow;
 use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice};
@@ -39,7 +39,7 @@ impl<'a> PacketCtx<'a> {
 pub(crate) struct TailHost<'a, 'f, S> {
     pub at: &'a PacketCtx<'a>,
     pub flow: &'a mut TailFlow<'f>,
-    pub decider: &'a mut Decider<S>,
+    pub delivery: &'a mut Delivery<S>,
     /// What the bytes that are delivered next came in.
     pub origin: Origin,
 }
@@ -88,18 +88,19 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let mut frame = None;
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
             let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.facts, flow.data);
-            frame = (is_kept && self.decider.asks_for_packets(terms, streams)).then(|| self.at.packet());
-            let (priority, offset) = streams.rank(side, self.decider.priority(terms));
+            frame =
+                (is_kept && self.delivery.matcher.asks_for_packets(terms, streams)).then(|| self.at.packet());
+            let (priority, offset) = streams.rank(side, self.delivery.matcher.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
             let end = offset.saturating_add(bytes.len() as u64);
-            self.decider.streams.overload.admits(priority, end, waiting_cost(kept, frame), held)
+            self.delivery.streams.overload.admits(priority, end, waiting_cost(kept, frame), held)
         });
         let segment = Segment { at, bytes: kept, claimed_bytes, span, metas, policy, may_wait, frame };
         let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.at.block);
         if let Some(streams) = &mut self.flow.streams {
             streams.count(side, &inserted);
             if inserted.refused_bytes > 0 {
-                self.decider.streams.overload.drop_segment();
+                self.delivery.streams.overload.drop_segment();
             }
         }
         let differs =
@@ -131,7 +132,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         claimed_bytes: u64,
         whole: &[u64],
     ) {
-        let (direction, block) = ((self.flow.key(), side), self.at.block);
+        let (direction, block) = ((self.flow.flow_ref(), side), self.at.block);
         self.flow.messages.collect(direction, gap_bytes, (bytes, claimed_bytes), block, whole);
     }
 
@@ -145,7 +146,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let waits =
             sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
         let packet = waits.then_some(self.at.packet());
-        self.flow.messages.first(self.flow.key(), side, bearer, packet)
+        self.flow.messages.first(self.flow.flow_ref(), side, bearer, packet)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
@@ -163,11 +164,11 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     ) {
         let packet = self.origin.came(self.at.packet());
         let next = InOrder { now: self.at.packet.time.0, side, gap_bytes, bytes, claimed_bytes, packet };
-        deliver_bytes(self.flow, flow.data, self.decider, self.at.program, self.at.order, &next);
+        deliver_bytes(self.flow, flow.data, self.delivery, self.at.program, self.at.order, &next);
     }
 
     fn keep(&mut self, bytes: &[u8]) -> u64 {
-        self.decider.emitted.keep(bytes)
+        self.delivery.emitted.keep(bytes)
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
@@ -176,7 +177,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             Some(_) => own,
             None => self.flow.messages.bearer().unwrap_or(own),
         };
-        self.decider.emitted.push(event, table, header, values);
+        self.delivery.emitted.push(event, table, header, values);
     }
 }
 
@@ -208,7 +209,7 @@ impl InOrder<'_> {
 pub(crate) fn deliver_bytes<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
-    decider: &mut Decider<S>,
+    delivery: &mut Delivery<S>,
     program: &dyn Program,
     order: Order,
     next: &InOrder<'_>,
@@ -217,7 +218,8 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let known = known_of(flow, data);
         let view = view(flow, data, program, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
-        let over = decider.stream((order, queued_bytes), &view, flow.key(), streams, next, known);
+        let moment = Moment { order, now: next.now, queued_bytes };
+        let over = delivery.stream(moment, &view, streams, next, known);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
             stop_bytes(data, flow.facts.wants_at, next.side);
@@ -229,8 +231,8 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         return;
     }
     let mut yielded: Yielded = vec![];
-    let began = decider.stages.begin();
-    let counters = &mut decider.counters.session;
+    let began = delivery.stages.begin();
+    let counters = &mut delivery.counters.session;
     let from = if next.side { Direction::Responder } else { Direction::Originator };
     let (originator, responder) = endpoints(flow.header);
     let ports = [originator, responder].map(|end| end.port as u16);
@@ -240,28 +242,28 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
     sessions.take(&carrier, &piece, &mut yielded, counters);
     sessions.gap(&carrier, (from, next.cut_bytes()), &mut yielded, counters);
-    decider.stages.end(Stage::Sessions, 1, began);
-    after_sessions(flow, data, decider, program, order, yielded);
+    delivery.stages.end(Stage::Sessions, 1, began);
+    after_sessions(flow, data, delivery, program, order, yielded);
 }
 
 /// The flow is over: its sessions are, too.
 pub(crate) fn finish_sessions<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
-    decider: &mut Decider<S>,
+    delivery: &mut Delivery<S>,
     program: &dyn Program,
     order: Order,
 ) {
     let mut yielded: Yielded = vec![];
     if let Some(sessions) = flow.sessions.as_mut() {
-        let began = decider.stages.begin();
-        sessions.finish(&mut yielded, &mut decider.counters.session);
-        decider.stages.end(Stage::Sessions, 0, began);
+        let began = delivery.stages.begin();
+        sessions.finish(&mut yielded, &mut delivery.counters.session);
+        delivery.stages.end(Stage::Sessions, 0, began);
     }
-    after_sessions(flow, data, decider, program, order, yielded);
+    after_sessions(flow, data, delivery, program, order, yielded);
     if let Some(at) = flow.facts.verdict_at {
-        let mut verdict = flow.plan.unpack(read_number(data, at, 64));
-        decider.sessions_over(order, flow.key(), &mut verdict);
+        let verdict = flow.plan.unpack(read_number(data, at, 64));
+        let verdict = delivery.sessions_over(order, flow.flow_ref(), verdict);
         write_number(data, at, 64, flow.plan.pack(verdict));
     }
 }
@@ -269,7 +271,7 @@ pub(crate) fn finish_sessions<S: Subscriber>(
 fn after_sessions<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
-    decider: &mut Decider<S>,
+    delivery: &mut Delivery<S>,
     program: &dyn Program,
     order: Order,
     yielded: Yielded,
@@ -286,26 +288,27 @@ fn after_sessions<S: Subscriber>(
         some = true;
         let view = view(flow, data, program, recognised);
         let at_packet = (known.terms, known.open);
-        known.verdict |= decider.session(order, &view, flow.key(), at_packet, protocol, session.into());
-        Decider::<S>::note_session(&mut known.verdict);
+        known.verdict |= delivery.session(order, &view, at_packet, protocol, session.into());
+        known.verdict = with_session(known.verdict);
     }
     if some {
-        decider.settle(order, flow.key(), known.verdict, None);
+        let update = VerdictUpdate { flow: flow.flow_ref(), verdict: known.verdict, ended: None };
+        delivery.settle(order, update);
     }
     if over {
-        decider.sessions_over(order, flow.key(), &mut known.verdict);
+        known.verdict = delivery.sessions_over(order, flow.flow_ref(), known.verdict);
     }
-    let key = flow.key();
+    let name = flow.flow_ref();
     if let Some(streams) = flow.streams.take() {
         let view = view(flow, data, program, recognised);
         let queued_bytes = flow.sequences.held_bytes().0;
-        let at = (order, flow.header.last_time, queued_bytes);
-        decider.settle_streams(at, &view, key, streams, known);
+        let moment = Moment { order, now: flow.header.last_time, queued_bytes };
+        delivery.settle_streams(moment, &view, streams, known);
         flow.streams = Some(streams);
     }
     for side in [false, true] {
         let mut streams = flow.streams.as_mut();
-        if over && streams.as_mut().is_none_or(|streams| decider.is_over(key, streams, side, known)) {
+        if over && streams.as_mut().is_none_or(|streams| delivery.is_over(name, streams, side, known)) {
             stop_bytes(data, flow.facts.wants_at, side);
         }
     }
@@ -334,6 +337,7 @@ fn view<'a>(
         graph: program.graph(),
         layout: flow.layout,
         table: flow.table,
+        id: flow.id,
         header: flow.header,
         data,
         recognised,

@@ -1,6 +1,6 @@
 //! The data path: tables, sequences, timers, counters.
 //!
-//! * [`run`]: the data path on one screen. `flows`, `host` and `decide` are what it calls.
+//! * [`run`]: the data path on one screen. `flows`, `host`, `matcher` and `delivery` are what it calls.
 //! * [`plan`]: what a run is to do.  [`subscriber`]: who is given what was asked for.
 //! * [`hold`]: packets that wait for their connection's verdict.
 //! * [`flow`]: a flow as subscribers see it.
@@ -9,7 +9,7 @@
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
 //! * `packet_end`: what layers above a connection may decide waits for the packet's end.  `emitted`: events of a packet.
-//! * `deferred_streams`: streams that are whose they are by what their sessions or records say.
+//! * `matcher`: which questions something is for.  `delivery`: hands it to the subscriber; `stream_delivery`: streams.
 //! * `drain_messages`: messages that are unread when their flow ends.
 //! * `change`: another program takes over between two bursts.
 //! * [`counters`]: what became of every packet; they add up.
@@ -20,16 +20,18 @@
 mod change;
 pub mod clock;
 pub mod counters;
-mod decide;
 pub mod deferred_predicate;
-mod deferred_streams;
+mod delivery;
+
 mod drain_messages;
 mod emitted;
 pub mod flow;
 mod flow_hit;
+mod flow_ref;
 mod flows;
 pub mod hold;
 mod host;
+mod matcher;
 mod messages;
 mod packet_end;
 pub mod plan;
@@ -38,6 +40,7 @@ pub mod sequence;
 mod sessions;
 pub mod stage;
 pub mod stream;
+mod stream_delivery;
 pub mod subscriber;
 pub mod table;
 mod tables;
@@ -46,4 +49,5 @@ pub mod timer;
 pub mod worker;
 
 pub use emitted::COLUMN_BYTES_MAX;
+pub use flow_ref::FlowRef;
 pub use messages::MESSAGE_BYTES_MAX;

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::counters::{Account, Counters};
-use crate::decide::{Decider, PacketView};
+use crate::delivery::{Delivery, PacketView};
 use crate::flow_hit::FlowHit;
 use crate::flows::Flows;
 use crate::host::{Origin, PacketCtx, TailHost};
@@ -47,13 +47,13 @@ impl<S: Subscriber> Worker<S> {
             all.resize(BURST_PACKETS_MAX.max(burst.packets.len()), Lane::default());
         }
         let lanes = &mut all[..burst.packets.len()];
-        let began = self.decider.stages.begin();
+        let began = self.delivery.stages.begin();
         let program = Arc::clone(&self.program);
         Arc::clone(&program).note_packets(burst.packets.len());
         let program = &*program;
         let lookups = self.heads(program, burst, lanes);
-        self.decider.stages.end(Stage::Head, burst.packets.len(), began);
-        let began = self.decider.stages.begin();
+        self.delivery.stages.end(Stage::Head, burst.packets.len(), began);
+        let began = self.delivery.stages.begin();
         let mut groups = lanes.chunks_mut(GROUP_PACKETS).zip(burst.packets.chunks(GROUP_PACKETS));
         let mut ahead = groups.next();
         self.prefetch(&mut ahead);
@@ -67,7 +67,7 @@ impl<S: Subscriber> Worker<S> {
                 self.finish_packet(&at, lane);
             }
         }
-        self.decider.stages.end(Stage::Tail, lookups, began);
+        self.delivery.stages.end(Stage::Tail, lookups, began);
         self.lanes = all;
     }
 
@@ -121,7 +121,7 @@ impl<S: Subscriber> Worker<S> {
                         self.flows.hash(k);
                         *likely = None;
                     }
-                    found = self.flows.find((k, *likely), at, &mut self.decider, &mut self.counters);
+                    found = self.flows.find((k, *likely), at, &mut self.delivery, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
                     if self.flows.is_observed(flow.table())
@@ -133,10 +133,10 @@ impl<S: Subscriber> Worker<S> {
                             self.flows.note_outer_terms(outer, k);
                         }
                     }
-                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
+                    self.flows.run_tail(at, k, flow, &mut self.delivery, &mut self.counters)
                 }
                 Step::Restart => {
-                    found = self.flows.renew(k, packet, at.order, &mut self.decider, &mut self.counters);
+                    found = self.flows.renew(k, packet, at.order, &mut self.delivery, &mut self.counters);
                     lookups += 1;
                     let Some(flow) = found else { break (Some(DropReason::FlowLimit), 0) };
                     // What is a part, or seen by nobody, restarts inside the one that the packet belongs to.
@@ -144,18 +144,18 @@ impl<S: Subscriber> Worker<S> {
                         connection = Some(flow);
                         self.note_outer(flow, outer);
                     }
-                    self.flows.run_tail(at, k, flow, &mut self.decider, &mut self.counters)
+                    self.flows.run_tail(at, k, flow, &mut self.delivery, &mut self.counters)
                 }
             };
         };
         self.flows.messages.take_begun();
         self.count(packet, reason);
-        self.decider.events(at, terms);
+        self.delivery.events(at, terms);
         self.decide(at, k, bearer.or(connection), (reason, terms));
-        if !self.decider.packet_end.is_empty() {
-            self.flows.settle_packet_end((at.order, Some(at.packet())), (None, terms), &mut self.decider);
+        if !self.delivery.packet_end.is_empty() {
+            self.flows.settle_packet_end((at.order, Some(at.packet())), (None, terms), &mut self.delivery);
         }
-        self.flows.end_closed(&at.order, &mut self.decider, &mut self.counters);
+        self.flows.end_closed(&at.order, &mut self.delivery, &mut self.counters);
         k.release();
     }
 
@@ -169,23 +169,22 @@ impl<S: Subscriber> Worker<S> {
         (reason, terms): (Option<DropReason>, u64),
     ) {
         let &PacketCtx { block, packet, frame, .. } = at;
-        let of_connection =
-            connection.map_or(0, |found| self.flows.note_terms((found.table(), found.id()), terms));
-        if self.decider.is_tracked(of_connection) {
+        let of_connection = connection.map_or(0, |found| self.flows.note_terms(found.flow(), terms));
+        if self.delivery.matcher.is_tracked(of_connection) {
             let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
-            tracked.iter().for_each(|packet| self.decider.track(at.order, of_connection, packet));
+            tracked.iter().for_each(|packet| self.delivery.tracked_packet(at.order, of_connection, packet));
         }
         let otherwise = match reason {
-            _ if of_connection & self.decider.other_classes() != 0 => Account::Delivered,
+            _ if of_connection & self.delivery.matcher.other_classes() != 0 => Account::Delivered,
             Some(reason) => Account::Dropped(reason),
             None => Account::Filtered,
         };
-        if terms & self.decider.packet_classes() == 0 {
-            return self.decider.count(otherwise);
+        if terms & self.delivery.matcher.packet_classes() == 0 {
+            return self.delivery.count(otherwise);
         }
         let flow = connection.and_then(|found| self.flows.verdict(found));
         let view = PacketView { meta: packet, block, terms, outs: &k.outs, otherwise };
-        self.decider.packet(at.order, &view, flow);
+        self.delivery.packet(at.order, &view, flow);
     }
 
     /// A flow was found in a packet of another connection: if it is new, it is known from now on to run in that.
@@ -215,21 +214,21 @@ impl Flows {
         at: &PacketCtx<'_>,
         k: &mut Continuation,
         found: FlowHit,
-        decider: &mut Decider<S>,
+        delivery: &mut Delivery<S>,
         counters: &mut Counters,
     ) -> Step {
         let &PacketCtx { program, packet, frame, order, .. } = at;
         let now = packet.time.0;
         self.messages.enter_flow();
         let (mut tail, data) = self.open(found);
-        let mut host = TailHost { at, flow: &mut tail, decider, origin: Origin::AtHand };
+        let mut host = TailHost { at, flow: &mut tail, delivery, origin: Origin::AtHand };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
         let step = program.resume(&mut host, packet, frame, record, found.is_responder(), found.is_new(), k);
         if let Some(millis) = tail.changed_timeout(data, found.is_new()) {
             if !found.is_new() {
-                self.flush_chunks(found, now, order, decider);
+                self.flush_chunks(found, now, order, delivery);
             }
-            self.set_timeout(found, millis, now, order, decider, counters);
+            self.set_timeout(found, millis, now, order, delivery, counters);
         }
         step
     }

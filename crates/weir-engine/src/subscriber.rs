@@ -2,6 +2,7 @@
 
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
+use crate::flow_ref::FlowRef;
 use crate::plan::Mask;
 use crate::stream::{Chunk, StreamHandle};
 use crate::table::Header;
@@ -24,14 +25,11 @@ pub struct Order {
     pub flow: u64,
 }
 
-/// Names a flow of a worker while it lives: its table and its place there.
-pub type FlowKey = (u32, u32);
-
 /// A packet whose match hangs on its connection or session.
 #[derive(Debug, Clone, Copy)]
 pub struct Undecided<'a> {
     /// Its flow.
-    pub flow: FlowKey,
+    pub flow: FlowRef,
     /// Remainders that it comes to by itself.
     pub remainders: Mask,
     /// Questions that are given it whatever becomes of the flow, a bit each.
@@ -52,7 +50,7 @@ pub struct Undecided<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictUpdate {
     /// The flow.
-    pub flow: FlowKey,
+    pub flow: FlowRef,
     /// Remainders whose session part its sessions fulfil, so far.
     pub verdict: Mask,
     /// It is over: remainders whose connection part its record fulfils.
@@ -96,8 +94,6 @@ impl EventView<'_> {
 pub struct TrackedPacket<'a> {
     /// The connection, this packet counted.
     pub flow: FlowView<'a>,
-    /// Its name while it lives.
-    pub key: FlowKey,
     /// The responder sent it.
     pub from_responder: bool,
     /// What the capture says of it.
@@ -126,15 +122,8 @@ pub trait Subscriber: Send {
     }
 
     /// A connection, when it is over.
-    fn connection(
-        &mut self,
-        order: Order,
-        question: usize,
-        flow: &FlowView<'_>,
-        key: FlowKey,
-        reason: EndReason,
-    ) {
-        let _ = (order, question, flow, key, reason);
+    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, reason: EndReason) {
+        let _ = (order, question, flow, reason);
     }
 
     /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in the order of the capture.
@@ -148,15 +137,14 @@ pub trait Subscriber: Send {
         order: Order,
         question: usize,
         flow: &FlowView<'_>,
-        key: FlowKey,
         session: &Arc<dyn Session>,
     ) {
-        let _ = (order, question, flow, key, session);
+        let _ = (order, question, flow, session);
     }
 
     /// A connection is over, and what the question tracked of it is not wanted: it did not match.
-    fn untracked(&mut self, question: usize, key: FlowKey) {
-        let _ = (question, key);
+    fn untracked(&mut self, question: usize, flow: FlowRef) {
+        let _ = (question, flow);
     }
 
     /// A session. `protocol`: index into the plan's protocols.

@@ -1,8 +1,8 @@
 //! The flows of one table of the graph, what is the same for all of them, and what the tail of a packet may
 //! touch of one.
 
-use crate::decide::FlowKey;
 use crate::flow::read_number;
+use crate::flow_ref::FlowRef;
 use crate::messages::Messages;
 use crate::plan::Plan;
 use crate::sequence::Reassembler;
@@ -141,7 +141,7 @@ impl TableState {
     #[inline]
     pub fn tail<'a>(
         &'a mut self,
-        (table, id): (Table, FlowId),
+        FlowRef { table, id }: FlowRef,
         (sequences, messages): (&'a mut Reassembler, &'a mut Messages),
         layout: &'a Layout,
         plan: &'a Plan,
@@ -188,8 +188,8 @@ pub(crate) struct TailFlow<'a> {
 }
 
 impl TailFlow<'_> {
-    pub fn key(&self) -> FlowKey {
-        (self.table.0, self.id.0)
+    pub fn flow_ref(&self) -> FlowRef {
+        FlowRef::new(self.table, self.id)
     }
 
     /// After a packet's tail: the time-out may have changed. What it is now, where the wheel has to learn

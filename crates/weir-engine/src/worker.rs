@@ -2,17 +2,16 @@
 //! [`run`](crate::run).
 
 use crate::counters::Counters;
-use crate::decide::Decider;
+use crate::delivery::Delivery;
 use crate::flow::EndReason;
+use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
 use crate::plan::Plan;
 use crate::run::Lane;
 use crate::stage::{Stage, Stages};
 use crate::subscriber::{Order, Subscriber};
-use crate::table::FlowId;
 use std::sync::Arc;
 use weir_ir::abi::Program;
-use weir_ir::graph::Table;
 use weir_packet::BURST_PACKETS_MAX;
 
 /// Flows that end in one call of [`Worker::finish`].
@@ -23,12 +22,12 @@ pub struct Worker<S> {
     pub(crate) program: Arc<dyn Program>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) flows: Flows,
-    pub(crate) decider: Decider<S>,
+    pub(crate) delivery: Delivery<S>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) counters: Counters,
     is_finished: bool,
     /// Flows that are still to end, the next one last.
-    ending: Vec<(Table, FlowId)>,
+    ending: Vec<FlowRef>,
 }
 
 impl<S: Subscriber> Worker<S> {
@@ -37,7 +36,7 @@ impl<S: Subscriber> Worker<S> {
         Self {
             program: Arc::clone(&plan.program),
             flows: Flows::new(&plan),
-            decider: Decider::new(Arc::clone(&plan), subscriber),
+            delivery: Delivery::new(Arc::clone(&plan), subscriber),
             lanes: vec![Lane::default(); BURST_PACKETS_MAX],
             counters: Counters::default(),
             is_finished: false,
@@ -48,19 +47,18 @@ impl<S: Subscriber> Worker<S> {
 
     /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
     pub fn pass_time(&mut self, burst: u64, now: i64) {
-        let began = self.decider.stages.begin();
-        while let Some(due) = self.decider.streams.next_due(now) {
+        let began = self.delivery.stages.begin();
+        while let Some(due) = self.delivery.streams.next_due(now) {
             let order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
-            self.flows.flush_chunk(&due, order, &mut self.decider);
+            self.flows.flush_chunk(&due, order, &mut self.delivery);
         }
         let due = self.flows.expire(now);
         let ended = due.len();
-        for (deadline, table, id) in due {
-            let flow = self.flows.first_packet(table, id);
-            let order = Order { burst, phase: 1, at: deadline, flow };
-            self.flows.end(table, id, EndReason::Idle, order, &mut self.decider, &mut self.counters);
+        for (deadline, flow) in due {
+            let order = Order { burst, phase: 1, at: deadline, flow: self.flows.first_packet(flow) };
+            self.flows.end(flow, EndReason::Idle, order, &mut self.delivery, &mut self.counters);
         }
-        self.decider.stages.end(Stage::Expire, ended, began);
+        self.delivery.stages.end(Stage::Expire, ended, began);
     }
 
     /// The capture is over: every flow ends, in the order of their first packets. A few at a time, so that
@@ -72,32 +70,32 @@ impl<S: Subscriber> Worker<S> {
             self.ending = self.flows.all();
             self.ending.reverse();
         }
-        let began = self.decider.stages.begin();
+        let began = self.delivery.stages.begin();
         let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
-        for &(table, id) in ending.iter().rev() {
-            if !self.flows.tables[table.index()].flows.is_live(id) {
+        for &flow in ending.iter().rev() {
+            if !self.flows.tables[flow.table.index()].flows.is_live(flow.id) {
                 // The last messages of one before it ended it, or made another one that ended there.
                 continue;
             }
-            let flow = self.flows.first_packet(table, id);
-            let order = Order { burst, phase: 3, at: flow as i64, flow };
-            self.flows.end(table, id, EndReason::EndOfCapture, order, &mut self.decider, &mut self.counters);
+            let first_packet = self.flows.first_packet(flow);
+            let order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
+            self.flows.end(flow, EndReason::EndOfCapture, order, &mut self.delivery, &mut self.counters);
         }
-        self.decider.stages.end(Stage::Expire, ending.len(), began);
+        self.delivery.stages.end(Stage::Expire, ending.len(), began);
         !self.ending.is_empty()
     }
 
     /// The subscriber.
     pub fn subscriber(&mut self) -> &mut S {
-        &mut self.decider.subscriber
+        &mut self.delivery.subscriber
     }
 
     /// What became of the packets so far, and what the tables hold.
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
-        counters.merge(&self.decider.counters);
+        counters.merge(&self.delivery.counters);
         self.flows.count(&mut counters);
-        counters.stream.merge(&self.decider.streams.overload.counters());
+        counters.stream.merge(&self.delivery.streams.overload.counters());
         counters
     }
 
@@ -109,16 +107,16 @@ impl<S: Subscriber> Worker<S> {
 
     /// Bytes that are held for streams: of their chunks, and those that come with streams whatever the memory.
     pub fn stream_bytes(&self) -> (usize, usize) {
-        self.decider.streams.overload.held_bytes()
+        self.delivery.streams.overload.held_bytes()
     }
 
     /// What passed each stage, and how long that took.
     pub fn stages(&self) -> &Stages {
-        &self.decider.stages
+        &self.delivery.stages
     }
 
     /// The subscriber, at the end.
     pub fn into_subscriber(self) -> S {
-        self.decider.subscriber
+        self.delivery.subscriber
     }
 }

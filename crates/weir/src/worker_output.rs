@@ -10,13 +10,12 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
+use weir_engine::FlowRef;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::plan::Mask;
 use weir_engine::stream::{Chunk, StreamHandle};
-use weir_engine::subscriber::{
-    EventView, FlowKey, Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
-};
+use weir_engine::subscriber::{EventView, Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
 use weir_io::packet_options;
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
@@ -102,7 +101,7 @@ pub enum Yielded {
 /// A packet that waits, as it is kept.
 #[derive(Debug)]
 pub struct HeldPacket {
-    pub flow: FlowKey,
+    pub flow: FlowRef,
     pub remainders: Mask,
     /// Questions that are given it for certain.
     pub certain: Mask,
@@ -261,16 +260,9 @@ impl Subscriber for Collector {
         self.yielded.push_back((order, Yielded::VerdictUpdate(settled)));
     }
 
-    fn connection(
-        &mut self,
-        order: Order,
-        question: usize,
-        flow: &FlowView<'_>,
-        key: FlowKey,
-        _reason: EndReason,
-    ) {
+    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
         let state = match self.sinks.get_mut(question) {
-            Some(Sink::Track(sink)) => Some(sink.end(key)),
+            Some(Sink::Track(sink)) => Some(sink.end(flow.flow_ref())),
             _ => None,
         };
         if self.is_counted(question) {
@@ -304,18 +296,17 @@ impl Subscriber for Collector {
         &mut self,
         _order: Order,
         question: usize,
-        _flow: &FlowView<'_>,
-        key: FlowKey,
+        flow: &FlowView<'_>,
         session: &Arc<dyn Session>,
     ) {
         if let Some(Sink::Track(sink)) = self.sinks.get_mut(question) {
-            sink.session(key, &**session);
+            sink.session(flow.flow_ref(), &**session);
         }
     }
 
-    fn untracked(&mut self, question: usize, key: FlowKey) {
+    fn untracked(&mut self, question: usize, flow: FlowRef) {
         if let Some(Sink::Track(sink)) = self.sinks.get_mut(question) {
-            sink.end(key);
+            sink.end(flow);
         }
     }
 

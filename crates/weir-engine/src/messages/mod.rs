@@ -17,9 +17,9 @@
 mod run;
 
 use crate::counters::MessageCounters;
-use crate::decide::FlowKey;
+use crate::flow_ref::FlowRef;
 use crate::sequence::{FrameRef, within};
-use crate::table::{BuildIdHasher, Header};
+use crate::table::{BuildIdHasher, FlowId, Header};
 
 use run::{Bytes, Run};
 use std::collections::{HashMap, VecDeque};
@@ -138,8 +138,13 @@ pub(crate) struct Messages {
 }
 
 /// The number of a direction.
-fn direction((table, flow): FlowKey, side: bool) -> u64 {
-    u64::from(table) << 33 | u64::from(flow) << 1 | u64::from(side)
+fn direction(flow: FlowRef, side: bool) -> u64 {
+    u64::from(flow.table.0) << 33 | u64::from(flow.id.0) << 1 | u64::from(side)
+}
+
+/// The flow of a [`direction`].
+fn flow_of(direction: u64) -> FlowRef {
+    FlowRef::new(Table((direction >> 33) as u32), FlowId((direction >> 1) as u32))
 }
 
 impl Messages {
@@ -147,7 +152,7 @@ impl Messages {
     /// what it is of a whole, and the values that go with that; nothing where there are no wholes.
     pub fn collect(
         &mut self,
-        (flow, side): (FlowKey, bool),
+        (flow, side): (FlowRef, bool),
         gap_bytes: u64,
         (bytes, claimed_bytes): (&[u8], u64),
         block: &Arc<Block>,
@@ -240,7 +245,7 @@ impl Messages {
     /// others have to come before all of its bytes can be read.
     pub fn first(
         &mut self,
-        flow: FlowKey,
+        flow: FlowRef,
         side: bool,
         bearer: MessageCarrier,
         packet: Option<FrameRef<'_>>,
@@ -291,7 +296,7 @@ impl Messages {
     }
 
     /// The last packet of a direction, if something waited then; it is kept no longer.
-    pub fn take_packet(&mut self, flow: FlowKey, side: bool) -> Option<LastPacket> {
+    pub fn take_packet(&mut self, flow: FlowRef, side: bool) -> Option<LastPacket> {
         let last = self.unfinished.get_mut(&direction(flow, side))?.last.take()?;
         self.held_bytes -= last.block.bytes.len();
         self.kept_packets -= 1;
@@ -358,7 +363,7 @@ impl Messages {
     }
 
     /// The flow is over.
-    pub fn release(&mut self, flow: FlowKey) {
+    pub fn release(&mut self, flow: FlowRef) {
         for side in [false, true] {
             self.take_packet(flow, side);
             let Some(unfinished) = self.unfinished.remove(&direction(flow, side)) else { continue };
@@ -372,10 +377,8 @@ impl Messages {
 
     /// Messages of these tables' flows are wanted no longer.
     pub fn release_tables(&mut self, is_wanted: impl Fn(Table) -> bool) {
-        let tables = self.unfinished.keys().map(|direction| direction >> 33);
-        let flows = self.unfinished.keys().map(|direction| (direction >> 1) as u32);
-        let over: Vec<FlowKey> = tables.map(|table| table as u32).zip(flows).collect();
-        over.into_iter().filter(|flow| !is_wanted(Table(flow.0))).for_each(|flow| self.release(flow));
+        let flows: Vec<_> = self.unfinished.keys().map(|direction| flow_of(*direction)).collect();
+        flows.into_iter().filter(|flow| !is_wanted(flow.table)).for_each(|flow| self.release(flow));
     }
 
     /// There is nothing to be released.

@@ -2,7 +2,11 @@
 
 use super::*;
 
-const FLOW: FlowKey = (0, 7);
+const FLOW: FlowRef = FlowRef { table: Table(0), id: FlowId(7) };
+
+fn flow_ref(id: u32) -> FlowRef {
+    FlowRef::new(Table(0), FlowId(id))
+}
 
 fn bearer() -> MessageCarrier {
     MessageCarrier { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
@@ -161,8 +165,8 @@ fn all_that_waits_is_bounded() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 1 << 16]));
     for flow in 0..2_000 {
-        messages.collect(((0, flow), false), 0, (&block.bytes, 1 << 16), &block, &[]);
-        messages.first((0, flow), false, bearer(), None);
+        messages.collect((flow_ref(flow), false), 0, (&block.bytes, 1 << 16), &block, &[]);
+        messages.first(flow_ref(flow), false, bearer(), None);
         messages.next(0, 1 << 17);
     }
     assert!(messages.held_bytes <= TOTAL_BYTES_MAX);
@@ -178,16 +182,16 @@ fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
     let (meta, bytes) = (PacketMeta { offset: 9, number: 4, ..PacketMeta::default() }, vec![7; 1 << 16]);
     let packet = Some(FrameRef { meta: &meta, bytes: &bytes });
     for flow in 0..2_000 {
-        messages.first((0, flow), true, bearer(), packet);
-        messages.first((0, flow), true, bearer(), packet);
+        messages.first(flow_ref(flow), true, bearer(), packet);
+        messages.first(flow_ref(flow), true, bearer(), packet);
     }
     assert!(messages.held_bytes <= TOTAL_BYTES_MAX && messages.held_bytes > TOTAL_BYTES_MAX / 2);
-    assert!(messages.take_packet((0, 0), false).is_none(), "it is the other side's");
-    let last = messages.take_packet((0, 0), true).expect("it is kept");
+    assert!(messages.take_packet(flow_ref(0), false).is_none(), "it is the other side's");
+    let last = messages.take_packet(flow_ref(0), true).expect("it is kept");
     assert_eq!((last.meta.offset, last.meta.number, last.block.bytes.len()), (0, 4, 1 << 16));
     // Nothing waits any more.
-    messages.first((0, 1), true, bearer(), None);
-    assert!(messages.take_packet((0, 1), true).is_none());
+    messages.first(flow_ref(1), true, bearer(), None);
+    assert!(messages.take_packet(flow_ref(1), true).is_none());
     messages.release_tables(|table| table != Table(0));
     assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
 }

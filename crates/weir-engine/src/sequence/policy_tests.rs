@@ -49,7 +49,7 @@ fn every_policy_has_its_rules() {
     assert_eq!(count, Policy::ALL.len());
 }
 
-/// Fragments (from, to, letter) in units of eight bytes, put together. `deferred_streams`: a first unit comes last of all, so
+/// Fragments (from, to, letter) in units of eight bytes, put together. `is_late`: a first unit comes last of all, so
 /// that they all wait; else those that are in order are retained at once.
 fn datagram(policy: Policy, fragments: &[(u64, u64, char)], late: bool) -> String {
     let mut ip = Receiver::ip();

@@ -5,8 +5,9 @@ use super::flow::{StreamHandle, StreamState};
 use super::packets::{CarrierPacket, Packets};
 use super::{Chunk, DirectionCounts, Overload, OverloadParams};
 use crate::flow::{EndReason, FlowView};
+use crate::flow_ref::FlowRef;
 use crate::sequence::Policy;
-use crate::subscriber::{FlowKey, Order, Subscriber};
+use crate::subscriber::{Order, Subscriber};
 use std::collections::BTreeSet;
 use weir_sessions::Direction;
 
@@ -27,7 +28,7 @@ pub(crate) struct Due {
     pub first_packet: u64,
     pub side: bool,
     pub question: usize,
-    pub flow: FlowKey,
+    pub flow: FlowRef,
     /// When the chunk began: it may have gone since, and be another one.
     pub since: i64,
 }
@@ -48,25 +49,49 @@ impl StreamBudget {
     }
 }
 
-/// What delivering needs besides the stream's state.
-pub(crate) struct Delivery<'a, S> {
+/// When bytes are handed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
     pub order: Order,
-    pub flow: &'a FlowView<'a>,
-    pub key: FlowKey,
-    /// Time of the packet at hand.
+    /// Nanoseconds since 1970.
     pub now: i64,
-    pub subscriber: &'a mut S,
-    pub budget: &'a mut StreamBudget,
     /// Bytes that wait in the worker's sequences.
     pub queued_bytes: usize,
-    /// The direction at hand, where its next byte lies, what its sequence met, and the policy that was set for it.
+}
+
+/// What handing over needs besides the stream's state.
+pub(crate) struct Handover<'a, S> {
+    order: Order,
+    flow: &'a FlowView<'a>,
+    /// Time of the bytes.
+    pub now: i64,
+    subscriber: &'a mut S,
+    pub budget: &'a mut StreamBudget,
+    /// Bytes that wait in the worker's sequences.
+    queued_bytes: usize,
+    /// The current direction, where its next byte lies, what its sequence met, and the policy that was set for it.
     pub side: bool,
     pub offset: u64,
     pub sequence: DirectionCounts,
     pub policy: Option<Policy>,
 }
 
-impl<S: Subscriber> Delivery<'_, S> {
+impl<'a, S: Subscriber> Handover<'a, S> {
+    /// Of the flow's streams, to the subscriber.
+    pub fn new(
+        moment: Moment,
+        flow: &'a FlowView<'a>,
+        subscriber: &'a mut S,
+        budget: &'a mut StreamBudget,
+    ) -> Self {
+        let Moment { order, now, queued_bytes } = moment;
+        let (side, offset) = (false, 0);
+        let (sequence, policy) = (DirectionCounts::default(), None);
+        Self { order, flow, now, subscriber, budget, queued_bytes, side, offset, sequence, policy }
+    }
+}
+
+impl<S: Subscriber> Handover<'_, S> {
     pub(super) fn created(&mut self, state: &mut StreamState) {
         let (order, question) = (self.order, state.question());
         let (subscriber, mut handle) = self.handle(state);
@@ -214,7 +239,7 @@ impl<S: Subscriber> Delivery<'_, S> {
     }
 
     fn due_of(&self, question: usize, (at, since): (i64, i64)) -> Due {
-        let (flow, side, first_packet) = (self.key, self.side, self.flow.header.first_packet);
+        let (flow, side, first_packet) = (self.flow.flow_ref(), self.side, self.flow.header.first_packet);
         Due { at, first_packet, side, question, flow, since }
     }
 

@@ -1,7 +1,7 @@
 //! The streams of one flow, and what each question has of them.
 
 use super::chunk::{ChunkParams, Chunker};
-use super::deliver::Delivery;
+use super::deliver::Handover;
 use super::{DirectionCounts, Due, Overload, StreamCounts, StreamParams};
 use crate::flow::{EndReason, FlowView};
 use crate::host::InOrder;
@@ -275,9 +275,10 @@ impl FlowStreams {
     }
 
     /// The questions that were told of one of the streams, a bit each.
-    pub(crate) fn questions(&mut self) -> Mask {
-        let states = self.sides.iter_mut().flat_map(Side::states);
-        states.fold(0, |mask, state| mask | 1 << state.question())
+    pub(crate) fn questions(&self) -> Mask {
+        let first = self.sides.iter().flat_map(|side| &side.first);
+        let others = self.sides.iter().flat_map(|side| &side.rare).flat_map(|rare| &rare.others);
+        first.chain(others).fold(0, |mask, state| mask | 1 << state.question())
     }
 
     /// Bytes in order of one direction, with what is missing before and after them, for one question. Whether it wants no more
@@ -285,7 +286,7 @@ impl FlowStreams {
     #[inline]
     pub(crate) fn take<S: Subscriber>(
         &mut self,
-        to: &mut Delivery<'_, S>,
+        to: &mut Handover<'_, S>,
         (question, params): (usize, &StreamParams),
         next: &InOrder<'_>,
     ) -> bool {
@@ -313,7 +314,7 @@ impl FlowStreams {
     pub(crate) fn take_at<S: Subscriber>(
         &mut self,
         offset: u64,
-        to: &mut Delivery<'_, S>,
+        to: &mut Handover<'_, S>,
         question: (usize, &StreamParams),
         piece: &InOrder<'_>,
     ) {
@@ -334,7 +335,7 @@ impl FlowStreams {
 
     /// The direction that is at hand from now on.
     #[inline]
-    fn point<S: Subscriber>(&self, to: &mut Delivery<'_, S>, side: bool) {
+    fn point<S: Subscriber>(&self, to: &mut Handover<'_, S>, side: bool) {
         let this = &self.sides[usize::from(side)];
         (to.side, to.offset) = (side, this.offset);
         let (sequence, policy) = match &this.rare {
@@ -366,7 +367,7 @@ impl FlowStreams {
     }
 
     /// What chunks hold is handed over.
-    pub(crate) fn flush<S: Subscriber>(&mut self, to: &mut Delivery<'_, S>) {
+    pub(crate) fn flush<S: Subscriber>(&mut self, to: &mut Handover<'_, S>) {
         for side in [false, true] {
             self.point(to, side);
             let side = &mut self.sides[usize::from(side)];
@@ -376,7 +377,7 @@ impl FlowStreams {
     }
 
     /// A chunk has waited long enough, if it is still that one.
-    pub(crate) fn flush_due<S: Subscriber>(&mut self, to: &mut Delivery<'_, S>, due: &Due) {
+    pub(crate) fn flush_due<S: Subscriber>(&mut self, to: &mut Handover<'_, S>, due: &Due) {
         self.point(to, due.side);
         let side = &mut self.sides[usize::from(due.side)];
         let Some(state) = side.state(due.question) else { return };
@@ -388,7 +389,7 @@ impl FlowStreams {
     /// without a byte are told of now.
     pub(crate) fn end<'p, S: Subscriber>(
         mut self,
-        to: &mut Delivery<'_, S>,
+        to: &mut Handover<'_, S>,
         questions: impl Iterator<Item = (usize, &'p StreamParams)> + Clone,
         reason: EndReason,
     ) {

@@ -4,7 +4,7 @@
 //! Of a flow there is one list of pieces, whoever waits for it, as they came in order. They are copied, and cost memory of
 //! the streams' budget; what there is no room for is given up as bytes out of order are.
 
-use super::deliver::Delivery;
+use super::deliver::Handover;
 use super::flow::FlowStreams;
 use super::{CarrierPacket, Overload, StreamParams};
 use crate::host::InOrder;
@@ -44,7 +44,7 @@ impl Held {
     fn give<S: Subscriber>(
         &self,
         (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
-        to: &mut Delivery<'_, S>,
+        to: &mut Handover<'_, S>,
         questions: &[(usize, &StreamParams)],
     ) {
         let &Self { now, side, offset, gap_bytes, claimed_bytes, came, .. } = self;
@@ -117,7 +117,7 @@ impl HeldStreams {
     pub fn replay<S: Subscriber>(
         &mut self,
         (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
-        to: &mut Delivery<'_, S>,
+        to: &mut Handover<'_, S>,
         questions: &[(usize, &StreamParams)],
         is_last: bool,
     ) {

@@ -17,7 +17,7 @@ mod packets;
 mod slots;
 
 pub use chunk::ChunkParams;
-pub(crate) use deliver::{Delivery, Due, StreamBudget};
+pub(crate) use deliver::{Due, Handover, Moment, StreamBudget};
 pub(crate) use flow::FlowStreams;
 pub use flow::{StreamHandle, StreamState};
 pub(crate) use held::HeldStreams;

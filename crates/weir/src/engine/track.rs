@@ -6,7 +6,8 @@ use super::datum::Tracked;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_engine::subscriber::{FlowKey, TrackedPacket};
+use weir_engine::FlowRef;
+use weir_engine::subscriber::TrackedPacket;
 use weir_packet::{PacketMeta, Timestamp};
 use weir_sessions::Session;
 
@@ -86,9 +87,9 @@ pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Sink + Send + Sync>;
 pub(crate) trait TrackSink: Send {
     /// A packet. A state to be given away now, where it is time.
     fn packet(&mut self, packet: &TrackedPacket<'_>) -> Option<Arc<dyn Any + Send + Sync>>;
-    fn session(&mut self, key: FlowKey, session: &dyn Session);
+    fn session(&mut self, flow: FlowRef, session: &dyn Session);
     /// The connection is over: its state.
-    fn end(&mut self, key: FlowKey) -> Option<Arc<dyn Any + Send + Sync>>;
+    fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>>;
 }
 
 struct State<T> {
@@ -98,7 +99,7 @@ struct State<T> {
 }
 
 struct Typed<T> {
-    states: HashMap<FlowKey, State<T>>,
+    states: HashMap<FlowRef, State<T>>,
     every: Every,
 }
 
@@ -111,7 +112,7 @@ impl<T: Track> TrackSink for Typed<T> {
         let Timestamp(first) = packet.flow.first_time();
         let every = self.every;
         let since = if matches!(every, Every::Nanoseconds(_)) { first as u64 } else { 0 };
-        let state = self.states.entry(packet.key);
+        let state = self.states.entry(packet.flow.flow_ref());
         let state = state.or_insert_with(|| State { tracked: T::default(), since: None });
         state.since.get_or_insert(since);
         let (meta, frame) = (packet.packet, packet.frame);
@@ -122,13 +123,13 @@ impl<T: Track> TrackSink for Typed<T> {
             .then(|| Arc::new(Tracked { state: state.tracked.clone() }) as Arc<dyn Any + Send + Sync>)
     }
 
-    fn session(&mut self, key: FlowKey, session: &dyn Session) {
-        let state = self.states.entry(key).or_insert_with(|| State { tracked: T::default(), since: None });
+    fn session(&mut self, flow: FlowRef, session: &dyn Session) {
+        let state = self.states.entry(flow).or_insert_with(|| State { tracked: T::default(), since: None });
         state.tracked.session(session);
     }
 
-    fn end(&mut self, key: FlowKey) -> Option<Arc<dyn Any + Send + Sync>> {
-        let state = self.states.remove(&key)?;
+    fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
+        let state = self.states.remove(&flow)?;
         Some(Arc::new(Tracked { state: state.tracked }))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_compile::events::{StackEvent, events};
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle};
-use weir_engine::subscriber::{EventView, FlowKey, Order, Subscriber};
+use weir_engine::subscriber::{EventView, Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_ir::graph::{Var, VarKind};
 use weir_packet::{Burst, Source, ValueType};
@@ -54,14 +54,7 @@ struct Witness {
 }
 
 impl Subscriber for Witness {
-    fn connection(
-        &mut self,
-        order: Order,
-        question: usize,
-        flow: &FlowView<'_>,
-        _: FlowKey,
-        reason: EndReason,
-    ) {
+    fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, reason: EndReason) {
         let mut text = format!("{order:?} {question} {flow:?} {reason:?}");
         for (at, var) in flow.graph.vars.iter().enumerate() {
             if var.table != flow.table || !var.observed {

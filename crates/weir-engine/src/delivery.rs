@@ -1,0 +1,277 @@
+//! Hands to the subscriber what questions are given, as a [`Matcher`] says: packets, events, sessions and connections.
+//! Streams are in [`stream_delivery`](crate::stream_delivery).
+//!
+//! What is not decided yet is kept: packets by the subscriber, which is told once more is known of their flow; sessions,
+//! and bytes of streams, here.
+
+use crate::counters::{Account, Counters};
+use crate::emitted::Emitted;
+use crate::flow::{EndReason, FlowView};
+use crate::flow_ref::FlowRef;
+use crate::host::PacketCtx;
+use crate::matcher::{Matcher, OpenMatch, PacketMatch, SessionMatch};
+use crate::packet_end::{PacketEnd, WaitingSession};
+use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, places};
+use crate::stage::Stages;
+use crate::stream::{HeldStreams, StreamBudget};
+use crate::subscriber::{Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use weir_ir::abi::OUTS_MAX;
+use weir_packet::{Block, PacketMeta};
+use weir_sessions::Session;
+
+/// A packet and what the program made of it.
+#[derive(Clone, Copy)]
+pub(crate) struct PacketView<'a> {
+    pub meta: &'a PacketMeta,
+    /// Where its bytes are.
+    pub block: &'a Block,
+    /// Terms that it fulfils by itself.
+    pub terms: u64,
+    /// Its record.
+    pub outs: &'a [u64; OUTS_MAX],
+    /// What it counts as where no question is given it.
+    pub otherwise: Account,
+}
+
+/// A session that is held until the record of its connection is complete.
+struct HeldSession {
+    /// Remainders that only the record is left to fulfil.
+    open: Mask,
+    protocol: usize,
+    session: Arc<dyn Session>,
+}
+
+/// The way to a subscriber: the subscriber, what is held until it is decided, and the counters of what was handed over.
+pub(crate) struct Delivery<S> {
+    pub matcher: Matcher,
+    pub subscriber: S,
+    /// Kept here, where every stage that lies within another one comes by.
+    pub stages: Stages,
+    /// What became of packets.
+    pub counters: Counters,
+    /// Flows with undecided packets.
+    waiting: HashSet<FlowRef>,
+    sessions: HashMap<FlowRef, Vec<HeldSession>>,
+    /// Streams of flows of which it is not known yet who is given them.
+    pub held: HashMap<FlowRef, HeldStreams>,
+    /// What is to be decided with the current packet.
+    pub packet_end: PacketEnd,
+    /// What the streams share.
+    pub streams: StreamBudget,
+    /// What the program emitted on the current packet.
+    pub emitted: Emitted,
+    /// Slots of the packet's record in use.
+    outs: usize,
+}
+
+impl<S: Subscriber> Delivery<S> {
+    pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
+        Self {
+            streams: StreamBudget::new(plan.overload),
+            emitted: Emitted::default(),
+            outs: outs_of(&plan),
+            stages: Stages::new(plan.timed),
+            counters: Counters::default(),
+            matcher: Matcher::new(plan),
+            subscriber,
+            waiting: HashSet::new(),
+            sessions: HashMap::new(),
+            held: HashMap::new(),
+            packet_end: PacketEnd::default(),
+        }
+    }
+
+    /// Goes over to another plan. `map`: what becomes of the remainders that sessions are held for.
+    pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(Mask) -> Mask) {
+        self.outs = outs_of(&plan);
+        self.matcher = Matcher::new(plan);
+        for held in self.sessions.values_mut() {
+            held.iter_mut().for_each(|one| one.open = map(one.open));
+            held.retain(|one| one.open != 0);
+        }
+        self.sessions.retain(|_, held| !held.is_empty());
+    }
+
+    /// A packet is through the program, and of a [class](Matcher::packet_classes) that some question about packets may be
+    /// given. `flow`: its connection and the connection's verdict, where it has one.
+    #[inline]
+    pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowRef, Mask)>) {
+        match self.matcher.packet(packet.terms, flow) {
+            PacketMatch::Decided(questions) => self.decided(order, questions, packet),
+            PacketMatch::Undecided(open) => self.undecided(order, packet, open),
+        }
+    }
+
+    /// A packet is decided: the questions are given it, and it is counted.
+    fn decided(&mut self, order: Order, questions: Mask, packet: &PacketView<'_>) {
+        self.count(if questions != 0 { Account::Delivered } else { packet.otherwise });
+        for question in places(questions) {
+            self.subscriber.packet(order, question, packet.meta, packet.block, packet.outs);
+        }
+    }
+
+    fn undecided(&mut self, order: Order, packet: &PacketView<'_>, open: OpenMatch) {
+        let &PacketView { meta, block, outs, otherwise, .. } = packet;
+        let OpenMatch { flow, remainders, certain, possible } = open;
+        self.waiting.insert(flow);
+        let outs = &outs[..self.outs];
+        let undecided =
+            Undecided { flow, remainders, certain, possible, otherwise, packet: meta, block, outs };
+        self.subscriber.undecided(order, &undecided);
+    }
+
+    /// A packet is decided.
+    #[inline]
+    pub fn count(&mut self, account: Account) {
+        self.counters.account(account);
+    }
+
+    /// A packet of a connection that fulfils `terms`, some of which are tracked.
+    pub fn tracked_packet(&mut self, order: Order, terms: u64, packet: &TrackedPacket<'_>) {
+        for question in places(self.matcher.tracking(terms)) {
+            self.subscriber.tracked_packet(order, question, packet);
+        }
+    }
+
+    /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
+    /// events.
+    #[inline]
+    pub fn events(&mut self, at: &PacketCtx<'_>, terms: u64) {
+        if !self.emitted.is_empty() {
+            self.deliver_events(at.order, at.packet, terms);
+        }
+    }
+
+    fn deliver_events(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
+        let remainders = self.matcher.event_remainders(terms);
+        if remainders != 0 {
+            for event in self.emitted.views(packet) {
+                // Once to each question, however many of its alternatives hold.
+                for question in places(self.matcher.event(remainders, &event)) {
+                    self.subscriber.event(order, question, &event);
+                }
+            }
+        }
+        self.counters.event.column_bytes_cut += self.emitted.cut_bytes;
+        self.emitted.clear();
+    }
+
+    /// A session is complete. The remainders that it fulfils, for its flow's verdict. `terms` and `open` are the flow's.
+    pub fn session(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        (terms, open): (u64, u64),
+        protocol: usize,
+        session: Arc<dyn Session>,
+    ) -> Mask {
+        let plan = &self.matcher.plan;
+        let (remainders, open) = (plan.remainders_of(terms), plan.remainders_of(open));
+        let waiting = WaitingSession { flow: flow.flow_ref(), protocol, session, remainders, given: 0 };
+        let (verdict, given) = self.session_by(order, flow, remainders, &waiting);
+        if self.matcher.wants_session(protocol, open & !remainders) {
+            self.packet_end.push_session(WaitingSession { given, ..waiting });
+        }
+        verdict
+    }
+
+    /// A session goes to the questions of these remainders that it was not given to yet. The remainders of verdicts that
+    /// it fulfils, and all questions that it was given to.
+    pub fn session_by(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        remainders: Mask,
+        waiting: &WaitingSession,
+    ) -> (Mask, Mask) {
+        let &WaitingSession { protocol, ref session, given: before, .. } = waiting;
+        let tracking = self.matcher.tracking_by(remainders);
+        for question in places(tracking & !before) {
+            let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
+            if protocols >> protocol & 1 == 1 {
+                self.subscriber.tracked_session(order, question, flow, session);
+            }
+        }
+        let SessionMatch { verdict, questions, mut open } =
+            self.matcher.session(remainders, protocol, &**session);
+        for question in places(questions & !before) {
+            self.subscriber.session(order, question, flow, protocol, session);
+        }
+        let given = questions | before;
+        if open != 0 {
+            open &= !self.matcher.plan.bits_of_questions(given);
+        }
+        if open != 0 {
+            let held = self.sessions.entry(waiting.flow).or_default();
+            match held.iter_mut().find(|held| Arc::ptr_eq(&held.session, session)) {
+                Some(held) => held.open |= open,
+                None => held.push(HeldSession { open, protocol, session: Arc::clone(session) }),
+            }
+        }
+        (verdict, given | tracking)
+    }
+
+    /// No further session will come: what holds for want of any (`not tls`) is met now. The flow's verdict from now on.
+    #[must_use]
+    pub fn sessions_over(&mut self, order: Order, flow: FlowRef, verdict: Mask) -> Mask {
+        if verdict & SESSIONS_OVER != 0 {
+            return verdict;
+        }
+        let verdict = self.matcher.without_further_sessions(verdict);
+        self.settle(order, VerdictUpdate { flow, verdict, ended: None });
+        verdict
+    }
+
+    /// More is known of the flow's packets that wait, if there are any.
+    pub fn settle(&mut self, order: Order, update: VerdictUpdate) {
+        if self.waiting.is_empty() || !self.waiting.contains(&update.flow) {
+            return;
+        }
+        if update.ended.is_some() {
+            self.waiting.remove(&update.flow);
+        }
+        self.subscriber.settled(order, update);
+    }
+
+    /// A flow has ended: its record is complete.
+    pub fn connection(
+        &mut self,
+        order: Order,
+        flow: &FlowView<'_>,
+        terms: u64,
+        verdict: Mask,
+        reason: EndReason,
+    ) {
+        let held = self.matcher.record(flow);
+        let name = flow.flow_ref();
+        // Sessions before the connection that they are of, as where nothing has to wait for it.
+        let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&name) };
+        for HeldSession { open, protocol, session } in sessions.unwrap_or_default() {
+            // Once to each question, however many of its alternatives hold.
+            for question in places(self.matcher.plan.questions_of(open & held)) {
+                self.subscriber.session(order, question, flow, protocol, &session);
+            }
+        }
+        let questions = self.matcher.connection(terms, verdict, held);
+        for question in places(questions) {
+            self.subscriber.connection(order, question, flow, reason);
+        }
+        for question in places(self.matcher.trackers() & !questions) {
+            self.subscriber.untracked(question, name);
+        }
+        let verdict = verdict | SESSIONS_OVER;
+        self.settle(order, VerdictUpdate { flow: name, verdict, ended: Some(held) });
+    }
+}
+
+/// The verdict of a flow that had a session.
+pub(crate) fn with_session(verdict: Mask) -> Mask {
+    verdict | HAD_SESSION
+}
+
+/// Slots of a packet's record that a plan's program uses.
+fn outs_of(plan: &Plan) -> usize {
+    plan.program.graph().outs.len().min(OUTS_MAX)
+}

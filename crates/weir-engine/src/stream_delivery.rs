@@ -1,0 +1,179 @@
+//! Hands streams to the questions that are given them.
+//!
+//! Where it depends on sessions, on the record of the connection or on the rest of the current packet who is given a
+//! stream, its bytes are held until that is known, and are handed over then as if they had just come.
+
+use crate::delivery::Delivery;
+use crate::flow::{EndReason, FlowView};
+use crate::flow_ref::FlowRef;
+use crate::host::InOrder;
+use crate::matcher::{Eligibility, FlowVerdict};
+use crate::plan::{Mask, Want, places};
+use crate::sequence::FrameRef;
+use crate::stream::{Due, FlowStreams, Handover, HeldStreams, Moment};
+use crate::subscriber::Subscriber;
+use std::collections::hash_map::Entry;
+
+impl<S: Subscriber> Delivery<S> {
+    /// Bytes in order, for questions about streams. Whether nobody wants any more of this direction.
+    pub fn stream(
+        &mut self,
+        moment: Moment,
+        flow: &FlowView<'_>,
+        streams: &mut FlowStreams,
+        next: &InOrder<'_>,
+        known: FlowVerdict,
+    ) -> bool {
+        self.settle_streams(moment, flow, streams, known);
+        let (name, queued_bytes) = (flow.flow_ref(), moment.queued_bytes);
+        let Eligibility { given, pending, possible } = self.matcher.eligibility(name, streams, known);
+        if pending != 0 {
+            // What sessions and the record have to decide waits for these, the rest for the end of the packet.
+            let late = match known.open {
+                0 => pending,
+                _ => {
+                    let closed = FlowVerdict { open: 0, ..known };
+                    pending & self.matcher.eligibility(name, streams, closed).pending
+                }
+            };
+            let rest = pending & !late;
+            if let Some(rank) = self.rank(late, streams, next) {
+                let held = self.held.entry(name).or_default();
+                held.pending |= late;
+                let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
+                streams.drop_late(next.side, lost);
+            }
+            if let Some(rank) = self.rank(rest, streams, next) {
+                let held = self.packet_end.streams_of(name);
+                held.pending |= rest;
+                let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
+                streams.drop_late(next.side, lost);
+            }
+        }
+        let plan = &self.matcher.plan;
+        let mut to = Handover::new(moment, flow, &mut self.subscriber, &mut self.streams);
+        let mut is_over = false;
+        for question in places(given) {
+            let Want::Streams(params) = &plan.questions[question].want else { break };
+            is_over |= streams.take(&mut to, (question, params), next);
+        }
+        streams.pass(next);
+        is_over && streams.is_over(next.side, possible)
+    }
+    /// The priority of these questions, and where in the stream the bytes lie that they may be given; `None` where the
+    /// bytes lie behind the cutoffs of all.
+    fn rank(&self, questions: Mask, streams: &mut FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
+        let side = usize::from(next.side);
+        let asked = self.matcher.plan.stream_questions(questions);
+        let cutoff = asked.map(|(_, params)| params.cutoff[side]).max()?;
+        let rank = streams.rank(next.side, self.matcher.priority_of(questions));
+        Some(rank).filter(|(_, offset)| *offset < cutoff)
+    }
+
+    /// More is known of a flow: what is held goes to the questions that are given it, and is let go where none can be.
+    pub fn settle_streams(
+        &mut self,
+        moment: Moment,
+        flow: &FlowView<'_>,
+        streams: &mut FlowStreams,
+        known: FlowVerdict,
+    ) {
+        if self.held.is_empty() {
+            return;
+        }
+        let name = flow.flow_ref();
+        let Some(waiting) = self.held.get(&name).map(|held| held.pending) else { return };
+        let Eligibility { given, possible, .. } = self.matcher.eligibility(name, streams, known);
+        let given = given & waiting;
+        let pending = if known.ended.is_some() { 0 } else { waiting & possible & !given };
+        if pending == waiting {
+            return;
+        }
+        let Some(mut held) = self.held.remove(&name) else { return };
+        self.replay(moment, flow, (streams, None), &mut held, given, pending);
+        match pending {
+            0 => held.release(&mut self.streams.overload),
+            _ => drop(self.held.insert(name, held)),
+        }
+    }
+
+    /// The end of the packet is reached, and it is known what the flow comes to with the packet: what is held goes to the
+    /// questions that are given it, or is held on for the flow's sessions and its end.
+    pub fn settle_streams_at_packet_end(
+        &mut self,
+        moment: Moment,
+        flow: &FlowView<'_>,
+        (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
+        mut held: HeldStreams,
+        known: FlowVerdict,
+    ) {
+        let name = flow.flow_ref();
+        let Eligibility { given, pending, .. } = self.matcher.eligibility(name, streams, known);
+        let (given, pending) = (given & held.pending, pending & held.pending);
+        self.replay(moment, flow, (streams, packet), &mut held, given, pending);
+        match self.held.entry(name) {
+            _ if pending == 0 => held.release(&mut self.streams.overload),
+            Entry::Vacant(none) => drop(none.insert(held)),
+            Entry::Occupied(mut some) => some.get_mut().join(held, &mut self.streams.overload),
+        }
+    }
+
+    /// Hands what is held to the questions `given`; these are `pending` from now on.
+    fn replay(
+        &mut self,
+        moment: Moment,
+        flow: &FlowView<'_>,
+        to_streams: (&mut FlowStreams, Option<FrameRef<'_>>),
+        held: &mut HeldStreams,
+        given: Mask,
+        pending: Mask,
+    ) {
+        if given != 0 {
+            let questions: Vec<_> = self.matcher.plan.stream_questions(given).collect();
+            let mut to = Handover::new(moment, flow, &mut self.subscriber, &mut self.streams);
+            held.replay(to_streams, &mut to, &questions, pending == 0);
+        }
+        held.pending = pending;
+    }
+
+    /// Whether no question about streams wants any more of what this side sends.
+    pub fn is_over(&self, flow: FlowRef, streams: &mut FlowStreams, side: bool, known: FlowVerdict) -> bool {
+        let possible = self.matcher.eligibility(flow, streams, known).possible;
+        streams.is_over(side, possible)
+    }
+
+    /// Hands over what the chunks of a flow's streams hold.
+    pub fn flush_chunks(&mut self, moment: Moment, flow: &FlowView<'_>, streams: &mut FlowStreams) {
+        streams.flush(&mut Handover::new(moment, flow, &mut self.subscriber, &mut self.streams));
+    }
+
+    /// Hands over a chunk that has waited long enough.
+    pub fn flush_chunk(&mut self, moment: Moment, flow: &FlowView<'_>, streams: &mut FlowStreams, due: &Due) {
+        streams.flush_due(&mut Handover::new(moment, flow, &mut self.subscriber, &mut self.streams), due);
+    }
+
+    /// A flow has ended, and its streams with it.
+    pub fn streams_over(
+        &mut self,
+        moment: Moment,
+        flow: &FlowView<'_>,
+        mut streams: FlowStreams,
+        known: FlowVerdict,
+        reason: EndReason,
+    ) {
+        let ended = self.matcher.has_late_streams().then(|| self.matcher.record(flow));
+        let known = FlowVerdict { ended, ..known };
+        self.settle_streams(moment, flow, &mut streams, known);
+        let given = self.matcher.eligibility(flow.flow_ref(), &streams, known).given;
+        let mut to = Handover::new(moment, flow, &mut self.subscriber, &mut self.streams);
+        streams.end(&mut to, self.matcher.plan.stream_questions(given), reason);
+    }
+
+    /// Questions that are about streams no more wait for none.
+    pub fn forget_held(&mut self, gone: &[usize]) {
+        let gone = gone.iter().fold(0, |mask: Mask, question| mask | 1 << question);
+        let (overload, held) = (&mut self.streams.overload, &mut self.held);
+        held.values_mut().for_each(|one| one.pending &= !gone);
+        held.extract_if(|_, one| one.pending == 0).for_each(|(_, one)| one.release(overload));
+    }
+}
