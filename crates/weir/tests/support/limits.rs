@@ -12,71 +12,71 @@ use weir_ir::abi::{FUELS_MAX, OUTS_MAX};
 fn later() -> Vec<Limit> {
     let (run, sequence) = (Limits::default(), SequenceLimits::default());
     vec![
-        Limit::new("layers of a stack", LAYERS_MAX as u64, "error W0191, where a question is asked"),
+        Limit::new("layers of a stack", LAYERS_MAX as u64, "error W0191, when a question is compiled"),
         Limit::new(
-            "runs, sequences and layers that may occur again, in a stack",
+            "runs, sequences and repeated layers of a stack",
             FUELS_MAX as u64,
-            "error W0199, there",
+            "error W0199, when a question is compiled",
         ),
         Limit::new(
-            "values that the layers of a stack show (IPv6 addresses count as 2, bytes and text as 5)",
+            "values in the `show` clauses of a stack (IPv6 addresses count as 2, bytes and text as 5)",
             OUTS_MAX as u64 - 2,
-            "warning W0194: they are missing in lines",
+            "warning W0194: the others are omitted from packet lines",
         ),
-        Limit::new("items of a run", u64::from(RUN_ITEMS_MAX), "the run is over"),
+        Limit::new("items of a run", u64::from(RUN_ITEMS_MAX), "the run ends"),
         Limit::new(
             "instances that one packet belongs to",
             u64::from(run.lookups_max),
             "the packet ends there, `nesting_limit`",
         ),
-        Limit::new("letters of a history", u64::from(HISTORY_LETTERS_MAX), "later ones are left out"),
+        Limit::new("letters of a history", u64::from(HISTORY_LETTERS_MAX), "later ones are omitted"),
         Limit::new(
-            "instances of a layer at a time (`--flows-max`), of each worker",
+            "concurrent instances of a layer, per worker (`--flows-max`)",
             run.flows_max as u64,
-            "a packet that would begin one is dropped: `flow_limit`",
+            "a packet that would start another one is dropped: `flow_limit`",
         ),
         Limit::new(
-            "numbers between the next one expected and a packet's",
+            "distance of a packet's number from the next expected one",
             sequence.window_max,
-            "event `out_of_window`; it is of no order",
+            "event `out_of_window`; the packet is not ordered",
         ),
         Limit::new(
-            "segments that wait for their turn, of one side",
+            "out-of-order segments of one side",
             sequence.queued_segments_max as u64,
-            "the gap is passed over: `forced_by_segments`",
+            "the gap is skipped: `forced_by_segments`",
         ),
         Limit::new(
-            "their bytes",
+            "bytes of these segments",
             sequence.queued_bytes_max as u64,
-            "the gap is passed over: `forced_by_bytes`",
+            "the gap is skipped: `forced_by_bytes`",
         ),
         Limit::new(
-            "fragments of a whole with a one-sided key",
+            "fragments of a datagram (instances with a one-sided key)",
             sequence.retained_segments_max as u64,
-            "more are refused: `refused_by_segments`",
+            "further ones are rejected: `refused_by_segments`",
         ),
-        Limit::new("its bytes", sequence.retained_bytes_max, "more are refused: `refused_by_bytes`"),
+        Limit::new("bytes of such a datagram", sequence.retained_bytes_max, "further ones are rejected: `refused_by_bytes`"),
         Limit::new(
-            "packets that one packet puts in order",
+            "packets that become ordered by one packet",
             u64::from(ORDERED_MAX),
-            "the others come with the next packet",
+            "the rest is processed with the next packet",
         ),
         Limit::new(
             "bytes of a message (`-> messages`)",
             MESSAGE_BYTES_MAX,
-            "it is none: `messages_too_long`",
+            "the message is not parsed: `messages_too_long`",
         ),
         Limit::new(
-            "bytes in columns of one packet's events, of `bytes` and `text`",
+            "bytes in the `bytes` and `text` columns of one packet's events",
             COLUMN_BYTES_MAX as u64,
-            "they are cut: `column_bytes_cut`",
+            "the columns are cut: `column_bytes_cut`",
         ),
-        Limit::new("messages of one packet", u64::from(MESSAGES_MAX), "the others come with the next packet"),
+        Limit::new("messages of one packet", u64::from(MESSAGES_MAX), "the rest is processed with the next packet"),
     ]
 }
 
 fn table() -> String {
-    let mut text = String::from("| of | at most | beyond |\n|---|--:|---|\n");
+    let mut text = String::from("| limit of | maximum | beyond it |\n|---|--:|---|\n");
     for limit in CHECKED.iter().chain(&later()) {
         text += &format!("| {} | {} | {} |\n", limit.what, grouped(limit.most), limit.beyond);
     }
