@@ -1,8 +1,8 @@
-//! Diagnostics: the author's mistakes, with the span underlined, a code and a remedy.
+//! Diagnostics: the author's mistakes in a text, with an underlined span, a code and a remedy.
 //!
-//! All mistakes of a run are collected before stopping. Codes are listed in `docs/diagnostics.md`:
-//! W0001 to W0099 are those of the protocol language, from W0100 on those of filters. `render`
-//! turns them into text with carets.
+//! A run collects all mistakes before it stops. `docs/diagnostics.md` lists the codes: W0001 to W0099 belong
+//! to the protocol language, W0100 and above to filters. `render` prints diagnostics with source lines and
+//! carets.
 
 mod render;
 mod suggest;
@@ -24,18 +24,18 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the start of `self` to the end of `other`.
+    /// The span from the start of `self` to the end of `other`.
     pub fn to(self, other: Span) -> Span {
         Span { source: self.source, start: self.start, end: other.end.max(self.start) }
     }
 
-    /// The empty span just behind `self`.
+    /// The empty span immediately after `self`.
     pub fn after(self) -> Span {
         Span { start: self.end, ..self }
     }
 }
 
-/// The texts that spans refer to. Cheap to clone: texts are shared.
+/// The texts that spans refer to. Cloning is cheap, because texts are shared.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     files: Vec<Source>,
@@ -49,38 +49,37 @@ struct Source {
 }
 
 impl Sources {
-    /// No texts.
+    /// An empty set of sources.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a text; the index is what [`Span::source`] holds.
+    /// Adds a text and returns its index, the value of [`Span::source`].
     ///
-    /// # Panics
-    /// Where there are more than 65 535 texts.
+    /// # Panics If there are more than 65 535 texts.
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> u16 {
         let index = u16::try_from(self.files.len()).expect("at most 65 535 sources");
         self.files.push(Source { name: name.into(), text: text.into() });
         index
     }
 
-    /// The text of a source; empty for an index that `add` never yielded.
+    /// The text of a source; empty for an index that `add` never returned.
     pub fn text(&self, source: u16) -> &str {
         self.files.get(usize::from(source)).map_or("", |file| &file.text)
     }
 
-    /// The name of a source; empty for an index that `add` never yielded.
+    /// The name of a source; empty for an index that `add` never returned.
     pub fn name(&self, source: u16) -> &str {
         self.files.get(usize::from(source)).map_or("", |file| &file.name)
     }
 
-    /// The text under a span, cut to whole characters inside the source.
+    /// The text under a span, restricted to the source and to whole characters.
     pub fn slice(&self, span: Span) -> &str {
         let text = self.text(span.source);
         &text[range(text, span)]
     }
 
-    /// Line and column of a span's start, both from 1, the column in characters.
+    /// Line and column of a span's start, both 1-based; the column counts characters.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let text = self.text(span.source);
         let before = &text[..range(text, span).start];
@@ -89,7 +88,7 @@ impl Sources {
     }
 }
 
-/// The bytes of `span` that are in `text`, widened to whole characters: never panics when sliced.
+/// The bytes of `span` inside `text`, widened to whole characters, so that slicing never panics.
 fn range(text: &str, span: Span) -> std::ops::Range<usize> {
     let mut start = (span.start as usize).min(text.len());
     let mut end = (span.end as usize).clamp(start, text.len());
@@ -102,12 +101,12 @@ fn range(text: &str, span: Span) -> std::ops::Range<usize> {
     start..end
 }
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// Nothing is run.
     Error,
-    /// It works, but probably not as meant.
+    /// The text is valid, but probably does not do what its author meant.
     Warning,
 }
 
@@ -120,41 +119,41 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// What is wrong, in one line.
     pub message: String,
-    /// What to underline, each with a label (may be empty); the first is the main one.
+    /// The underlined spans with their labels (possibly empty). The first is the primary span.
     pub spans: Vec<(Span, String)>,
     /// What to write instead.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// A mistake because of which nothing is run.
+    /// A mistake that prevents the run.
     pub fn error(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Error, message: message.into(), spans: Vec::new(), help: None }
     }
 
-    /// Something that works, but probably not as meant.
+    /// A valid text that probably does not do what its author meant.
     pub fn warning(code: &'static str, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, message) }
     }
 
-    /// Underlines a span; the first one is the main one.
+    /// Underlines a span. The first one is the primary span.
     pub fn at(self, span: Span) -> Self {
         self.label(span, "")
     }
 
-    /// Underlines a span with a word about it.
+    /// Underlines a span with a label.
     pub fn label(mut self, span: Span, label: impl Into<String>) -> Self {
         self.spans.push((span, label.into()));
         self
     }
 
-    /// Says what to write instead.
+    /// Adds a remedy.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says "did you mean …?" where one of `candidates` resembles `name`, nothing otherwise.
+    /// Adds "did you mean …?" if one of `candidates` resembles `name`.
     pub fn did_you_mean<'a>(self, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
         match suggest(name, candidates) {
             Some(found) => self.help(format!("did you mean `{found}`?")),
@@ -162,33 +161,34 @@ impl Diagnostic {
         }
     }
 
-    /// Whether nothing is run because of it.
+    /// Whether the diagnostic is an error.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 
-    /// As text with the source lines and carets, ending in a line break; `color` adds ANSI sequences.
+    /// The diagnostic as text with source lines and carets, ending in a line break. `color` adds ANSI
+    /// sequences.
     pub fn render(&self, sources: &Sources, color: bool) -> String {
         render::render(self, sources, color)
     }
 }
 
-/// All mistakes found in a run, with the texts they are in. `Display` renders them without colour.
+/// All diagnostics of a run with their texts. `Display` renders them without colour.
 #[derive(Debug, Clone, Default)]
 pub struct Diagnostics {
     /// The texts.
     pub sources: Sources,
-    /// The mistakes, in the order in which they were found.
+    /// The diagnostics, in the order in which they were found.
     pub list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// Whether one of them is an error.
+    /// Whether the list contains an error.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(Diagnostic::is_error)
     }
 
-    /// All of them as text, a blank line between two.
+    /// All diagnostics as text, separated by blank lines.
     pub fn render(&self, color: bool) -> String {
         let texts: Vec<_> = self.list.iter().map(|one| one.render(&self.sources, color)).collect();
         texts.join("\n")

@@ -1,20 +1,19 @@
-//! The layout of `.weir` texts: the one that `weir fmt` writes.
+//! The layout of `.weir` texts, as written by `weir fmt`.
 //!
-//! It knows tokens, comments and where items begin ([`Outline`]), not what clauses there are. Nothing is
-//! put in or taken out but white space, and lines stay the author's: none is broken, none joined. Of a
-//! line's white space stays what is a column:
+//! The formatter uses tokens, comments and the starts of items ([`Outline`]), and does not know individual
+//! clauses. It changes only white space. Lines are neither broken nor joined. The rules for white space are:
 //!
-//! * A line is four spaces deeper than the one on which the bracket around it was opened. A line that
-//!   goes on with an item of the line above is deeper than that by four spaces, or by more where the author
-//!   wrote more.
-//! * Between two tokens stands one space or none, as [`space`] says.
-//! * Two spaces or more stay before an item, before a comment, between two words (`done   5m otherwise`), and
-//!   before what stands in one column with something of another line as deep as its own. Lines with a blank
-//!   one between them have no columns in common.
-//! * What stands in one column does so afterwards, too, whatever its lines' other spaces become.
-//! * Of several blank lines one stays; of those at a brace's or the text's ends none.
+//! * A line is indented four spaces deeper than the line of its enclosing opening bracket. A continuation
+//!   line of an item is indented at least four spaces deeper than the item; deeper indentation by the author
+//!   is kept.
+//! * Two tokens are separated by one space or none, according to [`space`].
+//! * Two or more spaces are kept before an item, before a comment, between two words (`done   5m otherwise`),
+//!   and before a piece that is in one column with a piece of another line of equal indentation. Lines
+//!   separated by a blank line share no columns.
+//! * Pieces that are in one column stay in one column, even if other spaces of their lines change.
+//! * Consecutive blank lines become one; blank lines at a brace or at the ends of the text are removed.
 //!
-//! So a text that is laid out is its own layout: its spaces are those of the rules or columns already.
+//! Formatting is idempotent: the spaces of a formatted text follow these rules or form columns.
 
 use crate::diag::{Diagnostic, Diagnostics, Sources};
 use crate::library;
@@ -25,11 +24,10 @@ use std::mem::{Discriminant, discriminant};
 
 const INDENT: usize = 4;
 
-/// Lays a text out: the same tokens and comments, with the white space of the house. `name` is what
-/// diagnostics call it.
+/// Formats a text: the same tokens and comments, with the project's white space. `name` is the text's name in
+/// diagnostics.
 ///
-/// # Errors
-/// Every mistake of syntax: a text that can't be read can't be laid out. Names need not mean anything.
+/// # Errors Every syntax error: a text that cannot be parsed cannot be formatted. Names need not resolve.
 pub fn format(name: &str, text: &str) -> Result<String, Diagnostics> {
     let mut sources = Sources::new();
     if let Some(too_long) = library::too_long(name, text) {
@@ -53,14 +51,14 @@ pub fn format(name: &str, text: &str) -> Result<String, Diagnostics> {
 /// A token or a comment.
 struct Piece<'a> {
     text: &'a str,
-    /// `None`: a comment.
+    /// The token's kind; `None` for a comment.
     kind: Option<TokenKind>,
     starts_item: bool,
-    /// A brace with items in it, in contrast to that of a list.
+    /// An opening brace of a block of items, not of a list.
     opens_block: bool,
-    /// Characters before it on its line, as read.
+    /// Characters before the piece on its line, in the input.
     column_read: usize,
-    /// Those it is to have.
+    /// Characters before the piece on its line, in the output.
     column: usize,
 }
 
@@ -90,19 +88,19 @@ impl Piece<'_> {
     }
 }
 
-/// What columns are made of: pieces of one kind.
+/// The kind of pieces that can form a column.
 type Sort = (Option<Discriminant<TokenKind>>, bool);
 
 /// A line that is not blank.
 struct Line<'a> {
     blank_above: bool,
-    /// Its comment goes on with the one that ends the line above, below which it stands.
+    /// The comment continues the trailing comment of the line above, in the same column.
     goes_on: bool,
-    /// One at least.
+    /// The pieces of the line, at least one.
     pieces: Vec<Piece<'a>>,
 }
 
-/// From text to lines.
+/// Splits a text into lines.
 struct Reading<'a> {
     lines: Vec<Line<'a>>,
     /// Line breaks since the last piece.
@@ -130,7 +128,7 @@ impl<'a> Reading<'a> {
         reading.lines
     }
 
-    /// What stands between two tokens: white space and comments.
+    /// Processes the white space and comments between two tokens.
     fn pass(&mut self, between: &'a str) {
         let mut rest = between;
         while let Some(first) = rest.chars().next() {
@@ -165,12 +163,12 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The comment that ends the last of these lines.
+/// The trailing comment of the last of these lines.
 fn above_comment<'l, 'a>(lines: &'l [Line<'a>]) -> Option<&'l Piece<'a>> {
     lines.last()?.pieces.last().filter(|piece| piece.kind.is_none())
 }
 
-/// Takes blank lines away where none belong.
+/// Removes blank lines where they are not allowed.
 fn settle_blank_lines(lines: &mut [Line<'_>]) {
     let mut is_start = true;
     for line in lines {
@@ -179,17 +177,17 @@ fn settle_blank_lines(lines: &mut [Line<'_>]) {
     }
 }
 
-/// What is inside a bracket, or the whole text.
+/// The contents of a bracket, or the whole text.
 struct Level {
-    /// Indentation of its closing bracket.
+    /// Indentation of the line with the closing bracket.
     around: usize,
-    /// Indentation of its lines.
+    /// Indentation of the lines inside.
     inside: usize,
-    /// It has items.
+    /// The bracket contains items.
     is_block: bool,
-    /// Indentation of the line on which its last item began.
+    /// Indentation of the line on which the last item began.
     item: usize,
-    /// The same, as read.
+    /// The same indentation in the input.
     item_read: usize,
 }
 
@@ -199,7 +197,7 @@ impl Level {
     }
 }
 
-/// Sets where lines begin.
+/// Sets the indentation of all lines.
 fn indent(lines: &mut [Line<'_>]) {
     let mut outer: Vec<Level> = Vec::new();
     let mut level = Level::new(0, 0, true);
@@ -229,7 +227,7 @@ fn indent(lines: &mut [Line<'_>]) {
 /// The indentation of a line inside `level`.
 fn beginning(line: &Line<'_>, outer: &[Level], level: &Level, after_block: bool) -> usize {
     let closed = line.pieces.iter().take_while(|piece| piece.closes()).count();
-    // As the outermost of what it closes.
+    // Indented like the outermost bracket that the line closes.
     if let Some(last) = iter::once(level).chain(outer.iter().rev()).take(closed).last() {
         return last.around;
     }
@@ -244,21 +242,22 @@ fn beginning(line: &Line<'_>, outer: &[Level], level: &Level, after_block: bool)
     level.item + first.column_read.saturating_sub(level.item_read).max(INDENT)
 }
 
-/// Sets where the other pieces of a paragraph's lines stand.
+/// Sets the columns of the other pieces in a paragraph's lines.
 fn align(lines: &mut [Line<'_>]) {
     let mut ends: Vec<usize> = lines.iter().map(|line| line.pieces[0].end()).collect();
     let cells = lines.iter().enumerate().flat_map(|(number, line)| {
         (1..line.pieces.len()).map(move |at| {
             let piece = &line.pieces[at];
-            // Comments stand in one column however deep what they are about is.
+            // Comments share a column independent of the indentation of their lines.
             let indent = if piece.kind.is_none() { 0 } else { line.pieces[0].column };
-            // Where it stands once its line is indented: a line that is not must not share columns by chance.
+            // The column after indentation of the line: a line that is not indented yet must not share a
+            // column by chance.
             let column_read = piece.column_read - line.pieces[0].column_read + line.pieces[0].column;
             Cell { column_read, indent, line: number, at }
         })
     });
     let mut cells: Vec<Cell> = cells.collect();
-    // From left to right: what stands before a piece is settled before it is.
+    // From left to right: the pieces before a piece are placed first.
     cells.sort_unstable();
     for in_column in cells.chunk_by(|a, b| (a.column_read, a.indent) == (b.column_read, b.indent)) {
         let column = Column::of(lines, in_column, &ends);
@@ -277,26 +276,27 @@ fn align(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Where a piece that is not the first of its line is found, in the order in which they are placed.
+/// The position of a piece that is not the first of its line, ordered by placement.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     column_read: usize,
-    /// Only lines that are equally deep have columns in common.
+    /// Only lines of equal indentation share columns.
     indent: usize,
     line: usize,
     at: usize,
 }
 
-/// What the author wrote below one another.
+/// Pieces that the author aligned in one column.
 struct Column {
-    /// Of what stands behind two spaces or more.
+    /// The kinds of the pieces that follow two or more spaces.
     sorts: Vec<Sort>,
-    /// Where it is now; `None` where it is one piece.
+    /// The column in the output; `None` if it consists of one piece.
     at: Option<usize>,
 }
 
 impl Column {
-    /// Of the pieces that were read in one column. `ends`: of what stands before them on their lines.
+    /// The column of the pieces that share a column in the input. `ends`: the ends of the preceding pieces on
+    /// their lines.
     fn of(lines: &[Line<'_>], cells: &[Cell], ends: &[usize]) -> Self {
         let mut column = Self { sorts: Vec::new(), at: None };
         for cell in cells {
@@ -317,7 +317,7 @@ impl Column {
         space(pieces, at) > 0 && gap_read(pieces, at) > 0 && self.sorts.contains(&pieces[at].sort())
     }
 
-    /// Where a piece goes, behind one that ends at `end`.
+    /// The output column of a piece whose preceding piece ends at `end`.
     fn place(&self, pieces: &[Piece<'_>], at: usize, end: usize) -> usize {
         match self.at {
             Some(column) if self.has(pieces, at) => column,
@@ -327,13 +327,13 @@ impl Column {
     }
 }
 
-/// Characters between a piece and the one before it, as read.
+/// Characters between a piece and the preceding one, in the input.
 fn gap_read(pieces: &[Piece<'_>], at: usize) -> usize {
     pieces[at].column_read.saturating_sub(pieces[at - 1].end_read())
 }
 
-/// Whether many spaces before a piece part it from the one before: an item, a comment, or a word behind
-/// another (`… done   5m otherwise`), though not behind the one that says what the item is.
+/// Whether several spaces before a piece are kept: before an item, a comment, or a word after another word
+/// (`… done   5m otherwise`), but not after the word that introduces the item.
 fn parts(pieces: &[Piece<'_>], at: usize) -> bool {
     use TokenKind as T;
     let (before, piece) = (&pieces[at - 1], &pieces[at]);
@@ -342,10 +342,10 @@ fn parts(pieces: &[Piece<'_>], at: usize) -> bool {
     piece.starts_item || piece.kind.is_none() || is_word && behind_word && !before.starts_item
 }
 
-/// Words before which a parenthesis stands for itself: it is no call.
+/// Words before a parenthesis that is not a call.
 const BEFORE_PARENTHESES: [&str; 7] = ["instance", "when", "at", "spanning", "window", "wholes", "until"];
 
-/// Spaces between a piece and the one before it, where no column wants more.
+/// Spaces between a piece and the preceding one, unless a column requires more.
 fn space(pieces: &[Piece<'_>], at: usize) -> usize {
     use TokenKind as T;
     let before = &pieces[at - 1];
@@ -357,7 +357,7 @@ fn space(pieces: &[Piece<'_>], at: usize) -> usize {
         (T::Name | T::ParenClose | T::BracketClose, T::BracketOpen) => 0,
         (_, T::DotDot) => usize::from(!(is_number(at - 1) && is_number(at + 1))),
         (T::DotDot, _) => usize::from(!(at > 1 && is_number(at - 2) && is_number(at))),
-        // Whether a name is called, only its clause knows.
+        // Only the clause determines whether a name before a parenthesis is a call.
         (T::Name, T::ParenOpen) if !BEFORE_PARENTHESES.contains(&before.text) => gap_read(pieces, at).min(1),
         _ => 1,
     }

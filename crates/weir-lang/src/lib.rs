@@ -1,8 +1,8 @@
-//! The protocol language and the filter language: text to checked model, with diagnostics.
+//! The protocol language and the filter language: from text to a checked model, with diagnostics.
 //!
-//! `syntax` reads `.weir` text, `check` resolves it into the [`model`]; `filter` reads filters.
-//! [`Library`] holds what was read; [`format()`] lays a text out anew. Nothing here knows of graphs:
-//! lowering lives in `weir-compile`.
+//! `syntax` parses `.weir` texts, and `check` resolves them into the [`model`]; `filter` parses filters.
+//! [`Library`] holds the parsed texts; [`format()`] formats a text. This crate does not depend on graphs:
+//! `weir-compile` does the lowering.
 #![forbid(unsafe_code)]
 
 pub mod check;

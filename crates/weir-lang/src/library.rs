@@ -1,7 +1,7 @@
-//! Protocols and stacks by name: those that come with Weir, and those that its user adds.
+//! Protocols and stacks by name: the built-in ones and those that the user adds.
 //!
-//! Those that come with Weir are the files of `protocols/`, which `build.rs` lists: a new file there
-//! is all that a new layer needs.
+//! The built-in ones are the files of `protocols/`, which `build.rs` lists: a new layer only needs a new file
+//! there.
 
 use crate::check::{self, CheckedProtocol};
 use crate::diag::{Diagnostic, Diagnostics, Sources};
@@ -13,32 +13,31 @@ use std::path::{Component, Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
-/// Bytes of one text at most.
+/// Maximum size of one text, in bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 16 << 20;
-/// Files that one text imports, by way of others too, at most.
+/// Maximum number of files that one text imports, directly and indirectly.
 pub(crate) const FILES_MAX: usize = 256;
-/// Mistakes that are kept: who made more will not read them.
+/// Maximum number of reported mistakes; nobody reads more.
 const DIAGNOSTICS_MAX: usize = 200;
 
-/// All that is known of protocols and stacks.
+/// All known protocols and stacks.
 #[derive(Debug, Clone, Default)]
 pub struct Library {
     protocols: Vec<CheckedProtocol>,
     stacks: Vec<Stack>,
     sources: Sources,
-    /// What was read, without what was replaced.
+    /// The parsed texts, without replaced items.
     files: Vec<ast::File>,
-    /// How many of these were there before the last addition.
+    /// The number of files before the last addition.
     files_before: usize,
     additions: usize,
 }
 
 impl Library {
-    /// The protocols and stacks that come with Weir. Reads and checks their texts: a fraction of a
-    /// millisecond, so keep the result.
+    /// The built-in protocols and stacks. Parses and checks their texts in a fraction of a millisecond; keep
+    /// the result.
     ///
-    /// # Panics
-    /// Never: a test checks these texts.
+    /// # Panics Never: a test checks these texts.
     pub fn builtin() -> Library {
         match load(BUILTIN) {
             Ok((library, _)) => library,
@@ -46,37 +45,37 @@ impl Library {
         }
     }
 
-    /// The texts that come with Weir: file name and text.
+    /// The built-in texts: file name and text.
     pub fn builtin_texts() -> &'static [(&'static str, &'static str)] {
         BUILTIN
     }
 
-    /// Every protocol, in the order in which they were read.
+    /// Every protocol, in the order of parsing.
     pub fn protocols(&self) -> impl Iterator<Item = &Protocol> {
         self.protocols.iter().map(|one| &*one.protocol)
     }
 
-    /// The protocol of that name.
+    /// The protocol with this name.
     pub fn protocol(&self, name: &str) -> Option<&Protocol> {
         self.protocols().find(|protocol| protocol.name == name)
     }
 
-    /// Every stack; one that extends another comes after it.
+    /// Every stack. A stack follows the one that it extends.
     pub fn stacks(&self) -> &[Stack] {
         &self.stacks
     }
 
-    /// The stack of that name.
+    /// The stack with this name.
     pub fn stack(&self, name: &str) -> Option<&Stack> {
         self.stacks.iter().find(|stack| stack.name == name)
     }
 
-    /// The stack of that name, and those that it extends, nearest first.
+    /// The stack with this name, followed by those that it extends, nearest first.
     pub fn stack_and_bases(&self, name: &str) -> Vec<&str> {
         let trees = || self.files.iter().flat_map(|file| &file.stacks);
         let mut names = vec![];
         let mut next = trees().find(|tree| tree.name.text == name);
-        // The checker has seen to it that no stack extends itself.
+        // The checker has rejected stacks that extend themselves.
         while let Some(tree) = next {
             names.push(tree.name.text.as_str());
             next = tree.extends.as_ref().and_then(|base| trees().find(|tree| tree.name.text == base.text));
@@ -89,7 +88,8 @@ impl Library {
         &self.sources
     }
 
-    /// Names of the protocols that the last addition declares or extends, as written, each once.
+    /// Names of the protocols that the last addition declares or extends, in the order of the text, without
+    /// duplicates.
     pub fn latest_protocols(&self) -> impl Iterator<Item = &str> {
         let declared = self.latest().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
         let extended = self.latest().flat_map(|file| &file.extensions).map(|tree| tree.of.text.as_str());
@@ -97,7 +97,7 @@ impl Library {
         declared.chain(extended).filter(move |name| seen.insert(*name))
     }
 
-    /// Names of the stacks that the last addition declares, as written.
+    /// Names of the stacks that the last addition declares, in the order of the text.
     pub fn latest_stacks(&self) -> impl Iterator<Item = &str> {
         self.latest().flat_map(|file| &file.stacks).map(|tree| tree.name.text.as_str())
     }
@@ -106,29 +106,26 @@ impl Library {
         self.files[self.files_before..].iter()
     }
 
-    /// Adds a text. Its protocols and stacks may use what is there, and replace what is there of their
-    /// names: stacks that use a protocol which is replaced then have the new one. Yields the warnings.
+    /// Adds a text. Its protocols and stacks may refer to existing ones, and replace existing ones of the
+    /// same name, also in the stacks that use them. Returns the warnings.
     ///
-    /// # Errors
-    /// Every mistake found; the library is then as it was. Of texts added before only what is wrong because
-    /// of this one, and only where this one is not wrong itself.
+    /// # Errors Every mistake found; the library is then unchanged. Mistakes in earlier texts are included
+    /// only if this text causes them and has no mistakes of its own.
     pub fn extend_with(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         self.extend_with_all(&[(file_name, text)])
     }
 
-    /// Adds several texts, which may use each other in any order. Yields the warnings.
+    /// Adds several texts, which may refer to each other in any order. Returns the warnings.
     ///
-    /// # Errors
-    /// As [`extend_with`](Self::extend_with).
+    /// # Errors As for [`extend_with`](Self::extend_with).
     pub fn extend_with_all(&mut self, texts: &[(&str, &str)]) -> Result<Diagnostics, Diagnostics> {
         self.extend(texts, &mut |_| Err(std::io::Error::other("this text is no file")))
     }
 
-    /// Adds a text and what it imports; `read` yields the text of a file. Names of files are relative to the
-    /// one that imports them; each is read once, so they may import each other.
+    /// Adds a text and its imports; `read` returns the text of a file. File names are relative to the
+    /// importing file. Each file is read once, so files may import each other.
     ///
-    /// # Errors
-    /// As [`extend_with`](Self::extend_with), and for a file that can't be read.
+    /// # Errors As for [`extend_with`](Self::extend_with), and for a file that cannot be read.
     pub fn extend_with_imports(
         &mut self,
         file_name: &str,
@@ -184,7 +181,7 @@ impl Library {
             }
             added.push(file);
         }
-        // What is imported comes first: the last stack of all is one of the text itself.
+        // Imports come first, so that the last stack belongs to the text itself.
         let own = texts.len().min(added.len());
         added.rotate_left(own);
         let mut files = self.files.clone();
@@ -206,10 +203,10 @@ impl Library {
     }
 }
 
-/// The text of a file; of one that is too long as much as shows that.
+/// The text of a file. Of a file that is too long, only enough bytes to detect this are read.
 ///
-/// # Errors
-/// Where it can't be read, is no UTF-8, or no regular file: what a text names is not waited for, as a pipe would be.
+/// # Errors If the file cannot be read, is not UTF-8, or is not a regular file: reading a pipe that a text
+/// names could block.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
     if !std::fs::metadata(path)?.is_file() {
@@ -220,10 +217,9 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
     text_of(bytes)
 }
 
-/// These bytes as a text.
+/// Converts bytes to text.
 ///
-/// # Errors
-/// Where they are no UTF-8, with the place of the first that is none.
+/// # Errors If the bytes are not UTF-8; the error gives the offset of the first invalid byte.
 pub fn text_of(bytes: Vec<u8>) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|wrong| {
         let at = wrong.utf8_error().valid_up_to();
@@ -232,7 +228,7 @@ pub fn text_of(bytes: Vec<u8>) -> std::io::Result<String> {
     })
 }
 
-/// A path without `.` and, where that says the same, `..`.
+/// The path without `.`, and without `..` where that does not change its meaning.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -247,13 +243,13 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// What is said of a text that has more bytes than are read.
+/// The diagnostic for a text that exceeds the maximum size.
 pub(crate) fn too_long(name: &str, text: &str) -> Option<Diagnostic> {
     let message = || format!("{name} has more than {TEXT_BYTES_MAX} bytes");
     (text.len() > TEXT_BYTES_MAX).then(|| Diagnostic::error(check::codes::TOO_MUCH, message()))
 }
 
-/// Takes out of a file what the files that are added declare anew, and what extended that.
+/// Removes from a file the items that the added files declare again, and the extensions of these items.
 fn replace(file: &mut ast::File, added: &[ast::File]) {
     let again =
         |name: &str, declared: fn(&ast::File, &str) -> bool| added.iter().any(|file| declared(file, name));
@@ -269,8 +265,8 @@ fn replace(file: &mut ast::File, added: &[ast::File]) {
     });
 }
 
-/// What is about the texts from `first` on; about others only where those make them wrong and are not wrong
-/// themselves. No more than anybody reads, as a reader goes through the text.
+/// Selects the diagnostics about the texts from `first` on; about other texts only if the new texts cause
+/// them and have no mistakes of their own. The list is sorted by place and truncated to a readable number.
 pub(crate) fn worth_saying(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnostic> {
     let is_own =
         |one: &Diagnostic| one.spans.is_empty() || one.spans.iter().any(|(span, _)| span.source >= first);
@@ -279,7 +275,7 @@ pub(crate) fn worth_saying(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnos
         list.retain(is_own);
     }
     if has_errors && list.len() > DIAGNOSTICS_MAX {
-        // Warnings must not push out the reason why nothing runs.
+        // Warnings must not displace the errors that prevent the run.
         list.retain(Diagnostic::is_error);
     }
     list.truncate(DIAGNOSTICS_MAX);
@@ -287,17 +283,16 @@ pub(crate) fn worth_saying(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnos
     list
 }
 
-/// A library of these texts (name and text) alone, and the warnings about them.
+/// A library of only these texts (name and text), and its warnings.
 ///
-/// # Errors
-/// Every mistake found.
+/// # Errors Every mistake found.
 pub fn load(texts: &[(&str, &str)]) -> Result<(Library, Diagnostics), Diagnostics> {
     let mut library = Library::default();
     let warnings = library.extend_with_all(texts)?;
     Ok((library, warnings))
 }
 
-/// Reads any bytes as a user's file: must not panic, whatever they are.
+/// Reads arbitrary bytes as a user's file. Must not panic.
 #[doc(hidden)]
 pub fn fuzz_lang(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

@@ -1,24 +1,24 @@
-//! What a text may have at most, for the table in `docs/language.md`: every bound here is the constant that the code
-//! goes by.
+//! The limits of a `.weir` text, for the table in `docs/language.md`. Every limit here is the constant that
+//! the code enforces.
 
 use crate::check::limits::*;
 use crate::library::{FILES_MAX, TEXT_BYTES_MAX};
 use crate::model::{EVENTS_MAX, WHOLE_VALUES_MAX};
 use crate::syntax::limits::*;
 
-/// A bound of the language.
+/// A limit of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// What it bounds.
+    /// The limited quantity.
     pub what: &'static str,
-    /// The most there may be.
+    /// The maximum.
     pub most: u64,
-    /// What happens beyond.
+    /// The consequence of exceeding the maximum.
     pub beyond: &'static str,
 }
 
 impl Limit {
-    /// A bound.
+    /// A limit.
     pub const fn new(what: &'static str, most: u64, beyond: &'static str) -> Self {
         Self { what, most, beyond }
     }
@@ -26,7 +26,7 @@ impl Limit {
 
 const REFUSED: &str = "error W0007";
 
-/// Those that `weir check` holds a text to, in the order of the book.
+/// The limits that `weir check` enforces, in the order of the documentation.
 pub const CHECKED: &[Limit] = &[
     Limit::new("bytes of a text", TEXT_BYTES_MAX as u64, REFUSED),
     Limit::new("files that a text imports, directly or indirectly", FILES_MAX as u64, REFUSED),

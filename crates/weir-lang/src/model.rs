@@ -1,8 +1,8 @@
-//! The checked model: what the text of protocols and stacks means, names resolved, types known.
+//! The checked model: the meaning of protocols and stacks, with names resolved and types known.
 //!
-//! The parser (`syntax`) yields a tree with spans; the checker (`check`) resolves every name and
-//! yields this. Lowering to a graph reads only this. Field paths are dotted names inside their
-//! protocol (`flags.syn`, `options.mss.value`); `filter_name` is the name that filters use.
+//! The parser (`syntax`) returns a tree with spans; the checker (`check`) resolves every name and returns
+//! this model. Lowering to a graph reads only the model. Field paths are dotted names inside their protocol
+//! (`flags.syn`, `options.mss.value`); `filter_name` is the prefix that filters use.
 
 use crate::diag::Span;
 use rustc_hash::FxHashSet;
@@ -14,8 +14,8 @@ use std::time::Duration;
 pub struct Protocol {
     /// Its name in stacks.
     pub name: String,
-    /// The name behind `protocol` in its text: where a stack has it under another name (`layer inner: ip`), what it
-    /// is.
+    /// The name after `protocol` in its text. It differs from `name` if a stack declares the protocol under
+    /// another name (`layer inner: ip`).
     pub declared: String,
     /// The first part of its fields' names in filters (`protocol fragment as ipv6.fraghdr`); `name` by default.
     pub filter_name: String,
@@ -23,9 +23,9 @@ pub struct Protocol {
     pub doc: String,
     /// The layout, in order.
     pub header: Vec<HeaderItem>,
-    /// All fields of the layout, of runs' items too, each with its place; `FieldId` indexes this.
+    /// All fields of the layout, including those of run items; `FieldId` indexes this.
     pub fields: Vec<Field>,
-    /// Presence flags: run items (`options.mss`) and such, by path; `PresenceId` indexes this.
+    /// Presence flags by path, such as run items (`options.mss`); `PresenceId` indexes this.
     pub presences: Vec<Presence>,
     /// Derived values, in an order in which each uses only earlier ones; `LetId` indexes this.
     pub lets: Vec<Let>,
@@ -33,31 +33,32 @@ pub struct Protocol {
     pub aliases: Vec<Alias>,
     /// `payload = rest` or `payload = rest[.. n]`; `None` without a payload clause.
     pub payload: Option<Payload>,
-    /// How packets are grouped into instances.
+    /// The key that assigns packets to instances.
     pub instance: Option<Instance>,
-    /// Permanent variables; `VarId` indexes this.
+    /// Variables; `VarId` indexes this.
     pub vars: Vec<Var>,
-    /// Statements run on every packet of an instance, admitted or not; before all others.
+    /// Statements that run on every packet of an instance, admitted or not, before all others.
     pub count: Vec<Stmt>,
-    /// Which packets do anything to their instance beside being counted; `None`: all.
+    /// The packets that are admitted, that is, may change their instance and are not only counted; `None`:
+    /// all.
     pub admit: Option<Expr>,
-    /// Statements run on every packet that is admitted, before sequence and states.
+    /// Statements that run on every admitted packet, before sequence and states.
     pub prepare: Vec<Stmt>,
-    /// The sequence of an instance (one per direction where the instance is two-sided).
+    /// The sequence of an instance (one per direction if the instance is two-sided).
     pub sequence: Option<Sequence>,
     /// States, the start first; empty without a state machine.
     pub states: Vec<State>,
     /// Transitions in the order of the text; the first whose condition holds is taken.
     pub transitions: Vec<Transition>,
-    /// Idle time after which an instance ends, by state; the `otherwise` one last with no states.
+    /// Idle time after which an instance ends, by state; the `otherwise` entry is last and has no states.
     pub timeouts: Vec<Timeout>,
     /// Events.
     pub events: Vec<Event>,
-    /// How a packet's line shows this layer, from `show "…"`.
+    /// The layer's part of a packet's line, from `show "…"`.
     pub show: Vec<ShowPart>,
-    /// Where `rest.length` or `layer.length` stands in it first.
+    /// The first use of `rest.length` or `layer.length`.
     pub rest_length: Option<Span>,
-    /// Where its name stands.
+    /// The span of its name.
     pub span: Span,
 }
 
@@ -81,34 +82,35 @@ pub enum HeaderItem {
     Field(FieldId),
     /// A field at the cursor that does not move it (`peek`).
     Peek(FieldId),
-    /// A group as one number: a field over the items that follow, which lie in no more than eight bytes.
+    /// A group as one number: a field over the items that follow, which span at most eight bytes.
     Whole(FieldId),
-    /// Bits that have no name.
+    /// Unnamed bits.
     Skip {
-        /// How many.
+        /// Their number.
         bits: u32,
     },
-    /// `if COND { … } else { … }`; both sides may be empty. Starts and ends on byte boundaries.
+    /// `if COND { … } else { … }`; both branches may be empty. Starts and ends on byte boundaries.
     If {
-        /// Over earlier fields.
+        /// A condition over earlier fields.
         condition: Expr,
-        /// When it holds.
+        /// The items if the condition holds.
         then: Vec<HeaderItem>,
-        /// When not.
+        /// The items otherwise.
         otherwise: Vec<HeaderItem>,
     },
     /// A type-length-value run.
     Run(Run),
 }
 
-/// `name: run { item = TAG { … } … } until LENGTH`: items in any order until `until` bytes of header.
+/// `name: run { item = TAG { … } … } until LENGTH`: items in any order, up to `until` bytes from the header's
+/// start.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Its name (`options`).
     pub name: String,
     /// Bits of the tag that starts every item (8 unless declared `run u16`).
     pub tag_bits: u32,
-    /// The items. At most one has no tag (`_`), and stands last.
+    /// The items. At most one has no tag (`_`), and it is the last.
     pub items: Vec<RunItem>,
     /// Offset from the start of the header at which the run ends, in bytes.
     pub until: Expr,
@@ -117,7 +119,7 @@ pub struct Run {
 /// One kind of item of a run.
 #[derive(Debug, Clone)]
 pub struct RunItem {
-    /// Set once such an item was met; the last one met gives its fields their values.
+    /// Set once such an item was parsed. The fields have the values of the last one.
     pub presence: PresenceId,
     /// The tag; `None` for `_`.
     pub tag: Option<u64>,
@@ -132,7 +134,7 @@ pub struct RunItem {
 pub enum FieldType {
     /// 1 to 64 bits, most significant first; `little` for `u16le`, `u32le`, `u64le`.
     Unsigned {
-        /// How many bits.
+        /// The number of bits.
         bits: u32,
         /// Least significant byte first.
         little: bool,
@@ -143,11 +145,11 @@ pub enum FieldType {
     Ipv4,
     /// Sixteen bytes.
     Ipv6,
-    /// As many bytes as the expression says.
+    /// Bytes; the expression gives their number.
     Bytes(Expr),
-    /// As many bytes as the expression says, which people read as text.
+    /// Bytes that are shown as text; the expression gives their number.
     Text(Expr),
-    /// A number of as many bytes as the expression says, at most 8, most significant first.
+    /// A number of at most 8 bytes, most significant first; the expression gives the number of bytes.
     Counted(Expr),
 }
 
@@ -156,35 +158,35 @@ pub enum FieldType {
 pub struct Field {
     /// Dotted path inside the protocol.
     pub path: String,
-    /// Another path for filters (`src_port as srcport`), also usable in expressions.
+    /// A second path (`src_port as srcport`), for filters and expressions.
     pub alias: Option<String>,
     /// Its type.
     pub ty: FieldType,
-    /// `= N` or `where >= N`: a packet that breaks it is malformed.
+    /// `= N` or `where >= N`: a packet that violates it is malformed.
     pub constraint: Option<Constraint>,
-    /// One line of meaning; may be empty.
+    /// One line of description; may be empty.
     pub doc: String,
-    /// Where its name stands.
+    /// The span of its name.
     pub span: Span,
 }
 
 impl Field {
-    /// Whether its path, or the second one, is `name`.
+    /// Whether `name` is the field's first or second path.
     pub fn is_called(&self, name: &str) -> bool {
         self.path == name || self.alias.as_deref() == Some(name)
     }
 }
 
-/// What a field's value must fulfil.
+/// A constraint on a field's value.
 #[derive(Debug, Clone, Copy)]
 pub struct Constraint {
     /// The comparison.
     pub op: BinaryOp,
-    /// The constant on its right.
+    /// The constant on the right side.
     pub value: u64,
 }
 
-/// A flag that filters can name but that is no field: `tcp.options.mss`.
+/// A flag that filters can use but that is not a field: `tcp.options.mss`.
 #[derive(Debug, Clone)]
 pub struct Presence {
     /// Dotted path inside the protocol.
@@ -200,9 +202,9 @@ pub struct Let {
     pub name: String,
     /// Its value.
     pub value: Expr,
-    /// One line of meaning; without one it is not offered to filters.
+    /// One line of description. A value without one is not a filter field.
     pub doc: String,
-    /// Where its name stands.
+    /// The span of its name.
     pub span: Span,
 }
 
@@ -213,62 +215,62 @@ pub struct Alias {
     pub name: String,
     /// The fields.
     pub fields: Vec<FieldId>,
-    /// One line of meaning.
+    /// One line of description.
     pub doc: String,
 }
 
-/// What follows the header.
+/// The bytes after the header.
 #[derive(Debug, Clone)]
 pub struct Payload {
-    /// Bytes of it; `None` for all that is left. Never reaches past the enclosing layer's payload.
+    /// Its length in bytes; `None` for all remaining bytes. It never exceeds the enclosing layer's payload.
     pub length: Option<Expr>,
 }
 
 /// The key of an instance.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// Its parts, or those of the sender where it is two-sided.
+    /// The key's parts; those of the sender if the key is two-sided.
     pub source: Vec<Expr>,
-    /// Those of the receiver (`<->`); empty where the instance is one-sided.
+    /// The receiver's parts (`<->`); empty if the key is one-sided.
     pub destination: Vec<Expr>,
-    /// Only packets for which this holds have an instance.
+    /// Only packets that match have an instance.
     pub condition: Option<Expr>,
-    /// Where it holds of an instance's first packet, that is the responder's.
+    /// If an instance's first packet matches, its sender is the responder.
     pub reversed: Option<Expr>,
 }
 
-/// A permanent variable.
+/// A variable.
 #[derive(Debug, Clone)]
 pub struct Var {
     /// Its name.
     pub name: String,
-    /// How long it lives, and of what there is one.
+    /// Its scope and lifetime.
     pub held: Held,
-    /// 8, 16, 32 or 64. Values assigned are cut to it.
+    /// 8, 16, 32 or 64. Assigned values are truncated to this width.
     pub bits: u32,
-    /// What it holds when an instance is made, in terms of its first packet; 0 where not said.
+    /// The value at the instance's creation, in terms of its first packet; the default is 0.
     pub first: Option<Expr>,
 }
 
-/// How long a variable lives, and of what there is one each.
+/// The scope and lifetime of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// One for each direction of an instance (`each side`), reached by `me.` and `peer.`
+    /// One per direction of an instance (`each side`), accessed by `me.` and `peer.`
     Side,
-    /// One for each instance (`vars`), reached by its name.
+    /// One per instance (`vars`), accessed by its name.
     Instance,
-    /// One for the packet (`packet`), reached by its name; it begins with its first value each time.
+    /// One per packet (`packet`), accessed by its name; reset to its initial value for each packet.
     Packet,
 }
 
-/// A statement of `prepare`.
+/// A statement of `count` or `prepare`.
 #[derive(Debug, Clone)]
 pub enum Stmt {
     /// `me.x = e`; `me.x += e` is `Assign` of a sum.
     Assign {
         /// The variable.
         var: VarId,
-        /// Whose.
+        /// The side that owns the variable.
         side: Side,
         /// The new value.
         value: Expr,
@@ -277,28 +279,28 @@ pub enum Stmt {
     If {
         /// The condition.
         condition: Expr,
-        /// When it holds.
+        /// The statements if the condition holds.
         then: Vec<Stmt>,
-        /// When not.
+        /// The statements otherwise.
         otherwise: Vec<Stmt>,
     },
     /// `history S when c`: appends the letter once per direction; lower case for the responder.
     History {
         /// An upper-case letter.
         letter: char,
-        /// When.
+        /// The condition.
         condition: Expr,
     },
 }
 
-/// Whose variable.
+/// The owner of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The sender of this packet.
     Me,
     /// The receiver of this packet.
     Peer,
-    /// No side: one per instance.
+    /// No side: one variable per instance.
     Both,
 }
 
@@ -307,28 +309,29 @@ pub enum Side {
 pub struct Sequence {
     /// Sequence number of the payload's first byte.
     pub at: Expr,
-    /// Bits of the number: arithmetic wraps there (32 for a `u32` field; 64: never wraps).
+    /// Width of the number in bits: arithmetic wraps at this width (32 for a `u32` field; 64: never wraps).
     pub bits: u32,
-    /// What is put in order: a field of bytes; the payload by default.
+    /// The ordered bytes: a field, or the payload by default.
     pub of: Option<FieldId>,
-    /// Sequence numbers used up; the payload's length by default.
+    /// The number of sequence numbers used; the payload's length by default.
     pub span: Option<Expr>,
     /// The sequence starts at the first number seen; otherwise at 0.
     pub from_first: bool,
-    /// Numbers outside are out of window: lower bound and length. Not checked without.
+    /// Numbers outside are out of window: lower bound and length. `None`: no check.
     pub window: Option<(Expr, Expr)>,
-    /// Of bytes that come twice while they are kept the last count; else those that the receiver's policy says.
+    /// Of bytes that arrive twice while they are buffered the last ones count; otherwise the receiver's
+    /// policy decides.
     pub overwrite: bool,
-    /// In strict mode nothing is assembled where some of what comes was there before, but not all of it.
+    /// In strict mode, nothing is assembled if a segment repeats some earlier bytes but not all of them.
     pub distinct: bool,
-    /// What is in order is made of wholes: with which packets they begin, and with which they end.
+    /// The in-order bytes consist of wholes: the conditions of the packets that begin and end a whole.
     pub wholes: Option<(Expr, Expr)>,
-    /// Only the order is kept, no bytes.
+    /// The sequence keeps the order, and no bytes.
     pub headers_only: bool,
-    /// Packets for which it does not hold are not offered to the sequence.
+    /// Packets that do not match are not inserted into the sequence.
     pub condition: Option<Expr>,
-    /// The number of the other side's up to which the sender of the packet has all, where the condition holds: what
-    /// is missing before it is not waited for.
+    /// The number before which the sender of the packet has received all bytes of the other side, if the
+    /// condition holds: missing bytes before it are not waited for.
     pub acknowledge: Option<(Expr, Option<Expr>)>,
 }
 
@@ -337,7 +340,7 @@ pub struct Sequence {
 pub struct State {
     /// Its name.
     pub name: String,
-    /// An instance in this state is complete; it lives on until its timeout.
+    /// An instance in this state is complete; it exists until its time-out.
     pub accept: bool,
 }
 
@@ -350,16 +353,16 @@ pub struct Transition {
     pub from: Vec<usize>,
     /// The next state.
     pub to: Target,
-    /// When.
+    /// The condition.
     pub condition: Expr,
-    /// The condition reads `ordered.` values: it is tried for packets as they become in order.
+    /// The condition uses `ordered.` values: it is evaluated for packets once they are in order.
     pub ordered: bool,
-    /// Idle time after which the instance ends once this was taken, until another one is; as its state says by
-    /// default.
+    /// Idle time after which the instance ends, from this transition until the next one; the state's time-out
+    /// by default.
     pub timeout: Option<Duration>,
 }
 
-/// Where a transition leads.
+/// The target of a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Index of a state.
@@ -371,54 +374,55 @@ pub enum Target {
 /// An idle timeout.
 #[derive(Debug, Clone)]
 pub struct Timeout {
-    /// How long.
+    /// The idle time.
     pub after: Duration,
-    /// In these states; empty for all others.
+    /// The states it applies to; empty for all others.
     pub states: Vec<usize>,
 }
 
-/// What makes an event happen.
+/// A cause of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
     /// The transition with this index.
     Transition(usize),
-    /// Any packet of the protocol (of an instance, where it has one).
+    /// Any packet of the protocol (of an instance, if the protocol has one).
     Packet,
     /// A packet became in order in its sequence.
     Ordered,
-    /// A packet brought only bytes that were there.
+    /// A packet contained only bytes that were already received.
     Retransmission,
-    /// A packet lay outside the window.
+    /// A packet was outside of the window.
     OutOfWindow,
-    /// A packet brought bytes that differ from those that are kept for their places.
+    /// A packet contained bytes that differ from the buffered bytes at their position.
     Inconsistent,
 }
 
-/// An event: hands its columns to whoever listens, and, with `assemble`, bytes in order to the next layer.
+/// An event: reports its columns to subscribers and, with `assemble`, delivers in-order bytes to the next
+/// layer.
 #[derive(Debug, Clone)]
 pub struct Event {
     /// Its name.
     pub name: String,
-    /// What makes it happen.
+    /// Its causes.
     pub triggers: Vec<Trigger>,
-    /// Indices of events: it happens with each of them.
+    /// Indices of events: this event happens with each of them.
     pub with: Vec<usize>,
-    /// Indices of events that are told before it where they happen on the same packet.
+    /// Indices of events that are reported before it if they happen on the same packet.
     pub after: Vec<usize>,
-    /// It only happens where this holds.
+    /// The event happens only if this holds.
     pub condition: Option<Expr>,
-    /// Hands up the bytes in order that have not been handed up.
+    /// Delivers the in-order bytes that have not been delivered.
     pub assemble: bool,
     /// Columns: name and value.
     pub columns: Vec<(String, Expr)>,
-    /// One line of meaning.
+    /// One line of description.
     pub doc: String,
 }
 
 /// A part of what `show` prints.
 #[derive(Debug, Clone)]
 pub enum ShowPart {
-    /// As it stands.
+    /// Literal text.
     Text(String),
     /// A value; a group of flags shows the names of those set.
     Value(Expr),
@@ -431,34 +435,34 @@ pub enum ShowPart {
 pub enum Expr {
     /// A number, or true (1) and false (0).
     Number(u64),
-    /// A field of this protocol's header. Addresses of 128 bits are pairs; only keys may use them.
+    /// A field of this protocol's header. Only keys may use addresses of 128 bits.
     Field(FieldId),
-    /// The same field of the packet that became in order (`ordered.f`).
+    /// The same field of the packet that is in order now (`ordered.f`).
     Ordered(FieldId),
     /// A derived value.
     Let(LetId),
-    /// Whether a run item was there.
+    /// Whether a run item is present.
     Present(PresenceId),
     /// The nearest enclosing layer's field or derived value of this name (`below.src`).
     Below(String),
-    /// A permanent variable.
+    /// A variable.
     Var(VarId, Side),
-    /// Bytes of the payload as the headers claim it (`payload.length`).
+    /// The payload's length in bytes, as the headers claim it (`payload.length`).
     PayloadLength,
     /// Bytes after the header, up to the end of the enclosing layer's payload (`rest.length`).
     RestLength,
-    /// Bytes of the header, as it claims them (`header.length`).
+    /// The header's length in bytes, as the header claims it (`header.length`).
     HeaderLength,
-    /// Bytes from the header's start to the end of the enclosing layer's payload (`layer.length`): a header that claims
-    /// more than there is has no more.
+    /// Bytes from the header's start to the end of the enclosing layer's payload (`layer.length`). A header
+    /// that claims more bytes than are present does not increase it.
     LayerLength,
-    /// Bytes from the header's start to where the expression stands (`cursor`).
+    /// Bytes from the header's start to the place of the expression (`cursor`).
     Cursor,
-    /// The sum of so many bytes from an offset on, counted from the header's start, and a number, with carries added
-    /// in (RFC 1071; `sum16(offset, length, number)`): 0 where the bytes are not all there, and else only where
-    /// everything is 0.
+    /// The one's complement sum (RFC 1071) of a number of bytes from an offset, counted from the header's
+    /// start, and of a number: `sum16(offset, length, number)`. The result is 0 if the bytes are not all
+    /// captured, and otherwise only if all operands are 0.
     Sum16(Box<[Expr; 3]>),
-    /// Reassembly is strict (`strict`): what a host would not take does not count.
+    /// Reassembly is strict (`strict`): segments that a host would reject do not count.
     Strict,
     /// The instance is in this state (`state.open`), by its index.
     InState(usize),
@@ -479,7 +483,7 @@ pub enum Expr {
 pub enum BinaryOp {
     /// `+`, wrapping at 64 bits.
     Add,
-    /// `-`, 0 where it would be negative.
+    /// `-`, 0 if the result would be negative.
     Sub,
     /// `*`, wrapping.
     Mul,
@@ -489,9 +493,9 @@ pub enum BinaryOp {
     Or,
     /// `^`
     Xor,
-    /// `<<`, 0 from 64 on.
+    /// `<<`, 0 for shifts of 64 and more.
     Shl,
-    /// `>>`, 0 from 64 on.
+    /// `>>`, 0 for shifts of 64 and more.
     Shr,
     /// `==`
     Eq,
@@ -512,17 +516,17 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// Whether it says how two values compare.
+    /// Whether the operator compares two values.
     pub fn is_comparison(self) -> bool {
         use BinaryOp::{Eq, Ge, Gt, Le, Lt, Ne};
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
     }
 }
 
-/// Events of a stack at most: those that are asked for are bits of a word.
+/// Maximum number of events of a stack: the requested events are bits of a word.
 pub const EVENTS_MAX: usize = 64;
 
-/// Values of the chunks that a whole came in that messages may ask for at most.
+/// Maximum number of values of a whole's chunks that messages may use.
 pub const WHOLE_VALUES_MAX: usize = 3;
 
 /// A stack: which layer follows which.
@@ -532,21 +536,22 @@ pub struct Stack {
     pub name: String,
     /// The `//!` line above it.
     pub doc: String,
-    /// Its protocols; `LayerId` indexes this.
+    /// Its layers; `LayerId` indexes this.
     pub layers: Vec<Layer>,
     /// First layer by LINKTYPE_ number.
     pub starts: Vec<(u16, LayerId)>,
-    /// Edges, in the order of the text; from one layer the first whose condition holds is taken.
+    /// Edges in the order of the text; from a layer, the first edge whose condition holds is taken.
     pub edges: Vec<Edge>,
-    /// Most packets have one layer of each list, in this order (`usual`): their first occurrence is worth code
-    /// of its own. Empty where nothing is said.
+    /// The usual path (`usual`): most packets have one layer of each list, in this order. The first
+    /// occurrences are compiled separately. Empty without a `usual` clause.
     pub usual: Vec<Vec<LayerId>>,
-    /// Symmetric keys for spreading packets over workers: the first layer met that has one decides.
+    /// Symmetric keys that distribute packets over workers: the first layer of a packet that has a key
+    /// decides.
     pub dispatch: Vec<(LayerId, FieldId, FieldId)>,
 }
 
 impl Stack {
-    /// The layers that may follow a layer, itself only where it can occur again.
+    /// The layers that may follow a layer; includes the layer itself only if it can be repeated.
     pub fn reachable_from(&self, from: LayerId) -> FxHashSet<LayerId> {
         let (mut seen, mut work) = (FxHashSet::default(), vec![from]);
         while let Some(at) = work.pop() {
@@ -564,7 +569,7 @@ pub struct LayerId(pub u16);
 /// A protocol's place in a stack.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// Its protocol, shared by all stacks that have it under its own name.
+    /// Its protocol, shared by all stacks that use it under its own name.
     pub protocol: Arc<Protocol>,
     /// The most times it may occur in one packet (`repeat`; 1 by default).
     pub repeat_max: u32,
@@ -576,25 +581,25 @@ pub enum EdgeKind {
     /// In the packet's payload.
     #[default]
     Payload,
-    /// Quoted there (an ICMP error's): its fields count, its instances don't.
+    /// In a quoted packet (of an ICMP error): fields are parsed, but there are no instances.
     Quoted,
-    /// In the bytes that a direction has in order, one message after the other.
+    /// In the in-order bytes of a direction, as consecutive messages.
     Messages,
 }
 
-/// Which layer follows.
+/// An edge of the stack: which layer follows another one.
 #[derive(Debug, Clone)]
 pub struct Edge {
     /// The layer whose payload it is.
     pub from: LayerId,
-    /// What the payload is.
+    /// The layer in the payload.
     pub to: LayerId,
-    /// In terms of `from`.
+    /// The condition, in terms of `from`.
     pub condition: Expr,
     /// How it follows.
     pub kind: EdgeKind,
-    /// Where its condition has `rest.length` or `layer.length` first.
+    /// The first use of `rest.length` or `layer.length` in its condition.
     pub rest_length: Option<Span>,
-    /// Where it stands.
+    /// The edge's span.
     pub span: Span,
 }

@@ -1,4 +1,4 @@
-//! Reference pages of protocols and stacks, in Markdown: what their texts say, for whoever asks about them.
+//! Reference pages of protocols and stacks in Markdown, generated from their texts.
 
 use crate::model::{BinaryOp, Expr, Field, FieldType, HeaderItem, Held, Protocol, Stack, Target, Trigger};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ pub fn protocol(protocol: &Protocol) -> String {
     page
 }
 
-/// The page of a stack: where frames begin, and which layer may follow which.
+/// The page of a stack: its start layers and its edges.
 pub fn stack(stack: &Stack) -> String {
     let mut page = format!("# {}\n\n{}\n", stack.name, stack.doc);
     let name = |id: crate::model::LayerId| stack.layers[usize::from(id.0)].protocol.name.as_str();
@@ -72,7 +72,7 @@ fn collect_runs<'a>(items: &'a [HeaderItem], runs: &mut Vec<(&'a str, Vec<usize>
 }
 
 fn values(page: &mut String, protocol: &Protocol) {
-    // Without a text a value is the protocol's own.
+    // A value without a description is internal to the protocol.
     let told: Vec<_> = protocol.lets.iter().filter(|value| !value.doc.is_empty()).collect();
     if told.is_empty() && protocol.aliases.is_empty() {
         return;
@@ -179,12 +179,12 @@ fn events(page: &mut String, protocol: &Protocol) {
     }
 }
 
-/// A row of a table. A bar would end its cell.
+/// A row of a table. Escapes `|`, which would end a cell.
 pub fn row<const N: usize>(cells: [&str; N]) -> String {
     cells.iter().fold("|".to_string(), |row, cell| format!("{row} {} |", cell.replace('|', "\\|"))) + "\n"
 }
 
-/// As filters name it.
+/// The path as filters write it.
 fn named(protocol: &Protocol, path: &str) -> String {
     format!("{}.{path}", protocol.filter_name)
 }

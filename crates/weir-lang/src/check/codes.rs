@@ -4,97 +4,97 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
         $($(#[$doc])* pub const $name: &str = $code;)*
 
-        /// All of them, in order.
+        /// All codes, in order.
         pub const ALL: &[&str] = &[$($name),*];
     };
 }
 
 codes! {
     // Text.
-    /// A character or sign that the language does not have.
+    /// A character or operator that the language does not have.
     BAD_CHARACTER = "W0001";
     /// Letters in a number, or too many digits.
     BAD_NUMBER = "W0002";
     /// No closing quote on the line.
     UNTERMINATED_TEXT = "W0003";
-    /// Something else was expected here.
+    /// Unexpected token.
     EXPECTED = "W0004";
     /// A brace that is never closed.
     UNCLOSED = "W0005";
-    /// A clause that no protocol or stack has.
+    /// An unknown clause of a protocol or stack.
     UNKNOWN_CLAUSE = "W0006";
-    /// Nested or chained too deeply, or too many of something.
+    /// Nested or chained too deeply, or too many elements.
     TOO_MUCH = "W0007";
     /// `a < b < c`, `in {}`, or `=` for `==`.
     BAD_EXPRESSION = "W0008";
     // Names.
     /// No field, derived value or variable of that name.
     UNKNOWN_NAME = "W0010";
-    /// Two things of one name.
+    /// A duplicate name.
     DUPLICATE = "W0011";
-    /// A word that means something else.
+    /// A reserved word.
     RESERVED_NAME = "W0012";
     /// A name that exists, but cannot be used here.
     NOT_HERE = "W0013";
-    /// Used before it was read.
+    /// A field that is used before it is read.
     TOO_EARLY = "W0014";
-    /// A derived value that depends on itself.
+    /// A definition that depends on itself.
     CYCLE = "W0015";
-    /// No layer below has it.
+    /// No layer below has this name.
     UNKNOWN_BELOW = "W0016";
-    /// A file that can't be imported.
+    /// A file that cannot be imported.
     IMPORT = "W0017";
     // Layout and types.
     /// No such type.
     UNKNOWN_TYPE = "W0020";
-    /// The types do not go together.
+    /// Incompatible types.
     TYPE = "W0021";
-    /// Bits that fill no byte.
+    /// Bits that do not fill a byte.
     UNALIGNED = "W0022";
-    /// A constant that the value can never have.
+    /// A constant that the value can never equal.
     TOO_WIDE = "W0023";
     /// Warning: a length that can be negative.
     NEGATIVE_LENGTH = "W0024";
-    /// Two items of a run with one tag, or one that is never met.
+    /// Two items of a run with the same tag, or an unreachable item.
     RUN_TAG = "W0025";
-    /// Warning: always or never true.
+    /// Warning: a condition that is always or never true.
     CONSTANT_CONDITION = "W0026";
-    /// Warning: a value, a variable or a sequence that nobody reads.
+    /// Warning: an unused value, variable or sequence.
     UNREAD = "W0027";
     // Instances, states, events.
     /// A clause that needs another one.
     MISSING_CLAUSE = "W0030";
-    /// No such state.
+    /// An unknown state.
     UNKNOWN_STATE = "W0031";
-    /// Warning: no transition leads there.
+    /// Warning: a state that no transition leads to.
     UNREACHABLE_STATE = "W0032";
-    /// Warning: an earlier transition is always taken instead.
+    /// Warning: a transition that is unreachable because an earlier one is always taken.
     DEAD_TRANSITION = "W0033";
-    /// No such transition or built-in trigger.
+    /// An unknown transition or built-in trigger.
     UNKNOWN_TRIGGER = "W0034";
     /// Nothing to assemble.
     ASSEMBLE = "W0035";
-    /// Keys, windows or timeouts that do not fit.
+    /// Keys, windows or time-outs whose parts do not fit together.
     BAD_CLAUSE = "W0036";
-    /// Warning: instances that no timeout ends.
+    /// Warning: instances that no time-out ends.
     NO_TIMEOUT = "W0037";
-    /// Warning: two events of which neither is told first.
+    /// Warning: two events whose order is undefined.
     EVENT_ORDER = "W0038";
     // Stacks.
     /// No protocol or stack of that name.
     UNKNOWN_LAYER = "W0040";
     /// No link type of that name.
     UNKNOWN_LINK = "W0041";
-    /// Layers that follow each other in a circle without a bound.
+    /// A cycle of layers without a bound.
     UNBOUNDED = "W0042";
-    /// Warning: a layer that no start leads to.
+    /// Warning: a layer that is unreachable from every start.
     UNREACHED_LAYER = "W0043";
     /// Warning: an edge after one that is always taken.
     DEAD_EDGE = "W0044";
-    /// Keys to spread packets by that are no two fields of one type and layer.
+    /// Dispatch keys that are not two fields of one type and layer.
     DISPATCH = "W0045";
     /// Warning: two edges whose conditions both hold for some values.
     OVERLAP = "W0046";
-    /// Messages of what is no stream, or without an end.
+    /// Messages in a layer without ordered bytes, or messages without an end.
     MESSAGES = "W0047";
 }

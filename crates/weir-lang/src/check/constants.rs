@@ -1,8 +1,8 @@
-//! Functions and tables: what they say is put where they are named.
+//! Functions and tables: substitution of their definitions.
 //!
-//! A function is an expression over its parameters, a table a choice between numbers. Neither remembers
-//! anything or knows a packet, so putting them in place is all that there is to do; what is computed
-//! twice because of it the passes compute once.
+//! A function is an expression over its parameters, a table a choice between numbers. Neither has state or
+//! access to packets, so substitution is sufficient. The passes remove the duplicate computations that
+//! substitution causes.
 
 use super::codes;
 use super::scope::duplicate;
@@ -10,17 +10,17 @@ use crate::diag::{Diagnostic, Span};
 use crate::syntax::ast::{Expr, ExprKind, File, Function, Name, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Operators and names of one expression once its functions are in place, at most: functions of functions
-/// that name a parameter twice double with each level.
+/// Maximum number of operators and names of an expression after substitution. Nested functions that use a
+/// parameter twice double the size with each level.
 pub(crate) const NODES_MAX: usize = 512;
 
-/// Functions that know each other at most: who calls whom is found by trying all.
+/// Maximum number of functions that see each other: the search for recursion tries all of them.
 pub(crate) const FUNCTIONS_MAX: usize = 512;
 
-/// Rows of a table at most.
+/// Maximum number of rows of a table.
 pub(crate) const ROWS_MAX: usize = 256;
 
-/// The functions and tables of files that were added together: a text, and what it imports.
+/// The functions and tables of files that were added together: a text and its imports.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Constants {
     functions: FxHashMap<String, Function>,
@@ -28,8 +28,8 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// Those of `files`, which know each other, with what is wrong in them said. A wrong one is there all the same, so that who names
-    /// it is not wrong too.
+    /// The functions and tables of `files`, which see each other; reports their mistakes. An invalid one is
+    /// kept, so that its uses cause no further errors.
     pub(super) fn of(files: &[&File], diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut constants = Constants::default();
         for function in files.iter().flat_map(|file| &file.functions) {
@@ -51,7 +51,8 @@ impl Constants {
                 continue;
             }
             let mut table = table.clone();
-            // What was said to be too much is not gone through: each row is a choice within the one before.
+            // Excess rows were reported and are not processed: each row is a choice nested in the previous
+            // one.
             table.rows.truncate(ROWS_MAX);
             constants.tables.insert(table.name.text.clone(), table);
         }
@@ -66,7 +67,7 @@ impl Constants {
             let message = format!("`{}` calls itself", name.text);
             let help = "functions are put where they are named: this would never end";
             diagnostics.push(Diagnostic::error(codes::CYCLE, message).at(name.span).help(help));
-            // A body without calls, so that what names it can be checked.
+            // A body without calls, so that the bodies that call it can be checked.
             if let Some(known) = constants.functions.get_mut(&name.text) {
                 known.body.kind = ExprKind::Number(0);
             }
@@ -74,7 +75,8 @@ impl Constants {
         constants
     }
 
-    /// These and those of another text. Where both have one of a name that do not say the same, that is said.
+    /// Joins these with the functions and tables of another text. Reports a name that both define
+    /// differently.
     pub(super) fn joined(&self, others: &Constants, diagnostics: &mut Vec<Diagnostic>) -> Constants {
         let mut both = self.clone();
         for (name, function) in &others.functions {
@@ -96,12 +98,12 @@ impl Constants {
         both
     }
 
-    /// Whether there is a function of that name.
+    /// Whether a function of this name exists.
     pub(super) fn has_function(&self, name: &str) -> bool {
         self.functions.contains_key(name)
     }
 
-    /// The table of that name, or why there is none.
+    /// The table of this name, or the reason why there is none.
     pub(super) fn table(&self, name: &Name) -> Result<&Table, Diagnostic> {
         self.tables.get(&name.text).ok_or_else(|| unknown("table", name, self.tables.keys()))
     }
@@ -120,7 +122,7 @@ impl Constants {
                 .label(function.name.span, "declared here"));
         }
         let mut nodes = 0;
-        // What it is given first: otherwise a call within a call would be put in place once for each use.
+        // Resolve the arguments first: otherwise a nested call would be substituted once per use.
         let args: Option<Vec<Expr>> =
             args.iter().map(|arg| self.substitute(arg, &[], &[], None, &mut nodes)).collect();
         let put = args.and_then(|args| {
@@ -134,8 +136,8 @@ impl Constants {
         })
     }
 
-    /// `body` with `args` in place of `params` and without calls; every part of it stands at `span`, where there is
-    /// one. `None` where it grows beyond the bound.
+    /// `body` without calls and with `args` in place of `params`. Every part gets `span`, if there is one.
+    /// `None` if the result exceeds the bound.
     fn substitute(
         &self,
         body: &Expr,
@@ -164,7 +166,7 @@ impl Constants {
             ExprKind::Lookup(table, a) => ExprKind::Lookup(table.clone(), inner(a)?),
             ExprKind::Call(name, given) => {
                 let given: Option<Vec<Expr>> = given.iter().map(|arg| inner(arg).map(|arg| *arg)).collect();
-                // What is wrong with a call is said where it stands, or was when its function was checked.
+                // A mistake in a call was reported at the call, or when its function was checked.
                 let given = given?;
                 let Some(function) = self.functions.get(&name.text) else { return Some(body.clone()) };
                 if function.params.len() != given.len() {
@@ -177,7 +179,7 @@ impl Constants {
         Some(Expr { kind, span: span.unwrap_or(body.span) })
     }
 
-    /// A body knows its parameters, other functions, and tables.
+    /// A body may use its parameters, other functions, and tables.
     fn check_body(&self, function: &Function, diagnostics: &mut Vec<Diagnostic>) {
         let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for param in &function.params {
@@ -198,7 +200,7 @@ impl Constants {
             }
             ExprKind::Lookup(name, _) => diagnostics.extend(self.table(name).err()),
             ExprKind::Call(name, args) => {
-                // What it is called with stands for itself: no call is made here.
+                // The arguments are irrelevant here: no call is substituted.
                 let zeros: Vec<Expr> =
                     args.iter().map(|arg| Expr { kind: ExprKind::Number(0), span: arg.span }).collect();
                 let is_known = self.functions.get(&name.text);
@@ -210,7 +212,7 @@ impl Constants {
         });
     }
 
-    /// Whether `from` comes to call `wanted`.
+    /// Whether `from` calls `wanted`, directly or indirectly.
     fn calls(&self, from: &str, wanted: &str) -> bool {
         let mut open = vec![from.to_string()];
         let mut seen: FxHashSet<String> = FxHashSet::default();
@@ -234,7 +236,7 @@ impl Constants {
 }
 
 fn unknown<'a>(what: &str, name: &Name, known: impl Iterator<Item = &'a String>) -> Diagnostic {
-    // Of two that are equally near the first is suggested: let that not depend on hashing.
+    // The first of two equally near names is suggested: sorting makes the suggestion independent of hashing.
     let mut known: Vec<&str> = known.map(String::as_str).collect();
     known.sort_unstable();
     let declare = if what == "table" { "table NAME { 0: 6  1: 14 }" } else { "fn NAME(a, b) = a + b" };
@@ -262,7 +264,7 @@ fn check_rows(table: &Table, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Calls `visit` for an expression and all in it.
+/// Calls `visit` for an expression and all its subexpressions.
 fn each(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
     visit(expr);
     match &expr.kind {

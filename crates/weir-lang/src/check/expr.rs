@@ -1,4 +1,4 @@
-//! Names and operators of an expression: from the tree to the model.
+//! Resolves names and operators of an expression: from the syntax tree to the model.
 
 use super::codes;
 use super::range::{Range, mirrored, opposite};
@@ -8,20 +8,20 @@ use crate::model::{BinaryOp, Expr, FieldId, Side};
 use crate::syntax::ast;
 use std::rc::Rc;
 
-/// Where an expression stands: what it may use.
+/// The place of an expression, which determines the names that it may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// A condition in the header: earlier fields.
     Header,
     /// A length in the header: earlier fields; should not become negative.
     Length,
-    /// A derived value, a key, an edge, `show`: the packet's headers, lengths, and layers below.
+    /// A derived value, a key, an edge, `show`: the packet's headers and lengths, and the layers below.
     Packet,
-    /// The payload's length: like `Packet`, without the payload's length itself.
+    /// The payload's length: like `Packet`, without `payload.length`.
     Payload,
-    /// Statements, sequence, events: variables too.
+    /// Statements, sequence, events: also variables.
     Instance,
-    /// A transition: `ordered.` too.
+    /// A transition: also `ordered.`.
     Transition,
 }
 
@@ -47,13 +47,13 @@ impl Value {
         Value { expr, kind: Kind::Number, range }
     }
 
-    /// After a mistake that was said.
+    /// The value after a reported mistake.
     fn unknown() -> Value {
         Value { expr: Expr::Number(0), kind: Kind::Unknown, range: Range::ANY }
     }
 }
 
-/// Resolves the expressions of one protocol in one place.
+/// Resolves the expressions of one protocol at one place.
 pub(super) struct Resolver<'a> {
     pub(super) scope: &'a mut Scope,
     pub(super) place: Place,
@@ -61,7 +61,7 @@ pub(super) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// A value of any kind: addresses and bytes only stand alone.
+    /// A value of any kind. Addresses and bytes cannot be operands.
     pub(super) fn value(&mut self, expr: &ast::Expr) -> Value {
         match &expr.kind {
             ast::ExprKind::Name(name) => self.name(name, expr.span, false),
@@ -69,7 +69,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A condition; a warning where it never or always holds.
+    /// A condition; warns if the condition always or never holds.
     pub(super) fn condition(&mut self, expr: &ast::Expr) -> Value {
         let value = self.number(expr);
         let literal = matches!(expr.kind, ast::ExprKind::Number(_));
@@ -82,7 +82,7 @@ impl Resolver<'_> {
         value
     }
 
-    /// A value to calculate with.
+    /// A number, for arithmetic.
     pub(super) fn number(&mut self, expr: &ast::Expr) -> Value {
         match &expr.kind {
             ast::ExprKind::Number(number) => Value::number(Expr::Number(*number), Range::one(*number)),
@@ -172,7 +172,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// The fields that a name of several stands for.
+    /// The fields of an alias.
     fn fields_of(&self, expr: &ast::Expr) -> Option<Vec<Value>> {
         let ast::ExprKind::Name(name) = &expr.kind else { return None };
         let fields = self.scope.aliases.get(name)?.iter().map(|id| self.field(*id));
@@ -192,12 +192,12 @@ impl Resolver<'_> {
                 let range = Range::binary(op, field.range, right.range);
                 Value::number(Expr::Binary(op, Box::new(field.expr), Box::new(right.expr.clone())), range)
             };
-            // As in filters: one of them is equal to a value, or none is.
+            // As in filters: `==` holds for any field, `!=` for all.
             let join = if op == BinaryOp::Ne { BinaryOp::LogicalAnd } else { BinaryOp::LogicalOr };
             return joined(join, fields.into_iter().map(compare));
         }
         let a = self.number(left);
-        // `length >= 2 and length - 2 < 9`: the right side only counts where the left one holds.
+        // `length >= 2 and length - 2 < 9`: the right side is evaluated only if the left side holds.
         let b = match op {
             BinaryOp::LogicalAnd => self.assuming(&a.expr, true, |resolver| resolver.number(right)),
             BinaryOp::LogicalOr => self.assuming(&a.expr, false, |resolver| resolver.number(right)),
@@ -205,7 +205,7 @@ impl Resolver<'_> {
         };
         let is_open = [&a, &b].into_iter().any(|value| is_open(&value.expr, self.scope.cursor));
         let known = a.kind != Kind::Unknown && b.kind != Kind::Unknown && !is_open;
-        // A constraint holds a field against a number: of a payload less another field nothing could be said.
+        // A constraint compares a field with a number. Nothing is known about a payload minus another field.
         let is_fixed = self.place == Place::Payload && b.range.low == b.range.high;
         let is_length = self.place == Place::Length || is_fixed;
         if op == BinaryOp::Sub && is_length && known && a.range.low < b.range.high {
@@ -219,7 +219,7 @@ impl Resolver<'_> {
         Value::number(Expr::Binary(op, Box::new(a.expr), Box::new(b.expr)), range)
     }
 
-    /// What makes `left - at_most` safe.
+    /// The remedy that makes `left - at_most` safe.
     fn remedy(&self, left: &Expr, at_most: u64) -> String {
         let scaled = match left {
             Expr::Field(id) => Some((*id, 1)),
@@ -248,7 +248,7 @@ impl Resolver<'_> {
 
     fn set(&mut self, inner: &ast::Expr, ranges: &[(u64, u64, Span)]) -> Value {
         let values = self.fields_of(inner).unwrap_or_else(|| vec![self.number(inner)]);
-        // Of several fields any may be meant: all that one of them can be.
+        // The value is any of several fields: join their ranges.
         let whole = values.iter().map(|value| value.range).reduce(Range::join).unwrap_or(Range::ANY);
         for &(low, high, span) in ranges {
             let meets = Range { low: low.min(high), high }.meet(whole).is_some();
@@ -273,7 +273,7 @@ impl Resolver<'_> {
         Value::number(expr, a.range.join(b.range))
     }
 
-    /// Runs `then` with the fields' ranges narrowed by what is known of `condition`.
+    /// Runs `then` with the fields' ranges narrowed by `condition`.
     pub(super) fn assuming<T>(
         &mut self,
         condition: &Expr,
@@ -524,10 +524,10 @@ impl Resolver<'_> {
     }
 }
 
-/// Operators of a table's rows, each of which asks with the same value.
+/// Maximum number of operators in a table lookup: each row repeats the looked-up expression.
 pub(crate) const LOOKUP_NODES_MAX: usize = 4_096;
 
-/// What an expression is put together from.
+/// The direct subexpressions of an expression.
 fn parts(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Not(a) | Expr::In(a, _) => vec![a],
@@ -538,12 +538,12 @@ fn parts(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Operators and names of an expression.
+/// The number of operators and names of an expression.
 fn size_of(expr: &Expr) -> usize {
     1 + parts(expr).into_iter().map(size_of).sum::<usize>()
 }
 
-/// Whether it is as long as the packet says, of which no text makes sure.
+/// Whether the expression depends on the packet's length, which no constraint can bound.
 fn is_open(expr: &Expr, cursor: Option<u64>) -> bool {
     match expr {
         Expr::Cursor => cursor.is_none(),
@@ -552,7 +552,7 @@ fn is_open(expr: &Expr, cursor: Option<u64>) -> bool {
     }
 }
 
-/// What a condition says of single fields: `field OP number`, all of which hold.
+/// Collects the constraints `field OP number` that a condition implies for single fields.
 fn gather(condition: &Expr, holds: bool, known: &mut Vec<(FieldId, BinaryOp, u64)>) {
     match condition {
         Expr::Not(inner) => gather(inner, !holds, known),
@@ -577,12 +577,12 @@ fn gather(condition: &Expr, holds: bool, known: &mut Vec<(FieldId, BinaryOp, u64
     }
 }
 
-/// What all of these say together.
+/// Joins the values with an operator.
 fn joined(op: BinaryOp, parts: impl Iterator<Item = Value>) -> Value {
     let join = |all: Value, part: Value| {
         let range = Range::binary(op, all.range, part.range);
         Value::number(Expr::Binary(op, Box::new(all.expr), Box::new(part.expr)), range)
     };
-    // None where the name of several stands for nothing that exists, which was said.
+    // Empty if an alias refers to no existing field, which was reported.
     parts.reduce(join).unwrap_or_else(Value::unknown)
 }

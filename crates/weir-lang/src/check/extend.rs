@@ -1,7 +1,7 @@
-//! A protocol and what extends it: one tree.
+//! Joins a protocol and its extensions into one tree.
 //!
-//! The clauses of `extend NAME with NAME { … }` stand behind the protocol's own, in the order in which the texts were added,
-//! and know all of its names, as its own clauses know theirs.
+//! The clauses of `extend NAME with NAME { … }` follow the protocol's own clauses, in the order in which the
+//! texts were added, and see all names of the protocol.
 
 use super::constants::Constants;
 use super::scope::duplicate;
@@ -12,13 +12,13 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::rc::Rc;
 
-/// The protocol that is extended by `tree`; where none has that name, the one that was probably meant.
+/// The protocol that `tree` extends; if none has that name, the one that was probably meant.
 fn extended<'a>(tree: &Extension, files: &'a [File]) -> Option<&'a str> {
     let protocols = || files.iter().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
     protocols().find(|name| *name == tree.of.text).or_else(|| suggest(&tree.of.text, protocols()))
 }
 
-/// Goes through what extends a protocol that nobody knows, for what is wrong in itself.
+/// Checks extensions of unknown protocols for mistakes that are independent of the protocol.
 pub(super) fn check_lost(
     files: &[File],
     constants: &FxHashMap<usize, Rc<Constants>>,
@@ -37,7 +37,7 @@ pub(super) fn check_lost(
     }
 }
 
-/// Says which extensions extend nothing, and which have one name.
+/// Reports extensions of unknown protocols, and extensions with duplicate names.
 pub(super) fn name_known(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     let protocols = || files.iter().flat_map(|file| &file.protocols).map(|tree| tree.name.text.as_str());
     let mut seen: FxHashMap<(&str, &str), Span> = FxHashMap::default();
@@ -57,7 +57,7 @@ pub(super) fn name_known(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The protocol `tree` of `file` with all that extends it, and the functions and tables that either knows.
+/// The protocol `tree` of `file` with all its extensions, and the functions and tables that they see.
 pub(super) fn whole<'a>(
     tree: &'a Protocol,
     file: &File,

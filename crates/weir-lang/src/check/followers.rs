@@ -1,15 +1,15 @@
-//! What follows from a mistake that was said, and is none of its own.
+//! Suppresses follow-up errors of a reported mistake.
 //!
-//! Where a part of a text could not be read, all that it declares is missing: names that stand in it are unknown, clauses
-//! are not there, a header ends within a byte. One mistake is said once; so these are left out, and whoever mends it
-//! is told the rest, if there is any.
+//! All declarations in an unreadable part of a text are missing: names are unknown, clauses are absent, a
+//! header ends within a byte. Each mistake is reported once, so these follow-up errors are suppressed. The
+//! next run reports those that remain after the correction.
 
 use super::codes;
 use crate::diag::{Diagnostic, Sources, Span};
 use crate::syntax::ast::{File, Unread};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A name that is missing; it may stand in what could not be read of any text.
+/// Codes of unknown names. The declaration may be in an unreadable part of any text.
 const NAMES: &[&str] = &[
     codes::UNKNOWN_NAME,
     codes::UNKNOWN_BELOW,
@@ -20,7 +20,7 @@ const NAMES: &[&str] = &[
     codes::TOO_EARLY,
 ];
 
-/// What a part that is missing leaves behind around it.
+/// Codes that a missing part causes around it.
 const AROUND: &[&str] = &[
     codes::MISSING_CLAUSE,
     codes::UNALIGNED,
@@ -32,12 +32,14 @@ const AROUND: &[&str] = &[
     codes::UNBOUNDED,
 ];
 
-/// What is wrong with clauses whatever they belong to: of what extends a protocol that nobody knows.
+/// Suppresses errors about clauses of an extension whose protocol is unknown, if they depend on that
+/// protocol.
 pub(super) fn drop_unknowable(list: &mut Vec<Diagnostic>) {
     list.retain(|one| one.is_error() && !NAMES.contains(&one.code) && !AROUND.contains(&one.code));
 }
 
-/// Joins what is said of one name, where an import is lost leaves out what it may have brought, and leaves out of `list` what follows from the parts of `files` that could not be read.
+/// Joins the errors about one name, suppresses those that a failed import may have caused, and removes from
+/// `list` the follow-up errors of the unreadable parts of `files`.
 pub(crate) fn drop_followers(list: &mut Vec<Diagnostic>, files: &[File], sources: &Sources) {
     join_places(list);
     if list.iter().any(|one| one.code == codes::IMPORT) {
@@ -62,9 +64,10 @@ pub(crate) fn drop_followers(list: &mut Vec<Diagnostic>, files: &[File], sources
     });
 }
 
-/// Whether what is missing is a protocol, layer, stack, function or table: another text may have it.
+/// Whether the missing name is that of a protocol, layer, stack, function or table, which another text may
+/// declare.
 fn is_of_a_text(one: &Diagnostic) -> bool {
-    // Of what a protocol lacks its name is said first.
+    // Messages about a member of a protocol begin with the protocol's name.
     let is_of_a_protocol = one.message.starts_with('`');
     one.code == codes::UNKNOWN_LAYER || one.code == codes::UNKNOWN_NAME && !is_of_a_protocol
 }
@@ -77,7 +80,7 @@ fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// What a name is put together from, without the word that says whose it is.
+/// The parts of a dotted name, without the prefix that names the owner.
 fn parts_of(name: &str) -> impl Iterator<Item = &str> {
     const WHOSE: [&str; 5] = ["me", "peer", "below", "ordered", "state"];
     let name = match name.split_once('.') {
@@ -87,14 +90,14 @@ fn parts_of(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !is_part(c)).filter(|part| !part.is_empty())
 }
 
-/// A name that is missing is one mistake, in however many places it is used: they are shown together.
+/// Joins all errors about one missing name into one error with several places.
 fn join_places(list: &mut Vec<Diagnostic>) {
     const PLACES_MAX: usize = 4;
     let mut first: FxHashMap<(&str, String, u16), usize> = FxHashMap::default();
     let mut joined: Vec<Diagnostic> = Vec::new();
     let mut said: FxHashSet<(&str, String, Span)> = FxHashSet::default();
     for one in list.drain(..) {
-        // Of a stack it is found in all those that extend it.
+        // An error in a stack is also found in the stacks that extend it.
         let place = one.spans.first().map_or_else(Span::default, |(span, _)| *span);
         if !one.spans.is_empty() && !said.insert((one.code, one.message.clone(), place)) {
             continue;

@@ -1,4 +1,4 @@
-//! The key of an instance: what its parts may be, and how many fit.
+//! The key of an instance: the types of its parts and its maximum size.
 
 use super::codes;
 use super::expr::{Place, Value};
@@ -8,7 +8,7 @@ use crate::diag::Diagnostic;
 use crate::model::{Expr, FieldType, Instance};
 use crate::syntax::ast;
 
-/// Words of 64 bits that a key holds.
+/// Maximum size of a key, in 64-bit words.
 pub(crate) const KEY_WORDS_MAX: usize = 5;
 
 impl Checker<'_> {
@@ -39,7 +39,7 @@ impl Checker<'_> {
         let bits = |parts: &[Value]| parts.iter().map(|part| self.key_bits(&part.expr)).collect::<Vec<u32>>();
         let wide = |bits: &[u32], limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
         let is_side = |parts: &[Value]| {
-            // Bytes were refused already; of addresses of IPv4 one is the address, where nothing else is.
+            // Bytes were rejected before. A single IPv4 address is the address if the side has no other one.
             let is_wide = |part: &&Value| part.kind != Kind::Bytes && self.key_bits(&part.expr) > 32;
             let has_ipv4 = parts.iter().any(|part| part.kind == Kind::Ipv4);
             let wide = parts.iter().filter(is_wide).count().max(usize::from(has_ipv4));
@@ -71,7 +71,7 @@ impl Checker<'_> {
             Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition, reversed });
     }
 
-    /// Bits that a part of a key takes, as lowering has it: what is calculated is cut to 32.
+    /// The bits of a part of a key, as lowering computes them: computed values are truncated to 32.
     fn key_bits(&self, part: &Expr) -> u32 {
         match part {
             Expr::Below(_) => 128,

@@ -1,4 +1,4 @@
-//! The header: fields get their ids in the order in which they stand, bits must fill bytes.
+//! The header: assigns field ids in the order of the text, and checks that bits fill bytes.
 
 use super::codes;
 use super::expr::{Place, Resolver};
@@ -12,16 +12,16 @@ use crate::model::{
 use crate::syntax::ast;
 use rustc_hash::FxHashMap;
 
-/// Fields of one protocol at most.
+/// Maximum number of fields of one protocol.
 pub(crate) const FIELDS_MAX: usize = 4_096;
 
-/// Types that have a fixed name, for suggestions.
+/// Types with a fixed name, for suggestions.
 const TYPES: [&str; 13] = [
     "u8", "u16", "u32", "u64", "u16le", "u32le", "u64le", "macaddr", "ipv4addr", "ipv6addr", "bytes", "text",
     "uint",
 ];
 
-/// What a header yields.
+/// The result for a header.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     pub(super) items: Vec<HeaderItem>,
@@ -31,13 +31,13 @@ pub(super) struct Layout {
     pub(super) groups: FxHashMap<String, Vec<FieldId>>,
 }
 
-/// How the names of the fields that follow are prefixed.
+/// The name prefix of the following fields.
 #[derive(Clone, Default)]
 struct Prefix {
     path: String,
-    /// Where other names (`as`) start; an item of a run is left out there (`options.mss_val`).
+    /// The prefix of second names (`as`), without the name of a run's item (`options.mss_val`).
     alias: String,
-    /// The other name of the item that the fields are in: theirs starts with it.
+    /// The second name of the enclosing item, the prefix of its fields' second names.
     other: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn check(
     layout
 }
 
-/// Notes the names of all fields, so that one used too early is told from one that does not exist.
+/// Collects the names of all fields, to distinguish a field used too early from an unknown one.
 fn announce(items: &[ast::HeaderItem], prefix: &mut String, scope: &mut Scope) {
     for item in items {
         match item {
@@ -102,9 +102,9 @@ struct Checker<'a> {
     layout: Layout,
     /// Bits since the last byte boundary, less than 8.
     bits: u32,
-    /// Bits since the header's start, where all before has a fixed length.
+    /// Bits since the header's start, if all earlier items have a fixed length.
     fixed_bits: Option<u64>,
-    /// The item that ended last, to point at where bits are missing.
+    /// The last item, to report missing bits there.
     last: Option<Span>,
 }
 
@@ -145,7 +145,7 @@ impl Checker<'_> {
         let path = prefix.path_of(&field.name.text);
         match &known {
             Some(ty) => self.place(ty, field, &path),
-            // Of unknown length: what follows may well be aligned.
+            // Unknown length: assume that the next item is aligned.
             None => (self.bits, self.fixed_bits) = (0, None),
         }
         let is_known = known.is_some();
@@ -169,7 +169,7 @@ impl Checker<'_> {
         checked.push(if field.peek { HeaderItem::Peek(id) } else { HeaderItem::Field(id) });
     }
 
-    /// Moves the cursor past a field and checks that it may stand where it stands.
+    /// Moves the cursor past a field and checks its alignment.
     fn place(&mut self, ty: &FieldType, field: &ast::Field, path: &str) {
         let bits = match ty {
             FieldType::Unsigned { bits, little: false } => *bits,
@@ -215,7 +215,7 @@ impl Checker<'_> {
         self.fixed_bits = self.fixed_bits.map(|fixed| fixed + u64::from(bits));
     }
 
-    /// Says so where bits are missing to a whole byte, once.
+    /// Reports bits missing to a whole byte, once.
     fn fill_byte(&mut self, what: &str) {
         if self.bits == 0 {
             return;
@@ -278,7 +278,7 @@ impl Checker<'_> {
         Some(Constraint { op, value })
     }
 
-    /// The type that a word names.
+    /// The type with this name.
     fn field_type(&mut self, ty: &ast::Type) -> Option<FieldType> {
         let found = named_type(&ty.name.text);
         match (found, &ty.length) {
@@ -402,7 +402,7 @@ impl Checker<'_> {
         checked.push(HeaderItem::If { condition, then, otherwise });
     }
 
-    /// One side of an `if`: fields that the condition names are known to fulfil it.
+    /// One branch of an `if`; the condition narrows the ranges of its fields.
     fn arm(
         &mut self,
         items: &[ast::HeaderItem],
@@ -411,7 +411,7 @@ impl Checker<'_> {
         prefix: &Prefix,
     ) -> Vec<HeaderItem> {
         let before = self.scope.ranges.clone();
-        // The narrowed ranges are wanted for as long as the arm's own fields are added behind them.
+        // The narrowed ranges stay in effect while the branch's own fields are added.
         let narrowed = self.resolve(Place::Header, |resolver| {
             resolver.assuming(condition, holds, |resolver| resolver.scope.ranges.clone())
         });
@@ -422,7 +422,7 @@ impl Checker<'_> {
         items
     }
 
-    /// Fields from `first` on were read in a block that may be passed over: they are 0 then.
+    /// The fields from `first` on are in a block that may be skipped: they can also be 0.
     fn forget(&mut self, first: usize) {
         for range in &mut self.scope.ranges[first..] {
             range.low = 0;

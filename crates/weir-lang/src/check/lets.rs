@@ -1,4 +1,4 @@
-//! Derived values, brought into an order in which each uses only earlier ones.
+//! Derived values, sorted so that each uses only earlier ones.
 
 use super::codes;
 use super::expr::{Place, Resolver};
@@ -8,10 +8,10 @@ use crate::model::{Let, LetId};
 use crate::syntax::ast;
 use rustc_hash::FxHashMap;
 
-/// Derived values of one protocol at most: finding a circle is recursive.
+/// Maximum number of derived values of one protocol: the search for cycles is recursive.
 pub(crate) const LETS_MAX: usize = 256;
 
-/// Checks all `let`s. `payload` is the payload's length: who uses `payload.length` depends on it.
+/// Checks all `let`s. `payload` is the payload's length, on which the uses of `payload.length` depend.
 pub(super) fn check(
     lets: &[&ast::Let],
     payload: Option<&ast::Expr>,
@@ -43,12 +43,12 @@ pub(super) fn check(
     checked
 }
 
-/// A search in depth over what uses what.
+/// A depth-first search over dependencies.
 struct Order<'a> {
     lets: &'a [&'a ast::Let],
     payload: Option<&'a ast::Expr>,
     by_name: FxHashMap<&'a str, usize>,
-    /// By index; the payload's length is behind the last.
+    /// Marks by index; the payload's length is at the end.
     marks: Vec<Mark>,
     path: Vec<usize>,
     found: Vec<usize>,
@@ -62,7 +62,7 @@ enum Mark {
 }
 
 impl<'a> Order<'a> {
-    /// Indices into `lets`. A circle is said once and then cut.
+    /// Indices into `lets`. Reports a cycle once, and cuts it.
     fn of(
         lets: &'a [&'a ast::Let],
         payload: Option<&'a ast::Expr>,

@@ -10,7 +10,7 @@ use crate::model::{EVENTS_MAX, Event, Expr, FieldId, Protocol, State, Target, Ti
 use crate::syntax::ast;
 use rustc_hash::FxHashMap;
 
-/// What makes events happen without a transition.
+/// Causes of events that are not transitions.
 const TRIGGERS: [(&str, Trigger); 5] = [
     ("packet", Trigger::Packet),
     ("ordered", Trigger::Ordered),
@@ -19,13 +19,13 @@ const TRIGGERS: [(&str, Trigger); 5] = [
     ("inconsistent", Trigger::Inconsistent),
 ];
 
-/// Fields that are kept with what waits in a sequence.
+/// Maximum number of fields stored with a waiting packet of a sequence.
 pub(crate) const ORDERED_FIELDS_MAX: usize = 4;
 
-/// States of one protocol at most.
+/// Maximum number of states of one protocol.
 pub(crate) const STATES_MAX: usize = 256;
 
-/// Checks what follows the header's clauses, and adds it to `protocol`.
+/// Checks the clauses after the header's, and adds them to `protocol`.
 pub(super) fn check(
     clauses: &Clauses<'_>,
     protocol: &mut Protocol,
@@ -66,14 +66,14 @@ pub(super) fn check(
     order::check(&clauses.events, checker.protocol, checker.diagnostics);
 }
 
-/// The states in the order of their indices: the start is the first.
+/// The states in the order of their indices, the start first.
 fn start_first(trees: &[ast::State]) -> impl Iterator<Item = &ast::State> {
     let start = trees.iter().position(|state| state.start).unwrap_or(0);
     let others = trees.iter().enumerate().filter(move |(at, _)| *at != start).map(|(_, state)| state);
     trees.get(start).into_iter().chain(others)
 }
 
-/// The names of states by index, as [`check`] will have them where none is wrong.
+/// The names of states by index, as [`check`] assigns them if there is no mistake.
 pub(super) fn state_names(trees: &[ast::State]) -> Vec<String> {
     start_first(trees).map(|state| state.name.text.clone()).collect()
 }
@@ -82,10 +82,10 @@ struct Checker<'a> {
     protocol: &'a mut Protocol,
     scope: &'a mut Scope,
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// Index and place of each.
+    /// Index and span of each state.
     states: FxHashMap<String, (usize, Span)>,
     transitions: FxHashMap<String, (usize, Span)>,
-    /// A name of a state was wrong: which states are reached is not known then.
+    /// A state's name was invalid: reachability of states is unknown.
     states_missing: bool,
 }
 
@@ -203,7 +203,8 @@ impl Checker<'_> {
         }
         let index = self.protocol.transitions.len();
         self.transitions.entry(name.text.clone()).or_insert((index, name.span));
-        // Kept even where a state is unknown, so that events that name it are not wrong too.
+        // Kept even if a state is unknown, so that events that refer to the transition cause no further
+        // errors.
         let condition = if always && !ordered { Expr::Number(1) } else { condition };
         if let Some((_, span)) = tree.timeout.filter(|_| tree.to.text == "restart") {
             let help = "the instance that begins then has the time-out of its state";
@@ -216,9 +217,9 @@ impl Checker<'_> {
         self.protocol.transitions.push(Transition { name, from, to, condition, ordered, timeout });
     }
 
-    /// A warning where an earlier transition is taken from all these states, whatever the packet. Those to `restart`
-    /// are asked before all others, and not again of the packet that began anew: they hide, and are hidden by, their
-    /// own kind alone.
+    /// Warns if an earlier transition is taken from all these states for every packet. Transitions to
+    /// `restart` are tried before all others, and not for the packet that starts a new instance, so they hide
+    /// only each other.
     fn find_covered(&mut self, from: &[usize], restarts: bool, span: Span) {
         let always = self.protocol.transitions.iter().filter(|one| {
             matches!(one.condition, Expr::Number(1)) && (one.to == Target::Restart) == restarts
@@ -276,7 +277,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What waits for its turn keeps a few fields, no more.
+    /// A waiting packet stores only a few fields: reports an excess.
     fn find_too_many_ordered(&mut self) {
         let transitions = self.protocol.transitions.iter().map(|transition| &transition.condition);
         let columns =
@@ -324,7 +325,7 @@ impl Checker<'_> {
                     }
                     states.push(state);
                 }
-                // No states would mean all others.
+                // An empty list would mean all other states.
                 if !states.is_empty() {
                     self.protocol.timeouts.push(Timeout { after: tree.after, states });
                 }
@@ -342,7 +343,7 @@ impl Checker<'_> {
         self.protocol.timeouts.extend(otherwise);
     }
 
-    /// Whether an event can assemble, and wait, on what makes it happen.
+    /// Checks `assemble` and `ordered.` of an event against its causes.
     fn occasions(&mut self, tree: &ast::Event, triggers: &[Trigger]) {
         if let Some(span) = tree.assemble {
             if self.protocol.payload.is_none() {
@@ -403,7 +404,7 @@ impl Checker<'_> {
         }
         let triggers: Vec<Trigger> = tree.triggers.iter().filter_map(|name| self.trigger(name)).collect();
         self.occasions(tree, &triggers);
-        // What is told once it is a packet's turn, and never else, knows that packet.
+        // An event that is reported only on `ordered` can use the packet whose turn it is.
         let on_ordered = triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
         let is_ordered = tree.with.is_empty() && !triggers.is_empty() && on_ordered;
         let place = if is_ordered { Place::Transition } else { Place::Instance };
@@ -476,14 +477,14 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a condition waits for its packet to be in order.
+/// Whether a condition depends on its packet being in order.
 fn uses_ordered(expr: &Expr) -> bool {
     let mut fields = vec![];
     ordered_fields(expr, &mut fields);
     !fields.is_empty()
 }
 
-/// Adds the fields that `expr` reads of a packet in order.
+/// Collects the fields that `expr` reads from a packet in order.
 fn ordered_fields(expr: &Expr, fields: &mut Vec<FieldId>) {
     match expr {
         Expr::Ordered(field) if !fields.contains(field) => fields.push(*field),

@@ -1,4 +1,4 @@
-//! Edges `-> messages`: what a direction's bytes in order are made of, one message after the other.
+//! Edges `-> messages`: the in-order bytes of a direction as consecutive messages.
 
 use super::{CheckedProtocol, codes};
 use crate::diag::{Diagnostic, Span};
@@ -8,8 +8,8 @@ use crate::model::{
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
 
-/// Checks the edges to messages, but of protocols in whose text mistakes were found (`wrong`). Those of the stack that is
-/// extended, too, for what is added may make them wrong.
+/// Checks the edges to messages, except those of protocols with mistakes (`wrong`). Includes the edges of the
+/// extended stack, because additions may invalidate them.
 pub(super) fn check(
     stack: &Stack,
     (protocols, wrong): (&[CheckedProtocol], &FxHashSet<Span>),
@@ -18,7 +18,7 @@ pub(super) fn check(
 ) {
     let own: FxHashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
     let mut said: FxHashSet<(String, Span)> = FxHashSet::default();
-    // What could not be read of a protocol is not missing.
+    // An unreadable part of a protocol does not count as missing.
     let is_read = |layer: LayerId| !wrong.contains(&protocol(stack, layer).span);
     let edges = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages);
     for edge in edges.filter(|edge| is_read(edge.from) && is_read(edge.to)) {
@@ -28,7 +28,7 @@ pub(super) fn check(
         let of_frame = format!("`{}` is a message here, and what frames begin with there", one.name);
         let of_frame = starts.then(|| (of_frame, place.clone()));
         for (message, help) in mistake(stack, edge).into_iter().chain(of_frame) {
-            // What was wrong without this stack was said there.
+            // Mistakes that exist without this stack were reported with the other stack.
             let is_new = own.contains(&edge.span) || !is_said(diagnostics, &message, edge.span);
             if is_new && said.insert((message.clone(), edge.span)) {
                 diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(edge.span).help(help));
@@ -48,13 +48,13 @@ pub(super) fn check(
     }
 }
 
-/// Whether what a protocol puts in order is made of wholes: where a message ends is known before it is read.
+/// Whether the protocol's ordered bytes consist of wholes: the end of a message is then known before parsing.
 fn is_whole(protocol: &Protocol) -> bool {
     protocol.sequence.as_ref().is_some_and(|sequence| sequence.wholes.is_some())
 }
 
-/// What messages and the layers in them ask of the chunks that they came in is kept with each: a few numbers, of all
-/// messages of a layer together.
+/// Collects the values of chunks that messages and their inner layers use. A few numbers are stored with each
+/// message, for all messages of a layer together.
 fn find_values(stack: &Stack, edge: &Edge, protocols: &[CheckedProtocol], diagnostics: &mut Vec<Diagnostic>) {
     let from = protocol(stack, edge.from);
     let is_of_it = |other: &&Edge| other.from == edge.from && other.kind == EdgeKind::Messages;
@@ -89,7 +89,8 @@ fn is_number(ty: &FieldType) -> bool {
     !matches!(ty, FieldType::Ipv6 | FieldType::Bytes(_) | FieldType::Text(_))
 }
 
-/// A message is read before anybody knows where what it lies in ends: nothing of it can be asked by that.
+/// Reports uses of `rest.length` in a message: the end of the enclosing bytes is unknown while the message is
+/// parsed.
 fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
     let one = protocol(stack, edge.to);
     let edges = stack.edges.iter().filter(|next| next.from == edge.to);
@@ -99,7 +100,7 @@ fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
             format!("nobody knows what is left behind the header of `{}`, as it is a message", one.name);
         let help = "what follows a message is the next one: let fields of its header say how long it is";
         let diagnostic = Diagnostic::error(codes::MESSAGES, message);
-        // What is wrong is the text that makes a message of it.
+        // The mistake is in the text that declares the messages.
         let diagnostic = match span.source == edge.span.source {
             true => diagnostic.at(span).label(edge.span, "is one here"),
             false => diagnostic.at(edge.span).label(span, "asks for it"),
@@ -117,7 +118,7 @@ fn protocol(stack: &Stack, layer: LayerId) -> &Protocol {
     &stack.layers[usize::from(layer.0)].protocol
 }
 
-/// What is wrong with an edge, and the remedy.
+/// The mistake of an edge, and the remedy.
 fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
     let (from, to) = (protocol(stack, edge.from), protocol(stack, edge.to));
     if !puts_in_order(from) {

@@ -1,10 +1,10 @@
-//! The tree's meaning: names resolved, types checked, every mistake said at once.
+//! Semantic analysis: resolves names, checks types, and reports all mistakes together.
 //!
-//! `protocol` goes through a protocol's clauses (`layout` its header, `key` who shares an instance, `lets` its derived values,
-//! `machine` its states and events, `order` which event is told before which), `expr` resolves expressions
-//! against a `scope`, `range` knows which values they can have; `constants` puts functions and tables in place.
-//! `followers` leaves out what only follows from a part that could not be read.
-//! `extend` puts a protocol together with what others add to it; `stack` joins protocols, `reach` looks at the paths through a stack, `unread` at what nobody reads.
+//! `protocol` checks a protocol's clauses (`layout`: the header; `key`: the instance's key; `lets`: derived
+//! values; `machine`: states and events; `order`: the order of events). `expr` resolves expressions in a
+//! `scope`; `range` computes their possible values; `constants` substitutes functions and tables. `followers`
+//! suppresses follow-up errors of unreadable parts. `extend` joins a protocol with its extensions; `stack`
+//! joins protocols; `reach` checks the paths through a stack; `unread` finds unused declarations.
 
 pub mod codes;
 
@@ -29,7 +29,7 @@ mod unread;
 pub(crate) use followers::drop_followers;
 pub(crate) use scope::BelowUse;
 
-/// The bounds of what is checked.
+/// The limits of checked texts.
 pub(crate) mod limits {
     pub(crate) use super::constants::{FUNCTIONS_MAX, NODES_MAX, ROWS_MAX};
     pub(crate) use super::expr::LOOKUP_NODES_MAX;
@@ -50,15 +50,15 @@ use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A protocol, and what it needs of the layers below it.
+/// A protocol, and the names that it requires from the layers below.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckedProtocol {
     pub(crate) protocol: Arc<Protocol>,
     pub(crate) below: Vec<BelowUse>,
 }
 
-/// Adds the protocols and stacks of `files` to those that are known. Where `diagnostics` has an error
-/// then, what was added is of no use.
+/// Adds the protocols and stacks of `files` to the known ones. If `diagnostics` then has an error, the
+/// additions are unusable.
 pub(crate) fn check(
     files: &[ast::File],
     protocols: &mut Vec<CheckedProtocol>,
@@ -90,7 +90,7 @@ pub(crate) fn check(
     let known: FxHashMap<Span, &Rc<Constants>> =
         files.iter().flat_map(|file| file.stacks.iter().map(move |t| (t.name.span, of_file(file)))).collect();
     let mut trees: Vec<&ast::Stack> = files.iter().flat_map(|file| &file.stacks).collect();
-    // A stack comes after the one that it extends, in whichever order they are written.
+    // A stack is checked after the one that it extends, in any order of the text.
     let mut refused: Vec<String> = Vec::new();
     while !trees.is_empty() {
         let is_ready = |tree: &&ast::Stack| {
@@ -104,7 +104,7 @@ pub(crate) fn check(
             None => refused.push(tree.name.text.clone()),
         }
     }
-    // Where a text is wrong, what it would read is not known.
+    // With errors in a text, its uses are not known.
     if !diagnostics.iter().any(Diagnostic::is_error) {
         let checked: Vec<&Protocol> = protocols.iter().map(|one| &*one.protocol).collect();
         unread::check(files, &checked, diagnostics);

@@ -1,19 +1,19 @@
-//! Which events happen with others, and which are told before others (Rubik, section 4.3: happen-with and
-//! happen-before).
+//! Events that happen with others, and events that are reported after others (Rubik, section 4.3: happen-with
+//! and happen-before).
 
 use super::codes;
 use crate::diag::Diagnostic;
 use crate::model::{Protocol, Trigger};
 use crate::syntax::ast;
 
-/// Resolves the names behind `with` and `after`; `trees` are the events of `protocol`, in the same order.
+/// Resolves the names after `with` and `after`; `trees` are the events of `protocol`, in the same order.
 pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics: &mut Vec<Diagnostic>) {
     for (at, tree) in trees.iter().enumerate() {
         let with = tree.with.iter().filter_map(|name| find(name, trees, diagnostics)).collect();
         let after = tree.after.iter().filter_map(|name| find(name, trees, diagnostics)).collect();
         (protocol.events[at].with, protocol.events[at].after) = (with, after);
     }
-    // What happens with another one happens on the same occasions, and hands up nothing of its own.
+    // An event with `with` has the causes of the other event, and assembles nothing itself.
     for (tree, event) in trees.iter().zip(&protocol.events) {
         if event.assemble && !event.with.is_empty() {
             diagnostics.push(
@@ -35,7 +35,7 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
     }
     find_ambiguous(trees, protocol, diagnostics);
     find_repeated(trees, protocol, diagnostics);
-    // Each happens once for each event that it happens with, and so on: they must not double at every step.
+    // An event happens once per path along `with`; the number of paths must not grow exponentially.
     let mut times = vec![0usize; trees.len()];
     for start in 0..trees.len() {
         let mut open = vec![start];
@@ -53,10 +53,11 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
     }
 }
 
-/// Ways along `with` that lead to one event, from all others.
+/// Maximum number of paths along `with` that lead to one event.
 pub(crate) const WITH_MAX: usize = 256;
 
-/// What happens `on ordered`, or with what does, may happen several times on a packet: it can't wait for its end.
+/// An event `on ordered`, and every event with it, may happen several times on a packet, so it cannot be
+/// reported at the packet's end.
 fn find_repeated(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut Vec<Diagnostic>) {
     for (at, tree) in trees.iter().enumerate() {
         let Some(after) = tree.after.first() else { continue };
@@ -94,7 +95,7 @@ fn find(name: &ast::Name, trees: &[&ast::Event], diagnostics: &mut Vec<Diagnosti
     found
 }
 
-/// Whether some event comes to itself along `next`; said of the first.
+/// Whether an event reaches itself along `next`; reports the first one.
 fn find_circle<'a>(
     trees: &[&ast::Event],
     next: impl Fn(usize) -> &'a [usize],
@@ -118,8 +119,8 @@ fn find_circle<'a>(
     false
 }
 
-/// Two events that are told after the same one, and neither after the other: which comes first, the text does
-/// not say.
+/// Reports two events after the same event without an order between them: the text does not define which
+/// comes first.
 fn find_ambiguous(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut Vec<Diagnostic>) {
     let is_before = |first: usize, second: usize| {
         let mut open = vec![second];

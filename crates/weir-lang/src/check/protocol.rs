@@ -1,4 +1,4 @@
-//! One protocol: its clauses, each once, in the order in which they need each other.
+//! One protocol: checks each clause, in the order of their dependencies.
 
 use super::codes;
 use super::constants::Constants;
@@ -14,11 +14,10 @@ use crate::syntax::ast::{self, Clause, ClauseKind};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Variables of one protocol at most.
+/// Maximum number of variables of one protocol.
 pub(crate) const VARS_MAX: usize = 256;
 
-/// Checks a protocol; what is wrong is in `diagnostics`, and the protocol is then of no use but to
-/// find more mistakes.
+/// Checks a protocol. With mistakes in `diagnostics`, the result is usable only to find more mistakes.
 pub(super) fn check(
     tree: &ast::Protocol,
     constants: &Rc<Constants>,
@@ -58,7 +57,8 @@ pub(super) fn check(
     checker.vars(&clauses.vars);
     for (name, fields, _) in &clauses.aliases {
         checker.scope.declare(&name.text, Symbol::Alias, name.span, checker.diagnostics);
-        // Derived values may compare them; that they are fields of one type is checked with all names known.
+        // Derived values may compare aliases. That the fields have one type is checked once all names are
+        // known.
         let fields = fields.iter().filter_map(|field| match checker.scope.find(&field.text) {
             Some(Symbol::Field(id)) => Some(id),
             _ => None,
@@ -83,7 +83,7 @@ pub(super) fn check(
     (protocol, scope.below)
 }
 
-/// Operators of filters, and what they know of every packet.
+/// Operators of filters, and fields that every packet has in filters.
 fn is_word_of_filters(name: &str) -> bool {
     matches!(name, "frame" | "conn") || crate::filter::is_operator(name)
 }
@@ -117,15 +117,15 @@ fn empty(tree: &ast::Protocol) -> Protocol {
     }
 }
 
-/// Where, how long they live, and the variables.
+/// Span, lifetime, and variables.
 type VarsTree<'a> = (Span, Held, &'a [ast::Var]);
-/// Where, and the statements.
+/// Span and statements.
 type BlockTree<'a> = (Span, &'a [ast::Stmt]);
-/// Where, the keys, the condition, and when the first packet is the responder's.
+/// Span, the two keys, the condition, and the condition under which the first packet is the responder's.
 pub(super) type InstanceTree<'a> =
     (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, [Option<&'a ast::Expr>; 2]);
 
-/// The clauses by kind. Those that may stand only once are the first of their kind.
+/// The clauses by kind. Of clauses that are allowed once, the first is kept.
 #[derive(Default)]
 pub(super) struct Clauses<'a> {
     header: &'a [ast::HeaderItem],
@@ -142,7 +142,7 @@ pub(super) struct Clauses<'a> {
     pub(super) states: Option<(Span, &'a [ast::State])>,
     pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
     pub(super) timeouts: Option<(Span, &'a [ast::Timeout])>,
-    /// What the second one says may be what the first one lacks.
+    /// There is a second `timeout` clause, which may hold what the first one lacks.
     pub(super) has_two_timeouts: bool,
     pub(super) events: Vec<&'a ast::Event>,
     pub(super) instance_span: Option<Span>,
@@ -258,7 +258,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What variables hold at first: known once derived values are.
+    /// Initial values of variables, checked after derived values.
     fn first_values(&mut self, clauses: &[VarsTree<'_>]) {
         for &(_, held, vars) in clauses {
             for tree in vars {
@@ -270,7 +270,7 @@ impl Checker<'_> {
         }
     }
 
-    /// An expression over the first packet, or `max`, the greatest number that the variable holds.
+    /// An expression over the first packet, or `max`, the greatest number of the variable's width.
     fn first_value(&mut self, first: &ast::Expr, bits: u32) -> Expr {
         match &first.kind {
             ast::ExprKind::Name(name) if name == "max" && self.scope.find(name).is_none() => {
@@ -336,7 +336,7 @@ impl Checker<'_> {
                 let value = ast::Expr { kind: ast::ExprKind::Name(field.text.clone()), span: field.span };
                 match self.resolver(Place::Packet).value(&value).expr {
                     Expr::Field(id) => found.push(id),
-                    // The resolver said that it knows no such name.
+                    // The resolver reported the unknown name.
                     Expr::Number(_) => {}
                     _ => self.error(
                         codes::TYPE,
@@ -415,7 +415,7 @@ impl Checker<'_> {
         let value = ast::Expr { kind: ast::ExprKind::Name(target.text.clone()), span: target.span };
         match self.resolver(Place::Instance).value(&value).expr {
             Expr::Var(var, side) => Some((var, side)),
-            // The resolver said that it knows no such name.
+            // The resolver reported the unknown name.
             Expr::Number(_) => None,
             _ => {
                 let message = format!("`{}` can't be assigned to", target.text);
@@ -426,7 +426,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The statements of all blocks of a kind, in the order of the text.
+    /// The statements of all blocks of one kind, in the order of the text.
     fn blocks(&mut self, word: &str, blocks: &[BlockTree<'_>]) -> Vec<Stmt> {
         let mut all = Vec::new();
         for &(span, stmts) in blocks {
@@ -436,7 +436,7 @@ impl Checker<'_> {
         all
     }
 
-    /// What all `admit` clauses say together.
+    /// The conjunction of all `admit` clauses.
     fn admit(&mut self, clauses: &[(Span, &ast::Expr)]) -> Option<Expr> {
         let mut all: Option<Expr> = None;
         for &(span, condition) in clauses {
@@ -493,7 +493,8 @@ impl Checker<'_> {
         });
     }
 
-    /// Which packets wholes begin and end with: each is one number of the sequence, so that none is cut.
+    /// The conditions of the packets that begin and end a whole. Each packet has one number of the sequence,
+    /// so wholes are never split inside a packet.
     fn wholes(
         &mut self,
         tree: &ast::Sequence,
@@ -510,7 +511,7 @@ impl Checker<'_> {
         (condition(first), condition(last))
     }
 
-    /// What the other side has of a sequence.
+    /// The number up to which the other side's bytes are acknowledged.
     fn acknowledge(&mut self, clause: Option<(Span, &ast::Expr, Option<&ast::Expr>)>) {
         let Some((span, at, condition)) = clause else { return };
         let at = self.resolver(Place::Instance).number(at).expr;
@@ -527,13 +528,13 @@ impl Checker<'_> {
         }
     }
 
-    /// The field of bytes that a sequence puts in order.
+    /// The bytes field that a sequence orders.
     fn bytes_field(&mut self, name: &ast::Name) -> Option<FieldId> {
         let value = ast::Expr { kind: ast::ExprKind::Name(name.text.clone()), span: name.span };
         let value = self.resolver(Place::Packet).value(&value);
         match value.expr {
             Expr::Field(field) if value.kind == Kind::Bytes => Some(field),
-            // The resolver said that it knows no such name.
+            // The resolver reported the unknown name.
             Expr::Number(_) => None,
             _ => {
                 let message = format!("`{}` is no field of bytes", name.text);
@@ -544,7 +545,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `LOW .. LOW + LENGTH`: only so is a window right where numbers wrap.
+    /// `LOW .. LOW + LENGTH`: only this form is correct when numbers wrap.
     fn window(&mut self, low: &ast::Expr, high: &ast::Expr) -> Option<(Expr, Expr)> {
         if let ast::ExprKind::Binary(BinaryOp::Add, start, length) = &high.kind
             && start.same(low)

@@ -1,9 +1,9 @@
-//! Which values an expression can have: enough to see that a length may be negative, or that a
-//! condition always or never holds.
+//! Possible values of an expression, precise enough to find lengths that may be negative and conditions that
+//! always or never hold.
 
 use crate::model::BinaryOp;
 
-/// Least and greatest value, both possible.
+/// The least and the greatest value, both inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) low: u64,
@@ -18,7 +18,7 @@ impl Range {
         Range { low: value, high: value }
     }
 
-    /// What `bits` bits can hold.
+    /// The values of `bits` bits.
     pub(super) fn of_bits(bits: u32) -> Range {
         Range { low: 0, high: ones(bits) }
     }
@@ -27,12 +27,12 @@ impl Range {
         Range { low: u64::from(always), high: u64::from(!never) }
     }
 
-    /// Never 0.
+    /// The value is never 0.
     pub(super) fn is_always(self) -> bool {
         self.low > 0
     }
 
-    /// Only 0.
+    /// The value is always 0.
     pub(super) fn is_never(self) -> bool {
         self.high == 0
     }
@@ -41,18 +41,18 @@ impl Range {
         Range::truth(self.is_never(), self.is_always())
     }
 
-    /// All values of both.
+    /// The union of both ranges.
     pub(super) fn join(self, other: Range) -> Range {
         Range { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
-    /// The values of both, `None` where there are none.
+    /// The intersection of both ranges, `None` if it is empty.
     pub(super) fn meet(self, other: Range) -> Option<Range> {
         let range = Range { low: self.low.max(other.low), high: self.high.min(other.high) };
         (range.low <= range.high).then_some(range)
     }
 
-    /// The values that fulfil `value OP number`, as one range around them.
+    /// The smallest range with all values that satisfy `value OP number`.
     pub(super) fn fulfilling(self, op: BinaryOp, number: u64) -> Option<Range> {
         let wanted = match op {
             BinaryOp::Eq => Range::one(number),
@@ -68,7 +68,7 @@ impl Range {
         self.meet(wanted)
     }
 
-    /// The values of `a OP b`.
+    /// The range of `a OP b`.
     pub(super) fn binary(op: BinaryOp, a: Range, b: Range) -> Range {
         use BinaryOp as Op;
         match op {
@@ -95,7 +95,7 @@ impl Range {
     }
 }
 
-/// Any value where an end does not fit 64 bits: arithmetic wraps there.
+/// The full range if an end does not fit into 64 bits: arithmetic wraps there.
 fn span(low: Option<u64>, high: Option<u64>) -> Range {
     match (low, high) {
         (Some(low), Some(high)) => Range { low, high },
@@ -107,17 +107,17 @@ fn shift_right(value: u64, by: u64) -> u64 {
     u32::try_from(by).ok().and_then(|by| value.checked_shr(by)).unwrap_or(0)
 }
 
-/// The greatest number of so many bits.
+/// The greatest number of this many bits.
 pub(super) fn ones(bits: u32) -> u64 {
     1u64.checked_shl(bits).map_or(u64::MAX, |power| power - 1)
 }
 
-/// All bits set up to the highest that `value` has.
+/// All bits set up to the highest set bit of `value`.
 fn filled(value: u64) -> u64 {
     ones(64 - value.leading_zeros())
 }
 
-/// The comparison that holds where `op` does not.
+/// The negated comparison.
 pub(super) fn opposite(op: BinaryOp) -> Option<BinaryOp> {
     Some(match op {
         BinaryOp::Eq => BinaryOp::Ne,
@@ -130,7 +130,7 @@ pub(super) fn opposite(op: BinaryOp) -> Option<BinaryOp> {
     })
 }
 
-/// The comparison with its sides swapped.
+/// The comparison with swapped operands.
 pub(super) fn mirrored(op: BinaryOp) -> BinaryOp {
     match op {
         BinaryOp::Lt => BinaryOp::Gt,
@@ -147,7 +147,7 @@ mod tests {
 
     const SMALL: [u64; 6] = [0, 1, 2, 3, 5, 9];
 
-    /// The wrapping, clamping meaning of the model.
+    /// The model's arithmetic: wrapping sums and products, differences of at least 0.
     fn compute(op: BinaryOp, a: u64, b: u64) -> u64 {
         use BinaryOp as Op;
         match op {

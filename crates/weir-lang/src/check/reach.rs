@@ -1,5 +1,5 @@
-//! The paths through a stack: layers that none leads to, circles without a bound, and what layers
-//! need of those below them.
+//! The paths through a stack: unreachable layers, unbounded cycles, and the names that layers require from
+//! those below.
 
 use super::scope::Kind;
 use super::{BelowUse, CheckedProtocol, codes};
@@ -8,7 +8,7 @@ use crate::model::{Edge, LayerId, Protocol, Stack};
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
 
-/// Checks the paths of a stack. `repeated` says of each layer whether `repeat` bounds it.
+/// Checks the paths of a stack. `repeated` says for each layer whether `repeat` bounds it.
 pub(super) fn check(
     stack: &Stack,
     repeated: &[bool],
@@ -20,7 +20,7 @@ pub(super) fn check(
     for (layer, _) in stack.layers.iter().zip(&reached).filter(|(_, reached)| !**reached) {
         let name = &layer.protocol.name;
         let mentions = tree.edges.iter().flat_map(|edge| edge.from.iter().chain([&edge.to]));
-        // Inherited layers were said where the other stack was checked.
+        // Inherited layers were reported with the other stack.
         let Some(mention) = mentions.into_iter().find(|mention| mention.text == *name) else { continue };
         diagnostics.push(
             Diagnostic::warning(codes::UNREACHED_LAYER, format!("no path from a start leads to `{name}`"))
@@ -41,7 +41,7 @@ pub(super) fn check(
         let Some(known) = protocols.iter().find(|one| one.protocol.name == layer.protocol.declared) else {
             continue;
         };
-        // Where all paths have a name once, they have it wherever the protocol asks for it.
+        // Once all paths have a name, every use of the protocol finds it.
         let mut there: FxHashSet<(&str, bool)> = FxHashSet::default();
         for need in &known.below {
             let before = diagnostics.len();
@@ -55,7 +55,7 @@ pub(super) fn check(
     }
 }
 
-/// Events of layers that no instance comes before, nor their own, could not be told of anything.
+/// Reports events of layers without any instance, their own or below: such events cannot be attributed.
 fn find_untold(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
     let has_instance =
         |layer: LayerId| protocol(stack, layer).instance.as_ref().is_some_and(|one| one.condition.is_none());
@@ -84,7 +84,7 @@ fn reach(stack: &Stack) -> Vec<bool> {
     reach_through(stack, |_| true)
 }
 
-/// The layers that starts lead to, on ways that go on only where `passes`.
+/// The layers reachable from the starts, along edges that satisfy `passes`.
 fn reach_through(stack: &Stack, passes: impl Fn(LayerId) -> bool) -> Vec<bool> {
     let mut reached = vec![false; stack.layers.len()];
     let mut open: Vec<LayerId> = stack.starts.iter().map(|(_, layer)| *layer).collect();
@@ -100,12 +100,13 @@ fn reach_through(stack: &Stack, passes: impl Fn(LayerId) -> bool) -> Vec<bool> {
     reached
 }
 
-/// A circle of layers none of which `repeat` bounds: it would be passed through once, which nobody means.
+/// Reports a cycle of layers without `repeat`: it would be traversed only once, which is never intended.
 fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnostic>) {
     let free = |layer: LayerId| !repeated[usize::from(layer.0)];
     let edges: Vec<&Edge> = stack.edges.iter().filter(|edge| free(edge.from) && free(edge.to)).collect();
     let mut left: Vec<bool> = repeated.iter().map(|repeated| !repeated).collect();
-    // Layers without an edge from what is left can't be in a circle: when no more go, circles remain.
+    // A layer without an edge from the remaining layers is not in a cycle. Once no more can be removed, only
+    // cycles remain.
     let mut entries = vec![0; left.len()];
     edges.iter().for_each(|edge| entries[usize::from(edge.to.0)] += 1);
     let mut open: Vec<usize> = (0..left.len()).filter(|&layer| left[layer] && entries[layer] == 0).collect();
@@ -120,7 +121,7 @@ fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnosti
         }
     }
     let Some(start) = left.iter().position(|left| *left) else { return };
-    // Backwards along edges from what is left, a layer must come up twice.
+    // Following the remaining edges backwards must visit a layer twice.
     let mut path: Vec<(usize, &Edge)> = Vec::new();
     let mut at = start;
     while !path.iter().any(|(layer, _)| *layer == at) {
@@ -142,7 +143,8 @@ fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnosti
     );
 }
 
-/// Every path to `layer` must have a layer with the name that it needs. `below`: the layers right below each.
+/// Every path to `layer` must contain a layer with the required name. `below`: the layers directly below each
+/// layer.
 fn find_below(
     stack: &Stack,
     below: &[Vec<LayerId>],
@@ -152,13 +154,13 @@ fn find_below(
 ) {
     let name = |layer: LayerId| stack.layers[usize::from(layer.0)].protocol.name.as_str();
     let is_start = |layer: LayerId| stack.starts.iter().any(|(_, start)| *start == layer);
-    // By layer the one above it on the way to it.
+    // For each layer, the next one on the path to `layer`.
     let mut above: Vec<Option<LayerId>> = vec![None; stack.layers.len()];
     let mut lower: Vec<&Protocol> = Vec::new();
-    // Where a path without the name begins.
+    // The start of a path without the name.
     let mut without = is_start(layer).then_some(layer);
     let mut unfit: Option<&Protocol> = None;
-    // Downwards from the layer, through those that lack the name.
+    // Search downwards from the layer, through layers without the name.
     let mut open: Vec<LayerId> = vec![layer];
     while let Some(at) = open.pop() {
         for &lower_layer in &below[usize::from(at.0)] {
@@ -207,11 +209,11 @@ fn find_below(
     }
 }
 
-/// The layers from `start` up to `layer`; `above` leads there.
+/// The layers from `start` up to `layer`, along `above`.
 fn path_up(start: LayerId, layer: LayerId, above: &[Option<LayerId>]) -> Vec<LayerId> {
     let mut path = vec![start];
     let mut at = start;
-    // A layer of a circle may be above itself.
+    // A layer in a cycle may be its own successor.
     while let Some(next) = above[usize::from(at.0)].filter(|next| at != layer && !path.contains(next)) {
         path.push(next);
         at = next;
@@ -224,7 +226,7 @@ fn names_of(protocol: &Protocol) -> impl Iterator<Item = &str> {
     fields.chain(protocol.lets.iter().map(|derived| &derived.name)).map(String::as_str)
 }
 
-/// What a protocol has of that name.
+/// The protocol's field or value of this name.
 fn provides(protocol: &Protocol, name: &str) -> Option<Kind> {
     if protocol.lets.iter().any(|derived| derived.name == name) {
         return Some(Kind::Number);

@@ -1,4 +1,4 @@
-//! The names of one protocol, and what each stands for.
+//! The names of one protocol and their meaning.
 
 use super::codes;
 use super::constants::Constants;
@@ -8,7 +8,7 @@ use crate::model::{Expr, Field, FieldId, FieldType, LetId, PresenceId, Protocol,
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Symbol {
     Field(FieldId),
@@ -21,7 +21,7 @@ pub(super) enum Symbol {
     Alias,
 }
 
-/// What a value is. Addresses of up to 64 bits count as numbers, the others are no operands.
+/// The kind of a value. Addresses of up to 64 bits count as numbers; the others cannot be operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Number,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Ipv4,
     Ipv6,
     Bytes,
-    /// Of another layer, or after a mistake that was said.
+    /// A value of another layer, or after a reported mistake.
     Unknown,
 }
 
@@ -59,14 +59,14 @@ impl Kind {
     }
 }
 
-/// A use of `below.NAME`; which layer that is, stacks know.
+/// A use of `below.NAME`. Stacks determine the layer.
 #[derive(Debug, Clone)]
 pub(crate) struct BelowUse {
     pub(crate) name: String,
     pub(crate) span: Span,
-    /// It is calculated with, so bytes and long addresses won't do.
+    /// The value is used in arithmetic: bytes and long addresses are not allowed.
     pub(crate) number: bool,
-    /// It is a column, or shown, so bytes won't do.
+    /// The value is a column or shown: bytes are not allowed.
     pub(crate) told: bool,
 }
 
@@ -76,44 +76,44 @@ pub(super) struct Scope {
     /// The protocol, for messages.
     pub(super) protocol: String,
     pub(super) symbols: FxHashMap<String, (Symbol, Span)>,
-    /// Functions and tables, which all protocols share.
+    /// Functions and tables, shared by all protocols.
     pub(super) constants: Rc<Constants>,
-    /// Variables behind `me.` and `peer.`.
+    /// Variables used with `me.` and `peer.`.
     pub(super) sides: FxHashMap<String, VarId>,
-    /// By `FieldId`.
+    /// Kinds by `FieldId`.
     pub(super) kinds: Vec<Kind>,
-    /// By `FieldId`: narrowed where a condition was tested.
+    /// Ranges by `FieldId`, narrowed by tested conditions.
     pub(super) ranges: Vec<Range>,
-    /// By `LetId`.
+    /// Ranges by `LetId`.
     pub(super) let_ranges: Vec<Range>,
-    /// Inside groups and items of runs, where names are relative: `options.sack.`.
+    /// The prefix of relative names inside groups and run items: `options.sack.`.
     pub(super) prefix: String,
-    /// Fields and derived values that the text declares further down.
+    /// Fields and derived values that the text declares later.
     pub(super) later: FxHashMap<String, Span>,
-    /// Bytes of the header so far, where their number is fixed.
+    /// Bytes of the header so far, if their number is fixed.
     pub(super) cursor: Option<u64>,
     /// Names of states, by index.
     pub(super) states: Vec<String>,
-    /// Names that stand for several fields.
+    /// Aliases: names of several fields.
     pub(super) aliases: FxHashMap<String, Vec<FieldId>>,
     pub(super) has_payload: bool,
     pub(super) has_sequence: bool,
     pub(super) has_instance: bool,
     pub(super) two_sided: bool,
     pub(super) below: Vec<BelowUse>,
-    /// Where `rest.length` or `layer.length` was met first.
+    /// The first use of `rest.length` or `layer.length`.
     pub(super) rest_length: Option<Span>,
 }
 
-/// Words that are values by themselves.
+/// Words that are values.
 pub(super) const VALUES: [&str; 7] =
     ["payload.length", "rest.length", "header.length", "layer.length", "cursor", "originator", "responder"];
 
-/// What may stand before a dot, and then means something else than a group.
+/// Prefixes before a dot that do not name a group.
 const PREFIXES: [&str; 9] = ["me", "peer", "below", "ordered", "payload", "rest", "header", "layer", "state"];
 
 impl Scope {
-    /// `told` was resolved just now, and is a column, or shown.
+    /// Records that `told`, resolved last, is a column or shown.
     pub(super) fn is_told(&mut self, told: &Expr) {
         if let (Expr::Below(_), Some(last)) = (told, self.below.last_mut()) {
             last.told = true;
@@ -155,7 +155,7 @@ impl Scope {
         scope
     }
 
-    /// Kind and range of the field that comes next by its id.
+    /// Adds kind and range of the field with the next id.
     pub(super) fn push_field(&mut self, ty: &FieldType) {
         self.kinds.push(Kind::of(ty));
         self.ranges.push(field_range(ty));
@@ -170,7 +170,7 @@ impl Scope {
         names.map(|(name, _)| name.as_str()).min_by_key(|name| (name.len(), *name)).unwrap_or("the field")
     }
 
-    /// What a name stands for: first inside the group or item that it is used in, then around it.
+    /// The meaning of a name: first inside the enclosing group or item, then outside.
     pub(super) fn find(&self, name: &str) -> Option<Symbol> {
         let mut prefix = self.prefix.as_str();
         while let Some(inside) = prefix.strip_suffix('.') {
@@ -182,7 +182,7 @@ impl Scope {
         self.symbols.get(name).map(|(symbol, _)| *symbol)
     }
 
-    /// Makes a name known, or says why it can't be.
+    /// Declares a name, or reports why it is not allowed.
     pub(super) fn declare(
         &mut self,
         name: &str,
@@ -210,7 +210,7 @@ impl Scope {
         self.symbols.insert(name.to_string(), (symbol, span));
     }
 
-    /// Names that could have been meant instead.
+    /// Names for suggestions.
     pub(super) fn candidates(&self) -> Vec<String> {
         let mut names: Vec<String> = self
             .symbols
@@ -223,13 +223,14 @@ impl Scope {
             names.push(format!("me.{var}"));
             names.push(format!("peer.{var}"));
         }
-        // Of two that are equally near the first is suggested: let that not depend on hashing.
+        // The first of two equally near names is suggested: sorting makes the suggestion independent of
+        // hashing.
         names.sort_unstable();
         names
     }
 }
 
-/// Two things of one name.
+/// The diagnostic for a duplicate name.
 pub(super) fn duplicate(name: &str, first: Span, second: Span) -> Diagnostic {
     Diagnostic::error(codes::DUPLICATE, format!("`{name}` is there already"))
         .label(second, "again here")
@@ -245,7 +246,7 @@ fn field_range(ty: &FieldType) -> Range {
     }
 }
 
-/// Bits of a sequence number: those of the field that the expression starts with, 64 where it was scaled.
+/// The width of a sequence number in bits: that of the expression's first field, 64 if the field is scaled.
 pub(super) fn sequence_bits(expr: &Expr, fields: &[Field], lets: &[crate::model::Let]) -> u32 {
     use crate::model::BinaryOp::{Add, Sub};
     match expr {
@@ -254,7 +255,7 @@ pub(super) fn sequence_bits(expr: &Expr, fields: &[Field], lets: &[crate::model:
             _ => 64,
         },
         Expr::Binary(Add | Sub, left, _) => sequence_bits(left, fields, lets),
-        // Lets use only earlier ones, so this ends.
+        // Lets use only earlier ones, so the recursion ends.
         Expr::Let(id) => lets
             .get(usize::from(id.0))
             .map_or(64, |derived| sequence_bits(&derived.value, fields, &lets[..usize::from(id.0)])),

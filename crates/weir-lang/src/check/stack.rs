@@ -12,14 +12,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weir_packet::LinkType;
 
-/// Edges of one stack at most.
+/// Maximum number of edges of one stack.
 pub(crate) const EDGES_MAX: usize = 4_096;
-/// Occurrences of one layer in a packet at most.
+/// Maximum number of occurrences of one layer in a packet.
 pub(crate) const REPEAT_MAX: u64 = 64;
-/// Link types that have names are below; capture files count higher, to 65 535.
+/// Link types with names are below this number; numbers in capture files go up to 65 535.
 const NAMED_LINKS: u16 = 512;
 
-/// Checks a stack. `refused` are the names of stacks that were wrong, `open` stacks that were not checked yet.
+/// Checks a stack. `refused`: names of stacks with mistakes; `open`: stacks that are not checked yet.
 pub(super) fn check(
     tree: &ast::Stack,
     protocols: &[CheckedProtocol],
@@ -74,7 +74,7 @@ pub(super) fn check(
     checker.dispatch(tree);
     checker.events(tree);
     let Checker { stack, repeated, unknown, wrong, diagnostics, .. } = checker;
-    // Paths through unknown layers are missing: what depends on paths would be wrong.
+    // Paths through unknown layers are missing: checks of paths would report false errors.
     if unknown.is_empty() {
         messages::check(&stack, (protocols, &wrong), tree, diagnostics);
         reach::check(&stack, &repeated, protocols, tree, diagnostics);
@@ -82,8 +82,8 @@ pub(super) fn check(
     Some(stack)
 }
 
-/// The protocols in whose text mistakes were found, by where their names stand: of each mistake the protocol
-/// or stack whose name comes last before it.
+/// The protocols with mistakes, by the spans of their names: each mistake belongs to the protocol or stack
+/// whose name precedes it.
 fn wrong_protocols(
     tree: &ast::Stack,
     protocols: &[CheckedProtocol],
@@ -103,7 +103,7 @@ fn wrong_protocols(
         .collect()
 }
 
-/// A copy of the stack that is added to.
+/// A copy of the extended stack.
 fn extended(
     tree: &ast::Stack,
     base: &ast::Name,
@@ -136,17 +136,17 @@ fn extended(
     None
 }
 
-/// Values of conditions that are held against each other: beyond these nobody is warned.
+/// Maximum number of condition values that are compared; beyond it there are no warnings.
 const ASKED_MAX: usize = 1_000;
 
-/// What a condition asks about.
+/// The subject of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Field(FieldId),
     Let(LetId),
 }
 
-/// The values of single numbers for each of which a condition holds; `None` where it asks for more than that.
+/// The single numbers for which a condition holds; `None` if the condition has another form.
 fn asked_values(condition: &Expr) -> Option<Vec<(Asked, (u64, u64))>> {
     let asked = |expr: &Expr| match expr {
         Expr::Field(field) => Some(Asked::Field(*field)),
@@ -176,21 +176,21 @@ struct Checker<'a> {
     protocols: &'a [CheckedProtocol],
     constants: &'a Rc<Constants>,
     layers: FxHashMap<String, LayerId>,
-    /// By layer: `repeat` bounds it.
+    /// For each layer, whether `repeat` bounds it.
     repeated: Vec<bool>,
     scopes: FxHashMap<LayerId, Scope>,
-    /// Layers that were said to be unknown.
+    /// Layers that were reported as unknown.
     unknown: FxHashSet<String>,
-    /// Mistakes of conditions that were said: an edge from several layers is checked for each.
+    /// Reported mistakes of conditions: an edge from several layers is checked for each.
     said: FxHashSet<(&'static str, Span)>,
-    /// Where its protocol stands: mistakes were found in it.
+    /// Spans of protocols with mistakes.
     wrong: FxHashSet<Span>,
     stack: Stack,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl Checker<'_> {
-    /// The layer of that name, made where it is new. `None` after saying that there is none.
+    /// The layer of that name, created on first use. `None` if the name is unknown, which is reported.
     fn layer(&mut self, name: &ast::Name) -> Option<LayerId> {
         if let Some(id) = self.layers.get(&name.text) {
             return Some(*id);
@@ -233,7 +233,7 @@ impl Checker<'_> {
         None
     }
 
-    /// Places have names of their own, and protocols that exist.
+    /// Checks that places have unique names and existing protocols.
     fn places(&mut self) {
         let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for ast::Place { name: place, protocol, .. } in &self.tree.places {
@@ -261,7 +261,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A layer that some edge or start of this stack names.
+    /// A layer that an edge or start of this stack uses.
     fn present_layer(&mut self, name: &ast::Name) -> Option<LayerId> {
         let before = self.stack.layers.len();
         let id = self.layer(name)?;
@@ -323,7 +323,7 @@ impl Checker<'_> {
         found
     }
 
-    /// The stack's own edges, which come before those of the stack that it extends.
+    /// The stack's own edges, before those of the extended stack.
     fn edges(&mut self, tree: &ast::Stack) {
         let inherited = std::mem::take(&mut self.stack.edges);
         let mut asked: Vec<(LayerId, Asked, Span, (u64, u64))> = Vec::new();
@@ -365,7 +365,7 @@ impl Checker<'_> {
         self.stack.edges.extend(inherited);
     }
 
-    /// A warning where an earlier edge of the same text is taken for some of these values.
+    /// Warns if an earlier edge of the same text is taken for some of these values.
     fn find_overlap(
         &mut self,
         asked: &[(LayerId, Asked, Span, (u64, u64))],
@@ -387,10 +387,10 @@ impl Checker<'_> {
         }
     }
 
-    /// The condition in terms of `from`, and where it has `rest.length`.
+    /// The condition in terms of `from`, and its first use of `rest.length`.
     fn condition(&mut self, from: LayerId, expr: &ast::Expr) -> (Expr, Option<Span>) {
         let protocol = &self.stack.layers[usize::from(from.0)].protocol;
-        // Conditions are about fields; where those are wrong there is nothing more to say.
+        // Conditions use fields: after mistakes in the fields nothing more is reported.
         if self.wrong.contains(&protocol.span) {
             return (Expr::Number(1), None);
         }

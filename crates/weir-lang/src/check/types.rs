@@ -1,9 +1,9 @@
-//! The types of fields by their names.
+//! The types of fields, by name.
 
 use crate::model::{Expr, FieldType};
 use crate::syntax::ast;
 
-/// How to write what other languages call `uint16`, `u16be`, `uint16_t`, `char` or `string`.
+/// The equivalent of other languages' `uint16`, `u16be`, `uint16_t`, `char` or `string`.
 pub(super) fn translate(name: &str) -> Option<String> {
     if matches!(name, "char" | "str" | "string") {
         return Some("write `text[n]`, n its bytes".to_string());
@@ -16,7 +16,8 @@ pub(super) fn translate(name: &str) -> Option<String> {
     (ours != name && named_type(&ours).is_some()).then_some(help)
 }
 
-/// Bits of a group that is one number: of numbers side by side, most significant byte first, 64 bits at most.
+/// The bits of a group that can be read as one number: adjacent numbers, most significant byte first, at most
+/// 64 bits.
 pub(super) fn group_bits(items: &[ast::HeaderItem]) -> Option<u32> {
     let bits_of = |ty: &ast::Type| match named_type(&ty.name.text) {
         Some(FieldType::Unsigned { bits, little: false }) if ty.length.is_none() => Some(bits),
@@ -34,7 +35,7 @@ pub(super) fn group_bits(items: &[ast::HeaderItem]) -> Option<u32> {
     (1..=64).contains(&sum).then_some(sum)
 }
 
-/// The type of that name; the length of bytes is not known yet.
+/// The type with this name; the length of bytes is filled in later.
 pub(super) fn named_type(name: &str) -> Option<FieldType> {
     let little = |bits| Some(FieldType::Unsigned { bits, little: true });
     match name {

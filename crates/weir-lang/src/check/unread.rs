@@ -1,5 +1,5 @@
-//! What nobody reads: derived values that are no filter fields, variables that records do not have, sequences
-//! that nothing comes of.
+//! Unused declarations: derived values that are not filter fields, variables that records do not use,
+//! sequences whose order and bytes nothing reads.
 
 use super::codes;
 use crate::diag::Diagnostic;
@@ -7,8 +7,8 @@ use crate::model::{Held, Protocol, Trigger};
 use crate::syntax::ast::{Clause, ClauseKind, Expr, File, HeaderItem, ShowPart, Stmt};
 use rustc_hash::FxHashSet;
 
-/// Warns about what the protocols of `files` declare and nobody reads. What other texts read of a layer below
-/// them (`below.x`), or where edges ask for it, counts.
+/// Warns about unused declarations of the protocols of `files`. Uses in other texts (`below.x`) and in
+/// conditions of edges count.
 pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut Vec<Diagnostic>) {
     let mut elsewhere: FxHashSet<&str> = FxHashSet::default();
     for file in files {
@@ -43,7 +43,7 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
                         );
                     }
                 }
-                // Records of connections have some of the variables, by their names.
+                // Records of connections use some of the variables by name.
                 ClauseKind::Vars { held, vars } if *held == Held::Packet || is_one_sided(protocol) => {
                     for var in vars.iter().filter(|var| !here.contains(var.name.text.as_str())) {
                         let message = format!("nobody reads `{}`", var.name.text);
@@ -66,7 +66,7 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
     }
 }
 
-/// The clauses that others add to a protocol.
+/// The clauses of a protocol's extensions.
 fn extensions_of<'a>(files: &'a [File], protocol: &'a str) -> impl Iterator<Item = &'a Clause> {
     let extensions = files.iter().flat_map(|file| &file.extensions);
     extensions.filter(move |tree| tree.of.text == protocol).flat_map(|tree| &tree.clauses)

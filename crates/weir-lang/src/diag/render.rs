@@ -3,7 +3,7 @@
 use super::{Diagnostic, Severity, Sources, range};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// One diagnostic as text, in the style of the Rust compiler. Ends in a line break.
+/// One diagnostic as text, in the style of the Rust compiler, ending in a line break.
 pub(super) fn render(diagnostic: &Diagnostic, sources: &Sources, color: bool) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
@@ -27,7 +27,7 @@ pub(super) fn render(diagnostic: &Diagnostic, sources: &Sources, color: bool) ->
         group = group.element(snippet);
     }
     if let Some(help) = &diagnostic.help {
-        // Such messages are taken as they are, so what came from a source must be made harmless here.
+        // The renderer prints group messages unchanged, so text from a source is sanitised here.
         group = group.element(Level::HELP.message(annotate_snippets::normalize_untrusted_str(help)));
     }
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
@@ -36,7 +36,7 @@ pub(super) fn render(diagnostic: &Diagnostic, sources: &Sources, color: bool) ->
     text
 }
 
-/// The sources of the spans, that of the main one first, each once.
+/// The sources of the spans without duplicates, the primary span's source first.
 fn sources_of(diagnostic: &Diagnostic) -> Vec<u16> {
     let mut found = Vec::new();
     for (span, _) in &diagnostic.spans {

@@ -1,12 +1,12 @@
 //! "Did you mean …?": the candidate nearest to a mistyped name.
 
-/// The candidate that most resembles `name`, if any does: at most a third of its characters (and at
-/// least one) may be added, dropped, changed or swapped with a neighbour. Case doesn't count, nor do whole words before a
-/// dot that both begin with: `tls.nosuch` is nothing like `tls.auth`.
+/// The candidate that most resembles `name`, if any is similar enough. At most a third of the characters (and
+/// at least one) may be added, dropped, changed or swapped with a neighbour. Case is ignored. Common words
+/// before a dot are ignored as well: `tls.nosuch` does not resemble `tls.auth`.
 ///
-/// Cost: for each candidate of similar length, the product of both lengths.
+/// Cost: per candidate of similar length, the product of both lengths.
 pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer than any real name: nothing could be near it, and the cost would be the reader's.
+    // Longer than any real name: no candidate is similar, and the comparison would only cost time.
     const NAME_BYTES_MAX: usize = 64;
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return None;
@@ -26,7 +26,7 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             continue;
         }
         let distance = edit_distance(wanted, other);
-        // Of one letter nothing is left to resemble.
+        // A distance equal to the length leaves no character in common.
         let near = distance <= distance_max && distance < wanted.len();
         if near && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
@@ -35,12 +35,12 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// The characters that are compared.
+/// The characters to compare.
 fn letters(name: &str) -> Vec<char> {
     name.chars().map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b`.
+/// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,24 +1,25 @@
-//! The tree that the parser makes of a text: names as written, everything with its span.
+//! The syntax tree of a text: names as written, every node with its span.
 
 use crate::diag::Span;
 use crate::model::{BinaryOp, EdgeKind, Held};
 use std::time::Duration;
 
-/// A name and where it stands.
+/// A name and its span.
 #[derive(Debug, Clone)]
 pub struct Name {
-    /// As written, dots included.
+    /// The name as written, including dots.
     pub text: String,
-    /// Where.
+    /// Its span.
     pub span: Span,
 }
 
 /// A file.
 #[derive(Debug, Clone, Default)]
 pub struct File {
-    /// Which addition to a library it came with: functions and tables are known to what came with them.
+    /// The addition to a library that the file belongs to: functions and tables are visible within one
+    /// addition.
     pub addition: usize,
-    /// `import "FILE"`: the text between the quotes, and where it stands.
+    /// `import "FILE"`: the text between the quotes, and its span.
     pub imports: Vec<(String, Span)>,
     /// In the order of the text.
     pub functions: Vec<Function>,
@@ -30,16 +31,16 @@ pub struct File {
     pub extensions: Vec<Extension>,
     /// In the order of the text.
     pub stacks: Vec<Stack>,
-    /// What is missing, as it could not be read.
+    /// The parts that could not be parsed.
     pub unread: Vec<Unread>,
 }
 
-/// A part of a text that could not be read; what is wrong with it was said.
+/// A part of a text that could not be parsed; its mistake was reported.
 #[derive(Debug, Clone, Copy)]
 pub struct Unread {
-    /// The protocol, stack … that it stands in.
+    /// The enclosing protocol, stack …
     pub item: Span,
-    /// Itself.
+    /// The part itself.
     pub part: Span,
 }
 
@@ -48,7 +49,7 @@ pub struct Unread {
 pub struct Function {
     /// Its name.
     pub name: Name,
-    /// What it is a function of.
+    /// Its parameters.
     pub params: Vec<Name>,
     /// Its value.
     pub body: Expr,
@@ -59,14 +60,14 @@ pub struct Function {
 pub struct Table {
     /// Its name.
     pub name: Name,
-    /// Numbers and inclusive ranges, and what stands behind their colon.
+    /// Rows: numbers and inclusive ranges, and their value.
     pub rows: Vec<(Vec<Range>, u64)>,
-    /// The value of all other numbers; 0 without.
+    /// The value of all other numbers; 0 if absent.
     pub otherwise: Option<u64>,
 }
 
 impl Function {
-    /// Whether both say the same, wherever they stand.
+    /// Whether both have the same definition, independent of their spans.
     pub fn same(&self, other: &Function) -> bool {
         let params =
             |function: &Function| function.params.iter().map(|one| one.text.clone()).collect::<Vec<_>>();
@@ -75,7 +76,7 @@ impl Function {
 }
 
 impl Table {
-    /// Whether both say the same, wherever they stand.
+    /// Whether both have the same definition, independent of their spans.
     pub fn same(&self, other: &Table) -> bool {
         let rows = |table: &Table| {
             let bounds =
@@ -86,7 +87,7 @@ impl Table {
     }
 }
 
-/// The least and the greatest number, and where they stand.
+/// The least and the greatest number, and the span.
 pub type Range = (u64, u64, Span);
 
 /// `protocol NAME as NAME { … }`
@@ -98,31 +99,31 @@ pub struct Protocol {
     pub filter_name: Option<Name>,
     /// The `//!` line above.
     pub doc: String,
-    /// What is inside, in the order of the text.
+    /// The clauses, in the order of the text.
     pub clauses: Vec<Clause>,
 }
 
-/// `extend NAME with NAME { … }`: what is added to a protocol.
+/// `extend NAME with NAME { … }`: additions to a protocol.
 #[derive(Debug, Clone)]
 pub struct Extension {
     /// The protocol.
     pub of: Name,
-    /// Its own name, by which another may replace it.
+    /// The name of the extension, by which another one may replace it.
     pub name: Name,
-    /// What is inside, in the order of the text.
+    /// The clauses, in the order of the text.
     pub clauses: Vec<Clause>,
 }
 
 /// One clause of a protocol.
 #[derive(Debug, Clone)]
 pub struct Clause {
-    /// What it says.
+    /// The kind and contents of the clause.
     pub kind: ClauseKind,
-    /// The word that starts it.
+    /// The span of its first word.
     pub span: Span,
 }
 
-/// What a clause says.
+/// The kind and contents of a clause.
 #[derive(Debug, Clone)]
 pub enum ClauseKind {
     /// `header { … }`
@@ -133,7 +134,7 @@ pub enum ClauseKind {
         name: Name,
         /// The fields.
         fields: Vec<Name>,
-        /// One line of meaning.
+        /// One line of description.
         doc: String,
     },
     /// `let NAME = EXPR`
@@ -142,18 +143,18 @@ pub enum ClauseKind {
     Payload(Option<Expr>),
     /// `instance (…) <-> (…) when EXPR`
     Instance {
-        /// The only or the sender's key.
+        /// The key; that of the sender if it is two-sided.
         source: Vec<Expr>,
-        /// The receiver's.
+        /// The receiver's key.
         destination: Option<Vec<Expr>>,
-        /// Which packets have one.
+        /// The packets that have an instance.
         condition: Option<Expr>,
         /// `reversed when EXPR`
         reversed: Option<Expr>,
     },
     /// `each side { … }`, `vars { … }`, `packet { … }`
     Vars {
-        /// How long they live, and of what there is one each.
+        /// Their scope and lifetime.
         held: Held,
         /// The variables.
         vars: Vec<Var>,
@@ -189,7 +190,7 @@ pub enum HeaderItem {
     Skip {
         /// Its type.
         ty: Type,
-        /// Where the underscore stands.
+        /// The span of the underscore.
         span: Span,
     },
     /// `NAME { … }`
@@ -198,29 +199,29 @@ pub enum HeaderItem {
         name: Name,
         /// The fields.
         items: Vec<HeaderItem>,
-        /// What they are together.
+        /// The description of the group.
         doc: String,
     },
     /// `if EXPR { … } else { … }`
     If {
-        /// Over earlier fields.
+        /// A condition over earlier fields.
         condition: Expr,
-        /// When it holds.
+        /// The items if the condition holds.
         then: Vec<HeaderItem>,
-        /// When not.
+        /// The items otherwise.
         otherwise: Vec<HeaderItem>,
-        /// The word `if`.
+        /// The span of the word `if`.
         span: Span,
     },
     /// `NAME: run { … } until EXPR`
     Run {
         /// Its name.
         name: Name,
-        /// Type of the tag; one byte without.
+        /// Type of the tag; one byte by default.
         tag: Option<Type>,
         /// The items.
         items: Vec<RunItem>,
-        /// Where it ends.
+        /// The end of the run.
         until: Expr,
     },
 }
@@ -230,9 +231,9 @@ pub enum HeaderItem {
 pub struct RunItem {
     /// Its name.
     pub name: Name,
-    /// Its other name.
+    /// Its second name.
     pub alias: Option<Name>,
-    /// The tag and where it stands; no number for `_`.
+    /// The tag and its span; `None` for `_`.
     pub tag: (Option<u64>, Span),
     /// The run ends after it.
     pub stop: bool,
@@ -245,24 +246,24 @@ pub struct RunItem {
 pub struct Field {
     /// Its name.
     pub name: Name,
-    /// Its other name.
+    /// Its second name.
     pub alias: Option<Name>,
-    /// It does not move the cursor.
+    /// The field does not move the cursor.
     pub peek: bool,
     /// Its type.
     pub ty: Type,
-    /// `= N`, `where OP N`: the operator, the number, where it stands.
+    /// `= N`, `where OP N`: the operator, the number, and the span.
     pub constraint: Option<(BinaryOp, u64, Span)>,
-    /// One line of meaning.
+    /// One line of description.
     pub doc: String,
 }
 
 /// A type.
 #[derive(Debug, Clone)]
 pub struct Type {
-    /// Its word.
+    /// Its name.
     pub name: Name,
-    /// What stands in brackets after `bytes`.
+    /// The expression in brackets after `bytes`.
     pub length: Option<Box<Expr>>,
 }
 
@@ -273,7 +274,7 @@ pub struct Var {
     pub name: Name,
     /// Its type.
     pub ty: Type,
-    /// What it holds at first.
+    /// Its initial value.
     pub first: Option<Expr>,
 }
 
@@ -284,7 +285,7 @@ pub struct Let {
     pub name: Name,
     /// Its value.
     pub value: Expr,
-    /// One line of meaning.
+    /// One line of description.
     pub doc: String,
 }
 
@@ -293,7 +294,7 @@ pub struct Let {
 pub enum Stmt {
     /// `NAME = EXPR`, `NAME += EXPR`
     Assign {
-        /// What is assigned to.
+        /// The assigned variable.
         target: Name,
         /// `+=`.
         add: bool,
@@ -304,16 +305,16 @@ pub enum Stmt {
     If {
         /// The condition.
         condition: Expr,
-        /// When it holds.
+        /// The statements if the condition holds.
         then: Vec<Stmt>,
-        /// When not.
+        /// The statements otherwise.
         otherwise: Vec<Stmt>,
     },
     /// `history LETTER [when EXPR]`
     History {
         /// One letter.
         letter: Name,
-        /// When; always without.
+        /// The condition; always if absent.
         condition: Option<Expr>,
     },
 }
@@ -335,9 +336,9 @@ pub struct Sequence {
     pub overwrite: bool,
     /// `distinct`
     pub distinct: Option<Span>,
-    /// `wholes EXPR .. EXPR`, and where that stands.
+    /// `wholes EXPR .. EXPR`, and its span.
     pub wholes: Option<(Expr, Expr, Span)>,
-    /// Where `headers only` stands, if it does.
+    /// The span of `headers only`.
     pub headers_only: Option<Span>,
     /// `when EXPR`
     pub condition: Option<Expr>,
@@ -363,18 +364,18 @@ pub struct Transition {
     pub from: Vec<Name>,
     /// A state, or `restart`.
     pub to: Name,
-    /// When; always without.
+    /// The condition; always if absent.
     pub condition: Option<Expr>,
-    /// How long the instance may be idle from then on; as its state says without.
+    /// The maximum idle time after this transition; that of the state if absent.
     pub timeout: Option<(Duration, Span)>,
 }
 
 /// `DURATION in NAME, NAME` or `DURATION otherwise`
 #[derive(Debug, Clone)]
 pub struct Timeout {
-    /// How long.
+    /// The idle time.
     pub after: Duration,
-    /// Where the duration stands.
+    /// The span of the duration.
     pub span: Span,
     /// The states; `None` for all others.
     pub states: Option<Vec<Name>>,
@@ -385,41 +386,41 @@ pub struct Timeout {
 pub struct Event {
     /// Its name.
     pub name: Name,
-    /// What makes it happen.
+    /// Its causes.
     pub triggers: Vec<Name>,
-    /// Events with each of which it happens.
+    /// The event happens with each of these events.
     pub with: Vec<Name>,
-    /// Events that are told before it, where they happen on the same packet.
+    /// Events that are reported before it if they happen on the same packet.
     pub after: Vec<Name>,
-    /// It only happens where this holds.
+    /// The event happens only if this holds.
     pub condition: Option<Expr>,
-    /// Where `assemble` stands, if it does.
+    /// The span of `assemble`.
     pub assemble: Option<Span>,
     /// The columns and their names.
     pub columns: Vec<(Name, Expr)>,
-    /// One line of meaning.
+    /// One line of description.
     pub doc: String,
 }
 
 /// A part of `show "…"`.
 #[derive(Debug, Clone)]
 pub enum ShowPart {
-    /// As it stands.
+    /// Literal text.
     Text(String),
-    /// In braces.
+    /// An expression in braces.
     Value(Expr),
 }
 
 /// An expression.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// What it says.
+    /// The kind and operands of the expression.
     pub kind: ExprKind,
-    /// All of it.
+    /// The span of the whole expression.
     pub span: Span,
 }
 
-/// What an expression says.
+/// The kind and operands of an expression.
 #[derive(Debug, Clone)]
 pub enum ExprKind {
     /// A number, or `true` (1) and `false` (0).
@@ -441,7 +442,7 @@ pub enum ExprKind {
 }
 
 impl Expr {
-    /// Whether both say the same, wherever they stand.
+    /// Whether both are the same expression, independent of their spans.
     pub fn same(&self, other: &Expr) -> bool {
         match (&self.kind, &other.kind) {
             (ExprKind::Number(a), ExprKind::Number(b)) => a == b,
@@ -465,7 +466,7 @@ impl Expr {
         }
     }
 
-    /// Calls `visit` for every name inside.
+    /// Calls `visit` for every name in the expression.
     pub fn names<'a>(&'a self, visit: &mut dyn FnMut(&'a str)) {
         match &self.kind {
             ExprKind::Number(_) => {}
@@ -490,7 +491,7 @@ impl Expr {
 pub struct Stack {
     /// Its name.
     pub name: Name,
-    /// The stack that it adds to.
+    /// The stack that it extends.
     pub extends: Option<Name>,
     /// The `//!` line above.
     pub doc: String,
@@ -522,13 +523,13 @@ pub struct Place {
 /// A link type: a LINKTYPE_ name or number.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// As written.
+    /// The name as written.
     pub name: Name,
-    /// The number, where one was written.
+    /// The number, if one was written.
     pub number: Option<u64>,
 }
 
-/// Which layer follows.
+/// An edge: which layer follows another one.
 #[derive(Debug, Clone)]
 pub struct Edge {
     /// The layers below.
@@ -537,6 +538,6 @@ pub struct Edge {
     pub to: Name,
     /// `quoted`, `messages`, or neither.
     pub kind: EdgeKind,
-    /// When; always without.
+    /// The condition; always if absent.
     pub condition: Option<Expr>,
 }

@@ -1,4 +1,4 @@
-//! The clauses of a protocol beside its header.
+//! Parses the clauses of a protocol, except its header.
 
 use super::ast::{
     Clause, ClauseKind, Event, Expr, ExprKind, Let, Name, Sequence, ShowPart, State, Stmt, Timeout,
@@ -11,7 +11,7 @@ use crate::check::codes;
 use crate::diag::{Diagnostic, Span, suggest};
 use crate::model::Held;
 
-/// The words that start a clause.
+/// The words that begin a clause.
 pub(super) const CLAUSES: &[&str] = &[
     "header",
     "alias",
@@ -33,7 +33,7 @@ pub(super) const CLAUSES: &[&str] = &[
     "show",
 ];
 
-/// The words of a sequence's parts.
+/// The words that begin a part of a sequence.
 const SEQUENCE: &[&str] =
     &["spanning", "window", "from", "overwrite", "distinct", "wholes", "headers", "when"];
 
@@ -80,7 +80,7 @@ impl Parser<'_> {
         Some(Clause { kind, span })
     }
 
-    /// A statement that stands where clauses do: said, and read as one of `prepare`.
+    /// A statement at the place of a clause: reported, and parsed as a statement of `prepare`.
     fn stray_history(&mut self) -> Option<Clause> {
         let span = self.span();
         let diagnostic = Diagnostic::error(codes::UNKNOWN_CLAUSE, "`history` stands outside of a block")
@@ -91,7 +91,7 @@ impl Parser<'_> {
         Some(Clause { kind: ClauseKind::Prepare(vec![stmt]), span })
     }
 
-    /// Says that no clause begins so. Where it begins as one does but for a letter or two, it is read as that one.
+    /// Reports an unknown clause. A word that nearly matches a clause's word is read as that word.
     fn unknown_clause(&mut self) -> Option<()> {
         let word = self.word();
         if self.is_stray_item() {
@@ -165,7 +165,7 @@ impl Parser<'_> {
         Some(parts)
     }
 
-    /// `when EXPR`, if it is there; the outer `None` after a mistake.
+    /// `when EXPR`, if present; the outer `None` after a mistake.
     pub(super) fn when(&mut self) -> Option<Option<Expr>> {
         self.mend_part(&["when"]);
         if !self.eat_word("when") {
@@ -317,7 +317,7 @@ impl Parser<'_> {
                 return Some(state);
             } else if !self.mend(&["start", "accept"]) {
                 self.expected("`start` or `accept`");
-                // The word may stand behind what should not stand here.
+                // The word may follow tokens that are not allowed here.
                 while !matches!(self.peek(), TokenKind::Name | TokenKind::BraceClose | TokenKind::End) {
                     self.bump();
                 }
@@ -398,7 +398,7 @@ impl Parser<'_> {
     /// `on NAME, NAME`, `with NAME`, `after NAME`, `when EXPR`: before or after the columns.
     fn event_order(&mut self, event: &mut Event) -> Option<()> {
         loop {
-            // On a line of its own `on` is a transition.
+            // On a new line `on` begins a transition.
             let list = match self.word() {
                 "on" if event.triggers.is_empty() && event.with.is_empty() => &mut event.triggers,
                 "with" => &mut event.with,

@@ -1,4 +1,4 @@
-//! What stands beside protocols and stacks: imports, functions, tables.
+//! Parses imports, functions and tables.
 
 use super::ast::{Function, Table};
 use super::lexer::TokenKind;

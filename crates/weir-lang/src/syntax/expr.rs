@@ -17,8 +17,8 @@
 //!         | NAME "[" expr "]"                      a table
 //! ```
 //!
-//! An expression ends where no operator follows, so nothing need separate it from what comes next.
-//! Unlike in C, `|`, `^` and `&` bind more than comparisons: `flags & 3 == 1` is `(flags & 3) == 1`.
+//! An expression ends where no operator follows, so no separator is needed after it. Unlike in C, `|`, `^`
+//! and `&` bind more tightly than comparisons: `flags & 3 == 1` is `(flags & 3) == 1`.
 
 use super::ast::{Expr, ExprKind, Range};
 use super::lexer::TokenKind;
@@ -27,14 +27,14 @@ use crate::check::codes;
 use crate::diag::Diagnostic;
 use crate::model::BinaryOp;
 
-/// Operators in one chain at most: the tree leans to the left, and what walks it is recursive.
+/// Maximum number of operators in one chain: the tree is left-deep, and its traversals are recursive.
 pub(crate) const OPERATORS_MAX: usize = 200;
 
-/// Binding power of `not`: more than `and`, less than comparisons.
+/// Binding power of `not`: tighter than `and`, looser than comparisons.
 const POWER_NOT: u8 = 3;
 const POWER_COMPARE: u8 = 4;
 
-/// An operator and how much it binds.
+/// A binary operator and its binding power.
 fn binary(kind: TokenKind) -> Option<(BinaryOp, u8)> {
     use TokenKind as T;
     Some(match kind {
@@ -58,7 +58,7 @@ fn binary(kind: TokenKind) -> Option<(BinaryOp, u8)> {
     })
 }
 
-/// The comparison that a token is, for `where`.
+/// The comparison of a token, for `where`.
 pub(super) fn comparison(kind: TokenKind) -> Option<BinaryOp> {
     binary(kind).filter(|(_, power)| *power == POWER_COMPARE).map(|(op, _)| op)
 }
@@ -69,7 +69,7 @@ impl Parser<'_> {
         self.expr_above(0)
     }
 
-    /// An expression that is a condition: `=` after it was meant as `==`.
+    /// An expression used as a condition: a following `=` is read as `==`.
     pub(super) fn condition(&mut self) -> Option<Expr> {
         let left = self.expr()?;
         let span = self.span();
@@ -86,7 +86,7 @@ impl Parser<'_> {
         Some(Expr { kind: ExprKind::Binary(BinaryOp::Eq, Box::new(left), Box::new(right)), span })
     }
 
-    /// An expression of operators that bind more than `power`.
+    /// An expression of operators that bind more tightly than `power`.
     fn expr_above(&mut self, power: u8) -> Option<Expr> {
         if self.depth >= DEPTH_MAX {
             self.too_deep(self.span());
@@ -126,7 +126,7 @@ impl Parser<'_> {
         None
     }
 
-    /// `left ? a : b` of other languages, said and read as what it means; `left` where no `?` follows.
+    /// `left ? a : b` of other languages: reported, and parsed with that meaning; `left` if no `?` follows.
     fn choice(&mut self, left: Expr) -> Option<Expr> {
         let span = self.span();
         if !self.eat(TokenKind::Question) {
@@ -143,7 +143,7 @@ impl Parser<'_> {
         Some(Expr { kind: ExprKind::Choose(Box::new(left), Box::new(then), Box::new(otherwise)), span })
     }
 
-    /// `a < b < c` would compare a truth with a number.
+    /// Rejects `a < b < c`, which would compare a truth value with a number.
     fn refuse_chain(&mut self, left: &Expr) -> Option<()> {
         if comparison(self.peek()).is_none() {
             return Some(());
@@ -156,7 +156,7 @@ impl Parser<'_> {
         None
     }
 
-    /// `left in { a, b..c }`, standing before `in`.
+    /// `left in { a, b..c }`, at the word `in`.
     fn set(&mut self, left: Expr) -> Option<Expr> {
         self.bump();
         if matches!(self.peek(), TokenKind::Number(_)) {
@@ -175,7 +175,7 @@ impl Parser<'_> {
             }
         }
         if !is_read {
-            // Its brace is no other block's: what follows the set can be read.
+            // The brace belongs to the set, so parsing can continue after it.
             use TokenKind as T;
             while matches!(self.peek(), T::Number(_) | T::Comma | T::DotDot)
                 || !matches!(self.peek(), T::BraceClose | T::End) && !self.token().first_of_line
@@ -216,7 +216,7 @@ impl Parser<'_> {
         Some((low, high, span))
     }
 
-    /// A name, what a function is given, or where a table is asked.
+    /// A name, a function call, or a table lookup.
     fn named(&mut self) -> Option<ExprKind> {
         let name = self.name()?;
         if self.eat(TokenKind::ParenOpen) {

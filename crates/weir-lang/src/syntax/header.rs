@@ -23,7 +23,7 @@ impl Parser<'_> {
             return self.header_if();
         }
         let start = self.span();
-        // `peek` is also a fine name for a field.
+        // `peek` is also a valid name of a field.
         let peek = self.word() == "peek" && self.peek_at(1) == TokenKind::Name && self.word_at(1) != "as";
         if peek {
             self.bump();
@@ -66,7 +66,7 @@ impl Parser<'_> {
         Some(HeaderItem::If { condition, then, otherwise, span })
     }
 
-    /// Reads an `else if`, one level deeper.
+    /// Parses an `else if`, one level deeper.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         if self.depth >= super::parser::DEPTH_MAX {
             self.too_deep(self.span());
@@ -104,9 +104,9 @@ impl Parser<'_> {
         Some(Some((op, number, start.to(end))))
     }
 
-    /// The word of a type, and what is in its brackets.
+    /// The name of a type, and the expression in its brackets.
     pub(super) fn type_name(&mut self) -> Option<Type> {
-        // What a colon follows is the next one's name.
+        // A name before a colon belongs to the next item.
         if self.peek() != TokenKind::Name || self.peek_at(1) == TokenKind::Colon {
             let help = match self.peek() {
                 TokenKind::Number(bits @ 1..=64) => format!("a number of {bits} bits: `u{bits}`"),
@@ -126,7 +126,7 @@ impl Parser<'_> {
         Some(Type { name, length })
     }
 
-    /// Behind `NAME: run`.
+    /// Parses the rest after `NAME: run`.
     fn run(&mut self, name: super::ast::Name) -> Option<HeaderItem> {
         let tag = if self.peek() == TokenKind::BraceOpen || self.starts(Block::Run) {
             None

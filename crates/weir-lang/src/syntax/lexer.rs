@@ -1,18 +1,18 @@
 //! Tokens of the protocol language, each with its span.
 //!
-//! Dotted names are one token (`flags.syn`), so are durations (`30s`). Comments vanish; the lines of
-//! a `//!` are kept aside, by the token that they stand above. Unknown characters are reported and
-//! skipped: there is always a list of tokens, and it always ends in [`TokenKind::End`].
+//! Dotted names are one token (`flags.syn`), and so are durations (`30s`). Comments are discarded; `//!`
+//! lines are stored separately with the token that they precede. Unknown characters are reported and skipped:
+//! the list of tokens always exists and always ends in [`TokenKind::End`].
 
 use crate::check::codes;
 use crate::diag::{Diagnostic, Span};
 use std::time::Duration;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "their spelling is in `describe`")]
 pub enum TokenKind {
-    /// A name, dots included, or a word that is only special where it stands (`header`).
+    /// A name including dots, or a contextual keyword (`header`).
     Name,
     /// A decimal, `0x` or `0b` number.
     Number(u64),
@@ -20,7 +20,7 @@ pub enum TokenKind {
     Duration(Duration),
     /// Text in double quotes; the span includes them.
     Text,
-    // Words that can never be names.
+    // Reserved words.
     And,
     Or,
     Not,
@@ -30,7 +30,7 @@ pub enum TokenKind {
     Else,
     True,
     False,
-    // Signs.
+    // Operators and punctuation.
     BraceOpen,
     BraceClose,
     ParenOpen,
@@ -58,14 +58,14 @@ pub enum TokenKind {
     LessEqual,
     Greater,
     GreaterEqual,
-    /// No sign of this language: what stands around it is read as what it means elsewhere.
+    /// An operator of other languages; the parser reads its context with the meaning it has there.
     Question,
     /// The end of the text.
     End,
 }
 
 impl TokenKind {
-    /// How messages call it.
+    /// The kind's name in messages.
     pub fn describe(self) -> &'static str {
         use TokenKind as T;
         match self {
@@ -118,13 +118,13 @@ impl TokenKind {
 /// A token.
 #[derive(Debug, Clone, Copy)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
-    /// It is the first of its line: where reading goes on after a mistake.
+    /// The token is the first of its line: the parser may resume here after a mistake.
     pub first_of_line: bool,
-    /// It was said to be wrong: what else is wrong at its place would come of that.
+    /// The token was reported; further mistakes at its place are follow-up errors.
     pub is_said: bool,
 }
 
@@ -133,11 +133,11 @@ pub struct Token {
 pub struct Tokens {
     /// The tokens; the last is [`TokenKind::End`].
     pub list: Vec<Token>,
-    /// Index of a token, and the `//!` lines nearest above it.
+    /// Index of a token, and the `//!` lines immediately above it.
     pub docs: Vec<(usize, String)>,
 }
 
-/// The longer ones come first.
+/// Longer operators precede their prefixes.
 const SIGNS: [(&str, TokenKind); 28] = [
     ("<->", TokenKind::Both),
     ("->", TokenKind::Arrow),
@@ -169,7 +169,7 @@ const SIGNS: [(&str, TokenKind); 28] = [
     ("?", TokenKind::Question),
 ];
 
-/// Signs of other languages, as what they are read, and the remedy: said once.
+/// Operators of other languages, the token that each is read as, and the remedy. Each is reported once.
 const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
     ("&&", Some(TokenKind::And), "write `and`"),
     ("||", Some(TokenKind::Or), "write `or`"),
@@ -185,10 +185,10 @@ const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
     (";", None, "nothing separates statements but space"),
 ];
 
-/// Where comments of other languages begin and end.
+/// Delimiters of other languages' comments.
 const FOREIGN_COMMENTS: [(&str, &str); 2] = [("#", "\n"), ("/*", "*/")];
 
-/// Reads the part of `text` under `span`; spans of tokens are relative to the whole text.
+/// Lexes the part of `text` under `span`; spans of tokens are relative to the whole text.
 pub fn lex(text: &str, span: Span, diagnostics: &mut Vec<Diagnostic>) -> Tokens {
     let end = (span.end as usize).min(text.len());
     let mut lexer = Lexer {
@@ -243,12 +243,12 @@ impl Lexer<'_> {
     }
 
     fn span(&self, start: usize) -> Span {
-        // Texts of more than 4 GiB are refused before they come here.
+        // Texts of more than 4 GiB were rejected before.
         Span { source: self.source, start: start as u32, end: self.at as u32 }
     }
 
-    /// Blanks, comments and documentation lines. A blank line ends a documentation: what stands
-    /// above another one is the file's.
+    /// Skips white space, comments and documentation lines. A blank line ends a documentation block: lines
+    /// above the blank line belong to the file.
     fn skip_blanks(&mut self) {
         let mut line_breaks = 0;
         while let Some(&byte) = self.text.as_bytes().get(self.at) {
@@ -286,7 +286,7 @@ impl Lexer<'_> {
             while bytes.get(self.at).is_some_and(is_inside) {
                 self.at += 1;
             }
-            // A dot belongs to the name where a letter follows; `a..b` is a range.
+            // A dot belongs to the name if a letter follows; `a..b` is a range.
             let next = bytes.get(self.at + 1);
             if bytes.get(self.at) != Some(&b'.') || !next.is_some_and(is_inside) {
                 break;
@@ -313,7 +313,7 @@ impl Lexer<'_> {
         while bytes.get(self.at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
             self.at += 1;
         }
-        // `10.0.0.1` and `1.5` are one mistake; `8..10` is a range.
+        // `10.0.0.1` and `1.5` are one mistake each; `8..10` is a range.
         while bytes[self.at..].first() == Some(&b'.')
             && bytes.get(self.at + 1).is_some_and(u8::is_ascii_alphanumeric)
         {
@@ -339,7 +339,7 @@ impl Lexer<'_> {
             let diagnostic = Diagnostic::error(codes::BAD_NUMBER, message).at(self.span(start));
             self.diagnostics.push(diagnostic.help(help));
         }
-        // Something stood there: the parser need not complain again.
+        // Return a token, so that the parser reports no further error.
         Some(kind.unwrap_or(TokenKind::Number(0)))
     }
 
@@ -376,7 +376,7 @@ impl Lexer<'_> {
             let message = format!("`{begin}` begins no comment in this language");
             let diagnostic = Diagnostic::error(codes::BAD_CHARACTER, message).at(self.span(start));
             self.diagnostics.push(diagnostic.help("comments begin with `//` and end with their line"));
-            // Its words are no mistakes.
+            // The words of the comment are not reported.
             let inside = &rest[begin.len()..];
             self.at += inside.find(end).map_or(inside.len(), |at| at + end.len());
             self.first_of_line |= self.text[start..self.at].contains('\n');
@@ -400,7 +400,7 @@ impl Lexer<'_> {
         let unknown =
             |c: char| !c.is_ascii_alphanumeric() && !c.is_whitespace() && !"_\"{}()[],:".contains(c);
         let first = rest.chars().next().map_or(1, char::len_utf8);
-        // A run of them is one mistake.
+        // A sequence of unknown characters is one mistake.
         self.at += rest.find(|c| !unknown(c)).unwrap_or(rest.len()).max(first);
         let written = &self.text[start..self.at];
         self.diagnostics.push(
@@ -411,7 +411,7 @@ impl Lexer<'_> {
     }
 }
 
-/// A number or duration as written; `None` where it is neither.
+/// The value of a number or duration; `None` if it is neither.
 fn number(written: &str) -> Option<TokenKind> {
     let digits = written.replace('_', "");
     if let Some(hex) = digits.strip_prefix("0x") {

@@ -1,7 +1,7 @@
-//! The protocol language as text: tokens, the tree, and the parser that makes one of the other.
+//! The syntax of the protocol language: tokens, syntax tree, and parser.
 //!
-//! Nothing here knows what a name means; that is `check`'s. The grammar stands at the head of
-//! [`parser`]. Whatever the text, the parser yields a tree of what it could read and says the rest.
+//! This module does not resolve names; `check` does. The grammar is at the head of [`parser`]. For any text,
+//! the parser returns a tree of the readable parts and reports the rest.
 
 pub mod ast;
 pub mod lexer;
@@ -14,7 +14,7 @@ mod header;
 mod recover;
 mod stack;
 
-/// The bounds of what is read.
+/// The limits of the syntax.
 pub(crate) mod limits {
     pub(crate) use super::expr::OPERATORS_MAX;
     pub(crate) use super::parser::DEPTH_MAX;

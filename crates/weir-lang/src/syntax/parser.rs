@@ -1,4 +1,4 @@
-//! Tokens to tree: the file, its protocols and stacks, and going on after mistakes.
+//! Parses tokens into a tree: the file, its protocols and stacks, and recovery after mistakes.
 //!
 //! ```text
 //! file      = { "import" TEXT | function | table | doc (protocol | stack) | extension }
@@ -43,9 +43,9 @@
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
 //! ```
 //!
-//! Expressions are in `expr`. Space separates, line ends mean nothing, except to find the place from
-//! which to go on after a mistake: that is in `recover`.
-//! Functions return `None` after they reported a mistake; a loop over clauses or items catches it.
+//! `expr` holds the grammar of expressions. White space separates tokens. Line ends are insignificant, except
+//! for recovery after a mistake (`recover`). Functions return `None` after they reported a mistake; a loop
+//! over clauses or items handles it.
 
 use super::ast;
 use super::lexer::{Token, TokenKind, Tokens, lex};
@@ -53,13 +53,13 @@ use super::recover::{Block, ITEMS};
 use crate::check::codes;
 use crate::diag::{Diagnostic, Span};
 
-/// Braces, parentheses and `else if`s inside one another at most.
+/// Maximum nesting of braces, parentheses and `else if`s.
 pub(crate) const DEPTH_MAX: usize = 48;
 
-/// Beyond this one column is as good as another.
+/// Columns beyond this number are treated as equal.
 const COLUMN_MAX: usize = 1024;
 
-/// Reads a file. What could not be read is missing from the tree and said in `diagnostics`.
+/// Parses a file. Unreadable parts are missing from the tree and reported in `diagnostics`.
 pub fn parse(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> ast::File {
     let span = Span { source, start: 0, end: u32::try_from(text.len()).unwrap_or(u32::MAX) };
     let tokens = lex(text, span, diagnostics);
@@ -67,15 +67,15 @@ pub fn parse(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> ast:
     parser.file()
 }
 
-/// A text without its meaning: what laying it out anew has to know.
+/// The structure of a text that formatting needs.
 pub struct Outline {
     /// All tokens; the last is [`TokenKind::End`].
     pub tokens: Vec<Token>,
-    /// Indices of the tokens that begin an item: of the file or of a block (clauses, fields, statements …).
+    /// Indices of the tokens that begin an item of the file or of a block (clauses, fields, statements …).
     pub item_starts: Vec<usize>,
 }
 
-/// Reads a file as [`parse`] does, for where its items begin.
+/// Parses a file like [`parse`], and returns where its items begin.
 pub fn outline(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> Outline {
     let span = Span { source, start: 0, end: u32::try_from(text.len()).unwrap_or(u32::MAX) };
     let tokens = lex(text, span, diagnostics);
@@ -84,29 +84,29 @@ pub fn outline(text: &str, source: u16, diagnostics: &mut Vec<Diagnostic>) -> Ou
     Outline { tokens: parser.tokens.list, item_starts: parser.item_starts }
 }
 
-/// The place in the tokens, and what was wrong so far.
+/// The position in the tokens, and the mistakes so far.
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: Tokens,
     pub(super) at: usize,
-    /// The first token of the line that is read.
+    /// The first token of the current line.
     line: usize,
-    /// That of the line before it with tokens.
+    /// The first token of the previous non-empty line.
     line_before: usize,
-    /// The token last mended, and the word that it is read as.
+    /// The token corrected last, and the word that it is read as.
     meant: Option<(usize, &'static str)>,
-    /// What the blocks hold that are open, the innermost last.
+    /// The kinds of the open blocks, the innermost last.
     pub(super) open: Vec<Block>,
-    /// Where the last block that is over ended.
+    /// The end of the block that closed last.
     pub(super) closed: Option<Span>,
-    /// What was skipped.
+    /// The skipped parts.
     pub(super) unread: Vec<ast::Unread>,
     pub(super) depth: usize,
-    /// The token before which a brace was missing last.
+    /// The last token before which a brace was missing.
     unclosed_at: Option<usize>,
-    /// What was wrong last.
+    /// The place of the last reported mistake.
     said_at: Option<Span>,
-    /// The tokens before which an item was read, for [`outline`].
+    /// The tokens that began an item, for [`outline`].
     item_starts: Vec<usize>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -190,8 +190,8 @@ impl<'a> Parser<'a> {
         Some(clauses)
     }
 
-    /// `{`, then `item` until `}`, going on after mistakes of `item` as [`recover`](super::recover) says.
-    /// `None` only where the opening brace is missing.
+    /// Parses `{`, then `item` until `}`, with recovery after mistakes of `item` as described in
+    /// [`recover`](super::recover). `None` only if the opening brace is missing.
     pub(super) fn block(
         &mut self,
         block: Block,
@@ -232,8 +232,8 @@ impl<'a> Parser<'a> {
         Some(())
     }
 
-    /// Says that the brace `open` is not closed before this token: of the innermost one only, for which of
-    /// several is missing, nobody knows.
+    /// Reports that the brace `open` is not closed before this token, only for the innermost brace: which one
+    /// of several is missing is unknown.
     fn unclosed(&mut self, open: Span) {
         let diagnostic = Diagnostic::error(codes::UNCLOSED, "this brace is never closed")
             .label(open, "opened here")
@@ -241,12 +241,12 @@ impl<'a> Parser<'a> {
         if self.unclosed_at != Some(self.at) {
             self.unclosed_at = Some(self.at);
             self.report(diagnostic);
-            // What stands behind the brace belongs to nobody knows what.
+            // The parts after the brace cannot be attributed to a block.
             self.unread.push(ast::Unread { item: Span::default(), part: open.to(self.last_span()) });
         }
     }
 
-    // Looking.
+    // Look-ahead.
 
     pub(super) fn token(&self) -> Token {
         self.tokens.list[self.at]
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
         self.tokens.list[self.at.saturating_sub(1)].span
     }
 
-    /// The name here; empty where there is none.
+    /// The name at this token; empty if it is not a name.
     pub(super) fn word(&self) -> &'a str {
         self.word_at(0)
     }
@@ -286,33 +286,33 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads the word here as another from now on.
+    /// Replaces the word at this token.
     pub(super) fn read_as(&mut self, word: &'static str) {
         self.meant = Some((self.at, word));
     }
 
-    /// What the token before this one is.
+    /// The kind of the previous token.
     pub(super) fn before(&self) -> Option<TokenKind> {
         self.at.checked_sub(1).map(|before| self.tokens.list[before].kind)
     }
 
-    /// Bytes between the start of the line and the token here, the first of its line.
+    /// Bytes between the line's start and this token, which is the first of its line.
     pub(super) fn column(&self) -> u32 {
         self.column_of(self.at)
     }
 
-    /// The same of the first token of the line that is read.
+    /// The column of the current line's first token.
     pub(super) fn line_column(&self) -> u32 {
         self.column_of(self.line)
     }
 
-    /// The same of the line before.
+    /// The column of the previous line's first token.
     pub(super) fn column_before(&self) -> u32 {
         self.column_of(self.line_before)
     }
 
     fn column_of(&self, token: usize) -> u32 {
-        // Only blanks stand before it: this costs no more than they.
+        // Only white space precedes the token, so the count is cheap.
         let before = &self.text.as_bytes()[..self.tokens.list[token].span.start as usize];
         before.iter().rev().take(COLUMN_MAX).take_while(|byte| **byte != b'\n').count() as u32
     }
@@ -329,7 +329,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    // Reading.
+    // Consuming tokens.
 
     pub(super) fn bump(&mut self) {
         if self.peek() != TokenKind::End {
@@ -363,7 +363,7 @@ impl<'a> Parser<'a> {
             return Some(span);
         }
         self.expected(kind.describe());
-        // Missing before what follows it, it is read as if it stood there.
+        // A token that is missing before its successor is assumed to be present.
         self.is_behind(kind).then_some(span)
     }
 
@@ -381,7 +381,7 @@ impl<'a> Parser<'a> {
         Some(ast::Name { text: self.written(span).to_string(), span })
     }
 
-    /// One name or more, with commas between.
+    /// One or more names, separated by commas.
     pub(super) fn names(&mut self) -> Option<Vec<ast::Name>> {
         let mut names = vec![self.name()?];
         while self.eat(TokenKind::Comma) {
@@ -404,7 +404,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text in quotes that may follow here, without the quotes.
+    /// An optional text in quotes, without the quotes.
     pub(super) fn text_line(&mut self) -> String {
         let span = self.span();
         if !self.eat(TokenKind::Text) {
@@ -415,7 +415,7 @@ impl<'a> Parser<'a> {
 
     // Reporting.
 
-    /// Says a mistake; of one place only the first, for more would come of that.
+    /// Reports a mistake. Only the first one at a place is kept, because the others are follow-up errors.
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         let place = diagnostic.spans.last().map(|(span, _)| *span);
         if place.is_some() && place == self.said_at {
@@ -425,12 +425,12 @@ impl<'a> Parser<'a> {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Says what was expected here.
+    /// Reports the expected token.
     pub(super) fn expected(&mut self, what: &str) {
         self.expected_with(what, "");
     }
 
-    /// The same, with a remedy.
+    /// Reports the expected token with a remedy.
     pub(super) fn expected_with(&mut self, what: &str, help: &str) {
         if self.token().is_said {
             return;

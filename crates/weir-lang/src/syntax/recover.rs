@@ -1,17 +1,17 @@
-//! Going on after a mistake, so that one run says all of a text's mistakes, and each once.
+//! Error recovery, so that one run reports all mistakes of a text, each once.
 //!
 //! Four rules, tried in this order:
 //!
-//! 1. A word that resembles one of those that can stand in its place is read as that one: `protocl x {`.
-//! 2. A sign that is missing before what follows it is read as if it stood there: `ttl u8`.
-//! 3. What can't be read ends at the brace that closes its block, where an item of the block begins (of this
-//!    one or of one around it), or with a line that begins no deeper than the item itself. A set ends at
-//!    its own brace, an expression whose operand is missing at the end of its line.
-//! 4. A line that begins no deeper than the one that opened the block, with what can't stand in the block but in
-//!    one around it, shows that a closing brace is missing before it.
+//! 1. A word that resembles an expected word is read as that word: `protocl x {`.
+//! 2. A missing token before its successor is assumed to be present: `ttl u8`.
+//! 3. An unreadable part ends at the closing brace of its block, where an item of this or an enclosing block
+//!    begins, or at a line that is indented no deeper than the item itself. A set ends at its own brace. An
+//!    expression with a missing operand ends at its line's end.
+//! 4. A line that is indented no deeper than the line that opened the block, and that can only belong to an
+//!    enclosing block, shows that a closing brace is missing before it.
 //!
-//! What was skipped is noted ([`Unread`]): what is said of names that stand there would be a consequence
-//! of the mistake, no mistake of its own. `followers` in `check` leaves that out.
+//! Skipped parts are recorded ([`Unread`]): errors about names declared there are follow-up errors, which
+//! `followers` in `check` suppresses.
 
 use super::ast::Unread;
 use super::clauses::CLAUSES;
@@ -20,7 +20,7 @@ use super::parser::Parser;
 use crate::check::codes;
 use crate::diag::{Diagnostic, Span, suggest};
 
-/// What a block holds, and so how its items begin.
+/// The kind of a block, which determines how its items begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Block {
     Clauses,
@@ -35,25 +35,26 @@ pub(super) enum Block {
     Table,
 }
 
-/// Tokens of a line that are looked through for a brace.
+/// Maximum number of tokens of a line that are searched for a brace.
 const LINE_TOKENS_MAX: usize = 256;
 
 /// The words that begin an item of a file.
 pub(super) const ITEMS: &[&str] = &["protocol", "extend", "stack", "import", "fn", "table"];
 
-/// The words that begin a part of a stack that is no edge.
+/// The words that begin a part of a stack, except edges.
 pub(super) const PARTS: &[&str] = &["start", "layer", "repeat", "usual", "dispatch"];
 
-/// Whether `word` is `meant`, give or take a letter.
+/// Whether `word` is `meant` with at most a small misspelling.
 fn resembles(word: &str, meant: &'static str) -> bool {
     word == meant || suggest(word, [meant]).is_some()
 }
 
 impl Parser<'_> {
-    /// A line that starts as `protocol NAME {` does, or nearly so: whatever was open before is over.
+    /// Whether a line begins here that starts like `protocol NAME {`, possibly misspelt: all open blocks then
+    /// end.
     pub(super) fn is_item_start(&self) -> bool {
         use TokenKind as T;
-        // What no item could be is most: of that no word is compared with others.
+        // Most tokens cannot begin an item: compare words only where they can.
         let may_be = match self.peek_at(1) {
             T::Text => true,
             T::Name => matches!(self.peek_at(2), T::BraceOpen | T::ParenOpen | T::Name),
@@ -66,7 +67,7 @@ impl Parser<'_> {
                     .is_some())
     }
 
-    /// Whether what stands behind the word here is what follows `word` at the start of an item.
+    /// Whether the tokens after this word are those that follow `word` at the start of an item.
     fn has_item_form(&self, word: &str) -> bool {
         let (next, after) = (self.peek_at(1), self.peek_at(2));
         let follows = match word {
@@ -81,7 +82,7 @@ impl Parser<'_> {
         next == TokenKind::Name && follows
     }
 
-    /// Whether what stands behind the word here is what follows `word` at the start of a clause.
+    /// Whether the tokens after this word are those that follow `word` at the start of a clause.
     pub(super) fn has_clause_form(&self, word: &str) -> bool {
         use TokenKind as T;
         let (next, after) = (self.peek_at(1), self.peek_at(2));
@@ -100,7 +101,7 @@ impl Parser<'_> {
                 next == T::Name && (resembles(order, "on") || resembles(order, "with"))
             }
             "show" => next == T::Text,
-            // In one line: a field may have that name, and stand at the end of what goes before.
+            // On one line: a field may have that name and stand at the end of the previous clause.
             "acknowledge" => {
                 let follows = self.tokens.list.get(self.at + 1).is_some_and(|token| !token.first_of_line);
                 follows && matches!(next, T::Name | T::Number(_) | T::ParenOpen | T::If)
@@ -109,7 +110,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an item of such a block begins here, beyond doubt.
+    /// Whether an item of such a block certainly begins here.
     pub(super) fn starts(&self, block: Block) -> bool {
         use TokenKind as T;
         let (name, next) = (self.peek() == T::Name, self.peek_at(1));
@@ -149,18 +150,18 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a line begins here that is an edge or a clause, and no operand of what stands before it.
+    /// Whether a line begins here that is an edge or a clause, and not an operand of the previous line.
     pub(super) fn is_missing_operand(&self) -> bool {
         use TokenKind as T;
-        // Values behind commas may look like the layers of an edge.
+        // Values separated by commas may look like the layers of an edge.
         let is_listed = matches!(self.before(), Some(T::Comma | T::ParenOpen | T::BracketOpen));
         let block = self.open.last().copied();
         let block = block.filter(|block| matches!(block, Block::Stack | Block::Clauses));
         self.token().first_of_line && !is_listed && block.is_some_and(|block| self.starts(block))
     }
 
-    /// Whether all that is missing before such a block's first item is its brace: the other one stands in this
-    /// line, or the item begins a line that is deeper.
+    /// Whether only the opening brace is missing before such a block's first item: the closing brace is on
+    /// this line, or the item begins a line that is indented deeper.
     pub(super) fn is_missing_before(&self, block: Block) -> bool {
         if block == Block::States || !self.starts(block) {
             return false;
@@ -181,12 +182,12 @@ impl Parser<'_> {
         false
     }
 
-    /// Whether the brace here is followed by an item of a file.
+    /// Whether an item of a file follows the brace.
     pub(super) fn ends_item(&self) -> bool {
         ITEMS.contains(&self.word_at(1))
     }
 
-    /// Whether what stands at the place of a clause can only be an item of a header or a statement.
+    /// Whether the token at the place of a clause can only begin an item of a header or a statement.
     pub(super) fn is_stray_item(&self) -> bool {
         use TokenKind as T;
         let next = self.peek_at(1);
@@ -196,7 +197,7 @@ impl Parser<'_> {
         of_header || assigns || matches!(self.peek(), T::If | T::Else | T::Text)
     }
 
-    /// Whether an `if` stands here that begins an item: before one that is a value stands what asks for a value.
+    /// Whether an `if` begins an item here. An `if` expression follows a token that requires a value.
     fn is_if_item(&self) -> bool {
         use TokenKind as T;
         let before = self.before().is_none_or(|before| {
@@ -206,14 +207,14 @@ impl Parser<'_> {
         self.peek() == T::If && before
     }
 
-    /// Whether a brace is missing before this token, of the innermost block, whose items are `block` and whose
-    /// first line begins at `column`.
+    /// Whether a brace is missing before this token, in the innermost block, whose items are `block` and
+    /// whose first line begins at `column`.
     pub(super) fn is_beyond(&self, block: Block, column: u32) -> bool {
-        // `until` stands behind a run's closing brace.
+        // `until` follows a run's closing brace.
         if block == Block::Run && self.word() == "until" && !self.starts(block) {
             return true;
         }
-        // A text behind a text is that of a group whose brace is missing.
+        // A text after a text belongs to a group whose brace is missing.
         let is_nested = matches!(self.open[..], [.., Block::Header | Block::Run, Block::Header]);
         let is_last = self.tokens.list.get(self.at + 1).is_some_and(|token| token.first_of_line);
         if is_nested && is_last && self.peek() == TokenKind::Text && self.before() == Some(TokenKind::Text) {
@@ -226,7 +227,7 @@ impl Parser<'_> {
             && around.iter().any(|outer| self.starts(*outer))
     }
 
-    /// Goes on after an item that began at token `start`, in a line that begins at `column`, and could not be read.
+    /// Recovers after an unreadable item that began at token `start`, on a line that begins at `column`.
     pub(super) fn skip_item(&mut self, start: usize, column: u32) {
         let block = self.open.last().copied();
         let from = self.tokens.list[start].span;
@@ -250,7 +251,7 @@ impl Parser<'_> {
         self.unread.push(Unread { item: Span::default(), part: from.to(self.last_span()) });
     }
 
-    /// Before an opening brace: skips to behind the closing one.
+    /// At an opening brace: skips past the closing brace.
     pub(super) fn skip_braces(&mut self) {
         let mut open = 0;
         while self.peek() != TokenKind::End && (open == 0 || !self.is_item_start()) {
@@ -266,7 +267,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether what stands here follows the sign `kind`, so that this is all that is missing.
+    /// Whether the token here can follow `kind`, so that only `kind` is missing.
     pub(super) fn is_behind(&self, kind: TokenKind) -> bool {
         use TokenKind as T;
         let (here, next) = (self.peek(), self.peek_at(1));
@@ -285,7 +286,7 @@ impl Parser<'_> {
         follows && !self.token().first_of_line
     }
 
-    /// Where the word here resembles one of `words`, says so and reads it as that one from now on.
+    /// If the word here resembles one of `words`, reports the mistake and replaces the word.
     pub(super) fn mend(&mut self, words: &[&'static str]) -> bool {
         let word = self.word();
         if words.contains(&word) {
@@ -300,11 +301,11 @@ impl Parser<'_> {
         true
     }
 
-    /// Where `else if` is written as other languages do, says so; what follows is read as that.
+    /// Reports other languages' spellings of `else if`; the tokens are read as `else if`.
     pub(super) fn mend_else_if(&mut self) -> bool {
         use TokenKind as T;
         let word = self.word();
-        // They are also fine names for fields and variables.
+        // These words are also valid names of fields and variables.
         let is_name = matches!(self.peek_at(1), T::Colon | T::Assign | T::AddAssign | T::BraceOpen);
         if !matches!(word, "elif" | "elsif" | "elseif") || is_name || self.word_at(1) == "as" {
             return false;
@@ -316,7 +317,8 @@ impl Parser<'_> {
         true
     }
 
-    /// As [`mend`](Self::mend) between the parts of a clause, where the next clause may begin as well: false, too, where one of `words` stands here.
+    /// Like [`mend`](Self::mend), between the parts of a clause, where the next clause may begin as well.
+    /// Also false if one of `words` stands here.
     pub(super) fn mend_part(&mut self, words: &[&'static str]) -> bool {
         let word = self.word();
         let wrong = !CLAUSES.contains(&word) && !words.contains(&word);
@@ -325,7 +327,7 @@ impl Parser<'_> {
         wrong && !begins && !self.token().first_of_line && self.mend(words)
     }
 
-    /// Behind a block that ended too early: says so of the first of its items here, and goes to behind the last.
+    /// After a block that ended too early: reports its first item here, and skips past the last one.
     pub(super) fn skip_stray_items(&mut self) {
         let message = format!("`{}` stands outside of a block", self.written(self.span()));
         let mut diagnostic = Diagnostic::error(codes::UNKNOWN_CLAUSE, message).at(self.span());
@@ -339,7 +341,7 @@ impl Parser<'_> {
             match self.peek() {
                 TokenKind::End => return,
                 _ if self.is_item_start() || first_of_line && self.starts(Block::Clauses) => return,
-                // The block's own, where a clause follows; the protocol's, where none does.
+                // The block's own brace if a clause follows; otherwise the protocol's brace.
                 TokenKind::BraceClose => {
                     self.bump();
                     if !self.starts(Block::Clauses) {
@@ -353,7 +355,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Says of a text's end of a block what it says of a file's: words beside their blocks.
+    /// Reports, at the end of a block, clause words that stand outside of their blocks, as at the end of a
+    /// file.
     pub(super) fn expected_item(&mut self) {
         let word = self.word();
         if CLAUSES.contains(&word)

@@ -9,7 +9,7 @@ use crate::diag::{Diagnostic, suggest};
 use crate::model::EdgeKind;
 
 impl Parser<'_> {
-    /// Standing before `stack`.
+    /// Parses a stack, at the word `stack`.
     pub(super) fn stack(&mut self, doc: String) -> Option<Stack> {
         self.bump();
         let name = self.name()?;
@@ -31,7 +31,7 @@ impl Parser<'_> {
     }
 
     fn stack_part(&mut self, stack: &mut Stack) -> Option<()> {
-        // These words are also fine names for a layer: then a comma, an arrow or a brace follows.
+        // These words are also valid names of layers: a comma, an arrow or a brace then follows.
         let operand = matches!(self.peek_at(1), TokenKind::Name | TokenKind::Number(_));
         if operand && self.peek() == TokenKind::Name {
             self.mend(PARTS);
@@ -108,7 +108,7 @@ impl Parser<'_> {
         })
     }
 
-    /// More edges than one without braces around them: they are those of the edge before.
+    /// Several edges without braces around them: they belong to the previous edge's layers.
     fn stray_edges(&mut self, stack: &mut Stack) -> Option<()> {
         self.expected("a layer's name");
         let from = stack.edges.last()?.from.clone();
@@ -116,7 +116,7 @@ impl Parser<'_> {
             let edge = self.edge(&from)?;
             stack.edges.push(edge);
         }
-        // The brace that has no other half.
+        // The brace without a counterpart.
         if self.peek() == TokenKind::BraceClose && self.peek_at(1) == TokenKind::Name && !self.ends_item() {
             self.bump();
         }
@@ -125,7 +125,7 @@ impl Parser<'_> {
 
     fn edge(&mut self, from: &[Name]) -> Option<Edge> {
         self.expect(TokenKind::Arrow)?;
-        // These words are also fine names for a layer.
+        // These words are also valid names of layers.
         let is_word = self.peek_at(1) == TokenKind::Name && self.word_at(1) != "when";
         let kind = match self.word() {
             "quoted" if is_word => EdgeKind::Quoted,
