@@ -55,7 +55,11 @@ fn later() -> Vec<Limit> {
             sequence.retained_segments_max as u64,
             "further ones are rejected: `refused_by_segments`",
         ),
-        Limit::new("bytes of such a datagram", sequence.retained_bytes_max, "further ones are rejected: `refused_by_bytes`"),
+        Limit::new(
+            "bytes of such a datagram",
+            sequence.retained_bytes_max,
+            "further ones are rejected: `refused_by_bytes`",
+        ),
         Limit::new(
             "packets that become ordered by one packet",
             u64::from(ORDERED_MAX),
@@ -71,7 +75,11 @@ fn later() -> Vec<Limit> {
             COLUMN_BYTES_MAX as u64,
             "the columns are cut: `column_bytes_cut`",
         ),
-        Limit::new("messages of one packet", u64::from(MESSAGES_MAX), "the rest is processed with the next packet"),
+        Limit::new(
+            "messages of one packet",
+            u64::from(MESSAGES_MAX),
+            "the rest is processed with the next packet",
+        ),
     ]
 }
 
