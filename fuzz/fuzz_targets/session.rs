@@ -2,7 +2,8 @@
 //! one that the first byte picks.
 #![no_main]
 
-use weir_sessions::{PROTOCOLS, fuzz_session};
+use weir_sessions::PROTOCOLS;
+use weir_testing::conversation::fuzz_session;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(name) = std::env::var("WEIR_PROTOCOL") {

@@ -3,7 +3,8 @@
 #![cfg(target_os = "linux")]
 
 use weir_codegen::compile;
-use weir_ir::testing::{Random, random_graph};
+use weir_testing::Random;
+use weir_testing::graph::random_graph;
 
 /// Resident memory of this process, in pages.
 fn resident_pages() -> usize {

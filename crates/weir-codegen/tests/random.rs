@@ -8,7 +8,8 @@ use weir_ir::graph::Fuel;
 use weir_ir::interpret::Interpreter;
 use weir_ir::passes::optimize;
 use weir_ir::straight::straighten;
-use weir_ir::testing::{Random, drive, random_graph, random_packets};
+use weir_testing::Random;
+use weir_testing::graph::{drive, random_graph, random_packets};
 
 const GRAPHS: u64 = 1_500;
 const PACKETS: usize = 8;

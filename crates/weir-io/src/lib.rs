@@ -9,6 +9,9 @@
 //! `source/pcap.rs` (how packets are found in them).
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as weir_io;
+
 pub mod sink;
 pub mod source;
 

@@ -27,7 +27,5 @@ pub mod patterns;
 pub mod range;
 pub mod sequence;
 pub mod straight;
-#[doc(hidden)]
-pub mod testing;
 pub mod text;
 pub mod verify;

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weir_ir::graph::Graph;
 use weir_ir::interpret::Interpreter;
-use weir_ir::testing::tcp_frame;
 use weir_ir::verify::verify;
 use weir_packet::PacketMeta;
+use weir_testing::graph::tcp_frame;
 
 const EXPECT: &str = "; => ";
 

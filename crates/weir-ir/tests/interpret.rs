@@ -3,8 +3,8 @@
 use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
 use weir_ir::graph::{Graph, Table};
 use weir_ir::interpret::Interpreter;
-use weir_ir::testing::{RecordingHost, drive, tcp_frame};
 use weir_packet::{DropReason, PacketMeta};
+use weir_testing::graph::{RecordingHost, drive, tcp_frame};
 
 fn program(text: &str) -> Interpreter {
     let graph: Graph = text.parse().expect("it parses");

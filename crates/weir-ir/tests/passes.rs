@@ -7,9 +7,10 @@ use std::path::Path;
 use weir_ir::graph::Graph;
 use weir_ir::interpret::Interpreter;
 use weir_ir::passes::{Options, PASSES, optimize, pass};
-use weir_ir::testing::{Random, drive, random_graph, random_packets};
 use weir_ir::verify::assert_valid;
 use weir_packet::{DropReason, PacketMeta};
+use weir_testing::Random;
+use weir_testing::graph::{drive, random_graph, random_packets};
 
 const MARK: &str = "\n; ---- becomes\n";
 

@@ -2,8 +2,9 @@
 
 use weir_ir::graph::{BinaryOp, Graph, Op, Terminator, Value};
 use weir_ir::interpret::Interpreter;
-use weir_ir::testing::{Random, drive, random_graph, random_packets};
 use weir_ir::verify::verify;
+use weir_testing::Random;
+use weir_testing::graph::{drive, random_graph, random_packets};
 
 const GRAPHS: u64 = 400;
 

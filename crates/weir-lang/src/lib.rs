@@ -17,4 +17,4 @@ mod library;
 pub mod reference;
 
 pub use format::format;
-pub use library::{Library, fuzz_lang, load, read_text, text_of};
+pub use library::{Library, load, read_text, text_of};

@@ -5,7 +5,6 @@
 
 use crate::check::{self, CheckedProtocol};
 use crate::diag::{Diagnostic, Diagnostics, Sources};
-use crate::format;
 use crate::model::{Protocol, Stack};
 use crate::syntax::{self, ast};
 use rustc_hash::FxHashSet;
@@ -290,20 +289,6 @@ pub fn load(texts: &[(&str, &str)]) -> Result<(Library, Diagnostics), Diagnostic
     let mut library = Library::default();
     let warnings = library.extend_with_all(texts)?;
     Ok((library, warnings))
-}
-
-/// Reads arbitrary bytes as a user's file. Must not panic.
-#[doc(hidden)]
-pub fn fuzz_lang(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    if let Err(wrong) = load(&[("fuzz.weir", &text)]) {
-        assert!(wrong.has_errors(), "refused without saying why");
-        let _ = wrong.render(true);
-    }
-    match format("fuzz.weir", &text) {
-        Ok(laid_out) => assert_eq!(format("fuzz.weir", &laid_out).ok(), Some(laid_out)),
-        Err(wrong) => assert!(wrong.has_errors(), "refused without saying why"),
-    }
 }
 
 #[cfg(test)]

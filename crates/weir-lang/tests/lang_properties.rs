@@ -2,7 +2,8 @@
 //! come with Weir, damaged.
 
 use proptest::prelude::*;
-use weir_lang::{Library, fuzz_lang};
+use weir_lang::Library;
+use weir_testing::language::fuzz_lang;
 
 /// Words and signs, so that random texts get far into the parser.
 const WORDS: &[&str] = &[

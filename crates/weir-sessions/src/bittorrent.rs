@@ -165,7 +165,7 @@ session_fields! { TorrentHandshake;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
 
     const HASH: &str = "0102030405060708090a0b0c0d0e0f1011121314";
 

@@ -5,7 +5,13 @@
 //! and says when it has no further use for the connection's bytes. It knows nothing of packets.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as weir_sessions;
+
 pub mod bittorrent;
+#[cfg(test)]
+#[path = "../../weir-testing/src/conversation.rs"]
+pub mod conversation;
 mod der;
 pub mod dhcp;
 pub mod dhcpv6;
@@ -14,8 +20,6 @@ pub mod dtls;
 pub mod files;
 mod frames;
 pub mod ftp;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod http;
 pub mod imap;
 pub mod kerberos;
@@ -49,8 +53,6 @@ mod wire;
 pub mod wireguard;
 pub mod x509;
 
-#[doc(hidden)]
-pub use fuzz::fuzz_session;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use session::{
     CutOff, Data, Direction, Field, FirstByte, Opening, PartLog, PartsOf, Probe, Progress, Session,

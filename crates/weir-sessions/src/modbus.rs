@@ -317,7 +317,7 @@ session_fields! { ModbusTransaction;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
 
     const NAMES: &[&str] =
         &["tid", "unit", "func", "pdu_type", "exception", "modbus.address", "modbus.count"];

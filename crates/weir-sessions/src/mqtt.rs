@@ -340,7 +340,7 @@ session_fields! { MqttConnection;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
 
     const CONNECT: &str = "> 10 27 0004 \"MQTT\" 04 c6 003c 0003 \"dev\" 0004 \"dead\" 0003 \"bye\" 0003 \"bob\" 0006 \"secret\"\n";
 

@@ -309,7 +309,7 @@ fn protection_name(protection: Protection) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::{Conversation, run};
+    use crate::conversation::{Conversation, run};
     use Direction::{Originator as C, Responder as S};
 
     const TIME: [u8; 8] = [0, 0, 0, 1, 0x65, 0, 0, 0];

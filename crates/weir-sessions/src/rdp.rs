@@ -521,7 +521,7 @@ session_fields! { RdpConnection;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
 
     const REQUEST: &str =
         "> 0300 0029 24 e0 0000 0000 00 \"Cookie: mstshash=bob\\r\\n\" 01 00 0800 0b000000\n";

@@ -211,7 +211,7 @@ session_fields! { SsdpMessage;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
 
     const SEARCH: &str = "M-SEARCH * HTTP/1.1\\r\\nHOST: 239.255.255.250:1900\\r\\nMAN: \\\"ssdp:discover\\\"\\r\\nMX: 3\\r\\nST: upnp:rootdevice\\r\\nUSER-AGENT: os UPnP/2.0 app\\r\\n\\r\\n";
     const ALIVE: &str = "NOTIFY * HTTP/1.1\\r\\nHost: 239.255.255.250:1900\\r\\nCache-Control: no-cache, max-age = 1800\\r\\nLocation: http://10.0.0.1/d.xml\\r\\nNT: upnp:rootdevice\\r\\nNTS: ssdp:alive\\r\\nServer: os UPnP/1.1 tv/2\\r\\nUSN: uuid:1::upnp:rootdevice\\r\\n\\r\\n";

@@ -1,7 +1,7 @@
 //! Conversations in FTP, and what must be read of them.
 
 use weir_sessions::ftp::PROTOCOL;
-use weir_sessions::fuzz::rows;
+use weir_testing::conversation::rows;
 
 fn seed(name: &str) -> String {
     let path = format!("{}/../../corpus/ftp/{name}.talk", env!("CARGO_MANIFEST_DIR"));

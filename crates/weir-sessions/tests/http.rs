@@ -1,9 +1,9 @@
 //! Conversations in HTTP, and what must be read of them.
 
 use std::fmt::Write;
-use weir_sessions::fuzz::{Act, Conversation, HELD_BYTES_MAX, rows};
 use weir_sessions::http::{HEAD_BYTES_MAX, PROTOCOL, UNANSWERED_MAX};
 use weir_sessions::{CutOff, Data, Direction, Progress};
+use weir_testing::conversation::{Act, Conversation, HELD_BYTES_MAX, rows};
 
 /// Method, URI, status, length of the response, what was wrong.
 fn exchanges(talk: &str) -> Vec<String> {
@@ -95,8 +95,8 @@ fn other_protocols_take_over() {
 #[test]
 fn the_client_may_be_the_responder() {
     let turned = Conversation::parse(&seed("pipelined")).turned();
-    let outcome = weir_sessions::fuzz::run(&PROTOCOL, &turned);
-    let same = weir_sessions::fuzz::run(&PROTOCOL, &Conversation::parse(&seed("pipelined")));
+    let outcome = weir_testing::conversation::run(&PROTOCOL, &turned);
+    let same = weir_testing::conversation::run(&PROTOCOL, &Conversation::parse(&seed("pipelined")));
     assert_eq!(outcome.sessions, same.sessions);
 }
 
@@ -199,7 +199,7 @@ fn a_gap_in_the_headers_of_http2_is_the_end() {
     let mut talk = Conversation::parse(&seed("http2"));
     talk.steps.truncate(4);
     talk.push(Direction::Originator, Act::Lose(1));
-    let outcome = weir_sessions::fuzz::run(&PROTOCOL, &talk);
+    let outcome = weir_testing::conversation::run(&PROTOCOL, &talk);
     assert_eq!(outcome.sessions.len(), 2, "what was asked for before");
 }
 

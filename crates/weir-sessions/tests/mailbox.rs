@@ -1,7 +1,7 @@
 //! Conversations in POP3 and IMAP, and what must be read of them.
 
-use weir_sessions::fuzz::rows;
 use weir_sessions::{imap, pop3};
+use weir_testing::conversation::rows;
 
 fn seed(name: &str) -> String {
     let path = format!("{}/../../corpus/{name}.talk", env!("CARGO_MANIFEST_DIR"));

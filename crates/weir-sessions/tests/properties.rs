@@ -7,9 +7,9 @@ mod support;
 
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
-use weir_sessions::fuzz::{Act, Conversation, fuzz_session, run};
 use weir_sessions::tls::CertificateChain;
 use weir_sessions::{DECIDED_BYTES, Direction, Opening, PROTOCOLS, Probe, ProbeDecision, SessionProtocol};
+use weir_testing::conversation::{Act, Conversation, fuzz_session, run};
 
 /// The files of a protocol's corpus with their names, in order.
 fn corpus(protocol: &SessionProtocol) -> Vec<(String, Vec<u8>)> {

@@ -1,8 +1,8 @@
 //! Conversations in SMTP, and what must be read of them.
 
-use weir_sessions::fuzz::{HELD_BYTES_MAX, rows};
 use weir_sessions::smtp::PROTOCOL;
 use weir_sessions::{Data, Direction};
+use weir_testing::conversation::{HELD_BYTES_MAX, rows};
 
 fn seed(name: &str) -> String {
     let path = format!("{}/../../corpus/smtp/{name}.talk", env!("CARGO_MANIFEST_DIR"));

@@ -18,7 +18,6 @@ mod events;
 pub mod explain;
 mod flow_id;
 mod format_packet;
-mod fuzz;
 mod locality;
 mod ordered_merge;
 mod row_filter;
@@ -45,8 +44,6 @@ pub use engine::{
     TrackPacket, Tracked,
 };
 pub use events::EventRows;
-#[doc(hidden)]
-pub use fuzz::{Tried, fuzz_program, fuzz_text, shrink_text, try_text};
 pub use run::{Outcome, run};
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
 pub use weir_compile::{Need, StackCatalog};

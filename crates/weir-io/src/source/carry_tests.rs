@@ -1,5 +1,6 @@
 //! What pcapng says beside packets, read and written again.
 
+use super::capture::fuzz_reader;
 use super::craft::*;
 use super::*;
 use crate::{CaptureFormat, CaptureWriter};

@@ -11,6 +11,9 @@
 
 mod attended;
 #[cfg(test)]
+#[path = "../../../weir-testing/src/capture.rs"]
+mod capture;
+#[cfg(test)]
 mod carry_tests;
 #[cfg(test)]
 mod craft;
@@ -33,7 +36,6 @@ pub use findings::{Findings, Following, Found};
 pub use interface::{Description, Interface, TimeResolution};
 pub use options::packet_options;
 
-use crate::sink::PcapngWriter;
 use file::OpenFile;
 use input::Pending;
 use order::Waiting;
@@ -42,7 +44,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Run;
-use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Source, SourceError};
+use weir_packet::{Burst, Source, SourceError};
 use window::Window;
 
 /// Files that are read at the same time, because they overlap in time. Each holds a descriptor and a block or two.
@@ -270,68 +272,4 @@ impl CaptureReader {
         self.number(burst);
         Ok(true)
     }
-}
-
-/// Drains a reader of arbitrary bytes and checks what a source promises, and that what is written of it as pcapng can be
-/// read. For fuzzers and tests.
-///
-/// # Panics
-/// Where a promise of [`Source`] is broken.
-#[doc(hidden)]
-pub fn fuzz_reader(bytes: &[u8]) {
-    // Stops decompression bombs; more than any input of a fuzzer holds otherwise.
-    const BURSTS_MAX: usize = 1 << 14;
-    for block_bytes in [64, 4 << 10] {
-        let (mut written, findings) = (PcapngWriter::new(Vec::new()), Findings::default());
-        written = written.with_findings(findings.follow());
-        let mut said = vec![];
-        let errors = fuzz_read(bytes, (block_bytes, BURSTS_MAX), &findings, |meta, frame, options| {
-            written.write_with_options(meta, frame, options).expect("memory");
-            said.push((frame.len(), options.len()));
-        });
-        assert!(errors <= 1, "one file, one error");
-        let (written, again) = (written.finish().expect("memory"), Findings::default());
-        let _ = again.follow();
-        let mut rest = said.iter();
-        let errors = fuzz_read(&written, (block_bytes, usize::MAX), &again, |_, frame, options| {
-            assert_eq!(rest.next(), Some(&(frame.len(), options.len())));
-        });
-        assert_eq!(
-            (errors, rest.len(), again.found().blocks_skipped),
-            (0, 0, 0),
-            "what was written is whole"
-        );
-    }
-}
-
-/// Hands `each` packet of so many bursts of a capture on, with its bytes and options; the number of errors.
-fn fuzz_read(
-    bytes: &[u8],
-    (block_bytes, bursts_max): (usize, usize),
-    findings: &Findings,
-    mut each: impl FnMut(&PacketMeta, &[u8], &[u8]),
-) -> usize {
-    let reader = Box::new(std::io::Cursor::new(bytes.to_vec()));
-    let mut source = CaptureReader::from_reader("fuzz", reader).with_block_bytes(block_bytes);
-    source = source.with_findings(findings.clone());
-    let mut burst = Burst::default();
-    let (mut number, mut errors) = (0, 0);
-    for _ in 0..bursts_max {
-        match source.next_burst(&mut burst) {
-            Ok(false) => break,
-            Ok(true) => {
-                assert!((1..=BURST_PACKETS_MAX).contains(&burst.packets.len()));
-                for (index, packet) in burst.packets.iter().enumerate() {
-                    number += 1;
-                    assert_eq!(packet.number, number);
-                    assert!(packet.wire_bytes >= packet.captured_bytes);
-                    assert_eq!(burst.data(index).len(), packet.captured_bytes as usize);
-                    assert_eq!(source.interfaces()[usize::from(packet.interface)].link, packet.link);
-                    each(packet, burst.data(index), &packet_options(&burst.block, packet));
-                }
-            }
-            Err(_) => errors += 1,
-        }
-    }
-    errors
 }

@@ -1,5 +1,6 @@
 //! Ladders of the capture reader: one sentence each of what it shows.
 
+use super::capture::fuzz_reader;
 use super::craft::*;
 use super::*;
 use Order::{Big, Little};

@@ -19,10 +19,6 @@ mod parse;
 mod print;
 mod report;
 mod resolve;
-#[doc(hidden)]
-pub mod sample;
-#[cfg(test)]
-mod tests;
 mod tree;
 
 pub use ast::{Catalog, Expr, FieldInfo, Literal, Op, Predicate, Stage, Term};
@@ -172,24 +168,6 @@ pub fn check_regex(pattern: &str) -> Result<(), String> {
         })?;
     }
     Ok(())
-}
-
-/// Any text compiles or is refused with diagnostics; what compiles prints to text that compiles to the same.
-#[doc(hidden)]
-pub fn fuzz_filter(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    static CATALOG: std::sync::LazyLock<sample::SampleCatalog> = std::sync::LazyLock::new(Default::default);
-    let catalog: &sample::SampleCatalog = &CATALOG;
-    for compile_one in [compile, compile_bpf] {
-        if let Ok(filter) = compile_one(&text, catalog) {
-            let printed = filter.expr.display(catalog).to_string();
-            // Printing may lengthen the text past the limit.
-            if printed.len() <= TEXT_BYTES_MAX {
-                let again = compile(&printed, catalog).map(|again| again.expr);
-                assert_eq!(again, Ok(filter.expr), "{text:?} printed as {printed:?}");
-            }
-        }
-    }
 }
 
 /// Whether a word is an operator of filters.

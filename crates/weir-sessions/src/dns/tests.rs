@@ -1,7 +1,7 @@
 //! Queries and answers as ladders: what each side sends, which transactions come out.
 
 use super::*;
-use crate::fuzz::{Conversation, run};
+use crate::conversation::{Conversation, run};
 use crate::{Data, Direction, Progress, Session, SessionParser};
 use Direction::{Originator as C, Responder as S};
 use weir_packet::{Timestamp, Value};

@@ -262,8 +262,8 @@ fn read_size(reply: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use crate::conversation::rows;
     use crate::ftp::PROTOCOL;
-    use crate::fuzz::rows;
 
     const NAMES: &[&str] = &["command", "arg", "reply_code"];
     const HELLO: &str = "> 160301000a \"USER a\\r\\n\"\n";

@@ -218,7 +218,7 @@ fn owned(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
     use crate::http::PROTOCOL;
 
     #[test]

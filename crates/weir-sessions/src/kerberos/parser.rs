@@ -189,7 +189,7 @@ impl KerberosParser {
 mod tests {
     use super::super::PROTOCOL;
     use super::*;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
     use crate::wire::hex;
 
     const LOG: &[&str] = &["request_type", "client", "service", "success", "error_msg", "cipher"];

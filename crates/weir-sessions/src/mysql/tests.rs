@@ -2,7 +2,7 @@
 
 use super::PROTOCOL;
 use super::compressed::packed;
-use crate::fuzz::rows;
+use crate::conversation::rows;
 use crate::wire::hex;
 
 const LOG: &[&str] = &["cmd", "arg", "success", "rows", "response"];
@@ -312,7 +312,7 @@ fn what_is_kept_is_bounded() {
         let length = &(payload.len() as u32).to_le_bytes()[..3];
         let bytes = [length, &[sequence], payload].concat();
         parser.parse(&Data { from, time: Timestamp(0), bytes: &bytes, is_datagram: false }, &mut sessions);
-        assert!(parser.held_bytes() < crate::fuzz::HELD_BYTES_MAX);
+        assert!(parser.held_bytes() < crate::conversation::HELD_BYTES_MAX);
     };
     let (client, server) = (Direction::Originator, Direction::Responder);
     for number in 0..200 {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fuzz::rows;
+use crate::conversation::rows;
 use crate::{Opening, Probe};
 
 const STARTUP: &str = "> 0000001d 00030000 \"user\\x00bob\\x00database\\x00d\\x00\" 00\n";

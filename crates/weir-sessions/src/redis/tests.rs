@@ -1,5 +1,5 @@
 use super::*;
-use crate::fuzz::rows;
+use crate::conversation::rows;
 
 const NAMES: &[&str] = &["cmd.name", "cmd.key", "cmd.value", "success", "reply.value", "redis.arguments"];
 

@@ -138,7 +138,7 @@ impl RtpParser {
 mod tests {
     use super::super::PROTOCOL;
     use super::*;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
     use crate::wire::hex;
 
     fn packet(payload_type: u8, sequence: u16, timestamp: u32, source: u32) -> Vec<u8> {

@@ -248,7 +248,7 @@ fn side(bytes: &[u8]) -> Probe {
 #[cfg(test)]
 mod tests {
     use super::super::PROTOCOL;
-    use crate::fuzz::rows;
+    use crate::conversation::rows;
     use crate::{Opening, Probe};
 
     const CALL: &[&str] = &["trans_depth", "method", "uri", "seq", "status_code", "status_msg"];

@@ -1,7 +1,7 @@
 //! Conversations as ladders: what client and server say, and what comes out.
 
 use super::PROTOCOL;
-use crate::fuzz::rows;
+use crate::conversation::rows;
 use crate::wire::hex;
 
 const FILE: &[&str] = &["action", "path", "name", "size", "bytes_read", "bytes_written", "status"];
@@ -339,7 +339,7 @@ fn what_is_kept_is_bounded() {
             let bytes = [&(message.len() as u32).to_be_bytes()[..], &message].concat();
             let data = Data { from, time: Timestamp(0), bytes: &bytes, is_datagram: false };
             parser.parse(&data, &mut sessions);
-            assert!(parser.held_bytes() < crate::fuzz::HELD_BYTES_MAX);
+            assert!(parser.held_bytes() < crate::conversation::HELD_BYTES_MAX);
         }
     }
     assert!(parser.cut_off().sessions > 0);

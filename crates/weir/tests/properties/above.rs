@@ -12,8 +12,8 @@ use weir::{Compiler, Executor, Options, Want};
 use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
-use weir_ir::testing::Random;
 use weir_packet::{Burst, Source};
+use weir_testing::Random;
 
 const CLIENT: u16 = 40_000;
 

@@ -50,7 +50,7 @@ fn of_traffic_that_means_harm() {
     let options = Options { limits, ..Options::default() };
     let (mut undecided, mut dropped) = (0, 0);
     for seed in seeds(300..303) {
-        let packets = attack(&mut weir_ir::testing::Random::new(seed), 4_000);
+        let packets = attack(&mut weir_testing::Random::new(seed), 4_000);
         for asks in questions() {
             let compiled = compile(&compiler, &asks, &options);
             for workers in [1, 3] {

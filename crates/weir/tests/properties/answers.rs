@@ -3,7 +3,7 @@
 use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 use weir::{Compiler, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// A conversation in the making: what each side has sent.
 struct Talk {

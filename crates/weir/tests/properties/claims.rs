@@ -5,7 +5,7 @@ use crate::frames::{
     ACK, PSH, V4, V6, damage, ethernet, give_times, ipv4, ipv6, noise, tcp, udp, vlan, whole_within,
 };
 use weir::{Compiler, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 fn rows_of(random: &mut Random, mut packets: Vec<Packet>, filter: &str, want: Want) -> Vec<String> {
     give_times(random, &mut packets);

@@ -4,7 +4,7 @@ use crate::drive::{Memory, Packet, ask, compile, seeds};
 use crate::frames::{ethernet, ipv4, udp};
 use std::convert::Infallible;
 use weir::{Compiler, Connection, Counters, Item, Options, Shape, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;

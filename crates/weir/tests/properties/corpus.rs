@@ -9,7 +9,7 @@ use crate::frames;
 use std::fs;
 use std::path::PathBuf;
 use weir::Compiler;
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 fn folder(target: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus")).join(target)
@@ -34,32 +34,32 @@ fn replay(target: &str, one: fn(&[u8])) {
 
 #[test]
 fn readers_take_any_bytes() {
-    replay("reader", weir_io::source::fuzz_reader);
+    replay("reader", weir_testing::capture::fuzz_reader);
 }
 
 #[test]
 fn the_language_takes_any_text() {
-    replay("lang", weir_lang::fuzz_lang);
+    replay("lang", weir_testing::language::fuzz_lang);
 }
 
 #[test]
 fn filters_take_any_text() {
-    replay("filter", weir_lang::filter::fuzz_filter);
+    replay("filter", weir_testing::language::fuzz_filter);
 }
 
 #[test]
 fn programs_agree_on_any_packets() {
-    replay("program", weir::fuzz_program);
+    replay("program", weir_testing::engines::fuzz_program);
 }
 
 #[test]
 fn engines_agree_on_any_text() {
-    replay("text", weir::fuzz_text);
+    replay("text", weir_testing::engines::fuzz_text);
 }
 
 #[test]
 fn tls_takes_any_bytes() {
-    replay("tls", |bytes| weir_sessions::fuzz_session(&weir_sessions::tls::PROTOCOL, bytes));
+    replay("tls", |bytes| weir_testing::conversation::fuzz_session(&weir_sessions::tls::PROTOCOL, bytes));
 }
 
 type Named = (String, Vec<u8>);

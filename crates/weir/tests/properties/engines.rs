@@ -5,7 +5,7 @@ use crate::filters::filter;
 use crate::frames;
 use crate::traffic::{Network, conversation, mix};
 use weir::{Ask, Compiler, Executor, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 const SEEDS: u64 = 240;
 

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use weir::packet::Value;
 use weir::{Ask, Compiled, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 const TALK: &str = "
 //! What is said

@@ -2,7 +2,7 @@
 
 use weir::lang::filter::{Catalog, FieldInfo};
 use weir::packet::ValueType;
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// A filter over the fields of `catalog`, nested up to `depth`.
 pub fn filter(random: &mut Random, catalog: &dyn Catalog, depth: u32) -> String {

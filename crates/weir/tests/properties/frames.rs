@@ -2,7 +2,7 @@
 
 use crate::drive::Packet;
 use weir::packet::LinkType;
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// Addresses: few, so that filters and packets meet.
 pub const V4: [[u8; 4]; 5] =

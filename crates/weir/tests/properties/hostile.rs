@@ -4,7 +4,7 @@ use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
 use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
 use weir::stream::StreamParams;
 use weir::{Compiler, Counters, Executor, Limits, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 pub const FLOWS_MAX: usize = 64;
 /// Address space of a table of so few flows.

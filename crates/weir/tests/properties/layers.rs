@@ -5,7 +5,7 @@ use crate::drive::{ALL_SESSIONS, Packet, ask, compile, read_capture, rows, seeds
 use crate::frames::{damage, give_times};
 use std::path::Path;
 use weir::{Ask, Compiler, Executor, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// Packets made of those of one capture.
 const PACKETS: usize = 300;

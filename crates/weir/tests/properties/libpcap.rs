@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 use weir::{Compiler, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 const SEEDS: u64 = 250;
 

@@ -5,7 +5,7 @@ use crate::frames::{ACK, PSH, RST, SYN, V4, ethernet, ipv4, tcp};
 use std::collections::BTreeMap;
 use weir::packet::LinkType;
 use weir::{Ask, Compiled, Compiler, Counters, EventRows, Executor, Limits, Need, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 const CHAT: &str = "
 //! What is said, and what it holds

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir::stream::{Chunk, ChunkParams, OverloadParams, Stream, StreamHandler, StreamParams, Streams};
 use weir::{Compiler, Options, Policies, Policy};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// TCP in a frame that is no fragment: ports, number of its first byte, where its payload begins.
 fn segment_of(frame: &[u8]) -> Option<((u32, u32), u32, usize)> {

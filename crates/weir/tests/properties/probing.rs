@@ -5,7 +5,7 @@ use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 use weir::sessions::PROTOCOLS;
 use weir::stream::{OverloadParams, StreamParams};
 use weir::{Ask, Compiler, Counters, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// A segment of the client (0) or the server (1).
 fn segment(side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]) -> Packet {

@@ -10,8 +10,8 @@ use weir::{Compiler, Executor, Options, Policies, Policy, Want};
 use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
-use weir_ir::testing::Random;
 use weir_sessions::Direction;
+use weir_testing::Random;
 
 /// Bytes of each stream, by source and destination port; `None` for those missing.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use weir::stream::{
 use weir::{Compiler, Options, Outcome, Want};
 use weir_engine::subscriber::Subscriber;
 use weir_engine::worker::Worker;
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// A capture of many protocols.
 const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::panic;
 use weir::packet::LinkType;
 use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
-use weir::{Compiler, Executor, Options, Tried, Want};
-use weir_ir::testing::Random;
+use weir::{Compiler, Executor, Options, Want};
+use weir_testing::Random;
+use weir_testing::engines::Tried;
 
 const SEEDS: u64 = 150;
 /// More choices than any text, filter and packets take.
@@ -25,13 +26,16 @@ fn engines_agree_on_generated_protocols() {
     let (mut taken, mut refused, mut rows) = (0, BTreeMap::<String, u32>::new(), 0);
     for seed in seeds(0..SEEDS) {
         let bytes = choices(seed);
-        match panic::catch_unwind(|| weir::try_text(&bytes)) {
+        match panic::catch_unwind(|| weir_testing::engines::try_text(&bytes)) {
             Ok(Tried::Agreed(said)) => (taken, rows) = (taken + 1, rows + said),
             Ok(Tried::Refused(why)) => {
                 println!("seed {seed} refused: {why}");
                 *refused.entry(why[..5].to_string()).or_default() += 1;
             }
-            Err(_) => panic!("seed {seed}, made small:\n{}", weir::shrink_text(&bytes).unwrap_or_default()),
+            Err(_) => panic!(
+                "seed {seed}, made small:\n{}",
+                weir_testing::engines::shrink_text(&bytes).unwrap_or_default()
+            ),
         }
     }
     let count: u32 = refused.values().sum();

@@ -3,7 +3,7 @@
 
 use crate::drive::Packet;
 use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// What happens to segments.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiler, Need, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// Predicates that some of the shipped capture fulfils and some does not, by what they are asked of.
 const PARTS: [&[&str]; 3] = [

@@ -5,7 +5,7 @@ use crate::drive::{Packet, ask, compile, rows, seeds};
 use crate::frames::{V4, damage, ethernet, ipv4};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 const TEXT: &str = "
 //! As long as the whole that it is

@@ -4,7 +4,7 @@ use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture
 use crate::frames;
 use crate::traffic::{Network, conversation, mix};
 use weir::{Compiler, Counters, Limits, Options, Want};
-use weir_ir::testing::Random;
+use weir_testing::Random;
 
 /// Many flows, mixed. No tunnels: both directions of what is in them may be in tunnels of different
 /// ends, whose packets go to different workers (ARCHITECTURE, warts).

@@ -1,9 +1,9 @@
 //! Runs packets through a program as an engine does, in the plainest way.
 
 use super::RecordingHost;
-use crate::abi::{Continuation, FlowRecord, KEY_WORDS, OUTS_MAX, Program, Step};
-use crate::graph::Table;
 use std::collections::BTreeMap;
+use weir_ir::abi::{Continuation, FlowRecord, KEY_WORDS, OUTS_MAX, Program, Step};
+use weir_ir::graph::Table;
 use weir_packet::{DropReason, PacketMeta};
 
 /// Lookups (and restarts) of one packet; what comes after is not run.

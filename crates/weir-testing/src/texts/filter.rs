@@ -1,6 +1,6 @@
 //! Filters over what a generated stack offers: fields, events and their columns, connections.
 
-use crate::fuzz::choices::Choices;
+use crate::choices::Choices;
 use weir_compile::StackCatalog;
 use weir_lang::filter::{Catalog, FieldInfo};
 use weir_packet::ValueType;

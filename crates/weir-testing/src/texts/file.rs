@@ -2,7 +2,7 @@
 
 use super::Author;
 use super::names::{Kind, Names, Place, Role};
-use crate::fuzz::choices::Choices;
+use crate::choices::Choices;
 
 /// A layer of the stack: its name, its protocol, and whether packets begin with it.
 pub(super) struct Layer {

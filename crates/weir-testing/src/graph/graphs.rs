@@ -1,10 +1,10 @@
 //! Random graphs that are valid by construction: statements nested in statements, built as lowering
 //! builds them, so that variables written on some ways become block parameters.
 
-use super::Random;
-use crate::build::{Builder, Variable, to};
-use crate::engine_var::VarName;
-use crate::graph::{
+use crate::Random;
+use weir_ir::build::{Builder, Variable, to};
+use weir_ir::engine_var::VarName;
+use weir_ir::graph::{
     BinaryOp, CompareOp, Event, EventDecl, Fuel, Graph, Meta, Op, Out, Pattern, PatternDecl, Sequence,
     SequenceDecl, Set, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind, Width,
 };
@@ -258,7 +258,7 @@ impl Maker<'_> {
     }
 
     /// Fills blocks that then meet, save one that may end.
-    fn arms(&mut self, arms: &[crate::graph::Block], depth: u32) {
+    fn arms(&mut self, arms: &[weir_ir::graph::Block], depth: u32) {
         let join = self.builder.block();
         let (outside, flow, lookups) = (self.scope.clone(), self.flow, self.lookups);
         for (at, &arm) in arms.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Packets to run graphs on.
 
-use super::Random;
+use crate::Random;
 use weir_packet::{LinkType, PacketMeta, Timestamp};
 
 /// An Ethernet frame with IPv4 (no options), TCP (no options) and a payload. Checksums are 0.

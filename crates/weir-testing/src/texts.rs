@@ -17,12 +17,12 @@ mod packets;
 mod runs;
 mod shrink;
 
-use super::choices::Choices;
-use crate::{Ask, Compiled, Compiler, Executor, Need, Options, Want};
+use crate::choices::Choices;
 use names::Names;
 use packets::Packet;
 pub use shrink::shrink_text;
 use std::fmt;
+use weir::{Ask, Compiled, Compiler, Executor, Need, Options, Want};
 use weir_engine::plan::Limits;
 use weir_engine::sequence::{Policies, Policy};
 use weir_engine::stream::{ChunkParams, StreamParams};
@@ -33,7 +33,6 @@ use weir_lang::diag::Diagnostics;
 const PACKETS_MAX: usize = 60;
 
 /// What became of a generated text.
-#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
     /// The checker, or the compiler, refused it, and says why.
@@ -46,7 +45,6 @@ pub enum Tried {
 ///
 /// # Panics
 /// Where engines differ, the verifier refuses a graph, or packets are not accounted for.
-#[doc(hidden)]
 pub fn fuzz_text(bytes: &[u8]) {
     try_text(bytes);
 }
@@ -55,13 +53,12 @@ pub fn fuzz_text(bytes: &[u8]) {
 ///
 /// # Panics
 /// As [`fuzz_text`].
-#[doc(hidden)]
 pub fn try_text(bytes: &[u8]) -> Tried {
     let case = match Case::of(bytes) {
         Ok(case) => case,
         Err(refused) => return refused,
     };
-    weir_lang::fuzz_lang(case.text.as_bytes());
+    crate::language::fuzz_lang(case.text.as_bytes());
     let shown = Shown(&case);
     let tried = case.try_engines();
     drop(shown);

@@ -3,7 +3,7 @@
 use super::Author;
 use super::file::{Layer, is_there, when};
 use super::names::{Kind, Names, Place, Role};
-use crate::fuzz::choices::Choices;
+use crate::choices::Choices;
 
 /// The link type of frames that begin with what carries messages, as the others' are 147 and 148.
 const LINK: u16 = 149;

@@ -1,15 +1,11 @@
 //! For fuzzers: any filter over any packets, native code with the passes against the interpreter without; in `texts`
 //! over protocols that nobody wrote.
 
-mod choices;
-mod texts;
+pub use crate::texts::{Tried, fuzz_text, shrink_text, try_text};
 
-pub use texts::{Tried, fuzz_text, shrink_text, try_text};
-
-use crate::{Ask, Compiled, Compiler, Executor, Item, Options, Shape, Want, run};
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
-use weir_compile::Need;
+use weir::{Ask, Compiled, Compiler, Executor, Item, Need, Options, Shape, Want, run};
 use weir_packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
 
 /// Packets of one input at most; one burst.
@@ -30,7 +26,6 @@ impl Source for Once {
 ///
 /// # Panics
 /// Where the two engines differ, or packets are not accounted for.
-#[doc(hidden)]
 pub fn fuzz_program(bytes: &[u8]) {
     static COMPILER: OnceLock<Compiler> = OnceLock::new();
     let compiler = COMPILER.get_or_init(Compiler::default);

@@ -3,18 +3,18 @@
 /// Choices read from the front of the bytes, or from their end. Where they run out every choice is the first
 /// one, so generators put what ends soonest first.
 #[derive(Debug)]
-pub(super) struct Choices<'a> {
+pub(crate) struct Choices<'a> {
     bytes: &'a [u8],
     from_end: bool,
 }
 
 impl<'a> Choices<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, from_end: false }
     }
 
     /// From the last byte on: two generators at the two ends do not shift each other's choices.
-    pub(super) fn from_end(bytes: &'a [u8]) -> Self {
+    pub(crate) fn from_end(bytes: &'a [u8]) -> Self {
         Self { bytes, from_end: true }
     }
 
@@ -24,7 +24,7 @@ impl<'a> Choices<'a> {
     }
 
     /// A number below `bound`, which is not 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         let mut word = self.byte();
         if bound > 256 {
             word = word << 8 | self.byte();
@@ -33,22 +33,22 @@ impl<'a> Choices<'a> {
     }
 
     /// True in so many of a hundred cases; never once the bytes have run out.
-    pub(super) fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) >= 100 - percent
     }
 
     /// One of them, of which there is one at least.
-    pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
     /// Eight bytes.
-    pub(super) fn word(&mut self) -> u64 {
+    pub(crate) fn word(&mut self) -> u64 {
         (0..8).fold(0, |word, _| word << 8 | self.byte())
     }
 
     /// A number as they stand in protocols: mostly a small one, seldom one at an edge.
-    pub(super) fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         const EDGES: [u64; 16] = [
             8,
             15,

@@ -9,7 +9,6 @@ const ROUNDS_MAX: usize = 12;
 
 /// The case that `bytes` make, without the lines, questions, packets and bytes that its failure does not need.
 /// Runs it some thousand times; panics are not printed meanwhile, of no thread.
-#[doc(hidden)]
 pub fn shrink_text(bytes: &[u8]) -> Option<String> {
     let mut case = Case::of(bytes).ok()?;
     let place: Arc<Mutex<(String, String)>> = Arc::default();

@@ -1,6 +1,6 @@
 //! A catalogue for tests and fuzzing: every type of field, under names that the real one has too.
 
-use super::ast::{Catalog, FieldInfo, Stage};
+use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_packet::ValueType;
 
 /// Some fifty fields.

@@ -1,7 +1,7 @@
 //! Packets that a stack's layers find something in: headers built from the checked text, conditions followed,
 //! constraints mostly kept.
 
-use crate::fuzz::choices::Choices;
+use crate::choices::Choices;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_lang::model::{

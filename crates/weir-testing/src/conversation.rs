@@ -11,8 +11,8 @@
 //! datagrams                     a line of its own: each segment is a datagram
 //! ```
 
-use crate::{Data, Direction, Field, Opening, Progress, Session, SessionProtocol};
 use weir_packet::{Timestamp, Value, ValueType};
+use weir_sessions::{Data, Direction, Field, Opening, Progress, Session, SessionProtocol};
 
 /// What a parser may hold at most, bytes. Far above what any of them needs.
 pub const HELD_BYTES_MAX: usize = 1 << 20;

@@ -1,12 +1,12 @@
 //! Filetests (`filetests/filter`) and properties of the whole way from text to terms.
 
-use super::ast::{Expr, Literal, Predicate};
-use super::sample::SampleCatalog;
-use super::{Filter, Op, Stage, compile, compile_bpf, fuzz_filter};
-use crate::diag::{Diagnostic, Severity};
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
+use weir_lang::diag::{Diagnostic, Severity};
+use weir_lang::filter::ast::{Expr, Literal, Predicate};
+use weir_lang::filter::{self, Filter, Op, Stage, compile, compile_bpf};
+use weir_testing::language::{SampleCatalog, fuzz_filter};
 
 /// What a filter compiles to, or what is wrong with it.
 fn outcome(language: &str, text: &str) -> String {
@@ -43,7 +43,7 @@ fn write_diagnostic(out: &mut String, text: &str, diagnostic: &Diagnostic) {
     writeln!(out, "{severity}[{}]: {}", diagnostic.code, diagnostic.message).unwrap();
     let mut carets = String::new();
     for (index, _) in text.char_indices() {
-        let under = |(span, _): &&(crate::diag::Span, String)| {
+        let under = |(span, _): &&(weir_lang::diag::Span, String)| {
             span.start as usize <= index && index < span.end as usize
         };
         carets.push(if diagnostic.spans.iter().any(|span| under(&span)) { '^' } else { ' ' });
@@ -237,7 +237,7 @@ fn terms_mean_what_the_expression_means() {
             let stages: Vec<Stage> = term
                 .predicates
                 .iter()
-                .map(|&index| super::Catalog::fields(&catalog)[filter.predicates[index].field].stage)
+                .map(|&index| filter::Catalog::fields(&catalog)[filter.predicates[index].field].stage)
                 .collect();
             assert!(stages.is_sorted(), "{text}");
         }
@@ -383,7 +383,7 @@ fn growth_is_bounded() {
     let list = compile(&alternatives.join(" and "), &catalog).unwrap_err();
     assert_eq!(list.iter().map(|d| d.code).collect::<Vec<_>>(), ["W0117"]);
     let fine = compile(&alternatives[..12].join(" and "), &catalog).unwrap();
-    assert_eq!(fine.terms.len(), super::TERMS_MAX);
+    assert_eq!(fine.terms.len(), filter::TERMS_MAX);
     assert_eq!(fine.predicates.len(), 24);
     let long = "tcp or ".repeat(20_000) + "tcp";
     assert_eq!(compile(&long, &catalog).unwrap_err()[0].code, "W0117");
@@ -424,7 +424,7 @@ fn diagnostics_have_known_codes_and_a_remedy() {
         text.remove(at);
         if let Err(list) = compile(&text, &catalog) {
             for diagnostic in list {
-                assert!(super::CODES.iter().any(|(code, _)| *code == diagnostic.code), "{diagnostic:?}");
+                assert!(filter::CODES.iter().any(|(code, _)| *code == diagnostic.code), "{diagnostic:?}");
                 assert!(diagnostic.help.is_some(), "{text}: {diagnostic:?}");
                 for (span, _) in &diagnostic.spans {
                     assert!(

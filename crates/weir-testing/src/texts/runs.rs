@@ -1,9 +1,9 @@
 //! A compiled program over packets, and everything that it says.
 
 use super::packets::{Bursts, Packet};
-use crate::{Compiled, Compiler, Item, Shape, run};
 use std::convert::Infallible;
 use std::sync::Arc;
+use weir::{Compiled, Compiler, Item, Shape, run};
 use weir_compile::events::{StackEvent, events};
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle};

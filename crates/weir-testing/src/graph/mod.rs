@@ -7,10 +7,8 @@ mod drive;
 mod frames;
 mod graphs;
 mod host;
-mod random;
 
 pub use drive::{Outcome, PacketOutcome, drive};
 pub use frames::{random_frame, random_packets, tcp_frame};
 pub use graphs::random_graph;
 pub use host::RecordingHost;
-pub use random::Random;

@@ -1,9 +1,9 @@
 //! An engine that writes down what it is asked and answers by rule.
 
-use crate::abi::{FlowRecord, Host, METAS_MAX, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_QUEUED, Slice};
-use crate::graph::{Event, Sequence, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
+use weir_ir::abi::{FlowRecord, Host, METAS_MAX, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_QUEUED, Slice};
+use weir_ir::graph::{Event, Sequence, Table};
 use weir_packet::Block;
 
 /// Writes down every call, one line each. What it answers depends on the arguments only: bytes at a
