@@ -1,4 +1,4 @@
-//! Lists the protocols that come with Weir, so that a new file in `protocols/` needs no other edit.
+//! Lists the built-in protocols, so that a new file in `protocols/` needs no other edit.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what the CI machine runs and what you run before you push.
+//! `cargo xtask ci`: the checks of the CI machine, to run before a push.
 
 use std::process::Command;
 use std::time::Instant;
@@ -20,7 +20,7 @@ const STEPS: &[(&str, Step)] = &[
     ("gallery", Step::Chore(crate::gallery::run, &["--check"])),
 ];
 
-/// Runs every step even when one has failed: the whole list of what is wrong, at once.
+/// Runs every step even after a failure, to report all failures together.
 pub fn run(_args: &[String]) -> Result {
     let mut summary = String::new();
     let mut failed = Vec::new();

@@ -1,9 +1,9 @@
 //! `cargo xtask compare OLD NEW [FILE|FOLDER…]`: two builds of `weir` give the same answers.
 //!
-//! Each question of [`QUESTIONS`] is put to both programs over every capture. Standard output, standard error and the exit
-//! status must be equal, byte for byte. Without files: all captures of the project, and those of `../shared`
-//! where that folder is. Use it before a change of structure lands; a row that changes on purpose is named in the
-//! commit that changes it.
+//! Each question of [`QUESTIONS`] is run by both programs over every capture. Standard output, standard error
+//! and the exit status must be equal, byte for byte. Without file arguments: all captures of the project, and
+//! those of `../shared` if that folder exists. Run it before landing a refactoring; a commit that changes
+//! rows on purpose names them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::shell::{Result, root, said};
 
-/// The questions: arguments before and after `-r FILE`. Together they reach every kind of thing that can be asked
-/// for: packets, lines, files, connections, sessions, parts of sessions, events, streams, matches, statistics; filters on each
-/// layer; one worker and two; both engines.
+/// The questions: arguments before and after `-r FILE`. Together they cover all kinds of results: packets,
+/// lines, files, connections, sessions, parts of sessions, events, streams, matches, statistics; filters on
+/// each layer; one worker and two; both engines.
 const QUESTIONS: &[(&[&str], &[&str])] = &[
     (&["packets"], &[]),
     (&["packets", "-w", "-"], &["tcp or udp"]),
@@ -37,10 +37,10 @@ const QUESTIONS: &[(&[&str], &[&str])] = &[
     (&["stats"], &[]),
 ];
 
-/// Captures end in one of these.
+/// File name extensions of captures.
 const ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
 
-/// Differences that are printed of each question.
+/// Maximum number of printed differences per question.
 const SHOWN_MAX: usize = 5;
 
 /// Compares two builds.
@@ -100,7 +100,7 @@ fn find_captures(place: &Path, captures: &mut Vec<PathBuf>) {
     }
 }
 
-/// What differs first, in a few words.
+/// The first difference, in a few words.
 fn compare(old: &str, new: &str, question: &(&[&str], &[&str]), capture: &Path) -> Result {
     let [old, new] = [ask(old, question, capture)?, ask(new, question, capture)?];
     if old.status != new.status {

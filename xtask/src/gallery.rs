@@ -1,15 +1,15 @@
-//! `cargo xtask gallery [--check]`: explained filters for reviews to read.
+//! `cargo xtask gallery [--check]`: explained filters for code reviews.
 //!
-//! Every line `NAME FILTER` of `docs/gallery/filters.txt` becomes `docs/gallery/NAME.txt`, which is what
-//! `weir explain FILTER` prints. A change of the compiler shows there as a difference; `--check` fails
-//! when the pages are not what the program prints now.
+//! Every line `NAME FILTER` of `docs/gallery/filters.txt` becomes `docs/gallery/NAME.txt`, the output of
+//! `weir explain FILTER`. Changes of the compiler appear there as differences; `--check` fails if the pages
+//! differ from the current output.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::shell::{Result, build_weir, output, read, root, write};
 
-/// Units of what differs from run to run or machine to machine; the number before them is left out.
+/// Units of values that vary between runs or machines; the number before them is omitted.
 const UNSTEADY: [&str; 4] = ["ns", "µs", "ms", "bytes"];
 
 pub fn run(args: &[String]) -> Result {
@@ -40,7 +40,7 @@ pub fn run(args: &[String]) -> Result {
     Err(format!("stale: {}\n  run `cargo xtask gallery`, read the difference, commit it", stale.join(", ")))
 }
 
-/// A program without `explain` is fine only while there are no pages made by it.
+/// A program without `explain` is allowed only while no pages exist.
 fn missing_command(folder: &Path) -> Result {
     let pages =
         std::fs::read_dir(folder).into_iter().flatten().flatten().filter(|f| f.file_name() != "filters.txt");

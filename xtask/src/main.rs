@@ -1,6 +1,6 @@
-//! The chores of the project, one file (or folder) each: `cargo xtask CHORE`.
+//! The development tasks of the project, one file (or folder) each: `cargo xtask CHORE`.
 //!
-//! Not part of what users get. `ci.rs` is what the CI machine runs; start there.
+//! Not part of the distribution. `ci.rs` lists the checks of the CI machine; start there.
 
 mod bench;
 mod capture;

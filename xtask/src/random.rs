@@ -1,4 +1,4 @@
-//! SplitMix64: the same numbers for the same seed on every machine, in five lines.
+//! SplitMix64: the same numbers for the same seed on every machine.
 
 pub struct Random(u64);
 
@@ -15,7 +15,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (not zero), near enough to uniform.
+    /// A number below `bound` (not zero), approximately uniform.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,12 +1,12 @@
-//! Running other programs, and saying which Debian package has them when they are missing.
+//! Runs other programs, and reports the Debian packages of missing ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What every chore returns: nothing, or one message for the person at the keyboard.
+/// The result of every chore: nothing, or one message for the user.
 pub type Result<T = ()> = std::result::Result<T, String>;
 
-/// Puts `what` before an error of the system.
+/// Prefixes a system error with `what`.
 pub fn said<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
     move |error| format!("{what}: {error}")
 }
@@ -25,7 +25,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Errors with the `apt-get` line for whatever of `(program, package)` is not installed.
+/// Fails with the `apt-get` command for every `(program, package)` that is not installed.
 pub fn need(programs: &[(&str, &str)]) -> Result {
     let missing: Vec<_> = programs.iter().filter(|(program, _)| find(program).is_none()).collect();
     if missing.is_empty() {
@@ -41,7 +41,7 @@ pub fn sh(script: &str) -> Result<String> {
     output(Command::new("sh").args(["-euc", script]))
 }
 
-/// Runs a command that must succeed; returns its standard output, and its complaints in the error.
+/// Runs a command that must succeed; returns its standard output. The error contains its standard error.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");
     let out = command.stdin(Stdio::null()).output().map_err(said(&shown))?;
@@ -59,7 +59,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes a whole file, making its folder.
+/// Writes a whole file and creates its folder.
 pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
     let path = path.as_ref();
     if let Some(folder) = path.parent() {
@@ -73,7 +73,7 @@ pub fn build_weir(release: bool) -> Result<PathBuf> {
     build(&["--package", "weir-cli"], "weir", release)
 }
 
-/// Builds an example of the library, optimised; where it is.
+/// Builds an example of the library in release mode; returns its path.
 pub fn build_example(name: &str) -> Result<PathBuf> {
     build(&["--package", "weir", "--example", name], &format!("examples/{name}"), true)
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the house style as far as a program can see it.
+//! `cargo xtask tidy`: the machine-checkable part of the house style.
 //!
-//! Numbers and exceptions stand in `xtask/tidy.txt`. Relies on rustfmt: a function ends at the first
-//! closing brace with its own indentation. Clippy holds the rest (`undocumented_unsafe_blocks`).
+//! `xtask/tidy.txt` has the limits and exceptions. The checks rely on rustfmt: a function ends at the first
+//! closing brace with its own indentation. Clippy checks the rest (`undocumented_unsafe_blocks`).
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::shell::{Result, output, read, root, write};
 const FILE_LINES_WARN: usize = 600;
 const FILE_LINES_MAX: usize = 1000;
 const FUNCTION_LINES_MAX: usize = 70;
-/// How far above an `unsafe` its reason may stand.
+/// Maximum distance of a SAFETY comment above its `unsafe`, in lines.
 const SAFETY_LINES: usize = 8;
 const UNFINISHED: [&str; 3] = ["todo!", "dbg!", "unimplemented!"];
 const SETTINGS: &str = "xtask/tidy.txt";
@@ -36,7 +36,7 @@ pub fn run(_args: &[String]) -> Result {
     report.close(&settings)
 }
 
-/// What `tidy.txt` says.
+/// The contents of `tidy.txt`.
 struct Settings {
     long_functions: usize,
     may_be_unsafe: Vec<String>,
@@ -131,7 +131,7 @@ fn check_rust(name: &str, text: &str, settings: &Settings, report: &mut Report) 
     }
 }
 
-/// Every function of more than the allowed lines, by its first line.
+/// Every function that exceeds the allowed length, with its first line.
 fn long_functions<'a>(lines: &[&'a str]) -> Vec<(usize, &'a str)> {
     let mut long = Vec::new();
     for (n, line) in lines.iter().enumerate() {
@@ -161,7 +161,7 @@ fn long_functions<'a>(lines: &[&'a str]) -> Vec<(usize, &'a str)> {
     long
 }
 
-/// A crate takes the workspace's lints and forbids `unsafe` unless one of its files is excepted.
+/// A crate inherits the workspace's lints, and forbids `unsafe` unless one of its files is an exception.
 fn check_crate(name: &str, text: &str, settings: &Settings, report: &mut Report) -> Result {
     if !text.contains("[lints]\nworkspace = true") {
         report.fault(name, 0, "no `[lints] workspace = true`");
@@ -181,7 +181,7 @@ fn check_crate(name: &str, text: &str, settings: &Settings, report: &mut Report)
     Ok(())
 }
 
-/// The line without comment and without what stands between quotation marks.
+/// The line without comments and without the contents of quotes.
 fn code_of(line: &str) -> String {
     let outside: String = line.replace("\\\"", "").split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
     outside.split("//").next().unwrap_or("").to_string()

@@ -1,5 +1,5 @@
-//! Arrow's stream format (<https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format>): the columns as
-//! they lie in memory, a batch after the other, without compression. What reads them needs nothing but the pipe.
+//! Arrow's stream format (<https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format>):
+//! consecutive batches of columns in their in-memory layout, uncompressed. A reader needs only the pipe.
 
 use crate::batch::{Batch, about};
 use crate::{Out, no_columns};
@@ -10,7 +10,7 @@ use weir_packet::{Column, Sink, Value};
 
 /// Writes an Arrow stream.
 pub struct ArrowSink {
-    /// Until the columns are known.
+    /// The output, until the columns are known.
     out: Option<Out>,
     path: String,
     state: Option<(Batch, StreamWriter<Out>)>,
@@ -40,7 +40,7 @@ impl Sink for ArrowSink {
         Ok(())
     }
 
-    /// The rows that wait are a batch of their own.
+    /// Writes the pending rows as a batch of their own.
     fn flush(&mut self) -> io::Result<()> {
         let (batch, writer) = self.state.as_mut().ok_or_else(no_columns)?;
         write(batch, writer)?;
@@ -50,7 +50,7 @@ impl Sink for ArrowSink {
     fn end(&mut self) -> io::Result<()> {
         let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
         write(&mut batch, &mut writer)?;
-        // It flushes `out`, too.
+        // `finish` also flushes `out`.
         writer.finish().map_err(to_io)
     }
 }
@@ -62,7 +62,7 @@ fn write(batch: &mut Batch, writer: &mut StreamWriter<Out>) -> io::Result<()> {
     }
 }
 
-/// The error of the writer beneath, where it is one: a broken pipe stays one.
+/// The underlying writer's error, if there is one, so that a broken pipe keeps its kind.
 fn to_io(error: ArrowError) -> io::Error {
     match error {
         ArrowError::IoError(_, error) => error,

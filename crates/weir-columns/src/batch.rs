@@ -14,31 +14,31 @@ use std::io;
 use std::sync::Arc;
 use weir_packet::{Column, Value, ValueType};
 
-/// Rows of a batch.
+/// Maximum number of rows of a batch.
 pub const ROWS_MAX: usize = 8192;
 
-/// Bytes of a batch: it ends with the row that reaches them.
+/// Size limit of a batch in bytes: the row that reaches it ends the batch.
 pub const BYTES_MAX: usize = 4 << 20;
 
 /// The time zone of all times.
 const ZONE: &str = "UTC";
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND_NS: f64 = 1e9;
 
-/// Text columns whose values hardly come twice: a dictionary would cost and save nothing. A list, and not a look at
-/// the data, so that a column has one type in every file.
+/// Text columns with mostly distinct values, for which a dictionary saves nothing. This is a list rather than
+/// a decision by the data, so that a column has the same type in every file.
 const HARDLY_TWICE: &[&str] =
     &["uid", "community_id", "info", "history", "sha256", "msg_id", "in_reply_to", "first_received"];
 
-/// Rows on their way to a batch.
+/// Collects rows into a batch.
 pub struct Batch {
     schema: SchemaRef,
     columns: Vec<Builder>,
     names: Vec<String>,
     rows: usize,
     bytes: usize,
-    /// Text that is being made; kept to be used again.
+    /// A buffer for conversion to text, kept for reuse.
     text: String,
 }
 
@@ -56,8 +56,8 @@ enum Builder {
 }
 
 impl Batch {
-    /// An empty one with these columns; what the schema says besides. With `dictionaries`, text whose values come
-    /// again is a column of them.
+    /// An empty batch with these columns; `about` is the schema's metadata. With `dictionaries`, text columns
+    /// with recurring values are dictionaries.
     pub fn new(columns: &[Column], about: HashMap<String, String>, dictionaries: bool) -> Self {
         let builders: Vec<_> = columns.iter().map(|column| Builder::new(column, dictionaries)).collect();
         let field = |(column, builder): (&Column, &Builder)| {
@@ -73,10 +73,9 @@ impl Batch {
         &self.schema
     }
 
-    /// Takes a row. Answers whether the batch is full.
+    /// Adds a row. Returns whether the batch is full.
     ///
-    /// # Errors
-    /// A value that its column's type cannot hold: a fault of whoever made the row.
+    /// # Errors If a value does not fit its column's type, which is a bug in the code that made the row.
     pub fn push(&mut self, values: &[Value<'_>]) -> io::Result<bool> {
         if values.len() != self.columns.len() {
             return Err(no_columns());
@@ -94,7 +93,7 @@ impl Batch {
         Ok(self.rows >= ROWS_MAX || self.bytes >= BYTES_MAX)
     }
 
-    /// The rows so far, where there are any; it is empty then.
+    /// The rows so far as a batch, if there are any. Leaves the collection empty.
     pub fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         if self.rows == 0 {
             return Ok(None);
@@ -105,7 +104,7 @@ impl Batch {
     }
 }
 
-/// What a file says of itself: the log that its rows are of, and what each column means.
+/// The metadata of a file: the name of its log, and the meaning of each column.
 pub fn about(columns: &[Column], path: &str) -> impl Iterator<Item = (String, String)> {
     let log = Some(("weir.log".to_string(), path.to_string())).filter(|_| !path.is_empty());
     let docs = columns.iter().map(|column| (format!("weir.doc.{}", column.name), column.doc.to_string()));
@@ -148,7 +147,8 @@ impl Builder {
         }
     }
 
-    /// Takes a value; the bytes that it may need. `None`: it is of another type. A column of text takes all.
+    /// Adds a value and returns the bytes it may need; `None` if its type differs. A text column accepts
+    /// every type.
     fn push(&mut self, value: &Value<'_>, scratch: &mut String) -> Option<usize> {
         match (self, value) {
             (column, Value::Absent) => column.push_null(),
@@ -172,7 +172,7 @@ impl Builder {
             (Self::Text(column), value) => {
                 return Some(as_text(value, scratch, |text| column.append_value(text)));
             }
-            // Keys are as many as rows at most, which fit.
+            // There are at most as many keys as rows, which fit the key type.
             (Self::Dictionary(column), value) => {
                 return Some(as_text(value, scratch, |text| column.append_value(text)));
             }
@@ -210,7 +210,7 @@ impl Builder {
     }
 }
 
-/// Hands on a value as text; the bytes that it may need. Writing into a string does not fail.
+/// Passes a value as text to `push` and returns the bytes it may need. Writing into a string cannot fail.
 fn as_text(value: &Value<'_>, scratch: &mut String, mut push: impl FnMut(&str)) -> usize {
     scratch.clear();
     let _ = match value {

@@ -1,22 +1,24 @@
 //! Rows as columns: Parquet files and Arrow streams.
 //!
-//! `batch.rs` turns rows into batches of typed columns, the same for both; [`ParquetSink`] and [`ArrowSink`] write
-//! them. A crate of its own, as it holds the only dependencies that are large; nothing but `weir-io` knows it.
+//! `batch.rs` converts rows to batches of typed columns for both formats; [`ParquetSink`] and [`ArrowSink`]
+//! write them. This is a crate of its own because it has the project's only large dependencies; only
+//! `weir-io` depends on it.
 //!
-//! What a column becomes:
+//! The types of columns:
 //!
 //! | value | column | why |
 //! |---|---|---|
 //! | number | uint64 | |
 //! | fraction | float64 | |
 //! | time | timestamp, nanoseconds, UTC | |
-//! | interval | float64, seconds | Parquet has no duration, and of an int64 nobody sees the unit: pandas, Polars and DuckDB calculate with seconds at once, and they are what Zeek's logs have. Exact to the nanosecond up to 104 days |
-//! | address, MAC address, text | text | of Arrow: a dictionary, where values are likely to come again |
+//! | interval | float64, seconds | Parquet has no duration type, and an int64 would not show its unit. pandas, Polars and DuckDB compute with seconds directly, and Zeek's logs use seconds. Exact to the nanosecond up to 104 days |
+//! | address, MAC address, text | text | in Arrow: a dictionary, if values are likely to recur |
 //! | bytes | binary | |
 //! | lists | list of text, list of uint64 | |
 //! | absent | null | |
 //!
-//! Batches are bounded in rows and bytes (`batch::ROWS_MAX`, `batch::BYTES_MAX`), and so are Parquet's row groups.
+//! Batches are bounded in rows and bytes (`batch::ROWS_MAX`, `batch::BYTES_MAX`), and so are Parquet's row
+//! groups.
 #![forbid(unsafe_code)]
 
 mod arrow;
@@ -30,10 +32,10 @@ pub use crate::parquet::ParquetSink;
 
 use std::io::{self, Write};
 
-/// What is written to.
+/// The output.
 type Out = Box<dyn Write + Send>;
 
-/// A row or an end that comes before the columns.
+/// The error for a row or an end before the columns.
 fn no_columns() -> io::Error {
     io::Error::other("rows come before their columns")
 }

@@ -1,9 +1,9 @@
-//! Parquet (<https://parquet.apache.org/docs/file-format/>): row groups of typed columns, with dictionaries, zstd and
-//! the least and greatest values of each.
+//! Parquet (<https://parquet.apache.org/docs/file-format/>): row groups of typed columns, with dictionaries,
+//! zstd compression, and minimum and maximum of each column.
 //!
-//! It needs no seeking, so that it may go into a pipe; but it is whole with its footer alone, which comes at the end.
-//! The footer has some hundred bytes for each column of each row group, which are held until then: they are all that
-//! grows with the rows.
+//! Writing needs no seek, so the output may be a pipe. The file is valid only with its footer, which is
+//! written at the end. The footer needs about a hundred bytes per column and row group, kept in memory until
+//! then; no other memory grows with the number of rows.
 
 use crate::batch::{Batch, about};
 use crate::{Out, no_columns};
@@ -17,18 +17,19 @@ use std::collections::HashMap;
 use std::io;
 use weir_packet::{Column, Sink, Value};
 
-/// Rows of a row group.
+/// Maximum number of rows of a row group.
 pub const GROUP_ROWS_MAX: usize = 1 << 16;
 
-/// Bytes of a row group as it will be written, about; it is held in memory until then. Of partitions several are.
+/// Approximate maximum encoded size of a row group in bytes. It is kept in memory until written, once per
+/// open partition.
 pub const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// Level 1 of zstd: a dictionary leaves it little to gain.
+/// zstd level 1: after dictionary encoding, higher levels gain little.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Writes Parquet.
 pub struct ParquetSink {
-    /// Until the columns are known.
+    /// The output, until the columns are known.
     out: Option<Out>,
     path: String,
     state: Option<(Batch, ArrowWriter<Out>)>,
@@ -58,10 +59,10 @@ impl ParquetSink {
 impl Sink for ParquetSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
-        // The file's own dictionaries do what Arrow's would, and readers see text.
+        // Parquet has its own dictionaries, and readers then see plain text columns.
         let batch = Batch::new(columns, HashMap::new(), false);
         let properties = Self::properties(columns, &self.path)?;
-        // Parquet's types say all; Arrow's schema would be some kilobytes more of every file.
+        // Parquet's types suffice; the Arrow schema would add some kilobytes to every file.
         let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
         let writer =
             ArrowWriter::try_new_with_options(out, batch.schema().clone(), options).map_err(to_io)?;
@@ -77,7 +78,7 @@ impl Sink for ParquetSink {
         Ok(())
     }
 
-    /// Nobody reads such a file before its end: nothing is written for that.
+    /// A Parquet file is readable only at its end, so a flush writes nothing.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -85,7 +86,7 @@ impl Sink for ParquetSink {
     fn end(&mut self) -> io::Result<()> {
         let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
         write(&mut batch, &mut writer)?;
-        // It flushes `out`, too. (`into_inner` would make text of an error.)
+        // `finish` also flushes `out`. (`into_inner` would convert an error to text.)
         writer.finish().map_err(to_io).map(drop)
     }
 }
@@ -97,7 +98,7 @@ fn write(batch: &mut Batch, writer: &mut ArrowWriter<Out>) -> io::Result<()> {
     }
 }
 
-/// The error of the writer beneath, where it is one: a broken pipe stays one.
+/// The underlying writer's error, if there is one, so that a broken pipe keeps its kind.
 fn to_io(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {

@@ -1,4 +1,4 @@
-//! What is written is read again, by the readers of the same crates.
+//! Written files are read back with the readers of the same crates.
 
 use crate::batch::{BYTES_MAX, ROWS_MAX};
 use crate::parquet::{GROUP_BYTES_MAX, GROUP_ROWS_MAX};
@@ -15,7 +15,7 @@ use std::io::{self, Cursor, Write};
 use std::sync::{Arc, Mutex};
 use weir_packet::{Column, Sink, Timestamp, Value, ValueType};
 
-/// A writer whose bytes can still be looked at.
+/// A writer whose bytes stay accessible.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -44,7 +44,7 @@ fn fill(sink: &mut dyn Sink, columns: &[Column], rows: impl Iterator<Item = Vec<
     sink.end().unwrap();
 }
 
-/// The rows in Parquet: what the footer says, and the batches.
+/// The rows in Parquet: the footer's metadata, and the batches.
 fn parquet(
     columns: &[Column],
     rows: impl Iterator<Item = Vec<Value<'static>>>,
@@ -63,7 +63,7 @@ fn arrow(columns: &[Column], rows: impl Iterator<Item = Vec<Value<'static>>>) ->
     StreamReader::try_new(Cursor::new(out.bytes()), None).unwrap().map(Result::unwrap).collect()
 }
 
-/// A value that was read, as text; `None`: null.
+/// A value that was read back, as text; `None` for null.
 fn cell(column: &dyn Array, row: usize) -> Option<String> {
     let list = |list: Arc<dyn Array>| {
         let cells = (0..list.len()).map(|at| cell(&list, at).unwrap_or_default());
@@ -88,7 +88,7 @@ fn cell(column: &dyn Array, row: usize) -> Option<String> {
     })
 }
 
-/// A row with a value of every type, and how each is read.
+/// A row with a value of every type, and the expected text of each.
 fn every_type() -> (Vec<Column>, Vec<Value<'static>>, Vec<&'static str>) {
     let texts = vec!["a,b".to_string(), String::new()];
     let rows = [
@@ -167,7 +167,7 @@ fn row_groups_are_bounded_in_rows() {
 
 #[test]
 fn row_groups_and_batches_are_bounded_in_bytes() {
-    // No two alike, or a dictionary would hold them, and nothing for zstd: the bound is on what is held.
+    // All values differ, and zstd cannot compress them: the bound applies to buffered bytes.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
         state ^= state << 13;
@@ -228,7 +228,7 @@ fn a_value_of_another_type_is_an_error_that_names_the_column() {
     assert!(error.to_string().contains("`port`"), "{error}");
 }
 
-/// Nobody reads.
+/// A writer without a reader.
 struct Broken;
 
 impl Write for Broken {

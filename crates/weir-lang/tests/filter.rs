@@ -1,4 +1,4 @@
-//! Filetests (`filetests/filter`) and properties of the whole way from text to terms.
+//! Filetests (`filetests/filter`) and properties of the whole path from text to terms.
 
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -8,7 +8,7 @@ use weir_lang::filter::ast::{Expr, Literal, Predicate};
 use weir_lang::filter::{self, Filter, Op, Stage, compile, compile_bpf};
 use weir_testing::language::{SampleCatalog, fuzz_filter};
 
-/// What a filter compiles to, or what is wrong with it.
+/// The compiled filter, or its diagnostics.
 fn outcome(language: &str, text: &str) -> String {
     let catalog = SampleCatalog::new();
     let result = match language {
@@ -57,7 +57,7 @@ fn write_diagnostic(out: &mut String, text: &str, diagnostic: &Diagnostic) {
     }
 }
 
-/// A file of cases: `> filter` or `bpf> filter`, and below it what is expected. `WEIR_BLESS=1` rewrites it.
+/// A file of cases: `> filter` or `bpf> filter`, followed by the expected result. `WEIR_BLESS=1` rewrites it.
 fn run_file(path: &Path) -> Result<usize, String> {
     let old = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut new = String::new();
@@ -208,7 +208,7 @@ fn random_filter(random: &mut Random, depth: usize) -> String {
     }
 }
 
-/// Whether `expr` holds where `truth` says which positive predicates do.
+/// Evaluates `expr`, with the values of positive predicates from `truth`.
 fn evaluate(expr: &Expr, truth: &dyn Fn(&Predicate) -> bool) -> bool {
     match expr {
         Expr::True => true,
@@ -244,8 +244,8 @@ fn terms_mean_what_the_expression_means() {
     }
 }
 
-/// The truth of a predicate, negation aside, in one of many worlds: one coin for a comparison, and where
-/// any of several literals will do, one for each of them.
+/// The value of a predicate, without negation, in one of many random worlds: one random bit per comparison;
+/// if one of several literals suffices, one bit for each of them.
 fn coins(predicate: &Predicate, world: u64) -> bool {
     let coin = |op: Op, literals: Vec<Literal>| {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -392,7 +392,7 @@ fn growth_is_bounded() {
 #[test]
 fn depth_is_bounded() {
     let catalog = SampleCatalog::new();
-    // As deep as it gets: every stage recurses, none overflows its stack.
+    // Maximum nesting: every stage recurses, and no stage may overflow its stack.
     let deep = "(tcp or (udp and ".repeat(99) + "ip" + &"))".repeat(99);
     assert!(compile(&deep, &catalog).is_ok());
     fuzz_filter(deep.as_bytes());

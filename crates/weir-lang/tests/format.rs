@@ -1,4 +1,4 @@
-//! Laying out changes white space alone, and nothing a second time; what comes with Weir is laid out.
+//! Formatting changes only white space, is idempotent, and leaves the built-in texts unchanged.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -6,7 +6,7 @@ use weir_lang::diag::Span;
 use weir_lang::syntax::{lexer::lex, parse};
 use weir_lang::{Library, format};
 
-/// Tokens, documentation and comments: all that a text says.
+/// Tokens, documentation and comments: the content that formatting must keep.
 fn content(text: &str) -> (Vec<&str>, Vec<(usize, String)>) {
     let span = Span { source: 0, start: 0, end: text.len() as u32 };
     let tokens = lex(text, span, &mut Vec::new());
@@ -21,7 +21,7 @@ fn content(text: &str) -> (Vec<&str>, Vec<(usize, String)>) {
     (said, tokens.docs)
 }
 
-/// The text laid out, after making sure that it says the same and that it stays so.
+/// Formats a text, and checks that its content is unchanged and that a second run changes nothing.
 fn laid_out(text: &str) -> String {
     let once = match format("x.weir", text) {
         Ok(once) => once,
@@ -70,7 +70,7 @@ fn examples_of_the_documentation_are_laid_out() {
     let page = read("docs/language.md");
     let mut count = 0;
     for example in page.split("```\n").skip(1).step_by(2) {
-        // Some are part of a protocol, or of its header.
+        // Some examples are part of a protocol or of its header.
         let whole = [("", ""), ("protocol x {\n", "}\n"), ("protocol x {\nheader {\n", "}\n}\n")]
             .map(|(before, after)| format!("{before}{example}{after}"));
         if let Some(whole) = whole.iter().find(|whole| parses(whole)) {
@@ -83,7 +83,7 @@ fn examples_of_the_documentation_are_laid_out() {
     assert!(count >= 6, "{count} examples");
 }
 
-/// A protocol that comes with Weir, with other white space between its tokens: line ends, too.
+/// A built-in protocol with random white space between its tokens, including line ends.
 fn scattered() -> impl Strategy<Value = String> {
     const BLANKS: &[&str] =
         &[" ", "", "  ", "    ", "\t", "\n", "\r\n", "\n\n\n", "\n   ", " // why\n", "\n\t//! x\n"];

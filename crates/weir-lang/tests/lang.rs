@@ -1,5 +1,5 @@
-//! Texts in the protocol language and what is said about them: `filetests/lang/*.weir`, each with its
-//! `.expect`. The first line of a text says what it shows. `WEIR_BLESS=1` writes the expectations.
+//! Texts in the protocol language and their diagnostics: `filetests/lang/*.weir`, each with its `.expect`.
+//! The first line of a text says what the case shows. `WEIR_BLESS=1` writes the expectations.
 
 use std::path::{Path, PathBuf};
 use weir_lang::Library;

@@ -1,11 +1,11 @@
-//! No text makes the parser or the checker panic: random words of the language, and protocols that
-//! come with Weir, damaged.
+//! No text makes the parser or the checker panic: random words of the language, and damaged built-in
+//! protocols.
 
 use proptest::prelude::*;
 use weir_lang::Library;
 use weir_testing::language::fuzz_lang;
 
-/// Words and signs, so that random texts get far into the parser.
+/// Words and operators, so that random texts reach deep into the parser.
 const WORDS: &[&str] = &[
     "protocol",
     "stack",
@@ -126,13 +126,13 @@ fn words() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(WORDS), 0..120).prop_map(|words| words.join(" "))
 }
 
-/// A text that comes with Weir, with lines or bytes cut out and words put in.
+/// A built-in text with lines or bytes removed and words inserted.
 fn damaged() -> impl Strategy<Value = String> {
     let texts = Library::builtin_texts();
     let cuts =
         prop::collection::vec((any::<prop::sample::Index>(), 0..40usize, prop::sample::select(WORDS)), 1..6);
     (0..texts.len(), cuts).prop_map(move |(text, cuts)| {
-        // So that the names are new ones where text is checked beside what comes with Weir.
+        // Rename the declarations, so that the text can be checked together with the built-in ones.
         let mut text = texts[text].1.as_bytes().to_vec();
         for (at, length, word) in cuts {
             let at = at.index(text.len().max(1)).min(text.len());
@@ -197,8 +197,8 @@ fn long_and_deep_texts_are_refused_without_overflow() {
     }
 }
 
-/// One mistake is one diagnostic, or few: a token that is missing, that stands twice, that is followed by a stray one, a word
-/// with two letters swapped.
+/// One mistake causes one diagnostic, or few: a missing, doubled or additional token, or a word with two
+/// swapped letters.
 #[test]
 fn one_mistake_is_said_once() {
     const BESIDE: usize = 3;
@@ -207,7 +207,7 @@ fn one_mistake_is_said_once() {
     let span = weir_lang::diag::Span { source: 0, start: 0, end: text.len() as u32 };
     let tokens = weir_lang::syntax::lexer::lex(&text, span, &mut Vec::new()).list;
     let (base, mut counts) = (weir_lang::Library::builtin(), [0; BESIDE + 1]);
-    // Every third token, each time with another mistake.
+    // Every third token, each with a different mistake.
     for (number, token) in tokens[..tokens.len() - 1].iter().enumerate().filter(|(number, _)| number % 3 == 0)
     {
         let (start, end) = (token.span.start as usize, token.span.end as usize);

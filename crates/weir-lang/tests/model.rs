@@ -1,4 +1,4 @@
-//! What texts mean: the checked model of protocols and stacks, small ones and those that come with Weir.
+//! The meaning of texts: the checked model of protocols and stacks, both small and built-in ones.
 
 use std::time::Duration;
 use weir_lang::model::{
@@ -35,7 +35,7 @@ fn groups_and_runs_prefix_their_names_and_aliases() {
     assert_eq!(field(&tcp, "options.window_scale.shift").alias.as_deref(), Some("options.wscale.shift"));
     let scale = tcp.presences.iter().find(|one| one.path == "options.window_scale").expect("a presence");
     assert_eq!(scale.alias.as_deref(), Some("options.wscale"));
-    // Inside an item its own fields come first.
+    // Inside an item its own fields take precedence.
     let blocks = field(&tcp, "options.sack.blocks");
     let FieldType::Bytes(Expr::Binary(BinaryOp::Sub, length, _)) = &blocks.ty else {
         panic!("{:?}", blocks.ty)
@@ -259,7 +259,7 @@ fn what_is_extended_is_of_the_latest_text_too() {
     let has =
         |library: &Library| library.protocol("tcp").unwrap().lets.iter().any(|one| one.name == "is_shut");
     assert!(has(&library), "filters know it");
-    // Another of its name takes its place.
+    // An extension of the same name replaces it.
     let text = "extend tcp with windows { let is_open = window > 0 \"a window of something\" }";
     library.extend_with("windows.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert!(!has(&library));

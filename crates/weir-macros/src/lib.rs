@@ -1,5 +1,5 @@
-//! `#[weir::subscribe("filter")]`: a function becomes a subscription whose filter was checked when the program was
-//! compiled. What is wrong with the filter is an error of the compiler, at the filter's text.
+//! `#[weir::subscribe("filter")]` turns a function into a subscription whose filter is checked at compile
+//! time. A mistake in the filter is a compiler error at the filter's text.
 #![forbid(unsafe_code)]
 
 use proc_macro::TokenStream;
@@ -11,7 +11,7 @@ use weir_compile::StackCatalog;
 use weir_lang::Library;
 use weir_lang::diag::{Diagnostics, Sources};
 
-/// What stands in the attribute's parentheses: the filter, and the stack that it is for.
+/// The arguments of the attribute: the filter, and the stack that it is checked against.
 struct Arguments {
     filter: LitStr,
     stack: Option<LitStr>,
@@ -33,7 +33,7 @@ impl Parse for Arguments {
     }
 }
 
-/// Makes a function of up to three references (`&TlsHandshake`, `&Connection` …) a subscription, to be added by
+/// Turns a function of up to three references (`&TlsHandshake`, `&Connection` …) into a subscription for
 /// `Engine::add_checked`.
 ///
 /// ```text
@@ -43,7 +43,8 @@ impl Parse for Arguments {
 /// }
 /// ```
 ///
-/// The filter is checked against the stack `internet`, or the one that `stack = "pptp"` behind it names.
+/// The filter is checked against the stack `internet`, or against the stack in `stack = "pptp"` after the
+/// filter.
 #[proc_macro_attribute]
 pub fn subscribe(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = syn::parse_macro_input!(arguments as Arguments);
@@ -75,7 +76,7 @@ fn expand(arguments: &Arguments, function: &ItemFn) -> syn::Result<Tokens> {
     })
 }
 
-/// The types that the function takes references to.
+/// The types that the function's parameters refer to.
 fn data_of(function: &ItemFn) -> syn::Result<Vec<&Type>> {
     let signature = &function.sig;
     if !signature.generics.params.is_empty() || signature.asyncness.is_some() || signature.unsafety.is_some()
@@ -105,7 +106,7 @@ fn data_of(function: &ItemFn) -> syn::Result<Vec<&Type>> {
     Ok(signature.inputs.iter().filter_map(referred).collect())
 }
 
-/// Checks the filter as the command would.
+/// Checks the filter as the command line does.
 fn check(arguments: &Arguments) -> syn::Result<()> {
     let library = Library::builtin();
     let wanted = arguments.stack.as_ref().map_or_else(|| "internet".to_string(), LitStr::value);

@@ -1,6 +1,7 @@
-//! How fast patterns are searched that don't match: `cargo run --release -p weir-match --example throughput`.
+//! Measures the search speed for patterns that do not match: `cargo run --release -p weir-match --example
+//! throughput`.
 //!
-//! Two kinds of bytes, made up: text like that of web pages, and bytes that look random. In pieces of a packet's size.
+//! The input is synthetic, in pieces of packet size: text similar to web pages, and bytes that look random.
 
 use std::time::Instant;
 
@@ -82,7 +83,7 @@ fn throughput(patterns: &Patterns, bytes: &[u8]) -> f64 {
     (0..3).map(|_| run()).fold(0.0, f64::max)
 }
 
-/// The next of a row of numbers (PCG's multiplier).
+/// The next pseudo-random number (PCG's multiplier).
 fn next(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed

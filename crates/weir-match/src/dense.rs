@@ -1,15 +1,15 @@
 //! All states of a machine in one table.
 //!
-//! States are ordered so that comparing a state with a bound tells what it is: idle ones first, then those in
-//! which a match is under way, then those behind which one ended. A state is the index of its row.
+//! States are ordered, so that comparing a state with a bound gives its kind: idle states first, then states
+//! with a match in progress, then states in which a match ended. A state is the index of its row.
 
 use crate::lazy::LazyDfa;
 use crate::machine::{Context, Goal, Machine, Work};
 use crate::scan::Table;
 
-/// The most states of a table: beyond them building takes too long.
+/// Maximum number of states of a table: beyond it, building takes too long.
 pub(crate) const STATES_MAX: usize = 16_384;
-/// The most bytes that a table takes, and its states while they are found.
+/// Maximum size in bytes of a table, and of its states during construction.
 pub(crate) const TABLE_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Dense {
@@ -18,15 +18,15 @@ pub(crate) struct Dense {
     classes: [u8; 256],
     under_way_from: u32,
     ended_from: u32,
-    /// Of each state from `ended_from` on: whether it is idle, and the patterns that ended.
+    /// For each state from `ended_from` on: whether it is idle, and the patterns that ended.
     ended: Vec<(bool, Box<[u32]>)>,
     initial: [u32; Context::ALL.len()],
-    /// The idle state behind each byte.
+    /// The idle state after each byte.
     idle_after: Box<[u32; 256]>,
 }
 
 impl Dense {
-    /// The table of a machine; none where it would be larger than the bounds.
+    /// The table of a machine; `None` if it would exceed the bounds.
     pub(crate) fn build(machine: &Machine) -> Option<Self> {
         let mut work = Work::new(TABLE_BYTES_MAX);
         let mut states = LazyDfa::new(Goal::Ends, machine.symbols());
@@ -94,7 +94,7 @@ impl Dense {
         }
     }
 
-    /// Whether no match is under way any more.
+    /// Whether no match is in progress any more.
     pub(crate) fn is_over(&self, state: u32) -> bool {
         match state.checked_sub(self.ended_from) {
             Some(row) => self.ended[(row / self.stride) as usize].0,

@@ -1,14 +1,14 @@
-//! Why patterns are refused.
+//! Errors in patterns.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A pattern that is wrong, or patterns that are more than the bounds allow.
+/// An invalid pattern, or patterns beyond the bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternError {
-    /// Which pattern, from 0; `None` where it is all of them together.
+    /// The index of the pattern, from 0; `None` for all of them together.
     pub pattern: Option<usize>,
-    /// The bytes of its text that are wrong, where that is known.
+    /// The invalid bytes of the pattern's text, if known.
     pub span: Option<Range<usize>>,
     /// What is wrong, in one line.
     pub message: String,
@@ -17,12 +17,12 @@ pub struct PatternError {
 }
 
 impl PatternError {
-    /// A fault of one pattern as a whole.
+    /// An error of one pattern as a whole.
     pub(crate) fn of(pattern: usize, message: impl Into<String>, help: &str) -> Self {
         Self { pattern: Some(pattern), span: None, message: message.into(), help: Some(help.into()) }
     }
 
-    /// A fault of all patterns together.
+    /// An error of all patterns together.
     pub(crate) fn of_all(message: impl Into<String>, help: &str) -> Self {
         Self { pattern: None, span: None, message: message.into(), help: Some(help.into()) }
     }

@@ -1,7 +1,8 @@
-//! A piece of a stream: the scan for ends, and the searches that it sets off.
+//! Processes a piece of a stream: the scan for ends of matches, and the searches that it starts.
 //!
-//! As long as no pattern is searched, bytes go through [`Feed::scan_on`] alone. While some are, all go byte by byte,
-//! side by side, so that what is decided, and when, is the same however the stream is cut.
+//! While no search is active, [`Feed::scan_on`] alone processes the bytes. While searches are active, all of
+//! them and the scan advance byte by byte, so that the result of each decision, and its position, do not
+//! depend on how the stream is cut.
 
 use std::mem;
 
@@ -12,19 +13,19 @@ use crate::search::{Caches, Searcher, release};
 use crate::stream::{Busy, Search, StreamState, Window};
 use crate::{Engine, MATCH_BYTES_MAX, Match, Patterns, Scratch, WAITING_MAX};
 
-/// A piece at work.
+/// A piece being processed.
 struct Feed<'a> {
     patterns: &'a Patterns,
     scratch: &'a mut Scratch,
     window: Window<'a>,
     busy: Busy,
-    /// State of the scan: a row of the table, or a number of the lazy machine.
+    /// The state of the scan: a row of the table, or a number of the lazy machine.
     scan: u32,
     idle_at: u64,
     found: &'a mut dyn FnMut(Match),
 }
 
-/// The next bytes.
+/// Processes the next bytes.
 pub(crate) fn feed(
     patterns: &Patterns,
     scratch: &mut Scratch,
@@ -61,7 +62,7 @@ pub(crate) fn feed(
     stream.history = history;
 }
 
-/// No byte follows here: the stream is over, or `missing` bytes are lost.
+/// Ends the current bytes: the stream is over, or `missing` bytes are lost.
 pub(crate) fn close(
     patterns: &Patterns,
     scratch: &mut Scratch,
@@ -155,7 +156,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// From `piece[at..]` on to the first byte that tells of an end.
+    /// Scans from `piece[at..]` to the first byte that reports an end.
     fn scan_on(&mut self, at: usize) -> Scan {
         let piece = self.window.piece;
         let Scratch { scan: dfa, work, skipper, .. } = &mut *self.scratch;
@@ -178,7 +179,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The patterns of which a match ended, and whether none is under way any more.
+    /// The patterns of which a match ended, and whether no match is in progress any more.
     fn told(&self) -> (Vec<u32>, bool) {
         match &self.patterns.engine {
             Engine::Dense(dense) => (dense.ended(self.scan).into(), dense.is_over(self.scan)),
@@ -189,7 +190,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// All bytes before `at` were scanned: searches catch up, and new ones begin where the scan told of ends.
+    /// Called when all bytes before `at` were scanned: searches catch up, and new ones start where the scan
+    /// reported ends.
     fn arrive(&mut self, at: u64) {
         let (mut ended, is_idle) = self.told();
         ended.retain(|&pattern| self.busy.searches.iter().all(|search| search.pattern != pattern));
@@ -220,7 +222,7 @@ impl<'a> Feed<'a> {
         release(&mut self.busy, is_full, self.found);
     }
 
-    /// The search for the match that the scan saw end at `end`.
+    /// The search for the match that the scan reported to end at `end`.
     fn begin_search(&mut self, pattern: u32, end: u64) -> (Search, u64) {
         let parked = self.busy.parked.binary_search_by_key(&pattern, |&(pattern, _)| pattern);
         let earliest = parked.map_or(self.idle_at, |n| self.busy.parked[n].1.max(self.idle_at));
@@ -228,7 +230,7 @@ impl<'a> Feed<'a> {
         (self.searcher(pattern).begin(pattern, earliest.max(kept), kept > earliest), end)
     }
 
-    /// Runs the search up to `at`. True if it must go on; otherwise it is parked.
+    /// Runs the search up to `at`. Returns true if it must continue; otherwise it is parked.
     fn run(&mut self, search: &mut Search, at: u64) -> bool {
         let mut waiting = mem::take(&mut self.busy.waiting);
         let goes_on = self.searcher(search.pattern).run(search, at, &mut waiting);
@@ -243,7 +245,7 @@ impl<'a> Feed<'a> {
         goes_on
     }
 
-    /// No byte follows: everything is decided.
+    /// No more bytes: decides everything.
     fn close(&mut self, at: u64, symbol: usize) {
         self.scan = self.step(symbol);
         let (mut ended, _) = self.told();
@@ -266,7 +268,7 @@ impl<'a> Feed<'a> {
         release(&mut self.busy, true, self.found);
     }
 
-    /// Keeps what the next piece needs; from where on bytes are part of that.
+    /// Saves the state for the next piece; returns the offset from which bytes are kept.
     fn keep(mut self, stream: &mut StreamState) -> u64 {
         let end = self.window.piece_at + self.window.piece.len() as u64;
         let (_, is_idle) = self.told();

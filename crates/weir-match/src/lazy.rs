@@ -1,8 +1,9 @@
-//! A machine's states as they are needed, kept in a cache.
+//! A machine's states, computed on demand and cached.
 //!
-//! A state's number holds until the next [`LazyDfa::step`]; between pieces a stream keeps the [`State`] itself, which
-//! is valid whatever became of any cache. So a cache can be emptied at any moment, and a stream may go from one
-//! worker to another. A number is the index of the state's row, with what is asked of states most often above it.
+//! A state's number is valid until the next [`LazyDfa::step`]. Between pieces a stream keeps the [`State`]
+//! itself, which is independent of caches. A cache may therefore be emptied at any time, and a stream may
+//! move between workers. A number is the index of the state's row, with the most frequently tested facts in
+//! its upper bits.
 
 use std::collections::HashMap;
 
@@ -11,10 +12,10 @@ use crate::scan::{Scan, Table};
 use crate::skip::Skipper;
 
 const UNKNOWN: u32 = u32::MAX;
-/// Where facts begin in a number. Rows before `CACHE_BYTES_MAX` have indices below.
+/// The position of the facts in a number. Rows within `CACHE_BYTES_MAX` have smaller indices.
 const FACTS_SHIFT: u32 = 32 - Facts::BITS;
 const INDEX: u32 = (1 << FACTS_SHIFT) - 1;
-/// What a state takes besides its words and its row, about.
+/// Approximate size of a state in bytes, without its words and its row.
 const STATE_OVERHEAD_BYTES: usize = 48;
 
 #[derive(Debug)]
@@ -22,17 +23,17 @@ pub(crate) struct LazyDfa {
     goal: Goal,
     symbols: usize,
     states: Vec<State>,
-    /// Of each state.
+    /// The number of each state.
     numbers: Vec<u32>,
     known: HashMap<State, u32>,
     rows: Vec<u32>,
     bytes: usize,
-    /// The idle states, once needed.
+    /// The idle states, once computed.
     idle: Option<[u32; Context::ALL.len()]>,
 }
 
 impl LazyDfa {
-    /// No state yet, of a machine with so many symbols.
+    /// An empty cache for a machine with this many symbols.
     pub(crate) fn new(goal: Goal, symbols: usize) -> Self {
         let (states, numbers, rows) = (vec![], vec![], vec![]);
         Self { goal, symbols, states, numbers, known: HashMap::new(), rows, bytes: 0, idle: None }
@@ -54,8 +55,8 @@ impl LazyDfa {
         number
     }
 
-    /// The state behind `symbol`. Where all caches together are full, this one is emptied first: all numbers but
-    /// the one returned are void.
+    /// The state after `symbol`. If all caches together are full, this cache is emptied first: then only the
+    /// returned number is valid.
     pub(crate) fn step(&mut self, machine: &Machine, work: &mut Work, number: u32, symbol: usize) -> u32 {
         let at = (number & INDEX) as usize + symbol;
         match self.rows[at] {
@@ -72,7 +73,7 @@ impl LazyDfa {
         next
     }
 
-    /// From `bytes[at..]` on to the first byte that tells of an end, or to the end of the bytes.
+    /// Scans from `bytes[at..]` to the first byte that reports an end, or to the end of the bytes.
     pub(crate) fn scan(
         &mut self,
         machine: &Machine,
@@ -106,12 +107,12 @@ impl LazyDfa {
         Facts::from_bits(number >> FACTS_SHIFT)
     }
 
-    /// The states known, in the order in which they became so.
+    /// The cached states in the order of their creation.
     pub(crate) fn numbers(&self) -> &[u32] {
         &self.numbers
     }
 
-    /// A state's place among [`Self::numbers`].
+    /// The index of a state in [`Self::numbers`].
     pub(crate) fn index(&self, number: u32) -> usize {
         (number & INDEX) as usize / self.symbols
     }
@@ -120,7 +121,7 @@ impl LazyDfa {
         &self.states[self.index(number)]
     }
 
-    /// What is known of the states behind each symbol.
+    /// The known successors of a state, by symbol.
     pub(crate) fn row(&self, number: u32) -> &[u32] {
         &self.rows[(number & INDEX) as usize..][..self.symbols]
     }
@@ -136,7 +137,7 @@ impl LazyDfa {
     }
 }
 
-/// The cache as it is while none is added to it.
+/// The cache, while no state is added.
 struct Rows<'a> {
     rows: &'a [u32],
     machine: &'a Machine,
@@ -149,7 +150,7 @@ impl Table for Rows<'_> {
     }
 
     fn stops(&self, state: u32) -> bool {
-        // So does the unknown state.
+        // The unknown state also stops the scan.
         LazyDfa::facts(state).matched()
     }
 

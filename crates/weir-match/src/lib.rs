@@ -1,36 +1,37 @@
-//! Patterns over streams: many regular expressions at once, searched in bytes that come piece by piece.
+//! Patterns over streams: searches many regular expressions at once in bytes that arrive in pieces.
 //!
-//! [`Patterns::compile`] makes one machine of all patterns; [`Patterns::feed`] takes the next bytes of a stream and
-//! tells of the matches in them, those across the borders of pieces included. How a stream is cut into pieces
-//! makes no difference to what is found.
+//! [`Patterns::compile`] builds one machine from all patterns. [`Patterns::feed`] takes the next bytes of a
+//! stream and reports the matches in them, including those across the borders of pieces. The result does not
+//! depend on how a stream is cut into pieces.
 //!
 //! # What matches
 //!
-//! Each pattern is searched by itself, as `grep -o` would: its matches don't overlap, each is the leftmost after the one
-//! before, and of those that start there the one that Perl and the crate `regex` prefer (`a|ab` matches `a`; `a+`
-//! as many as there are, `a+?` one). Matches of different patterns may overlap; they are told in the order of
-//! their ends.
+//! Each pattern is searched independently, as by `grep -o`: its matches do not overlap, and each is the
+//! leftmost match after the previous one. Of several matches with the same start, the one that Perl and the
+//! crate `regex` prefer is reported (`a|ab` matches `a`; `a+` is greedy, `a+?` is lazy). Matches of different
+//! patterns may overlap; they are reported in the order of their ends.
 //!
-//! * Patterns match bytes, not text: `.` is any byte but `\n`, classes and case are those of ASCII, characters beyond
-//!   it stand for their UTF-8. With `(?u)` a pattern, or part of it, is one of UTF-8.
-//! * `^`, `\A` are the start of the stream, `$`, `\z` its end (known in [`Patterns::finish`]), `(?m)` makes them those of
-//!   lines. `\b` goes by ASCII.
-//! * Matches are never empty, so a pattern that matches where there are no bytes is refused.
-//! * Lost bytes ([`Patterns::gap`]) are in no match, are neither start nor end nor line end nor part of a word.
+//! * Patterns match bytes, not text: `.` is any byte except `\n`, classes and case are ASCII, and other
+//!   characters stand for their UTF-8 bytes. `(?u)` makes a pattern, or a part of it, match UTF-8 characters.
+//! * `^` and `\A` match at the start of the stream, `$` and `\z` at its end (known in [`Patterns::finish`]);
+//!   with `(?m)`, `^` and `$` match at lines. `\b` uses ASCII word characters.
+//! * Matches are never empty; a pattern that matches the empty string is rejected.
+//! * Lost bytes ([`Patterns::gap`]) are in no match. They are neither the start nor the end of the stream,
+//!   nor a line end, nor part of a word.
 //!
 //! # How
 //!
-//! A DFA over all patterns (`dense`; where that is too large `lazy`, states as needed) tells where any match of which
-//! pattern ends, and where no match is under way. A stream's state is a number, and nothing of its bytes is kept
-//! where no match is under way. Where one ended, `search` finds the leftmost one of that pattern in the bytes
-//! kept: its end by a forward search for this pattern alone, its start backwards from there. `machine` makes the
-//! states of all these.
+//! A DFA over all patterns (`dense`; if that is too large `lazy`, with states on demand) reports where a
+//! match of which pattern ends, and where no match is in progress. A stream's state is a number; while no
+//! match is in progress, none of its bytes are kept. After a reported end, `search` finds the leftmost match
+//! of that pattern in the kept bytes: its end by a forward search for this pattern alone, its start backwards
+//! from there. `machine` computes the states of all these automata.
 //!
-//! Where no match is under way, bytes that are part of none are passed over faster than a table allows: by literals that
-//! all matches begin with, or by the system's vectorscan (`skip`, `needles`).
+//! While no match is in progress, a prefilter skips bytes faster than the table: by literals that all matches
+//! begin with, or by the system's vectorscan (`skip`, `needles`).
 //!
-//! Not quick: a pattern with an optional rest that fails late, such as `foo(.*bar)?`: all that follows each `foo` is gone
-//! over, up to [`MATCH_BYTES_MAX`] bytes. And streams in which every byte may begin a match that is long under way
+//! Slow cases: a pattern with an optional rest that fails late, such as `foo(.*bar)?`: the bytes after each
+//! `foo` are searched, up to [`MATCH_BYTES_MAX`] bytes. Streams in which every byte may begin a long match
 //! (`(?s).+foo`) keep [`MATCH_BYTES_MAX`] bytes each.
 #![forbid(unsafe_code)]
 
@@ -59,20 +60,22 @@ use machine::{Goal, Machine, Work};
 use search::Caches;
 use skip::{Skip, Skipper};
 
-/// The most patterns at once.
+/// Maximum number of patterns.
 pub const PATTERNS_MAX: usize = 4_096;
-/// The most bytes of one pattern's text.
+/// Maximum size of one pattern's text, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 16 << 10;
-/// The most memory for the NFA of all patterns; it is needed twice, forward and reverse.
+/// Maximum memory of the NFA of all patterns, in bytes; needed twice, forward and reverse.
 pub const NFA_BYTES_MAX: usize = 16 << 20;
-/// The most memory for the NFA of one pattern: large counted repetitions (`.{10000}`) are searched too slowly to be of use.
+/// Maximum memory of the NFA of one pattern, in bytes: large counted repetitions (`.{10000}`) are too slow to
+/// be useful.
 pub const PATTERN_NFA_BYTES_MAX: usize = 256 << 10;
-/// Of a longer match only the end is exact, and how long after a match's end a preferred one is waited for. A
-/// stream keeps twice that at most.
+/// Maximum length of a match with an exact start, and maximum wait after a match's end for a preferred end,
+/// in bytes. A stream keeps at most twice as many bytes.
 pub const MATCH_BYTES_MAX: u64 = 32 << 10;
-/// Decided matches that wait for others to be told in order; beyond, they are told as they are.
+/// Maximum number of complete matches that wait for earlier ones; beyond it, matches are reported out of
+/// order.
 pub const WAITING_MAX: usize = 1_024;
-/// The memory that the caches of one [`Scratch`] take, about.
+/// Approximate memory of the caches of one [`Scratch`], in bytes.
 pub const CACHE_BYTES_MAX: usize = 64 << 20;
 
 /// One pattern as a user wrote it.
@@ -80,37 +83,38 @@ pub const CACHE_BYTES_MAX: usize = 64 << 20;
 pub struct Pattern {
     /// The expression, or the string.
     pub text: String,
-    /// Case does not count.
+    /// Case is ignored.
     pub ignore_case: bool,
-    /// It is a fixed string, not an expression; case is then that of ASCII letters.
+    /// A fixed string rather than an expression; case is then that of ASCII letters.
     pub literal: bool,
 }
 
-/// Which engine looks for ends. What is found is the same with each.
+/// The engine that finds ends of matches. The results are the same with each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EngineChoice {
-    /// The fastest at hand.
+    /// The fastest available engine.
     #[default]
     Auto,
-    /// Ours.
+    /// Weir's own engine.
     Rust,
-    /// Ours, its states as they are needed: what [`EngineChoice::Rust`] does where a table would be too large.
+    /// Weir's own engine with states on demand: the fallback of [`EngineChoice::Rust`] if the table would be
+    /// too large.
     RustLazy,
-    /// Ours behind the system's vectorscan, which passes over what is part of no match. Where a pattern has no
-    /// literal near its start, or vectorscan refuses them, ours alone.
+    /// Weir's own engine after the system's vectorscan as a prefilter. If a pattern has no literal near its
+    /// start, or vectorscan rejects the literals, the own engine alone.
     Vectorscan,
 }
 
 /// A match of one pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Match {
-    /// Which pattern, from 0.
+    /// The index of the pattern, from 0.
     pub pattern: usize,
     /// Offset in the stream of its first byte.
     pub start: u64,
-    /// Offset behind its last byte.
+    /// Offset after its last byte.
     pub end: u64,
-    /// False where it is longer than [`MATCH_BYTES_MAX`]: it starts at `start` or before.
+    /// False if the match is longer than [`MATCH_BYTES_MAX`]: its start is then at or before `start`.
     pub start_is_exact: bool,
 }
 
@@ -119,13 +123,13 @@ pub struct Match {
 pub struct Patterns {
     forward: Machine,
     reverse: Machine,
-    /// The length of a pattern's matches, where all have the same.
+    /// The length of a pattern's matches, if all have the same length.
     lengths: Vec<Option<u64>>,
     engine: Engine,
     skip: Option<Skip>,
 }
 
-/// What finds ends.
+/// The automaton that finds ends.
 #[derive(Debug)]
 enum Engine {
     Dense(Box<Dense>),
@@ -134,12 +138,14 @@ enum Engine {
 }
 
 impl Patterns {
-    /// Compiles patterns. 50 ordinary ones take some 10 to 100 ms, 1 000 about 0.3 s, 4 096 seconds.
+    /// Compiles patterns. 50 ordinary patterns take about 10 to 100 ms, 1 000 about 0.3 s, 4 096 several
+    /// seconds.
     ///
     /// # Errors
     ///
-    /// The first pattern that is wrong, with the place in its text; or patterns beyond [`PATTERNS_MAX`],
-    /// [`PATTERN_BYTES_MAX`], [`NFA_BYTES_MAX`]; or [`EngineChoice::Vectorscan`] where it is not installed, or faulty.
+    /// The first invalid pattern, with the place in its text; patterns beyond [`PATTERNS_MAX`],
+    /// [`PATTERN_BYTES_MAX`] or [`NFA_BYTES_MAX`]; or [`EngineChoice::Vectorscan`] if vectorscan is not
+    /// installed or faulty.
     pub fn compile(patterns: &[Pattern], engine: EngineChoice) -> Result<Self, PatternError> {
         if patterns.len() > PATTERNS_MAX {
             let message = format!("{} patterns, and {PATTERNS_MAX} is the most", patterns.len());
@@ -159,8 +165,9 @@ impl Patterns {
                     .map_err(|missing| PatternError::of_all(missing.to_string(), help))?;
                 Skip::needles(&hirs)
             }
-            // Ours where it has literals: vectorscan took 0.04 to 0.06 s longer then, of 0.45 and 0.8 s, half of it to be
-            // loaded and proven; where it has none, 0.3 to 0.5 s less (`cargo xtask bench`'s traces, 2026-11-23).
+            // Literals first: with literals, vectorscan took 0.04 to 0.06 s longer, of 0.45 and 0.8 s, half
+            // of it for loading and testing; without literals, vectorscan took 0.3 to 0.5 s less (`cargo
+            // xtask bench`'s traces, 2026-11-23).
             EngineChoice::Auto => Skip::literals(&hirs).or_else(|| Skip::needles(&hirs)),
             EngineChoice::Rust | EngineChoice::RustLazy => Skip::literals(&hirs),
         };
@@ -177,17 +184,17 @@ impl Patterns {
         })
     }
 
-    /// How many patterns there are.
+    /// The number of patterns.
     pub fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether there are none; then nothing is found.
+    /// Whether there are no patterns; then nothing matches.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// What finds ends: `dfa`, or `lazy-dfa` where that would be too large.
+    /// The engine that finds ends: `dfa`, or `lazy-dfa` if the table would be too large.
     pub fn engine(&self) -> &'static str {
         match self.engine {
             Engine::Dense(_) => "dfa",
@@ -195,7 +202,7 @@ impl Patterns {
         }
     }
 
-    /// What passes over bytes that are part of no match: `literals`, `vectorscan`, or `none`.
+    /// The prefilter: `literals`, `vectorscan`, or `none`.
     pub fn prefilter(&self) -> &'static str {
         match self.skip {
             Some(Skip::Literals(_)) => "literals",
@@ -209,7 +216,7 @@ impl Patterns {
         self.scratch_of(CACHE_BYTES_MAX)
     }
 
-    /// Caches of about the given size. Too small ones cost time, nothing else.
+    /// Caches of approximately this size. Smaller caches only cost time.
     pub fn scratch_of(&self, cache_bytes: usize) -> Scratch {
         Scratch {
             scan: LazyDfa::new(Goal::Ends, self.forward.symbols()),
@@ -220,17 +227,17 @@ impl Patterns {
         }
     }
 
-    /// A stream of which nothing was fed yet.
+    /// The state of a new stream.
     pub fn start(&self) -> StreamState {
         StreamState::default()
     }
 
-    /// The next bytes of a stream. Calls `found` for each match, in the order of their ends. A match is told with the
-    /// byte behind it at the earliest, and once it is certain that no preferred one follows.
+    /// Processes the next bytes of a stream. Calls `found` for each match, in the order of ends. A match is
+    /// reported with the byte after it at the earliest, and once no preferred match can follow.
     ///
     /// # Panics
     ///
-    /// `scratch` or `stream` are of other patterns.
+    /// If `scratch` or `stream` belong to other patterns.
     pub fn feed(
         &self,
         scratch: &mut Scratch,
@@ -244,17 +251,17 @@ impl Patterns {
         }
     }
 
-    /// `missing` bytes are lost here: no match spans them; offsets go on behind. Matches that end before them are
-    /// told with the next piece.
+    /// Records that `missing` bytes are lost here: no match spans them, and offsets continue after them.
+    /// Matches that end before the gap are reported with the next piece.
     pub fn gap(&self, stream: &mut StreamState, missing: u64) {
         stream.missing = stream.missing.saturating_add(missing);
     }
 
-    /// The stream is over: matches that waited for its end are told. Then `stream` is as new.
+    /// Ends the stream: reports the matches that waited for its end. `stream` is then in its initial state.
     ///
     /// # Panics
     ///
-    /// As [`Self::feed`].
+    /// As for [`Self::feed`].
     pub fn finish(&self, scratch: &mut Scratch, stream: &mut StreamState, found: &mut dyn FnMut(Match)) {
         self.pass_gap(scratch, stream, found);
         feed::close(self, scratch, stream, None, found);
@@ -267,10 +274,10 @@ impl Patterns {
     }
 }
 
-/// What one worker needs to search: caches of at most [`CACHE_BYTES_MAX`], about.
+/// The working memory of one worker: caches of about [`CACHE_BYTES_MAX`] at most.
 #[derive(Debug)]
 pub struct Scratch {
-    /// The states of all patterns together, where these have no table.
+    /// The states of all patterns together, if there is no table.
     scan: LazyDfa,
     skipper: Skipper,
     caches: Vec<Option<Box<Caches>>>,
@@ -284,7 +291,7 @@ impl Scratch {
         Counters { cache_clears: self.work.clears, ..self.counters }
     }
 
-    /// Between pieces no state of a cache is in use: where they are full, all are emptied.
+    /// Between pieces no cached state is in use: full caches are emptied.
     fn make_room(&mut self) {
         if self.work.cached_bytes > self.work.cached_bytes_max {
             self.scan.clear(&mut self.work);

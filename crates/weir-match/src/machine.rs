@@ -1,13 +1,14 @@
-//! Expressions as a machine that is stepped byte by byte: determinisation, one state at a time.
+//! Expressions as an automaton that is stepped byte by byte: determinisation, one state at a time.
 //!
-//! A **state** is the set of *threads*: places in the NFA just behind a byte that was taken. What needs no byte
-//! (alternatives, `^`, `\b`, the end of a pattern) is followed when the next symbol is known; so assertions see the
-//! bytes on both sides, and a match that ends at `p` is told by the symbol *behind* `p`. Symbols are classes of
-//! bytes, [`Machine::end`] for the end of the stream, and [`Machine::unknown`] for a byte that was lost.
+//! A **state** is a set of *threads*: positions in the NFA immediately after a consumed byte. Transitions
+//! that consume no byte (alternatives, `^`, `\b`, the end of a pattern) are followed once the next symbol is
+//! known. Assertions therefore see the bytes on both sides, and a match that ends at `p` is reported by the
+//! symbol *after* `p`. Symbols are classes of bytes, [`Machine::end`] for the end of the stream, and
+//! [`Machine::unknown`] for a lost byte.
 //!
-//! Threads that begin here are no part of a state, they are added in each step. Therefore a state without
-//! threads says that no match is under way: nothing before it can be part of a later match. All that is known
-//! about how much of a stream must be kept comes from that.
+//! Threads that begin at the current position are not part of a state; each step adds them. A state without
+//! threads therefore means that no match is in progress: no earlier byte can be part of a later match. This
+//! determines how much of a stream must be kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,22 +17,22 @@ use regex_automata::nfa::thompson::{NFA, State as Node};
 use regex_automata::util::look::{Look, LookMatcher, LookSet};
 use regex_automata::util::primitives::{PatternID, StateID};
 
-/// What is asked of the machine.
+/// The purpose of an automaton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// Where any match of any pattern ends, wherever it began.
+    /// Where a match of any pattern ends, for any start.
     Ends,
-    /// The end of one pattern's leftmost match, with the preferences of Perl.
+    /// The end of one pattern's leftmost match, with Perl's preferences.
     Leftmost(u32),
-    /// One pattern's matches that begin with the first symbol only. In a reverse machine: where they start.
+    /// One pattern's matches that begin with the first symbol. In a reverse machine: their starts.
     Anchored(u32),
 }
 
-/// What assertions need to know of the byte before.
+/// The context that assertions need of the preceding byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub(crate) enum Context {
-    /// There is none: the stream begins.
+    /// None: the start of the stream.
     #[default]
     Start,
     /// `\n`.
@@ -40,7 +41,7 @@ pub(crate) enum Context {
     Return,
     /// A letter, digit or `_`.
     Word,
-    /// Another, or a lost one.
+    /// Another byte, or a lost one.
     Other,
 }
 
@@ -59,15 +60,15 @@ impl Context {
     }
 }
 
-/// A state: a word of facts, the patterns that matched before the last symbol, the threads. Shared by caches
-/// and streams.
+/// A state: a word of facts, the patterns that matched before the last symbol, and the threads. Shared by
+/// caches and streams.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct State(Arc<[u32]>);
 
 impl State {
     const CONTEXT_BITS: u32 = 3;
     const CONTEXT: u32 = (1 << Self::CONTEXT_BITS) - 1;
-    /// New threads begin in the next step.
+    /// The next step starts new threads.
     const SEEDS: u32 = 1 << 3;
     const MATCHED: u32 = 1 << 4;
     const THREADS: u32 = 1 << 5;
@@ -105,12 +106,12 @@ impl State {
     }
 }
 
-/// What is asked of states most often.
+/// The most frequently tested properties of a state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts(u32);
 
 impl Facts {
-    /// How many bits facts take.
+    /// The number of bits of the facts.
     pub(crate) const BITS: u32 = 3;
 
     pub(crate) fn bits(self) -> u32 {
@@ -126,12 +127,12 @@ impl Facts {
         self.0 & State::MATCHED != 0
     }
 
-    /// No match is under way.
+    /// No match is in progress.
     pub(crate) fn idle(self) -> bool {
         self.0 & State::THREADS == 0
     }
 
-    /// Nothing more can match.
+    /// No further match is possible.
     pub(crate) fn dead(self) -> bool {
         self.0 & (State::THREADS | State::SEEDS) == 0
     }
@@ -143,7 +144,7 @@ pub(crate) struct Machine {
     nfa: NFA,
     is_reverse: bool,
     classes: Box<[u8; 256]>,
-    /// A byte of each class.
+    /// A representative byte of each class.
     samples: Vec<u8>,
     looks: LookSet,
     matcher: LookMatcher,
@@ -163,7 +164,7 @@ impl Machine {
         Self { nfa, is_reverse, classes, samples, looks, matcher: LookMatcher::new() }
     }
 
-    /// How many symbols there are.
+    /// The number of symbols.
     pub(crate) fn symbols(&self) -> usize {
         self.samples.len() + 2
     }
@@ -176,17 +177,17 @@ impl Machine {
         usize::from(self.classes[usize::from(byte)])
     }
 
-    /// The symbol behind the last byte of a stream.
+    /// The symbol after the last byte of a stream.
     pub(crate) fn end(&self) -> usize {
         self.samples.len()
     }
 
-    /// The symbol for a byte that was lost. No thread goes over it.
+    /// The symbol of a lost byte. No thread consumes it.
     pub(crate) fn unknown(&self) -> usize {
         self.samples.len() + 1
     }
 
-    /// The symbol for a byte of which only its context is known: for assertions, not to be matched.
+    /// The symbol of a byte of which only the context is known: for assertions, never matched.
     pub(crate) fn symbol_of(&self, context: Context) -> usize {
         match context {
             Context::Start => self.end(),
@@ -195,7 +196,7 @@ impl Machine {
         }
     }
 
-    /// The context that a byte is for what follows it, as far as any assertion asks.
+    /// The context that a byte provides to the next position, as far as any assertion needs it.
     pub(crate) fn context_of(&self, byte: u8) -> Context {
         match byte {
             b'\n' if self.looks.contains_anchor_line() => Context::Feed,
@@ -205,13 +206,14 @@ impl Machine {
         }
     }
 
-    /// The state in which nothing has begun.
+    /// The state in which no match is in progress.
     pub(crate) fn initial(&self, context: Context) -> State {
         let context = if self.looks.is_empty() { Context::Other } else { context };
         State::new(context, true, false, &[], &[])
     }
 
-    /// The state behind `symbol`. Costs as much as there are threads and what they reach without a byte.
+    /// The state after `symbol`. Cost: the number of threads and of the NFA states that they reach without a
+    /// byte.
     pub(crate) fn step(&self, goal: Goal, work: &mut Work, state: &State, symbol: usize) -> State {
         let sample = self.samples.get(symbol).copied();
         let before = Context::ALL[(state.0[0] & State::CONTEXT) as usize].byte();
@@ -223,7 +225,7 @@ impl Machine {
         }
         work.begin(self.nfa.states().len());
         let start = (seeds && goal != Goal::Ends).then(|| self.start(goal));
-        // The order is that of preference: what began earlier first, then what the expression says.
+        // In order of preference: earlier starts first, then the expression's order.
         for thread in state.threads().iter().copied().chain(start) {
             let cut = self.follow(goal, work, thread, around, sample);
             if cut {
@@ -246,8 +248,9 @@ impl Machine {
         State::new(context, seeds, matched, patterns, &work.targets)
     }
 
-    /// Where threads of all patterns get that begin with `symbol`: in large sets most of a step's work, and the
-    /// same in all states with one context. They are never matches, as no pattern matches without a byte.
+    /// The threads of all patterns that begin with `symbol`. In large sets this is most of a step's work, and
+    /// the same for all states with one context. They are never matches, because no pattern matches the empty
+    /// string.
     fn follow_seeds(&self, work: &mut Work, context: u32, symbol: usize, around: (Option<u8>, Option<u8>)) {
         if work.seeds.contains_key(&(context, symbol)) {
             return;
@@ -270,7 +273,8 @@ impl Machine {
         id.unwrap_or(self.nfa.start_anchored()).as_u32()
     }
 
-    /// Follows one thread to all bytes it waits for. True where a match makes what comes later irrelevant.
+    /// Follows one thread to all bytes that it waits for. Returns true if a match makes later threads
+    /// irrelevant.
     fn follow(
         &self,
         goal: Goal,
@@ -325,9 +329,9 @@ impl Machine {
         false
     }
 
-    /// Whether the assertion holds between the two bytes, in the order in which they are stepped over.
+    /// Whether the assertion holds between the two bytes, in the order of stepping.
     fn holds(&self, look: Look, (before, after): (Option<u8>, Option<u8>)) -> bool {
-        // A reverse NFA has its assertions reversed; that does not fit `\r\n`, so they are turned back.
+        // A reverse NFA has reversed assertions; `\r\n` needs the original ones, so they are reversed again.
         let (look, left, right) =
             if self.is_reverse { (look.reversed(), after, before) } else { (look, before, after) };
         let mut text = [0; 2];
@@ -340,7 +344,7 @@ impl Machine {
     }
 }
 
-/// Room for one step, and the account of all states that it was used for.
+/// Buffers for one step, and the memory accounting of all cached states.
 #[derive(Debug)]
 pub(crate) struct Work {
     stack: Vec<u32>,
@@ -349,9 +353,9 @@ pub(crate) struct Work {
     targets: Vec<u32>,
     patterns: Vec<u32>,
     matched: bool,
-    /// Threads that begin behind a context with a symbol, of all patterns.
+    /// New threads of all patterns, by context and symbol.
     seeds: HashMap<(u32, usize), Box<[u32]>>,
-    /// What states in caches take.
+    /// The memory of cached states, in bytes.
     pub(crate) cached_bytes: usize,
     pub(crate) cached_bytes_max: usize,
     /// How often a cache was emptied.
@@ -384,7 +388,7 @@ impl Work {
     }
 }
 
-/// A set of small numbers that is emptied at once.
+/// A set of small numbers that is cleared in constant time.
 #[derive(Debug, Default)]
 struct Marks {
     round: u32,

@@ -1,10 +1,10 @@
-//! Literals near the start of every match: what vectorscan looks for.
+//! Literals near the start of every match, which vectorscan searches.
 //!
-//! For each pattern some literals are chosen such that every way through it goes over one of them, which ends within
-//! [`Needles::bytes_max`] bytes of the way's start. So where none ends, what is under way began less than that
-//! many bytes ago, and nothing else of what was there counts. They need not be what matches begin with: of
-//! `[0-9]{1,3}\.exe` it is `.exe`. Assertions ask for no byte and are passed over: that finds too much, which costs time
-//! and nothing else.
+//! For each pattern, literals are chosen such that every path through the pattern contains one of them,
+//! ending within [`Needles::bytes_max`] bytes of the path's start. If no literal ends, then every match in
+//! progress began fewer than that many bytes ago, and earlier bytes are irrelevant. The literals need not be
+//! prefixes: for `[0-9]{1,3}\.exe` the literal is `.exe`. Assertions consume no byte and are ignored; this
+//! yields false positives, which only cost time.
 
 use std::collections::HashSet;
 use std::mem;
@@ -12,27 +12,27 @@ use std::mem;
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 use weir_vectorscan::{LITERALS_MAX, Literal};
 
-/// How far behind a match's start a needle may end. So many bytes before each needle and before the end of each piece go
-/// through the table.
+/// Maximum distance from a match's start to the end of a needle, in bytes. This many bytes before each needle
+/// and before the end of each piece are processed by the table.
 pub(crate) const REACH_BYTES_MAX: usize = 32;
-/// The most bytes of a needle: more of them would not be found less often.
+/// Maximum length of a needle: longer needles would not be more selective.
 const NEEDLE_BYTES_MAX: usize = 12;
-/// Of needles with so many bytes the first is taken, of shorter ones the longest.
+/// The first needle with this many bytes is used, otherwise the longest.
 const ENOUGH_BYTES: usize = 6;
-/// The fewest: single bytes are found too often.
+/// Minimum length: single bytes occur too often.
 const NEEDLE_BYTES_MIN: usize = 2;
 
 /// The needles of all patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Needles {
-    /// Each once.
+    /// The literals, without duplicates.
     pub(crate) literals: Vec<Literal>,
-    /// How far behind the start of a match one ends, at most.
+    /// Maximum distance from the start of a match to the end of a literal.
     pub(crate) bytes_max: usize,
 }
 
 impl Needles {
-    /// None where a pattern has no such literals, where they are too many, or where there is no pattern.
+    /// `None` if a pattern has no such literals, if there are too many, or if there is no pattern.
     pub(crate) fn of(patterns: &[Hir]) -> Option<Self> {
         let mut known = HashSet::new();
         let mut all = Self { literals: vec![], bytes_max: 0 };
@@ -51,11 +51,11 @@ impl Needles {
     }
 }
 
-/// Literals of which every way has one.
+/// Literals of which every path contains one.
 #[derive(Debug, Clone)]
 struct Choice {
     literals: Vec<Literal>,
-    /// How far behind the start one ends, at most.
+    /// Maximum distance from the start to the end of a literal.
     reach: usize,
 }
 
@@ -66,11 +66,11 @@ impl Choice {
     }
 }
 
-/// On the way through a pattern: what every way has in common.
+/// The state of a walk through a pattern: the elements common to every path.
 struct Walk {
-    /// The most bytes from the start of a match to here.
+    /// Maximum number of bytes from the start of a match to the current position.
     at: usize,
-    /// Single bytes, one behind the other, up to here.
+    /// The consecutive single bytes up to the current position.
     run: Literal,
     best: Option<Choice>,
 }
@@ -80,7 +80,7 @@ impl Walk {
         Self { at, run: Literal { bytes: vec![], ignore_case: false }, best: None }
     }
 
-    /// Goes through a part that every way has. False where nothing behind it is within reach.
+    /// Walks through a part that every path contains. Returns false if nothing after it is within reach.
     fn part(&mut self, hir: &Hir) -> bool {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => true,
@@ -97,7 +97,7 @@ impl Walk {
         }
     }
 
-    /// A byte; of a letter the other case, too, if case does not count.
+    /// A byte; with `ignore_case`, a letter in either case.
     fn byte(&mut self, byte: u8, ignore_case: bool) -> bool {
         if self.run.bytes.len() == NEEDLE_BYTES_MAX {
             self.end_run();
@@ -116,7 +116,7 @@ impl Walk {
         let Class::Bytes(bytes) = class else { return self.pass(hir) };
         let mut ends = bytes.ranges().iter().flat_map(|range| [range.start(), range.end()]);
         match (bytes.ranges().len(), ends.next(), ends.nth(1)) {
-            // `[Aa]`, which `a` is where case does not count.
+            // `[Aa]`, the form of a case-insensitive `a`.
             (2, Some(upper), Some(lower))
                 if upper.is_ascii_uppercase()
                     && lower == upper.to_ascii_lowercase()
@@ -149,7 +149,7 @@ impl Walk {
         }
     }
 
-    /// Each branch has literals of its own; all of them together are a choice.
+    /// Each branch has its own literals; together they are one choice.
     fn alternation(&mut self, branches: &[Hir]) {
         let mut all = Choice { literals: vec![], reach: 0 };
         for branch in branches {
@@ -163,7 +163,7 @@ impl Walk {
         self.choose(all);
     }
 
-    /// Goes over a part in which nothing is looked for.
+    /// Skips a part without taking literals from it.
     fn pass(&mut self, hir: &Hir) -> bool {
         self.end_run();
         self.reach(hir.properties().maximum_len())
@@ -174,14 +174,14 @@ impl Walk {
         self.at < REACH_BYTES_MAX
     }
 
-    /// The bytes behind are no literal, or there are enough.
+    /// The following bytes are not a literal, or the literal is long enough.
     fn end_run(&mut self) {
         let mut run = mem::replace(&mut self.run, Literal { bytes: vec![], ignore_case: false });
         run.ignore_case &= run.bytes.iter().any(u8::is_ascii_alphabetic);
         if run.ignore_case {
             run.bytes.make_ascii_lowercase();
         }
-        // A byte too many stopped it.
+        // An additional byte ended the run.
         self.choose(Choice { literals: vec![run], reach: self.at.min(REACH_BYTES_MAX) });
     }
 
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(Needles::of(&[]), None);
     }
 
-    /// Patterns made of parts, of which those that are refused are left out.
+    /// Patterns composed of parts; rejected ones are skipped.
     fn pattern() -> impl Strategy<Value = String> {
         let parts = [
             "a", "b", "(", "(?:", ")", "*", "+", "?", "{2}", "{1,3}", "{2,}", "{9,40}", "|", "[ab]", "[^a]",

@@ -1,37 +1,37 @@
-//! Loops over bytes: as fast as a table of states allows, to the first byte that tells of an end.
+//! Scan loops, as fast as a table of states allows, up to the first byte that reports an end.
 //!
-//! Three ways, each from where the one before stopped: from one place where a match may begin to the next (`skip`);
-//! four stretches side by side; byte by byte.
+//! Three methods, each continuing where the previous one stopped: from one possible start of a match to the
+//! next (`skip`); four segments in parallel; byte by byte.
 
 use crate::skip::Skipper;
 
-/// How many bytes of each lane are looked at before lanes are joined again.
+/// Bytes of each lane before the lanes are joined.
 const LANE_BYTES_MAX: usize = 512;
-/// With fewer, it is not worth it.
+/// Minimum number of bytes per lane: below it, lanes do not pay off.
 const LANE_BYTES_MIN: usize = 16;
 const LANES: usize = 4;
 
-/// States and what follows them.
+/// States and their successors.
 pub(crate) trait Table {
-    /// The state behind `byte`.
+    /// The state after `byte`.
     fn next(&self, state: u32, byte: u8) -> u32;
-    /// A match ended before the last byte; or the state is not known.
+    /// A match ended before the last byte, or the state is unknown.
     fn stops(&self, state: u32) -> bool;
-    /// No match is under way. Of states that stop the scan it tells nothing.
+    /// No match is in progress. Unspecified for states that stop the scan.
     fn is_idle(&self, state: u32) -> bool;
-    /// The one idle state behind `byte`.
+    /// The unique idle state after `byte`.
     fn idle_after(&self, byte: u8) -> u32;
 }
 
-/// How far a scan came.
+/// The result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) state: u32,
     /// The state before the byte at which the scan stopped.
     pub(crate) before: u32,
-    /// Bytes looked at; the scan stopped behind the first that told of an end.
+    /// The number of scanned bytes; the scan stopped after the first byte that reported an end.
     pub(crate) at: usize,
-    /// Where no match was under way last, if that was within the scan and before the byte it stopped at.
+    /// The last offset without a match in progress, if that is within the scan and before the stop.
     pub(crate) idle_at: Option<usize>,
 }
 
@@ -40,10 +40,10 @@ impl Scan {
         Self { state, before: state, at, idle_at: None }
     }
 
-    /// From `bytes[at..]` on to the first byte that tells of an end, or to the end of the bytes.
+    /// Scans from `bytes[at..]` to the first byte that reports an end, or to the end of the bytes.
     pub(crate) fn run(&mut self, table: &impl Table, skipper: &mut Skipper, bytes: &[u8]) {
         if table.stops(self.state) {
-            // It told of an end before.
+            // The state reported an end before.
             self.run_plain(table, bytes, |_, _| true);
         }
         self.skip(table, skipper, bytes);
@@ -58,7 +58,7 @@ impl Scan {
         }
     }
 
-    /// Goes from one place where a match may begin to the next, as long as that pays.
+    /// Jumps from one possible start of a match to the next, as long as that pays off.
     fn skip(&mut self, table: &impl Table, skipper: &mut Skipper, bytes: &[u8]) {
         if !skipper.begin(bytes.len() - self.at) {
             return;
@@ -77,7 +77,7 @@ impl Scan {
         }
     }
 
-    /// Byte by byte, up to an end or behind a byte after which `enough` holds of the state and the place.
+    /// Byte by byte, up to an end, or past a byte after which `enough` holds for state and offset.
     fn run_plain(&mut self, table: &impl Table, bytes: &[u8], enough: impl Fn(u32, usize) -> bool) {
         let from = self.at;
         let (mut state, mut before, mut idle_at) = (self.state, self.state, usize::MAX);
@@ -99,10 +99,11 @@ impl Scan {
         self.idle_at = if idle_at == usize::MAX { self.idle_at } else { Some(idle_at) };
     }
 
-    /// Several stretches at once, for what one costs: each byte waits for the table, not for the processor.
-    /// Each but the first is begun as if no match were under way there. Where one is, its stretch is gone over
-    /// again up to where that one is over: from there on both ways are the same, as an idle state is the same
-    /// whatever came before. `None` where the scan stops within: that is for [`Self::run_plain`] to find.
+    /// Scans several segments in parallel, at the cost of one: the loop is bound by the latency of the table,
+    /// not by the processor. Each segment except the first assumes that no match is in progress at its start.
+    /// If one is, the segment is scanned again until that match is over; from there on both scans agree,
+    /// because an idle state does not depend on earlier bytes. `None` if the scan stops inside:
+    /// [`Self::run_plain`] then finds the place.
     fn run_lanes(&self, table: &impl Table, bytes: &[u8]) -> Option<Self> {
         let length = ((bytes.len() - self.at) / LANES).min(LANE_BYTES_MAX);
         let lane = |n: usize| &bytes[self.at + n * length..][..length];

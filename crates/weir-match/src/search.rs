@@ -1,15 +1,16 @@
-//! From "a match ends here" to the match: one pattern's leftmost one, where it starts, and what comes after it.
+//! From a reported end to the match: one pattern's leftmost match, its start, and the continuation after it.
 //!
-//! A search runs forward over the bytes from where its pattern's next match can begin at the earliest. It dies
-//! when the leftmost match is certain; that is reported and the next search begins at its end, over bytes that
-//! were looked at already. All decisions depend on positions in the stream, never on where pieces end.
+//! A search runs forward from the earliest position where its pattern's next match can begin. It dies when
+//! the leftmost match is certain. That match is reported, and the next search begins at its end, over bytes
+//! that were already searched. All decisions depend on positions in the stream, never on the borders of
+//! pieces.
 
 use crate::lazy::LazyDfa;
 use crate::machine::{Context, Goal, Machine, Work};
 use crate::stream::{Busy, Search, Window};
 use crate::{MATCH_BYTES_MAX, Match};
 
-/// The caches of one pattern: for ends, for starts.
+/// The caches of one pattern, for ends and for starts.
 #[derive(Debug)]
 pub(crate) struct Caches {
     leftmost: LazyDfa,
@@ -30,24 +31,25 @@ impl Caches {
     }
 }
 
-/// How often bounds were reached, of one worker.
+/// How often one worker reached the bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Matches reported with a start that is not exact: longer than [`MATCH_BYTES_MAX`].
+    /// Matches longer than [`MATCH_BYTES_MAX`], reported with an inexact start.
     pub starts_cut: u64,
-    /// Matches that were reported [`MATCH_BYTES_MAX`] behind their end, though a preferred one might have followed.
+    /// Matches that were reported [`MATCH_BYTES_MAX`] bytes after their end, although a preferred one might
+    /// have followed.
     pub ends_forced: u64,
-    /// Matches that may have been reported out of order, as too many waited for others.
+    /// Matches that may have been reported out of order, because too many waited for others.
     pub order_forced: u64,
     /// Caches that were emptied because they were full.
     pub cache_clears: u64,
 }
 
-/// One pattern's search at work.
+/// A search for one pattern in progress.
 pub(crate) struct Searcher<'a> {
     pub(crate) forward: &'a Machine,
     pub(crate) reverse: &'a Machine,
-    /// The length of all matches, where they have one.
+    /// The length of all matches, if it is fixed.
     pub(crate) length: Option<u64>,
     pub(crate) caches: &'a mut Caches,
     pub(crate) work: &'a mut Work,
@@ -56,7 +58,7 @@ pub(crate) struct Searcher<'a> {
 }
 
 impl Searcher<'_> {
-    /// A search that begins at `from`.
+    /// Starts a search at `from`.
     pub(crate) fn begin(&mut self, pattern: u32, from: u64, is_cut: bool) -> Search {
         let number = self.initial(from);
         Search { pattern, number, state: None, from, at: from, is_cut, end: None }
@@ -72,22 +74,23 @@ impl Searcher<'_> {
         byte.map_or(self.window.before, |byte| self.forward.context_of(byte))
     }
 
-    /// The search goes on with a state that was kept: its number is that of another cache.
+    /// Continues a search with a saved state, whose number belongs to another cache.
     pub(crate) fn resume(&mut self, search: &mut Search) {
         if let Some(state) = search.state.take() {
             search.number = self.caches.leftmost.number(self.work, state);
         }
     }
 
-    /// Keeps the state for the next piece.
+    /// Saves the state for the next piece.
     pub(crate) fn suspend(&self, search: &mut Search) {
         search.state = Some(self.caches.leftmost.state(search.number).clone());
     }
 
-    /// Searches on up to `to`. True if it must go on with the byte there; otherwise nothing is under way.
+    /// Searches up to `to`. Returns true if the search must continue there; otherwise no match is in
+    /// progress.
     pub(crate) fn run(&mut self, search: &mut Search, to: u64, found: &mut Vec<Match>) -> bool {
         while search.at < to {
-            // Everything that is searched is in the window.
+            // All bytes to search are in the window.
             let Some(byte) = self.window.byte(search.at) else { break };
             self.step(search, self.forward.symbol(byte));
             search.at += 1;
@@ -101,7 +104,7 @@ impl Searcher<'_> {
         search.end.is_some() || !LazyDfa::facts(search.number).idle()
     }
 
-    /// No byte follows: `symbol` is the end of the stream, or a loss.
+    /// No more bytes: `symbol` is the end of the stream, or a loss.
     pub(crate) fn close(&mut self, search: &mut Search, to: u64, symbol: usize, found: &mut Vec<Match>) {
         loop {
             self.run(search, to, found);
@@ -120,7 +123,7 @@ impl Searcher<'_> {
         }
     }
 
-    /// Reports the match that the search found, and begins anew behind it.
+    /// Reports the found match, and starts the next search after it.
     fn report(&mut self, search: &mut Search, found: &mut Vec<Match>) {
         let Some(end) = search.end.take() else { return };
         let (start, start_is_exact) = self.start_of(search, end);
@@ -133,7 +136,7 @@ impl Searcher<'_> {
         *search = self.begin(search.pattern, from, false);
     }
 
-    /// A match of which only the end is known: it began before all bytes that are kept.
+    /// Reports a match of which only the end is known: it began before all kept bytes.
     pub(crate) fn report_cut(&mut self, search: &mut Search, end: u64, found: &mut Vec<Match>) {
         let start = self.length.map_or(search.from, |length| end.saturating_sub(length));
         let start_is_exact = self.length.is_some();
@@ -142,7 +145,7 @@ impl Searcher<'_> {
         self.restart(search, end);
     }
 
-    /// Where the leftmost of the matches starts that end at `end`: backwards from there.
+    /// The leftmost start of the matches that end at `end`, searched backwards.
     fn start_of(&mut self, search: &Search, end: u64) -> (u64, bool) {
         if let Some(length) = self.length {
             return (end.saturating_sub(length), true);
@@ -175,7 +178,7 @@ impl Searcher<'_> {
     }
 }
 
-/// Matches that can be told: none that ends earlier can be found any more. All of them where `all` is said.
+/// Reports the matches that no earlier-ending match can precede any more; all of them if `all`.
 pub(crate) fn release(busy: &mut Busy, all: bool, found: &mut dyn FnMut(Match)) {
     if busy.waiting.is_empty() {
         return;

@@ -1,9 +1,10 @@
-//! From one place where a match may begin to the next, faster than a table of states: a prefilter.
+//! Prefilter: jumps from one possible start of a match to the next, faster than a table of states.
 //!
-//! It is asked where no match is under way, and what it passes over is known to be part of none. All else (what is
-//! found, where it starts, what is told when) is the table's, so a prefilter changes nothing but the time that
-//! it takes. There are two: [`Prefilter`] looks for the next of some literals that all matches begin with;
-//! [`weir_vectorscan`] for all literals of a piece that matches have near their start (`needles`), many more of them.
+//! The prefilter runs only while no match is in progress, and skips only bytes that are in no match. The
+//! table decides everything else (matches, their starts, the time of their report), so a prefilter changes
+//! only the run time. There are two: [`Prefilter`] searches the next of a few literals that all matches begin
+//! with; [`weir_vectorscan`] searches all literals near the start of matches (`needles`) in a piece, and
+//! supports many more of them.
 
 use std::ops::Range;
 
@@ -14,36 +15,36 @@ use weir_vectorscan::{Database, SCAN_BYTES_MIN, Scanner};
 
 use crate::needles::Needles;
 
-/// After so many places it is asked whether it pays;
+/// After this many stops the benefit is checked;
 const TRIALS: usize = 8;
-/// if it did not skip so many bytes for each,
+/// if fewer bytes than this were skipped per stop,
 const BYTES_MIN: usize = 96;
-/// it rests for so many.
+/// the prefilter pauses for this many bytes.
 const PAUSE_BYTES: usize = 64 << 10;
-/// The most bytes that vectorscan is called for at once.
+/// Maximum number of bytes per call of vectorscan.
 const SCAN_BYTES_MAX: usize = 64 << 10;
-/// Where more needles than these end in them, it does not pay.
+/// With more ends of needles than this in a call, the prefilter does not pay off.
 const ENDS_MAX: usize = 64;
 
-/// A way to skip, for all workers.
+/// A prefilter, shared by all workers.
 #[derive(Debug)]
 pub(crate) enum Skip {
     /// Literals that all matches begin with.
     Literals(Prefilter),
-    /// Literals near the start of all matches, and how far behind it one ends at most.
+    /// Literals near the start of all matches, and the maximum distance to the end of one.
     Needles(Database, usize),
 }
 
 impl Skip {
-    /// By literals, where that is fast.
+    /// By literals, if that is fast.
     pub(crate) fn literals(patterns: &[Hir]) -> Option<Self> {
         let found = Prefilter::from_hirs_prefix(MatchKind::LeftmostFirst, patterns);
         found.filter(Prefilter::is_fast).map(Self::Literals)
     }
 
-    /// By vectorscan. None where it can't be used, or can't help with these patterns.
+    /// By vectorscan. `None` if it is not usable, or not useful for these patterns.
     pub(crate) fn needles(patterns: &[Hir]) -> Option<Self> {
-        // Before the library is loaded, which takes longer.
+        // Before loading the library, which takes longer.
         let needles = Needles::of(patterns)?;
         let database = Database::compile(&needles.literals).ok()?;
         database.scanner().ok()?;
@@ -51,13 +52,13 @@ impl Skip {
     }
 }
 
-/// One worker's.
+/// The prefilter's state of one worker.
 #[derive(Debug)]
 pub(crate) struct Skipper {
     finder: Option<Finder>,
-    /// It did not pay of late; so many bytes go without it.
+    /// Remaining bytes of a pause.
     pause_bytes: usize,
-    /// Since it was asked last whether it pays.
+    /// Stops since the last check of the benefit.
     places: usize,
     skipped_bytes: usize,
 }
@@ -68,12 +69,12 @@ enum Finder {
     Needles(NeedleFinder),
 }
 
-/// Where the table takes over.
+/// A position at which the table takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// What begins before is part of no match, and not under way any more at `until`.
+    /// Bytes before it are in no match, and no match that begins before is in progress at `until`.
     pub(crate) from: usize,
-    /// The table goes on to here at least.
+    /// The table scans at least up to here.
     pub(crate) until: usize,
 }
 
@@ -82,7 +83,7 @@ impl Skipper {
         let finder = match skip {
             Some(Skip::Literals(prefilter)) => Some(Finder::Literals(prefilter.clone())),
             Some(Skip::Needles(database, bytes_max)) => {
-                // Without memory for it the table does all.
+                // Without memory for the scanner, the table scans everything.
                 database.scanner().ok().map(|scanner| Finder::Needles(NeedleFinder::new(scanner, *bytes_max)))
             }
             None => None,
@@ -90,7 +91,7 @@ impl Skipper {
         Self { finder, pause_bytes: 0, places: 0, skipped_bytes: 0 }
     }
 
-    /// Other bytes, so many of them. False where they are to go without.
+    /// Starts a new piece of this many bytes. Returns false if the prefilter pauses.
     pub(crate) fn begin(&mut self, bytes: usize) -> bool {
         if self.pause_bytes > 0 {
             self.pause_bytes = self.pause_bytes.saturating_sub(bytes);
@@ -106,7 +107,7 @@ impl Skipper {
         }
     }
 
-    /// The next place from `at` on, where no match is under way. None where it does not pay to skip.
+    /// The next stop from `at` on, where no match is in progress. `None` if skipping does not pay off.
     pub(crate) fn next(&mut self, bytes: &[u8], at: usize) -> Option<Place> {
         if self.places >= TRIALS {
             let pays = self.skipped_bytes >= self.places * BYTES_MIN;
@@ -134,7 +135,7 @@ impl Skipper {
 fn next_literal(prefilter: &Prefilter, bytes: &[u8], at: usize) -> Place {
     match prefilter.find(bytes, Span::from(at..bytes.len())) {
         Some(found) => Place { from: found.start, until: found.end },
-        // What it looks for may have begun in the last bytes, which are too few to be worth another call.
+        // A needle may begin in the last bytes, which are too few for another call.
         None => {
             let last = bytes.len().saturating_sub(prefilter.max_needle_len().saturating_sub(1));
             Place { from: last.max(at), until: bytes.len() }
@@ -142,15 +143,15 @@ fn next_literal(prefilter: &Prefilter, bytes: &[u8], at: usize) -> Place {
     }
 }
 
-/// Vectorscan at work.
+/// A vectorscan search of a piece.
 #[derive(Debug)]
 struct NeedleFinder {
     scanner: Scanner,
     bytes_max: usize,
-    /// The bytes of the piece that it was called for, and where needles end in them, from their start.
+    /// The scanned part of the piece, and the ends of needles relative to its start.
     scanned: Range<usize>,
     ends: Vec<u32>,
-    /// The next of these.
+    /// The index of the next end.
     next: usize,
 }
 
@@ -159,7 +160,7 @@ impl NeedleFinder {
         Self { scanner, bytes_max, scanned: 0..0, ends: vec![], next: 0 }
     }
 
-    /// None where there are too many.
+    /// `None` if there are too many ends.
     fn next(&mut self, bytes: &[u8], at: usize) -> Option<Place> {
         if at >= self.scanned.end {
             let left = bytes.len() - at;
@@ -183,7 +184,7 @@ impl NeedleFinder {
                 let end = start + end as usize;
                 Place { from: end.saturating_sub(self.bytes_max), until: end }
             }
-            // What began so few bytes before has not had its end.
+            // A needle that began within these last bytes has not ended yet.
             None => {
                 let end = self.scanned.end;
                 Place { from: end.saturating_sub(self.bytes_max - 1), until: end }

@@ -1,30 +1,30 @@
-//! What is kept of a stream between two pieces.
+//! The state of a stream between two pieces.
 
 use std::collections::VecDeque;
 
 use crate::Match;
 use crate::machine::{Context, State};
 
-/// A stream (one direction of a connection) in the middle of being searched; see [`Patterns::start`](crate::Patterns).
+/// The search state of a stream (one direction of a connection); see [`Patterns::start`](crate::Patterns).
 ///
-/// About 120 bytes while no match is under way. While one is, the bytes from its earliest possible start on are
-/// kept too, at most twice [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX) (in memory that may be twice as large), and some
-/// 50 bytes for each pattern concerned.
-/// It belongs to no worker: any [`Scratch`](crate::Scratch) of the same patterns will do for its next piece.
+/// About 120 bytes while no match is in progress. During a match, the bytes from its earliest possible start
+/// are kept as well, at most twice [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX) (up to twice that in memory),
+/// and about 50 bytes for each pattern concerned. The state is independent of workers: any
+/// [`Scratch`](crate::Scratch) of the same patterns can process the next piece.
 #[derive(Debug, Clone, Default)]
 pub struct StreamState {
-    /// How many bytes there were, lost ones included.
+    /// The number of bytes so far, including lost ones.
     pub(crate) position: u64,
-    /// Lost bytes that are still to be taken note of: [`gap`](crate::Patterns::gap) has nowhere to report to.
+    /// Lost bytes that are not processed yet: [`gap`](crate::Patterns::gap) cannot report matches.
     pub(crate) missing: u64,
-    /// Where no match was under way last.
+    /// The last offset without a match in progress.
     pub(crate) idle_at: u64,
-    /// Where `history` begins, and what is before it.
+    /// The offset of `history`, and the context before it.
     pub(crate) base: u64,
     pub(crate) before: Context,
     /// State of the dense table.
     pub(crate) row: Option<u32>,
-    /// State of the lazy machine; none: the initial one after `before`.
+    /// State of the lazy machine; `None`: the initial one after `before`.
     pub(crate) state: Option<State>,
     /// The bytes from `base` to `position`.
     pub(crate) history: VecDeque<u8>,
@@ -32,25 +32,25 @@ pub struct StreamState {
 }
 
 impl StreamState {
-    /// Bytes that were fed and lost so far.
+    /// The number of bytes fed and lost so far.
     pub fn position(&self) -> u64 {
         self.position.saturating_add(self.missing)
     }
 
-    /// The memory that it takes besides itself, about.
+    /// Approximate heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.history.capacity() + self.busy.as_ref().map_or(0, |busy| busy.heap_bytes())
     }
 }
 
-/// What is kept while some patterns may have matched.
+/// The state while some patterns may have matched.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Busy {
-    /// Patterns that are searched right now.
+    /// Patterns with a search in progress.
     pub(crate) searches: Vec<Search>,
-    /// Patterns that need no search for now, and where the next one begins at the earliest.
+    /// Patterns without a search at the moment, and the earliest start of the next one.
     pub(crate) parked: Vec<(u32, u64)>,
-    /// Matches that are decided, but may not be the next in order.
+    /// Complete matches that may not be the next in order.
     pub(crate) waiting: Vec<Match>,
 }
 
@@ -71,26 +71,26 @@ impl Busy {
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
     pub(crate) pattern: u32,
-    /// State while a piece is looked at, and between pieces.
+    /// The state during a piece, and between pieces.
     pub(crate) number: u32,
     pub(crate) state: Option<State>,
-    /// Where it began, and where it is.
+    /// Its start and its current offset.
     pub(crate) from: u64,
     pub(crate) at: u64,
-    /// It did not begin where no match was under way: bytes before are gone.
+    /// It did not begin where no match was in progress: earlier bytes are gone.
     pub(crate) is_cut: bool,
     /// The end of the match, unless a preferred one is found.
     pub(crate) end: Option<u64>,
 }
 
-/// The bytes that can be looked at: what was kept, and the piece at hand.
+/// The accessible bytes: those kept before, and the current piece.
 pub(crate) struct Window<'a> {
     pub(crate) history: &'a VecDeque<u8>,
     pub(crate) base: u64,
     pub(crate) before: Context,
     pub(crate) piece: &'a [u8],
     pub(crate) piece_at: u64,
-    /// What is behind the piece, where that is known to be no byte.
+    /// The context after the piece, if it is known not to be a byte.
     pub(crate) behind: Context,
 }
 

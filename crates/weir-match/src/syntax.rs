@@ -1,18 +1,19 @@
-//! A pattern's text → its meaning (`Hir`), or what is wrong with it.
+//! Parses a pattern's text into its meaning (`Hir`), or reports the mistake.
 
 use regex_automata::util::syntax;
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir};
 
 use crate::{PATTERN_BYTES_MAX, Pattern, PatternError};
 
-/// How deep groups and repetitions may be nested.
+/// Maximum nesting of groups and repetitions.
 const NESTING_MAX: u32 = 100;
 
-/// Reads the pattern with the given number.
+/// Parses the pattern with the given index.
 ///
 /// # Errors
 ///
-/// It is too long, malformed, can't match, matches where there are no bytes, or asks for Unicode's words.
+/// If the pattern is too long or malformed, cannot match, matches the empty string, or uses Unicode's word
+/// characters.
 pub(crate) fn read(number: usize, pattern: &Pattern) -> Result<Hir, PatternError> {
     let bytes = pattern.text.len();
     if bytes > PATTERN_BYTES_MAX {
@@ -36,7 +37,7 @@ pub(crate) fn read(number: usize, pattern: &Pattern) -> Result<Hir, PatternError
     }
 }
 
-/// A fixed string. Case is that of ASCII: beyond it, bytes need not be text.
+/// A fixed string. Case is ASCII: other bytes need not be text.
 fn literal(pattern: &Pattern) -> Hir {
     let one = |byte: u8| {
         if !pattern.ignore_case || !byte.is_ascii_alphabetic() {
@@ -63,7 +64,7 @@ fn expression(number: usize, pattern: &Pattern) -> Result<Hir, PatternError> {
                 let is_text = matches!(error.kind(), UnicodeNotAllowed);
                 (error.span(), error.kind().to_string(), is_text.then(|| help.to_string()))
             }
-            // The enumeration is open.
+            // The enumeration is non-exhaustive.
             other => return PatternError::of(number, other.to_string(), "see the syntax of the crate regex"),
         };
         let span = span.start.offset..span.end.offset;
@@ -72,7 +73,7 @@ fn expression(number: usize, pattern: &Pattern) -> Result<Hir, PatternError> {
     })
 }
 
-/// What to do without, of what other engines know.
+/// The alternative to an unsupported feature of other engines.
 fn unsupported(wrong: &str) -> Option<String> {
     let is_reference = wrong.starts_with('\\') && wrong[1..].starts_with(|c: char| c.is_ascii_digit());
     (is_reference || wrong.starts_with("(?")).then(|| {

@@ -9,7 +9,7 @@ fn compile(texts: &[&str]) -> Patterns {
     Patterns::compile(&patterns, EngineChoice::Auto).unwrap()
 }
 
-/// The matches in these pieces, one after the other. An empty piece is a gap of 10 bytes.
+/// The matches in consecutive pieces. An empty piece is a gap of 10 bytes.
 fn found(texts: &[&str], pieces: &[&str]) -> Vec<(usize, u64, u64)> {
     let patterns = compile(texts);
     let (mut scratch, mut stream, mut all) = (patterns.scratch(), patterns.start(), vec![]);
@@ -32,7 +32,7 @@ fn matches_go_over_pieces_and_are_those_of_each_pattern() {
     assert_eq!(found(&["hello"], &["he", "l", "lo hell", "o"]), [(0, 0, 5), (0, 6, 11)]);
     assert_eq!(found(&["aa"], &["aaaaa"]), [(0, 0, 2), (0, 2, 4)]);
     assert_eq!(found(&["a|ab", "ab|a", "b"], &["ab"]), [(0, 0, 1), (1, 0, 2), (2, 1, 2)]);
-    // Though `bc` ends first, the leftmost counts.
+    // Although `bc` ends first, the leftmost match is reported.
     assert_eq!(found(&["abcd|bc"], &["abc", "dabce"]), [(0, 0, 4), (0, 5, 7)]);
     assert_eq!(found(&["foo(.*bar)?"], &["foo bar foo", " ba\nfoo"]), [(0, 0, 7), (0, 8, 11), (0, 15, 18)]);
 }
@@ -96,7 +96,7 @@ fn a_long_match_has_its_end_and_what_is_kept_is_bounded() {
 
 #[test]
 fn what_a_waiting_match_needs_is_kept() {
-    // Its end is 20 kB back when it is decided, its start 40: more than a match may be long.
+    // When the match is decided, its end is 20 kB back and its start 40 kB: beyond the bound on matches.
     let (before, after) = ("-".repeat(20_000), "-".repeat(1_000));
     let mut pieces = vec!["a", &before, "b"];
     pieces.extend([&*after; 20]);

@@ -1,4 +1,4 @@
-//! What is found does not depend on how a stream is cut, and is what `regex` finds for each pattern by itself.
+//! Results do not depend on how a stream is cut, and equal those of `regex` for each pattern alone.
 
 use std::sync::Once;
 
@@ -9,7 +9,7 @@ use weir_match::{EngineChoice, MATCH_BYTES_MAX, Match, Pattern, Patterns};
 
 type Found = (usize, u64, u64);
 
-/// What each pattern finds by itself, in the order of ends.
+/// The matches of each pattern alone, in the order of ends.
 fn oracle(patterns: &[Pattern], bytes: &[u8]) -> Vec<Found> {
     let mut all = vec![];
     for (number, pattern) in patterns.iter().enumerate() {
@@ -22,7 +22,7 @@ fn oracle(patterns: &[Pattern], bytes: &[u8]) -> Vec<Found> {
     all
 }
 
-/// What is found where the stream is cut at `cuts`, with workers taking turns of which one has hardly any room.
+/// The matches if the stream is cut at `cuts`, with alternating workers, one of which has a tiny cache.
 fn fed(patterns: &Patterns, bytes: &[u8], cuts: &[usize]) -> Vec<Match> {
     let mut all = vec![];
     let mut workers = [patterns.scratch(), patterns.scratch_of(4 << 10)];
@@ -37,7 +37,7 @@ fn fed(patterns: &Patterns, bytes: &[u8], cuts: &[usize]) -> Vec<Match> {
     all
 }
 
-/// What is found with each piece, and whether bytes are kept behind it.
+/// The matches reported with each piece, and whether bytes are kept after it.
 fn steps(patterns: &Patterns, bytes: &[u8], cuts: &[usize]) -> Vec<(Vec<Match>, bool)> {
     let (mut scratch, mut stream, mut from) = (patterns.scratch(), patterns.start(), 0);
     let mut step = |&to: &usize| {
@@ -54,7 +54,7 @@ fn plain(found: &[Match]) -> Vec<Found> {
     found.iter().map(|found| (found.pattern, found.start, found.end)).collect()
 }
 
-/// Expressions over few letters, so that much matches.
+/// Expressions over few letters, so that many matches occur.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         4 => "[abc]",
@@ -111,7 +111,7 @@ fn cut(bytes: Vec<u8>) -> impl Strategy<Value = (Vec<u8>, Vec<usize>)> {
     (Just(bytes), cuts)
 }
 
-/// Bytes in which little matches, so that the fast ways are taken: prefilter and lanes.
+/// Bytes with few matches, so that the fast methods run: prefilter and lanes.
 fn sparse(words: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let rare = prop::sample::select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec());
     let filler = (prop::sample::select(vec!["z", ". ", "1", "\n", "yx"]), 1usize..200)
@@ -137,7 +137,7 @@ const LETTERS: &[&str] = &[
     "abé",
 ];
 
-/// A pattern with two letters near its start, for which vectorscan looks.
+/// A pattern with two letters near its start, which vectorscan can search.
 fn rare_pattern() -> impl Strategy<Value = Pattern> {
     let first =
         ["ab", "bc", r"\bcab", "(?m)^ab", "(?:ab|bc)", "[^b]{0,9}ab", "(?:a|.b){1,3}bc", "[abc]{3,20}ab"];
@@ -155,10 +155,10 @@ fn word_pattern() -> impl Strategy<Value = Pattern> {
     })
 }
 
-/// What is missing is said once.
+/// A missing library is reported once.
 static SKIPPED: Once = Once::new();
 
-/// With each engine; without vectorscan where it is not installed, which is said.
+/// The patterns with each engine; vectorscan is skipped, with a message, if it is not installed.
 fn engines(patterns: &[Pattern]) -> Vec<Patterns> {
     let ours = [EngineChoice::Rust, EngineChoice::RustLazy];
     let mut all = Vec::from(ours.map(|engine| Patterns::compile(patterns, engine).unwrap()));
@@ -225,7 +225,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, max_global_rejects: 100_000, ..ProptestConfig::default() })]
 
-    /// A prefilter changes neither what is found, nor when, nor what is kept.
+    /// A prefilter changes neither the matches, nor the time of their report, nor the kept bytes.
     #[test]
     fn prefilters_change_nothing(
         patterns in prop::collection::vec(prop_oneof![rare_pattern(), word_pattern()], 1..6),
@@ -240,7 +240,7 @@ proptest! {
     }
 }
 
-/// Patterns of which matches are longer than what is kept, or are decided late.
+/// Patterns with matches longer than the kept bytes, or decided late.
 const LONG: &[&str] =
     &["a[^x]*b", "(?s)c.*?a", "foo(.*bar)?", "(?s)b.+c", "x", "[ab]+", "(?s)^.*c", "(?s:a.{9})+", "c+$"];
 
@@ -268,7 +268,7 @@ proptest! {
             let ends: Vec<u64> = expected.iter().filter(|found| found.pattern == n).map(|found| found.end).collect();
             prop_assert!(ends.is_sorted_by(|a, b| a < b), "{:?}", one);
         }
-        // Where all are short, they are what `regex` finds.
+        // If all are short, they equal the matches of `regex`.
         let all = oracle(&patterns, &bytes);
         if all.iter().all(|&(_, start, end)| end - start < MATCH_BYTES_MAX) && !texts.iter().any(|t| t.contains("*")) {
             prop_assert_eq!(&plain(&expected), &all);
@@ -276,7 +276,8 @@ proptest! {
     }
 }
 
-/// As many bytes as a literal may lie behind a match's start are looked at before the end of a piece: one less would not do.
+/// Before the end of a piece, as many bytes are scanned as a literal may lie after a match's start; one byte
+/// fewer would not suffice.
 #[test]
 fn a_match_is_found_wherever_it_is_cut() {
     for (text, word) in [("abcdef", "abcdef"), (r"[0-9]{1,3}\.exe", "123.exe"), ("(?i)xyz[^-]*!", "XyZ123!")]

@@ -1,12 +1,14 @@
-//! The system's vectorscan (or hyperscan), where it is installed: where any of many literals ends in a block of bytes.
+//! Bindings to the system's vectorscan (or hyperscan), if installed: finds where any of many literals ends in
+//! a block of bytes.
 //!
-//! `libhs.so.5` is loaded when it is first asked for, once per process, and never unloaded; nothing is linked
-//! against it. Of its interface (`hs_common.h`, `hs_compile.h`, `hs_runtime.h`) only what [`Database`] and [`Scanner`] need is
-//! here, in its block mode.
+//! `libhs.so.5` is loaded on first use, once per process, and never unloaded; nothing is linked against it.
+//! Of its interface (`hs_common.h`, `hs_compile.h`, `hs_runtime.h`) only the functions that [`Database`] and
+//! [`Scanner`] need are declared, in block mode.
 //!
-//! Literals alone, though it knows expressions, and only of a library that proves itself when it is loaded: vectorscan
-//! 5.4.9, which Debian 12 has, misses matches on processors with AVX-512, of expressions as simple as `a[^a]` and of sets
-//! of 2 to 60 literals (2026-11-23; later versions tell of such faults corrected). Hyperscan 5.4.0, also there, does not.
+//! Only literals are used, although the library supports expressions, and only after a self-test at load
+//! time: vectorscan 5.4.9, the version of Debian 12, misses matches on processors with AVX-512, for
+//! expressions as simple as `a[^a]` and for sets of 2 to 60 literals (2026-11-23; the release notes of later
+//! versions mention fixes of such bugs). Hyperscan 5.4.0, also in Debian 12, does not.
 
 mod library;
 mod proof;
@@ -18,15 +20,16 @@ use std::sync::Arc;
 
 use library::{Functions, SCAN_TERMINATED, SUCCESS};
 
-/// The most literals of a database: compiling can't be interrupted, so what goes in is bounded.
+/// Maximum number of literals of a database: compilation cannot be interrupted, so its input is bounded.
 pub const LITERALS_MAX: usize = 8_192;
-/// The most bytes of a literal.
+/// Maximum length of a literal, in bytes.
 pub const LITERAL_BYTES_MAX: usize = 32;
-/// The fewest bytes that a scan is good for: those of fewer go other ways in the library, which are not proven.
+/// Minimum length of a scan, in bytes: the library uses other code for shorter input, which the self-test
+/// does not cover.
 pub const SCAN_BYTES_MIN: usize = 128;
-/// The most memory of a database.
+/// Maximum memory of a database, in bytes.
 pub const DATABASE_BYTES_MAX: usize = 32 << 20;
-/// The most memory of a scanner.
+/// Maximum memory of a scanner, in bytes.
 pub const SCRATCH_BYTES_MAX: usize = 16 << 20;
 
 /// `HS_MODE_BLOCK`
@@ -34,23 +37,23 @@ const MODE_BLOCK: c_uint = 1;
 /// `HS_FLAG_CASELESS`
 const FLAG_CASELESS: c_uint = 1;
 
-/// Bytes that are looked for.
+/// The bytes to search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Literal {
-    /// One at least, [`LITERAL_BYTES_MAX`] at most.
+    /// 1 to [`LITERAL_BYTES_MAX`] bytes.
     pub bytes: Vec<u8>,
-    /// Letters of ASCII match in either case.
+    /// ASCII letters match in either case.
     pub ignore_case: bool,
 }
 
-/// Why vectorscan is not used.
+/// The reason why vectorscan is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// It is not installed, is no version 5, or does not run on this processor, or not without faults.
+    /// It is not installed, is not version 5, does not run on this processor, or fails the self-test.
     Missing(String),
-    /// It refuses the literals, or what it is given is beyond the bounds.
+    /// It rejects the literals, or the input exceeds the bounds.
     Refused(String),
-    /// It could not get memory, or failed in a way that its interface does not provide for.
+    /// It is out of memory, or failed with an undocumented error code.
     Failed(c_int),
 }
 
@@ -66,7 +69,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What the library says of its version: `5.4.9 2023-03-23`.
+/// The library's version string: `5.4.9 2023-03-23`.
 ///
 /// # Errors
 ///
@@ -75,7 +78,7 @@ pub fn version() -> Result<&'static str, Error> {
     Ok(&proof::functions()?.version_text)
 }
 
-/// Literals, compiled together. Clones share it.
+/// Literals, compiled together. Clones share the database.
 #[derive(Debug, Clone)]
 pub struct Database(Arc<Compiled>);
 
@@ -98,7 +101,7 @@ impl Drop for Compiled {
 }
 
 impl Database {
-    /// Compiles literals. 8 192 take half a second.
+    /// Compiles literals. 8 192 literals take half a second.
     ///
     /// # Errors
     ///
@@ -118,15 +121,16 @@ impl Database {
         {
             return Err(Error::Refused(format!("one is empty, or longer than {LITERAL_BYTES_MAX} bytes")));
         }
-        // With a NUL behind, which the header asks for beside the length.
+        // NUL-terminated, which the header requires in addition to the length.
         let texts: Vec<Vec<u8>> = literals.iter().map(|literal| [&*literal.bytes, &[0]].concat()).collect();
         let texts: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr().cast()).collect();
         let lengths: Vec<usize> = literals.iter().map(|literal| literal.bytes.len()).collect();
         let flags = literals.iter().map(|literal| if literal.ignore_case { FLAG_CASELESS } else { 0 });
         let flags: Vec<c_uint> = flags.collect();
         let (mut database, mut error) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the arrays have as many elements as is said, and the literals as many bytes; all outlive the call. No
-        // identifiers and no platform are allowed to be null (`hs_compile.h`); the results are written to what is ours.
+        // SAFETY: the arrays have the given number of elements, and the literals the given number of bytes;
+        // all outlive the call. Identifiers and platform may be null (`hs_compile.h`); the results are
+        // written to our own variables.
         let status = unsafe {
             (hs.compile_lit_multi)(
                 texts.as_ptr(),
@@ -145,7 +149,7 @@ impl Database {
         };
         let compiled = Compiled { hs, database };
         let mut bytes = 0;
-        // SAFETY: the database is a valid one; the size is written to what is ours.
+        // SAFETY: the database is valid; the size is written to our own variable.
         let status = unsafe { (hs.database_size)(compiled.database.as_ptr(), &mut bytes) };
         match status {
             SUCCESS if bytes <= DATABASE_BYTES_MAX => Ok(Self(Arc::new(compiled))),
@@ -154,22 +158,23 @@ impl Database {
         }
     }
 
-    /// What one thread needs to scan.
+    /// Allocates the working memory of one thread for scans.
     ///
     /// # Errors
     ///
-    /// [`Error::Failed`] without memory, [`Error::Refused`] where more than [`SCRATCH_BYTES_MAX`] are needed.
+    /// [`Error::Failed`] if out of memory, [`Error::Refused`] if more than [`SCRATCH_BYTES_MAX`] bytes are
+    /// needed.
     pub fn scanner(&self) -> Result<Scanner, Error> {
         let hs = self.0.hs;
         let mut scratch = ptr::null_mut();
-        // SAFETY: the database is a valid one; a null pointer asks for a new scratch space.
+        // SAFETY: the database is valid; a null pointer requests a new scratch space.
         let status = unsafe { (hs.alloc_scratch)(self.0.database.as_ptr(), &mut scratch) };
         let Some(scratch) = NonNull::new(scratch).filter(|_| status == SUCCESS) else {
             return Err(Error::Failed(status));
         };
         let scanner = Scanner { database: self.clone(), scratch };
         let mut bytes = 0;
-        // SAFETY: the scratch space is a valid one; the size is written to what is ours.
+        // SAFETY: the scratch space is valid; the size is written to our own variable.
         let status = unsafe { (hs.scratch_size)(scratch.as_ptr(), &mut bytes) };
         match status {
             SUCCESS if bytes <= SCRATCH_BYTES_MAX => Ok(scanner),
@@ -179,24 +184,25 @@ impl Database {
     }
 }
 
-/// A database, and the room that a scan needs: one thread's at a time.
+/// A database with the working memory of a scan, for one thread at a time.
 #[derive(Debug)]
 pub struct Scanner {
     database: Database,
     scratch: NonNull<library::Scratch>,
 }
 
-// SAFETY: a scratch space belongs to no thread; it may not be used by two at once, and `ends` takes `&mut self`.
+// SAFETY: a scratch space is not bound to a thread. Two threads may not use it at the same time, and `ends`
+// takes `&mut self`.
 unsafe impl Send for Scanner {}
 
 impl Drop for Scanner {
     fn drop(&mut self) {
-        // SAFETY: it came from `hs_alloc_scratch`, and no scan is under way.
+        // SAFETY: it came from `hs_alloc_scratch`, and no scan is in progress.
         unsafe { (self.database.0.hs.free_scratch)(self.scratch.as_ptr()) };
     }
 }
 
-/// Ends found so far, and how many are taken.
+/// The ends found so far, and their maximum number.
 struct Ends<'a> {
     found: &'a mut Vec<u32>,
     most: usize,
@@ -204,12 +210,12 @@ struct Ends<'a> {
 }
 
 impl Scanner {
-    /// Where any of the literals ends in the bytes, ascending, each place once. False where there are more
-    /// than `most`: then `found` has any of them, as no order is promised in which they are found.
+    /// The ends of all literals in the bytes, ascending, without duplicates. Returns false if there are more
+    /// than `most`: `found` then holds an arbitrary subset, because the library does not guarantee an order.
     ///
     /// # Errors
     ///
-    /// [`Error::Failed`]; [`Error::Refused`] where there are fewer than [`SCAN_BYTES_MIN`], or 4 GiB and more.
+    /// [`Error::Failed`]; [`Error::Refused`] for fewer than [`SCAN_BYTES_MIN`] bytes, or for 4 GiB and more.
     pub fn ends(&mut self, bytes: &[u8], most: usize, found: &mut Vec<u32>) -> Result<bool, Error> {
         let length = c_uint::try_from(bytes.len()).ok().filter(|_| bytes.len() >= SCAN_BYTES_MIN);
         let refused = || Error::Refused(format!("{} bytes are too few, or too many", bytes.len()));
@@ -217,8 +223,9 @@ impl Scanner {
         found.clear();
         found.reserve(most);
         let mut ends = Ends { found, most, is_all: true };
-        // SAFETY: database and scratch space are valid and belong together, and `&mut self` keeps others from using the
-        // scratch space; the bytes are as many as is said; `note` takes its context for the `Ends` that it is.
+        // SAFETY: database and scratch space are valid and belong together, and `&mut self` excludes other
+        // uses of the scratch space; the bytes have the given length; `note` treats its context as the `Ends`
+        // that it is.
         let status = unsafe {
             (self.database.0.hs.scan)(
                 self.database.0.database.as_ptr(),
@@ -242,7 +249,7 @@ impl Scanner {
     }
 }
 
-/// Called by the library for each match. Other than 0 ends the scan.
+/// Called by the library for each match. A result other than 0 ends the scan.
 unsafe extern "C" fn note(
     _: c_uint,
     _: c_ulonglong,
@@ -250,10 +257,11 @@ unsafe extern "C" fn note(
     _: c_uint,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: it is what `ends` handed to `hs_scan`, which calls back on its own thread and before it returns.
+    // SAFETY: this is the pointer that `ends` passed to `hs_scan`, which calls back on its own thread and
+    // before it returns.
     let ends = unsafe { &mut *context.cast::<Ends<'_>>() };
     let end = to as u32;
-    // Several often end at one place.
+    // Several literals often end at one offset.
     if ends.found.last() == Some(&end) {
         return 0;
     }

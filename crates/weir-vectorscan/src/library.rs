@@ -1,4 +1,4 @@
-//! The library's functions, found at run time.
+//! The library's functions, resolved at run time.
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -8,9 +8,9 @@ use libloading::Library;
 
 use crate::Error;
 
-/// Its name: the number is that of the binary interface.
+/// The file name; the number is the version of the binary interface.
 const FILE: &str = "libhs.so.5";
-/// What to do where it is not to be had: packages of Debian.
+/// The remedy if the library is missing: Debian's packages.
 pub(crate) const INSTALL: &str = "install libhyperscan5, or a libvectorscan5 of 5.4.12 or later";
 /// The version whose headers the types below follow.
 const MAJOR: &str = "5.";
@@ -38,7 +38,7 @@ pub(crate) struct CompileError {
 /// `match_event_handler`
 type OnMatch = unsafe extern "C" fn(c_uint, c_ulonglong, c_ulonglong, c_uint, *mut c_void) -> c_int;
 
-/// What is used of it, by the names in its headers without `hs_`.
+/// The functions in use, named as in the headers without `hs_`.
 #[derive(Debug)]
 pub(crate) struct Functions {
     pub(crate) version_text: String,
@@ -68,11 +68,11 @@ pub(crate) struct Functions {
         OnMatch,
         *mut c_void,
     ) -> c_int,
-    /// Functions are those of a library that stays loaded.
+    /// Keeps the library loaded while its functions are in use.
     _library: Library,
 }
 
-/// The system's, loaded by the first call.
+/// The system's library, loaded by the first call.
 pub(crate) fn functions() -> Result<&'static Functions, Error> {
     static FUNCTIONS: OnceLock<Result<Functions, Error>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| load(FILE)).as_ref().map_err(Error::clone)
@@ -81,15 +81,16 @@ pub(crate) fn functions() -> Result<&'static Functions, Error> {
 /// Loads the library with this name.
 pub(crate) fn load(file: &str) -> Result<Functions, Error> {
     let missing = |why: libloading::Error| {
-        // What the system's loader says is the source of what the crate does.
+        // The message of the system's loader is the source of the crate's error.
         let cause = why.source().map_or_else(|| why.to_string(), |cause| cause.to_string());
         Error::Missing(format!("{cause}; {INSTALL}"))
     };
-    // SAFETY: what runs when it is loaded are the constructors of a C++ library, which ask nothing of who loads it. That
-    // whoever chooses the loader's search path chooses the code is so for every library of the process.
+    // SAFETY: loading runs the constructors of a C++ library, which have no preconditions. Whoever controls
+    // the loader's search path controls the code of every library in the process.
     let library = unsafe { Library::new(file) }.map_err(missing)?;
-    // SAFETY: the types are those of the functions with these names in the headers of version 5, which is checked
-    // before anything but `hs_version` is called; that has had this type in all versions.
+    // SAFETY: the types are those of the functions with these names in the headers of version 5. The version
+    // is checked before any function except `hs_version` is called, and `hs_version` has had this type in all
+    // versions.
     unsafe {
         let version: unsafe extern "C" fn() -> *const c_char =
             *library.get(c"hs_version").map_err(missing)?;
@@ -118,12 +119,13 @@ pub(crate) fn load(file: &str) -> Result<Functions, Error> {
 }
 
 impl Functions {
-    /// What the compiler says, which is given back.
+    /// The compiler's error message; frees the error.
     pub(crate) fn refused(&self, status: c_int, error: *mut CompileError) -> Error {
         if error.is_null() {
             return Error::Failed(status);
         }
-        // SAFETY: `hs_compile_lit_multi` made it, and its message is a NUL-terminated string until it is freed, once.
+        // SAFETY: `hs_compile_lit_multi` allocated it, and its message is a NUL-terminated string until it is
+        // freed, once.
         unsafe {
             let CompileError { message, expression } = *error;
             let message = CStr::from_ptr(message).to_string_lossy().into_owned();

@@ -1,25 +1,25 @@
-//! Whether the library finds what it should, asked once per process before it is used.
+//! Self-test of the library, run once per process before its first use.
 
 use std::sync::OnceLock;
 
 use crate::library::{self, Functions, INSTALL};
 use crate::{Database, Error, Literal, SCAN_BYTES_MIN};
 
-/// How many literals sets have: so many that it chooses each of its ways to look for them. Faults were found in sets of 2 to
-/// 60, in one of four or rarer.
+/// Sizes of the sets of literals, such that the library uses each of its algorithms. Bugs were found in sets
+/// of 2 to 60 literals, in one of four sets or fewer.
 const SMALL: [usize; 8] = [1, 2, 9, 5, 2, 9, 12, 20];
-/// Compiling these takes longer.
+/// Larger sets, which take longer to compile.
 const LARGE: [usize; 2] = [60, 120];
-/// What literals are made of.
+/// The alphabets of the literals.
 const ALPHABETS: [&[u8]; 3] = [b"ab", b"aAbB-", b"etaoin shrdluETAOIN=/.\r\n"];
-/// Of a set, so many literals are looked for.
+/// The number of literals of a set that are searched.
 const LOOKED_FOR: usize = 4;
-/// Each behind so many bytes less one, and behind fewer: vectors are of 64 at most.
+/// The number of positions per literal: each offset below this, because vectors have at most 64 bytes.
 const PLACES: usize = 130;
-/// In no literal.
+/// A byte that is in no literal.
 const FILLER: u8 = b'~';
 
-/// The library's functions, if it proved itself.
+/// The library's functions, if the self-test passed.
 pub(crate) fn functions() -> Result<&'static Functions, Error> {
     static PROVEN: OnceLock<Result<&'static Functions, Error>> = OnceLock::new();
     let proven = PROVEN.get_or_init(|| {
@@ -29,7 +29,8 @@ pub(crate) fn functions() -> Result<&'static Functions, Error> {
     proven.clone()
 }
 
-/// Looks for literals wherever they may lie in vectors, and however near the end of the bytes. Some milliseconds.
+/// Searches literals at every position within vectors, and near the end of the bytes. Takes some
+/// milliseconds.
 pub(crate) fn prove(hs: &'static Functions) -> Result<(), Error> {
     let (mut random, mut block, mut found) = (Random(1), vec![], vec![]);
     let small = SMALL.iter().flat_map(|&size| ALPHABETS.map(|alphabet| (alphabet, size)));
@@ -63,7 +64,7 @@ fn faulty(hs: &Functions, literal: &Literal, before: usize) -> Error {
     ))
 }
 
-/// Numbers that look random, the same in each process (PCG's multiplier).
+/// Pseudo-random numbers, the same in each process (PCG's multiplier).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

@@ -4,7 +4,7 @@ fn literal(text: &str) -> Literal {
     Literal { bytes: text.into(), ignore_case: false }
 }
 
-/// The library is not everywhere; where it is, the test is made.
+/// The library is not installed everywhere; the test runs only where it is.
 fn database(literals: &[Literal]) -> Option<Result<Database, Error>> {
     if let Err(missing) = version() {
         eprintln!("skipped: {missing}");
@@ -27,7 +27,7 @@ fn ends_are_told_in_order_and_once() {
     assert_eq!(scanner.ends(&[b'b'; SCAN_BYTES_MIN], 16, &mut found), Ok(false));
 }
 
-/// As many literals as make it choose each of its ways to look for them, in bytes of few and of many kinds.
+/// Set sizes that make the library use each of its algorithms, over few and over many distinct bytes.
 #[test]
 fn all_that_is_there_is_found() {
     let mut random = proof::Random(2);

@@ -1,8 +1,8 @@
-//! Rubik's data assembler (NSDI'21, section 7) over each stack: all payload in order, both directions, counted, on
-//! one core; with the optimiser and without.
+//! Rubik's data assembler (NSDI'21, section 7) over each stack: reassembles and counts all payload of both
+//! directions on one core, with and without the optimiser.
 //!
-//! Traces are small beside those of the other tables, so that compiling is a good part of a run: hence the time of
-//! packets alone, which is what of a run no step of compiling took.
+//! The traces are smaller than those of the other tables, so compilation is a considerable part of a run. The
+//! table therefore also shows the time of packet processing alone: the run without all compilation steps.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -29,7 +29,7 @@ const CASES: &[(&str, &str)] = &[
 /// The optimiser on and off.
 const WAYS: [&[&str]; 2] = [&[], &["--without", "all"]];
 
-/// What was measured of one way.
+/// The measurements of one variant.
 #[derive(Default)]
 struct Way {
     runs: Vec<Run>,
@@ -37,12 +37,12 @@ struct Way {
 }
 
 impl Way {
-    /// Whole runs, in order.
+    /// Wall times of the runs, in order.
     fn wall_s(&self) -> Vec<f64> {
         self.runs.iter().map(|run| run.wall_s).collect()
     }
 
-    /// What the packets alone took of each.
+    /// Packet processing times of the runs.
     fn packets_s(&self) -> Vec<f64> {
         self.runs.iter().zip(&self.compiling_s).map(|(run, compiling_s)| run.wall_s - compiling_s).collect()
     }
@@ -52,12 +52,12 @@ impl Way {
     }
 }
 
-/// How much longer `off` took, round by round: the two of a round meet with the same minute of the machine.
+/// The slowdown of `off`, as the median over rounds: both runs of a round see the same load of the machine.
 fn ratio(on_s: &[f64], off_s: &[f64]) -> f64 {
     table::median(on_s.iter().zip(off_s).map(|(on_s, off_s)| off_s / on_s))
 }
 
-/// The table; cases of other traces than the one wanted are left out.
+/// The table. Cases of unselected traces are omitted.
 pub(super) fn table(options: &Options, programs: &Programs) -> Result<String> {
     let mut text = format!(
         "\n### {TITLE}\n\nThe example `assembler`: all payload in order, both directions, counted; `off` is with `--without \
@@ -106,7 +106,7 @@ pub(super) fn table(options: &Options, programs: &Programs) -> Result<String> {
     Ok(text + &differing)
 }
 
-/// Floor, on and off, interleaved.
+/// Runs floor, on and off, interleaved.
 fn measure(stack: &str, file: &Path, options: &Options, programs: &Programs) -> Result<(Vec<Run>, [Way; 2])> {
     let mut floor = vec![];
     let mut ways: [Way; 2] = Default::default();

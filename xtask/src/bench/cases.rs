@@ -1,10 +1,10 @@
-//! What is measured: one table per question, one line per program that answers it.
+//! The measured cases: one table per question, one line per program that answers the question.
 //!
-//! To add a case, add a line. In commands, `{trace}` is the capture file, `{tmp}` a scratch folder,
-//! `{weir}`, `{assembler}`, `{floor}`, `{nids}`, `{gopacket}` and `{vectorscan}` programs built from this project, `{root}` its
-//! folder.
+//! To add a case, add a line. In commands, `{trace}` is the capture file, `{tmp}` a scratch folder, `{weir}`,
+//! `{assembler}`, `{floor}`, `{nids}`, `{gopacket}` and `{vectorscan}` are programs built from this project,
+//! `{root}` its folder.
 
-/// A question, the traces it is asked of, and who answers.
+/// A question, its traces, and the programs that answer it.
 pub struct Question {
     pub title: &'static str,
     pub note: &'static str,
@@ -17,9 +17,9 @@ pub struct Row {
     pub command: &'static [&'static str],
     /// The Debian package with the program, if it is not ours.
     pub package: &'static str,
-    /// Traces it is not run on, because that takes minutes or makes no sense.
+    /// Traces without a run, because it would take minutes or make no sense.
     pub not_on: &'static [&'static str],
-    /// The first number of its output is an answer that must agree with the others'.
+    /// The first number of its output is a result that must agree with the others'.
     pub says: bool,
 }
 
@@ -315,7 +315,7 @@ pub const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// The row whose memory is that of a program without flows.
+/// The row whose memory is the baseline of a program without flows.
 pub const BASE: &str = "weir packets --count udp";
-/// The trace whose flows are counted, and how many it has at scale 1.
+/// The trace for counting flows, and its number of flows at scale 1.
 pub const FLOW_TRACE: (&str, f64) = ("udp64", 1_000_000.0);

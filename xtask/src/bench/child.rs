@@ -12,16 +12,16 @@ use crate::shell::{Result, said};
 #[derive(Clone, Debug)]
 pub struct Run {
     pub wall_s: f64,
-    /// User and system time of all its threads.
+    /// User and system time of all its threads, in seconds.
     pub busy_s: f64,
     pub peak_bytes: u64,
     pub succeeded: bool,
-    /// The first number it printed.
+    /// The first number in its output.
     pub answer: Option<u64>,
 }
 
-/// Runs `command` to its end, what it prints thrown away or, with `keep_output`, put into a file under
-/// `scratch` (a pipe would have to be read meanwhile).
+/// Runs `command` to its end. Its output is discarded or, with `keep_output`, written to a file under
+/// `scratch` (a pipe would need a concurrent reader).
 pub fn measure(command: &[String], scratch: &Path, keep_output: bool) -> Result<Run> {
     let (program, args) = command.split_first().ok_or("an empty command")?;
     let path = if keep_output { scratch.join("stdout") } else { "/dev/null".into() };
@@ -43,13 +43,13 @@ pub fn measure(command: &[String], scratch: &Path, keep_output: bool) -> Result<
         wall_s,
         busy_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         peak_bytes: usage.ru_maxrss.cast_unsigned() * 1024, // kilobytes on Linux, getrusage(2)
-        // 1 says that nothing matched: an answer, as grep gives it.
+        // Exit status 1 means that nothing matched, as for grep.
         succeeded: libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 1,
         answer,
     })
 }
 
-/// wait4(2): the only call that tells the memory of this one child.
+/// wait4(2): the only call that returns the memory of this one child.
 fn wait(pid: u32) -> Result<(i32, libc::rusage)> {
     let mut status = 0;
     // SAFETY: rusage is plain data, valid when zero.

@@ -1,4 +1,4 @@
-//! What it takes to compile a question: medians of what `--stats` says, over many runs.
+//! The compile times of questions: medians of the times in `--stats`, over many runs.
 
 use super::table::median;
 use crate::shell::{Result, output, root, said, write};
@@ -7,11 +7,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs of each question.
+/// Number of runs of each question.
 const RUNS: usize = 21;
 
-/// Retina's filter for Netflix's prefixes and names (Retina, note 3): 32 predicates once a prefix is asked of
-/// source and destination.
+/// Retina's filter for Netflix's prefixes and names (Retina, note 3): 32 predicates, because each prefix is
+/// compared with source and destination.
 const NETFLIX: &str = "ip.addr in 23.246.0.0/18 or ip.addr in 37.77.184.0/21 or ip.addr in 45.57.0.0/17 \
     or ip.addr in 64.120.128.0/17 or ip.addr in 66.197.128.0/17 or ip.addr in 108.175.32.0/20 \
     or ip.addr in 185.2.220.0/22 or ip.addr in 185.9.188.0/22 or ip.addr in 192.173.64.0/18 \
@@ -20,10 +20,10 @@ const NETFLIX: &str = "ip.addr in 23.246.0.0/18 or ip.addr in 37.77.184.0/21 or 
     or tls.sni ~ \"netflix.com\" or tls.sni ~ \"nflxvideo.net\" or tls.sni ~ \"nflximg.net\" \
     or tls.sni ~ \"nflxext.com\" or tls.sni ~ \"nflx.com\" or tls.sni ~ \"nflxso.net\"";
 
-/// What the usual way takes: most of what is on most links.
+/// Traffic on the usual path: most traffic of most links.
 const USUAL: &str = "tcp.port == 443 and ip and not vlan and not icmp and not tcp.flags.reset == 1";
 
-/// Over Ethernet, IP, TCP and UDP alone, which is what Retina parses.
+/// Only Ethernet, IP, TCP and UDP, the protocols that Retina parses.
 const SMALL: &[&str] = &["--stack", "tcpip"];
 
 /// Name, command, further arguments, filter.
@@ -45,23 +45,23 @@ const QUESTIONS: &[(&str, &str, &[&str], &str)] = &[
     ("packets, Retina's filter for Netflix, over `tcpip`", "packets", SMALL, NETFLIX),
 ];
 
-/// The stack whose packets begin with IP: it is given the same ones without Ethernet.
+/// The stack whose packets begin with IP: its input is the same packets without Ethernet.
 const BARE: &str = "raw";
 
-/// The steps that `--stats` names.
+/// The compilation steps in `--stats`.
 pub const STEPS: [&str; 4] = ["parse", "lower", "passes", "code"];
 
 pub const TITLE: &str = "Compiling a question";
-/// What wants all bytes in order, and nothing else.
+/// A question that needs all bytes in order, and nothing else.
 pub const QUESTION: [&str; 3] = ["match", "-e", "what is nowhere"];
 pub const STACKS_TITLE: &str = "Compiling each stack";
 
-/// The shipped capture, which has something of all layers and a flow of every table of `internet`.
+/// The included capture, which covers all layers and every flow table of `internet`.
 fn whole() -> PathBuf {
     root().join("examples/first-light.pcap")
 }
 
-/// What of it takes the usual way.
+/// Its packets on the usual path.
 fn usual(weir: &Path, scratch: &Path) -> Result<PathBuf> {
     let usual = scratch.join("usual.pcap");
     let mut cut = Command::new(weir);
@@ -70,7 +70,7 @@ fn usual(weir: &Path, scratch: &Path) -> Result<PathBuf> {
     Ok(usual)
 }
 
-/// Questions over the usual stack.
+/// Questions over the default stack.
 pub fn table(weir: &Path, scratch: &Path) -> Result<String> {
     let (whole, usual) = (whole(), usual(weir, scratch)?);
     let mut text = format!(
@@ -97,7 +97,7 @@ pub fn table(weir: &Path, scratch: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The data assembler over each stack, all of its code.
+/// The data assembler over each stack, with all of its code compiled.
 pub fn stacks_table(weir: &Path, scratch: &Path) -> Result<String> {
     let (whole, usual) = (whole(), usual(weir, scratch)?);
     let bare = [&whole, &usual].map(|capture| -> Result<PathBuf> {
@@ -140,7 +140,7 @@ pub fn stacks_table(weir: &Path, scratch: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Names of the stacks that weir knows.
+/// The names of the included stacks.
 fn stacks(weir: &Path) -> Result<Vec<String>> {
     let rows = output(Command::new(weir).args(["stacks", "--format", "json"]))?;
     let name = |row: &str| row.split_once("\"stack\":\"")?.1.split('"').next().map(str::to_string);
@@ -148,7 +148,7 @@ fn stacks(weir: &Path) -> Result<Vec<String>> {
     names.filter(|names| !names.is_empty()).ok_or("weir stacks: rows without the name of a stack".into())
 }
 
-/// Copies what is IP right over Ethernet, from its IP header on.
+/// Copies the packets with IP directly over Ethernet, without their Ethernet header.
 fn without_ethernet(from: &Path, to: &Path) -> Result {
     let bytes = std::fs::read(from).map_err(said(from.display()))?;
     let (head, mut records) = bytes.split_at_checked(24).ok_or(format!("{} is no pcap", from.display()))?;
@@ -169,7 +169,7 @@ fn without_ethernet(from: &Path, to: &Path) -> Result {
     write(to, bare)
 }
 
-/// Microseconds of each step in one run.
+/// Microseconds of each compilation step in one run.
 pub fn steps(weir: &Path, args: &[&str], filter: &str, captures: &[&Path]) -> Result<[f64; STEPS.len()]> {
     let mut run = Command::new(weir);
     run.args(args).args(["--count", "--stats", "-r"]).args(captures).args(["--", filter]);

@@ -1,14 +1,14 @@
 //! `cargo xtask bench`: the tables of `docs/benchmarks.md`.
 //!
-//! Every program runs as a whole process over a file that lies in the page cache; the runs of a question
-//! are interleaved, so that a slow minute of the machine hits all alike; medians are shown. What is
-//! measured stands in `cases.rs`; `child.rs` measures, `table.rs` prints.
+//! Every program runs as a whole process over a file in the page cache. The runs of a question are
+//! interleaved, so that a temporary slowdown of the machine affects all programs. The tables show medians.
+//! `cases.rs` lists the cases, `child.rs` measures, `table.rs` prints.
 //!
-//! `cargo xtask bench "Compiling each"` measures the tables alone whose titles have these words, and writes only
-//! these.
+//! `cargo xtask bench "Compiling each"` measures and rewrites only the tables whose titles contain these
+//! words.
 //!
-//! Options: `--runs N` (5), `--trace NAME` and `--only WORDS` (of a title or a program's name) to choose and look
-//! without writing, `--weir FILE` for a binary built elsewhere, `--dry` to leave `docs/benchmarks.md` as it is.
+//! Options: `--runs N` (5); `--trace NAME` and `--only WORDS` (of a title or a program's name) select cases
+//! without writing; `--weir FILE` uses another binary; `--dry` leaves `docs/benchmarks.md` unchanged.
 
 mod assembler;
 mod cases;
@@ -25,11 +25,11 @@ use crate::shell::{Result, find, output, root, said};
 use cases::{QUESTIONS, Question, Row};
 use child::Run;
 
-/// Nobody waits for five runs of a minute each.
+/// Runs longer than this are not repeated.
 const SLOW_S: f64 = 10.0;
 
 struct Options {
-    /// Words of titles; all tables where there are none.
+    /// Words of titles; empty for all tables.
     titles: Vec<String>,
     runs: usize,
     trace: Option<String>,
@@ -38,7 +38,7 @@ struct Options {
     dry: bool,
 }
 
-/// Where Go is when it is not on the path: its own archive's place.
+/// The path of Go if it is not on `PATH`: that of its own archive.
 const GO: &str = "/usr/local/go/bin/go";
 
 const WARM_BLOCK_BYTES: usize = 4 << 20;
@@ -54,7 +54,7 @@ impl Options {
         self.titles.is_empty() || self.titles.iter().any(|words| title.contains(words))
     }
 
-    /// The rows of a question that are wanted over a trace.
+    /// The selected rows of a question for a trace.
     fn rows<'a>(&self, question: &'a Question, trace: &str) -> impl Iterator<Item = &'a Row> {
         let all = self.only.as_ref().is_none_or(|words| question.title.contains(words));
         question.rows.iter().filter(move |row| {
@@ -63,14 +63,14 @@ impl Options {
         })
     }
 
-    /// The traces that something is wanted over.
+    /// The traces with selected rows.
     fn traces<'a>(&self, question: &'a Question) -> impl Iterator<Item = &'a str> {
         let is_wanted = |trace: &&str| self.trace.as_ref().is_none_or(|wanted| wanted == trace);
         let traces = question.traces.iter().copied().filter(is_wanted);
         traces.filter(|trace| self.rows(question, trace).next().is_some())
     }
 
-    /// For tables of a fixed shape: wanted as a whole.
+    /// Whether a table of fixed shape is selected; such tables are measured completely.
     fn wants_whole(&self, title: &str) -> bool {
         self.wants(title) && self.only.as_ref().is_none_or(|words| title.contains(words))
     }
@@ -160,15 +160,16 @@ fn ask(question: &Question, trace: &str, options: &Options, programs: &Programs)
     Ok(Some(table::print(question, trace, &file, &results)?))
 }
 
-/// One line that is written over, when somebody watches.
+/// A progress line that is overwritten, on a terminal.
 fn progress(line: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r{:100}\r{line}", "");
     }
 }
 
-/// Reads the file once, so that no run pays for the disk. Anew and in large blocks: of what lay in the cache the
-/// kernel reclaims pages one by one, and reading a file in such small pieces takes twice as long (2026-11-22).
+/// Reads the file into the page cache, so that no run reads from the disk. Its cached pages are dropped
+/// first, and read again in large blocks: the kernel reclaims cached pages one by one, and reading a file in
+/// such small pieces takes twice as long (2026-11-22).
 fn warm(file: &Path) -> Result {
     let forget = format!("if={}", file.display());
     output(Command::new("dd").args([forget.as_str(), "iflag=nocache", "count=0", "status=none"]))?;
@@ -178,7 +179,7 @@ fn warm(file: &Path) -> Result {
     Ok(())
 }
 
-/// Where the programs are, and a folder for what they write.
+/// The paths of the programs, and a scratch folder.
 struct Programs {
     scratch: PathBuf,
     weir: PathBuf,
@@ -261,7 +262,7 @@ impl Programs {
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.scratch); // a leftover in the temporary folder harms nobody
+        let _ = std::fs::remove_dir_all(&self.scratch); // a leftover in the temporary folder is harmless
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where a run's time goes, and what it costs when questions come and go: from what `--stats` says.
+//! The time per stage of a run, and the cost of adding and removing questions, from `--stats`.
 
 use super::table::median;
 use crate::shell::{Result, said};
@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 pub const FUNNEL_TITLE: &str = "The funnel";
 pub const SWAPS_TITLE: &str = "Questions that come and go";
 
-/// Runs of each question.
+/// Number of runs of each question.
 const RUNS: usize = 5;
 /// Commands and traces.
 const QUESTIONS: &[(&str, &str)] = &[("flows", "https"), ("tls", "https"), ("http", "http"), ("dns", "dns")];
-/// The stages that `--stats` names, in their order.
+/// The stages in `--stats`, in their order.
 const STAGES: [&str; 6] = ["read", "head", "tail", "sessions", "expire", "output"];
-/// Questions added and taken away again.
+/// Number of questions that are added and removed.
 const SWAPS: usize = 11;
 /// Bytes before a capture file's first record.
 const FILE_HEADER_BYTES: usize = 24;
 
-/// What came to a stage: how many and of what, percent of packets, percent of cycles, cycles each.
+/// The input of a stage: its number and unit, percent of packets, percent of cycles, cycles per item.
 struct Share {
     what: String,
     packets: f64,
@@ -32,7 +32,7 @@ struct Share {
     each: f64,
 }
 
-/// Shares of packets and of cycles, stage by stage.
+/// Shares of packets and cycles, by stage.
 pub fn funnel(weir: &Path, _: &Path) -> Result<String> {
     let mut text = format!(
         "\n### {FUNNEL_TITLE}\n\nHow much of the traffic comes to each stage of a run, and what that costs there (`--stats`; Retina, SIGCOMM'22, \
@@ -66,7 +66,7 @@ pub fn funnel(weir: &Path, _: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// A line such as `tail 740088 packets (100.00 % of packets), 169674641 cycles, 13.5 %, 229.3 each`.
+/// Parses a line such as `tail 740088 packets (100.00 % of packets), 169674641 cycles, 13.5 %, 229.3 each`.
 fn share(report: &str, stage: &str) -> Option<Share> {
     let line = report.lines().find(|line| line.split_whitespace().next() == Some(stage))?;
     let (what, rest) = line.strip_prefix(stage)?.split_once('(')?;
@@ -85,7 +85,7 @@ fn trace_file(trace: &str) -> Result<PathBuf> {
     Err(format!("bench/data/{trace}.pcap is missing: cargo xtask traces {trace}, as root"))
 }
 
-/// How long it takes until another question is answered, while traffic runs.
+/// The time until an added question is answered, under traffic.
 pub fn swaps(weir: &Path, scratch: &Path) -> Result<String> {
     let mut text = format!(
         "\n### {SWAPS_TITLE}\n\n`weir ctl add` and `remove` while `weir run` answers another question and reads without a pause: milliseconds \
@@ -102,7 +102,7 @@ pub fn swaps(weir: &Path, scratch: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Milliseconds of each addition and removal; the longest standstill as `--stats` says it.
+/// Milliseconds of each addition and removal, and the longest pause in `--stats`.
 fn swap(
     weir: &Path,
     scratch: &Path,
@@ -132,14 +132,14 @@ fn swap(
     Ok((times?, standstill.to_string()))
 }
 
-/// Writes the trace to the run, over and over, until it is enough.
+/// Writes the trace to the run repeatedly until the measurement is over.
 fn feed(child: &mut Child, trace: &Path, is_over: Arc<AtomicBool>) -> Result<std::thread::JoinHandle<()>> {
     let bytes = std::fs::read(trace).map_err(said(trace.display()))?;
     let mut pipe = child.stdin.take().ok_or("the run has no standard input")?;
     Ok(std::thread::spawn(move || {
         let (head, records) = bytes.split_at(FILE_HEADER_BYTES);
         let _ = pipe.write_all(head);
-        // To a record's end: what the run reads is a whole file.
+        // Ends after a complete record, so that the run reads a valid file.
         while !is_over.load(Ordering::Relaxed) && pipe.write_all(records).is_ok() {}
     }))
 }
@@ -151,7 +151,7 @@ fn one_swap(weir: &Path, socket: &Path, added: &str) -> Result<[f64; 2]> {
         crate::shell::output(command.arg("ctl").arg(socket).args(args))?;
         Ok(start.elapsed().as_secs_f64() * 1e3)
     };
-    // The socket is there a little after the run has begun.
+    // The socket is created shortly after the start of the run.
     let begun = Instant::now();
     while !socket.exists() && begun.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(10));

@@ -75,7 +75,7 @@ fn remarks(result: &Measured) -> String {
     remarks
 }
 
-/// A faster wrong answer is no answer: say so under the table.
+/// Reports programs whose results differ, under the table: a fast wrong result is worthless.
 fn disagreement(results: &[Measured]) -> String {
     let answers: Vec<_> = results
         .iter()
@@ -102,7 +102,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Walks the records of a little-endian pcap file, as our own traces are.
+/// Counts the records of a little-endian pcap file, the format of our traces.
 pub fn packets(file: &Path) -> Result<u64> {
     use std::io::{BufReader, Read};
     let open = std::fs::File::open(file).map_err(said(file.display()))?;
@@ -117,7 +117,7 @@ pub fn packets(file: &Path) -> Result<u64> {
     Ok(count)
 }
 
-/// What the numbers depend on.
+/// The machine's description.
 pub fn machine() -> Result<String> {
     Ok(format!(
         "{}\n`× floor` is against reading the file in 1 MiB blocks and walking its records (`bench/floor.c`), \
@@ -126,7 +126,7 @@ pub fn machine() -> Result<String> {
     ))
 }
 
-/// When, and on what.
+/// Date and machine of the measurement.
 pub fn measured() -> Result<String> {
     let cpu = read("/proc/cpuinfo")?
         .lines()
@@ -143,14 +143,14 @@ pub fn measured() -> Result<String> {
     ))
 }
 
-/// Puts the tables between the two marks of the page.
+/// Replaces the tables between the two marks of the page.
 pub fn publish(page: &Path, tables: &str) -> Result {
     let (head, _, tail) = parts(page)?;
     write(page, format!("{head}{BEGIN}\n\n{tables}\n{END}{tail}"))
 }
 
-/// Puts these tables in place of those of the same titles, or behind all others; each says by itself when it was
-/// measured, for the line above all is about the others.
+/// Replaces the tables with these titles, or appends new ones. Each has its own measurement line, because the
+/// one above all tables applies to the others.
 pub fn publish_some(page: &Path, tables: &str) -> Result {
     let (head, old, tail) = parts(page)?;
     let measured = measured()?;
@@ -162,7 +162,7 @@ pub fn publish_some(page: &Path, tables: &str) -> Result {
     write(page, format!("{head}{BEGIN}{}{END}{tail}", replace(&old, &new)))
 }
 
-/// A page before the marks, between them, and behind.
+/// The parts of a page: before the marks, between them, and after.
 fn parts(page: &Path) -> Result<(String, String, String)> {
     let text = read(page)?;
     let (head, rest) = text.split_once(BEGIN).ok_or(format!("{} has no line {BEGIN}", page.display()))?;
@@ -172,7 +172,7 @@ fn parts(page: &Path) -> Result<(String, String, String)> {
 
 const SECTION: &str = "### ";
 
-/// Each from its title to the next.
+/// Splits tables at their titles.
 fn sections(tables: &str) -> impl Iterator<Item = &str> {
     let begins_line = |at: &usize| *at == 0 || tables[..*at].ends_with('\n');
     let starts = tables.match_indices(SECTION).map(|(at, _)| at).filter(begins_line);
@@ -180,7 +180,7 @@ fn sections(tables: &str) -> impl Iterator<Item = &str> {
     (1..starts.len()).map(move |end| &tables[starts[end - 1]..starts[end]])
 }
 
-/// Sizes of traces stand behind the comma.
+/// A title without the trace's size, which follows the comma.
 fn title(section: &str) -> &str {
     section.split([',', '\n']).next().unwrap_or(section)
 }

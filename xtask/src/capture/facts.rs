@@ -1,4 +1,4 @@
-//! The servers' own logs, read into `first-light.expect.json`.
+//! Reads the servers' logs into `first-light.expect.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -28,7 +28,7 @@ pub struct Facts {
     pings: (u64, u64),
 }
 
-/// Reads every log; `words` is what the scenes printed.
+/// Reads all logs; `words` is the scenes' output.
 pub fn gather(frames: u64, words: &str) -> Result<Facts> {
     let requests = read(format!("{SCRATCH}/nginx-access.log"))?
         .lines()
@@ -74,7 +74,7 @@ impl Facts {
         self.requests.iter().filter(|r| !r.is_tls())
     }
 
-    /// Lines for the page beside the capture.
+    /// The totals for the capture's page.
     pub fn totals(&self) -> Vec<(&'static str, u64)> {
         let plain: BTreeSet<_> = self.plain().map(|r| r.column(0)).collect();
         vec![
@@ -142,7 +142,7 @@ impl Facts {
     }
 }
 
-/// Chosen columns as JSON members; what is all digits is a number.
+/// Selected columns as JSON members; a value of digits is a number.
 fn fields(request: &Request, keys: &[(&str, usize)]) -> String {
     let member = |&(key, n): &(&str, usize)| {
         let text = request.column(n);

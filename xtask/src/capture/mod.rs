@@ -1,9 +1,10 @@
-//! `cargo xtask capture`: records `examples/first-light.pcap` from real programs in a lab of namespaces.
+//! `cargo xtask capture`: records `examples/first-light.pcap` from real programs in a lab of network
+//! namespaces.
 //!
-//! `scenes.rs` is the list of what is played; `facts.rs` turns the servers' own logs into the
-//! expectation that tests compare with. Anyone with root can run it again: the flows are the same,
-//! times, ports and keys differ. `sessions/`, `services/` and `tunnels/` are three more: `cargo xtask capture sessions`.
-//! `recording.rs` and `logs.rs` are what these have in common.
+//! `scenes.rs` lists the scenes; `facts.rs` converts the servers' logs into the expectation that tests
+//! compare with. Root can repeat the recording: the flows are the same, and times, ports and keys differ.
+//! `sessions/`, `services/` and `tunnels/` are three further recordings: `cargo xtask capture sessions`.
+//! `recording.rs` and `logs.rs` are shared by these.
 
 mod facts;
 mod logs;
@@ -51,7 +52,7 @@ fn first_light(args: &[String]) -> Result {
         words += &output(&mut inside("client", &script)).map_err(|e| format!("scene {}: {e}", scene.name))?;
     }
     let frames = recorder.stop()?;
-    sh(&format!("kill -QUIT {}", nginx.id()))?; // it writes its log out
+    sh(&format!("kill -QUIT {}", nginx.id()))?; // makes nginx write its log
     std::thread::sleep(std::time::Duration::from_millis(500));
 
     let bytes = std::fs::metadata(&file).map_or(0, |m| m.len());

@@ -1,4 +1,4 @@
-//! What recordings have in common: scenes are played while tcpdump runs, logs are kept, files go to `examples/`.
+//! Shared by all recordings: runs scenes while tcpdump records, keeps logs, writes files to `examples/`.
 
 use crate::capture::logs::Facts;
 use crate::capture::scenes::{Scene, describe};
@@ -9,11 +9,11 @@ const RECORDER_BUFFER_MIB: u32 = 64;
 
 /// A capture of the folder `examples/`.
 pub struct Recording {
-    /// What it is called there.
+    /// Its name there.
     pub name: &'static str,
-    /// More than this is a mistake.
+    /// Maximum file size in bytes; more indicates a mistake.
     pub bytes_max: u64,
-    /// Where its scenes stand.
+    /// The source file of its scenes.
     pub source: &'static str,
 }
 
@@ -22,9 +22,9 @@ impl Recording {
         format!("{SCRATCH}/{}.pcap", self.name)
     }
 
-    /// Plays scenes on the client, each behind `prelude`. Returns how many frames there were.
+    /// Runs scenes on the client, each after `prelude`. Returns the number of frames.
     ///
-    /// All are played, however the others end: a log says more than the first error.
+    /// All scenes run, even after a failure: a log tells more than the first error.
     pub fn play<'a>(&self, prelude: &str, scenes: impl Iterator<Item = &'a Scene>) -> Result<u64> {
         let recorder = tap::record(self.file().as_ref(), RECORDER_BUFFER_MIB)?;
         let mut failed = vec![];
@@ -39,7 +39,7 @@ impl Recording {
         if failed.is_empty() { Ok(frames) } else { Err(failed.join("\n")) }
     }
 
-    /// Copies what all wrote, and the capture, to `target/lab/NAME`: the lab's memory goes with it.
+    /// Copies all logs and the capture to `target/lab/NAME`, because the lab's file system is temporary.
     pub fn keep_logs(&self) -> Result {
         let logs = root().join("target/lab").join(self.name);
         sh(&format!(
@@ -50,7 +50,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Writes the capture, what was logged meanwhile, and the page: `intro` is given frames and bytes.
+    /// Writes the capture, its expectation, and its page; `intro` receives the numbers of frames and bytes.
     pub fn publish(
         &self,
         intro: impl FnOnce(u64, u64) -> String,

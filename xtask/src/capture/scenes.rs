@@ -1,4 +1,4 @@
-//! What is played while the recorder runs: one entry per scene, in order.
+//! The scenes of the recording, in order.
 
 /// One scene: a shell script in the client's namespace that must succeed.
 pub struct Scene {
@@ -7,7 +7,7 @@ pub struct Scene {
     pub script: &'static str,
 }
 
-/// Traffic for `vlan.example.com` goes over the tagged interface.
+/// Routes traffic for `vlan.example.com` over the tagged interface.
 pub const ROUTES: &str = "
 ip -n client route add 198.51.100.13 via 10.42.0.1
 ip -n client -6 route add 2001:db8:2::13 via 2001:db8:42::1
@@ -15,7 +15,7 @@ ip -n client route add 203.0.113.0/24 via 192.0.2.1
 sleep 1
 ";
 
-/// Words all scenes share. `fails N COMMAND` wants exit status N.
+/// Shell functions of all scenes. `fails N COMMAND` requires exit status N.
 pub const PRELUDE: &str = "
 cd /run/lab
 get() { curl -sS -o /dev/null --cacert ca.pem \"$@\"; }
@@ -155,7 +155,7 @@ pub const SCENES: &[Scene] = &[
     },
 ];
 
-/// The page beside a capture: `intro`, what was played, what came of it.
+/// The page of a capture: `intro`, the scenes, and the totals.
 pub fn describe<'a>(
     name: &str,
     intro: &str,

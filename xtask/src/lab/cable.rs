@@ -1,7 +1,8 @@
-//! Lines in user space for what a kernel may lack: 802.1Q interfaces and a line that loses frames.
+//! Network links in user space, for features that a kernel may lack: 802.1Q interfaces, and a link that loses
+//! frames.
 //!
-//! Both are TAP interfaces with a thread behind them. A kernel module (8021q, netem) would do, but not
-//! every kernel is built with it, and this way losses are the same in every recording: counted, not drawn.
+//! Both are TAP interfaces with a thread behind them. Kernel modules (8021q, netem) would do, but not every
+//! kernel has them. This way losses are also the same in every recording: they are counted, not random.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,14 +11,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::shell::{Result, said};
 
-/// Room for one frame with a tag, and more.
+/// Buffer size: one frame with a tag, and reserve.
 const FRAME_BYTES_MAX: usize = 2048;
 const VLAN_TAG_BYTES: usize = 4;
-/// Both Ethernet addresses; the tag goes behind them.
+/// Both Ethernet addresses; the tag follows them.
 const ADDRESSES_BYTES: usize = 12;
 const TPID_8021Q: u16 = 0x8100;
 
-/// On the bad line only frames larger than this are lost or swapped: handshakes and ARP pass.
+/// On the lossy link only frames larger than this are lost or reordered: handshakes and ARP pass.
 const ROUGH_BYTES_MIN: usize = 600;
 const ROUGH_LOSE_EVERY: u64 = 41;
 const ROUGH_SWAP_EVERY: u64 = 29;
@@ -27,7 +28,7 @@ pub fn within<T: Send>(namespace: &str, work: impl FnOnce() -> Result<T> + Send)
     let file = File::open(format!("/run/netns/{namespace}")).map_err(said(namespace))?;
     std::thread::scope(|scope| {
         let inner = scope.spawn(|| {
-            // SAFETY: the descriptor is open; the call moves this thread alone.
+            // SAFETY: the descriptor is open; the call affects only this thread.
             if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
                 return Err(format!("setns {namespace}: {}", io::Error::last_os_error()));
             }
@@ -47,7 +48,8 @@ pub fn vlan(namespace: &str, trunk: &str, name: &str, tag: u16) -> Result {
             frame.copy_within(ADDRESSES_BYTES..bytes, ADDRESSES_BYTES + VLAN_TAG_BYTES);
             frame[12..14].copy_from_slice(&TPID_8021Q.to_be_bytes());
             frame[14..16].copy_from_slice(&tag.to_be_bytes());
-            // SAFETY: the pointer and length lie within `frame`. A frame the kernel refuses is a lost frame.
+            // SAFETY: the pointer and length lie within `frame`. A frame that the kernel rejects counts as
+            // lost.
             unsafe { libc::send(out.as_raw_fd(), frame.as_ptr().cast(), bytes + VLAN_TAG_BYTES, 0) };
         }
     });
@@ -55,14 +57,14 @@ pub fn vlan(namespace: &str, trunk: &str, name: &str, tag: u16) -> Result {
         let mut frame = [0u8; FRAME_BYTES_MAX];
         while let Ok((bytes, found)) = receive(&trunk, &mut frame) {
             if found == Some(tag) {
-                let _ = tap.write(&frame[..bytes]); // an interface that is down loses frames, as cables do
+                let _ = tap.write(&frame[..bytes]); // an interface that is down loses frames, as a real link does
             }
         }
     });
     Ok(())
 }
 
-/// Joins two namespaces by a line that loses some large frames and delivers some out of order.
+/// Connects two namespaces by a link that loses some large frames and reorders some.
 pub fn rough(left: &str, right: &str, name: &str) -> Result {
     let left = within(left, || tap(name))?;
     let right = within(right, || tap(name))?;
@@ -87,7 +89,7 @@ fn carry_badly(mut from: File, mut to: File) {
                 continue;
             }
         }
-        let _ = to.write(&frame[..bytes]); // as above: a down interface loses frames
+        let _ = to.write(&frame[..bytes]); // as above: an interface that is down loses frames
         if !held.is_empty() {
             let _ = to.write(&held);
             held.clear();
@@ -111,7 +113,7 @@ fn tap(name: &str) -> Result<File> {
     Ok(file)
 }
 
-/// A packet socket on `interface` that sees arriving frames and is told their tags (packet(7)).
+/// A packet socket on `interface` that receives arriving frames with their tags (packet(7)).
 fn raw_socket(interface: &str) -> Result<OwnedFd> {
     let protocol = (libc::ETH_P_ALL as u16).to_be();
     // SAFETY: no memory is passed.
@@ -119,7 +121,7 @@ fn raw_socket(interface: &str) -> Result<OwnedFd> {
     if socket < 0 {
         return Err(format!("packet socket: {}", io::Error::last_os_error()));
     }
-    // SAFETY: the descriptor is fresh and ours.
+    // SAFETY: the descriptor is new, and owned by nothing else.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let name = std::ffi::CString::new(interface).map_err(said(interface))?;
     // SAFETY: sockaddr_ll is plain data, valid when zero; the name ends in a zero byte.
@@ -133,7 +135,7 @@ fn raw_socket(interface: &str) -> Result<OwnedFd> {
     };
     let on = 1i32;
     let (fd, on, int) = (socket.as_raw_fd(), (&raw const on).cast(), size_of::<i32>() as u32);
-    // SAFETY: option values and the address outlive the calls, their sizes are given.
+    // SAFETY: option values and the address outlive the calls, and their sizes are passed.
     let failed = unsafe {
         libc::setsockopt(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, on, int) != 0
             || libc::setsockopt(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, on, int) != 0
@@ -148,13 +150,13 @@ fn raw_socket(interface: &str) -> Result<OwnedFd> {
 /// From linux/if_packet.h; the libc crate has no name for it.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
-/// One frame without its tag, and the VLAN the kernel took the tag of.
+/// One frame without its tag, and the VLAN of the removed tag.
 fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<(usize, Option<u16>)> {
     let mut control = [0u64; 16];
     let mut part = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
-    // SAFETY: msghdr is plain data; its pointers name buffers that live across the call, with their sizes;
-    // the kernel's control messages are walked with the macros made for that, and hold a tpacket_auxdata
-    // where level and type say so.
+    // SAFETY: msghdr is plain data; its pointers refer to buffers that live across the call, with their
+    // sizes; the macros for this purpose walk the kernel's control messages, which hold a tpacket_auxdata if
+    // level and type say so.
     unsafe {
         let mut message: libc::msghdr = zeroed();
         (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);

@@ -1,4 +1,4 @@
-//! A small internet of three network namespaces, made for one recording and gone with it.
+//! A small network of three network namespaces, created for one recording and removed with it.
 //!
 //! ```text
 //!   client ──── net0 ═══ net0 router net1 ═══ net0 ──── server      veth, Ethernet, MTU 1500
@@ -6,10 +6,10 @@
 //!                             rough0 ═ loses, swaps ═ rough0        a bad line, also `cable`
 //! ```
 //!
-//! The chore runs itself again under `unshare`, in a PID, mount and network namespace of its own with
-//! an empty `/run`: however it ends (an error, Ctrl-C, kill -9), the kernel takes every process,
-//! interface, name and key with it, and nothing can reach the machine's own network.
-//! `cable.rs` has the user-space lines, `servers.rs` the servers, `tap.rs` the recorder.
+//! The chore runs itself again under `unshare`, in a PID, mount and network namespace of its own with an
+//! empty `/run`. However it ends (an error, Ctrl-C, kill -9), the kernel removes every process, interface,
+//! name and key, and nothing can reach the machine's own network. `cable.rs` has the user-space links,
+//! `servers.rs` the servers, `tap.rs` the recorder.
 
 pub mod cable;
 pub mod servers;
@@ -22,7 +22,7 @@ use crate::shell::{Result, find, need, output, said, sh};
 /// The server's first address; the lab uses the blocks of RFC 5737 and RFC 3849, RFC 1918 for the VLAN.
 pub const SERVER_V4: &str = "198.51.100.10";
 
-/// Where the lab keeps keys, logs and configurations: a file system in memory that only it sees.
+/// The lab's folder for keys, logs and configurations: an in-memory file system that only the lab sees.
 pub const SCRATCH: &str = "/run/lab";
 
 const TOOLS: &[(&str, &str)] = &[
@@ -43,13 +43,13 @@ const TOOLS: &[(&str, &str)] = &[
     ("dig", "bind9-dnsutils"),
 ];
 
-/// setpriv's words: when this process is gone, unshare goes, and with it everything inside.
+/// Options of setpriv and unshare: when this process ends, unshare ends, and with it everything inside.
 const CELL: &str = "--pdeathsig KILL unshare --mount --pid --net --fork --kill-child --mount-proc --";
 
-/// Runs this same chore again inside fresh namespaces, unless it is there already.
+/// Runs this chore again inside new namespaces, unless it is already inside.
 ///
-/// Returns `true` for the inner run, which should do the work; the outer run gets `false` when the
-/// inner one has succeeded.
+/// Returns `true` in the inner run, which should do the work; the outer run gets `false` after the inner run
+/// succeeded.
 pub fn enter(chore: &str, args: &[String]) -> Result<bool> {
     if std::env::var_os("XTASK_IN_LAB").is_some() {
         return Ok(true);
@@ -74,7 +74,8 @@ pub fn enter(chore: &str, args: &[String]) -> Result<bool> {
     if status.success() { Ok(false) } else { Err("the lab's run failed, see above".into()) }
 }
 
-/// The three namespaces, wired. `addresses` is how many consecutive addresses the server answers on.
+/// Creates and connects the three namespaces. `addresses` is the number of consecutive addresses of the
+/// server.
 pub fn build(addresses: u8) -> Result {
     let resolver = std::fs::canonicalize("/etc/resolv.conf").ok();
     sh(&format!("mount -t tmpfs lab /run; mkdir -p {SCRATCH}/www /run/netns /run/sshd"))?;
@@ -93,7 +94,7 @@ pub fn build(addresses: u8) -> Result {
     Ok(())
 }
 
-/// Points the C library's resolver, for this mount namespace only, at the lab's dnsmasq.
+/// Configures the C library's resolver to use the lab's dnsmasq, for this mount namespace only.
 fn name_server(resolver: Option<std::path::PathBuf>) -> Result {
     let target = match resolver {
         Some(file) if file.exists() => file,
@@ -118,14 +119,14 @@ pub fn inside(namespace: &str, script: &str) -> Command {
     command
 }
 
-/// Starts a server that stays in the foreground; it dies with the lab.
+/// Starts a server in the foreground; it ends with the lab.
 pub fn spawn(namespace: &str, script: &str) -> Result<Child> {
     inside(namespace, &format!("exec {script}")).stdin(Stdio::null()).spawn().map_err(said(script))
 }
 
-// Fixed MAC addresses make the link-local addresses the same in every recording; without duplicate
-// address detection and router solicitation IPv6 is quiet until somebody speaks. Offloads are off, so
-// that what is recorded is what would be on a wire: no frame above the MTU, checksums filled in.
+// Fixed MAC addresses make the link-local addresses the same in every recording. Without duplicate address
+// detection and router solicitation IPv6 sends nothing by itself. Offloads are off, so that the recording
+// equals the wire: no frame above the MTU, and checksums filled in.
 const WIRING: &str = "
 for ns in client router server; do
     ip netns add $ns
@@ -160,7 +161,7 @@ ip -n router route add blackhole 198.51.100.99
 ip -n router route add blackhole 2001:db8:2::99
 ";
 
-// What comes in by the bad line has to go out by it, hence the rule on the server.
+// Traffic that arrives over the lossy link must leave over it, hence the rule on the server.
 const CABLING: &str = "
 ip -n client link set vlan42 address 02:00:00:00:42:0c up
 ip -n router link set vlan42 address 02:00:00:00:42:01 up

@@ -1,6 +1,6 @@
 //! The lab's servers: nginx (HTTP, TLS), OpenSSH, dnsmasq, all real and from Debian.
 //!
-//! Keys and certificates are made anew in the lab's memory and vanish with it.
+//! Keys and certificates are created in the lab's memory and vanish with it.
 
 use std::path::Path;
 use std::process::Child;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::lab::{SCRATCH, inside, spawn};
 use crate::shell::{Result, output, sh, write};
 
-/// One server name, the last byte of its addresses, its TLS settings in nginx's words.
+/// One server name, the last byte of its addresses, its TLS settings in nginx's syntax.
 struct Site {
     name: &'static str,
     addresses: &'static [&'static str],
@@ -17,7 +17,7 @@ struct Site {
     tls: &'static str,
 }
 
-// Settings hold per listening address, so every site that differs has its own.
+// Settings apply per listening address, so every site with different settings has its own address.
 const SITES: &[Site] = &[
     Site {
         name: "www.example.com",
@@ -50,7 +50,7 @@ pub const ACCESS_LOG: &str = "$connection\\t$remote_addr\\t$remote_port\\t$serve
     $request_method\\t$request_uri\\t$server_protocol\\t$status\\t$bytes_sent\\t$http_host\\t$ssl_server_name\\t\
     $ssl_protocol\\t$ssl_cipher\\t$ssl_alpn_protocol\\t$ssl_session_reused";
 
-/// An authority and one certificate per site, RSA and ECDSA for the first.
+/// A certificate authority and one certificate per site, RSA and ECDSA for the first.
 pub fn keys() -> Result {
     let mut script = format!(
         "cd {SCRATCH}
@@ -78,7 +78,7 @@ pub fn keys() -> Result {
     Ok(())
 }
 
-/// Files to fetch: incompressible, the same bytes in every recording.
+/// Files to download: incompressible, and the same bytes in every recording.
 pub fn objects(sizes: &[(&str, usize)]) -> Result {
     let mut random = crate::random::Random::new(42);
     for (name, bytes) in sizes {
@@ -88,7 +88,7 @@ pub fn objects(sizes: &[(&str, usize)]) -> Result {
     write(Path::new(SCRATCH).join("www/index.html"), "<title>Weir</title><p>A low dam that measures water.\n")
 }
 
-/// nginx in the foreground; `requests_per_connection_max` as its directive `keepalive_requests`.
+/// Runs nginx in the foreground; `requests_per_connection_max` is its directive `keepalive_requests`.
 pub fn nginx(requests_per_connection_max: u32, workers: u32, more_addresses: &[String]) -> Result<Child> {
     let mut conf = format!(
         "daemon off; user root; worker_processes {workers}; pid {SCRATCH}/nginx.pid;
@@ -125,7 +125,7 @@ pub fn nginx(requests_per_connection_max: u32, workers: u32, more_addresses: &[S
     Ok(child)
 }
 
-/// dnsmasq answers for the lab's zones, says NXDOMAIN inside them and REFUSED outside.
+/// dnsmasq answers for the lab's zones: NXDOMAIN for unknown names inside them, REFUSED outside.
 pub fn dnsmasq() -> Result<Child> {
     let child = spawn(
         "server",
@@ -150,7 +150,7 @@ pub fn dnsmasq() -> Result<Child> {
     Ok(child)
 }
 
-/// An SSH server that lets the lab's own key in.
+/// An SSH server that accepts the lab's key.
 pub fn sshd() -> Result<Child> {
     write(
         format!("{SCRATCH}/sshd.conf"),
@@ -166,7 +166,7 @@ pub fn sshd() -> Result<Child> {
     Ok(child)
 }
 
-/// Waits until somebody listens, without speaking to it.
+/// Waits until the port is open, without sending data.
 pub fn await_port(address: &str) -> Result {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {

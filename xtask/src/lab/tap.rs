@@ -1,4 +1,4 @@
-//! The recorder: tcpdump on the router's client side, with a check that it kept up.
+//! The recorder: tcpdump on the router's client side, with a check for lost frames.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,7 +12,7 @@ pub struct Recorder {
     words: BufReader<std::process::ChildStderr>,
 }
 
-/// Starts recording whole frames into `file`; returns once tcpdump listens.
+/// Starts recording complete frames into `file`; returns once tcpdump captures.
 pub fn record(file: &Path, buffer_mib: u32) -> Result<Recorder> {
     let script =
         format!("exec tcpdump -i net0 -n -s 0 -Z root -B {} -w '{}'", buffer_mib * 1024, file.display());
@@ -31,7 +31,7 @@ pub fn record(file: &Path, buffer_mib: u32) -> Result<Recorder> {
 impl Recorder {
     /// Stops, and returns the number of frames recorded. Frames lost by the recorder are an error.
     pub fn stop(mut self) -> Result<u64> {
-        std::thread::sleep(std::time::Duration::from_millis(1500)); // what is under way arrives
+        std::thread::sleep(std::time::Duration::from_millis(1500)); // waits for frames in flight
         crate::shell::sh(&format!("kill -INT {}", self.tcpdump.id()))?;
         let mut said_last = String::new();
         for line in (&mut self.words).lines() {

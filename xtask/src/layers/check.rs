@@ -1,7 +1,7 @@
-//! `cargo xtask layers --check`: what `protocols/*.expect` says, asked of tshark.
+//! `cargo xtask layers --check`: compares `protocols/*.expect` with tshark.
 //!
-//! Filters are the same words where fields have Wireshark's names; those that it does not know, and stacks' ways
-//! of telling a layer that it has not, stand in the expectation behind `weir` and are left out here.
+//! Filters are the same if fields have Wireshark's names. Filters that tshark does not know, and Weir's ways
+//! of naming a missing layer, follow `weir` in the expectation and are skipped here.
 
 use crate::shell::{Result, need, output, read, root};
 use std::process::Command;

@@ -3,13 +3,13 @@
 use super::{INNER, OUTER, datagram, join, outer_udp, ping, ping6};
 use crate::traces::frame::{Ends, ethernet, ipv4, tcp, udp};
 
-/// Flags beside version 1 and protocol type 1, message, and what follows the first eight bytes.
+/// Flags in addition to version 1 and protocol type 1, message type, and the bytes after the first eight.
 pub fn gtp_of(flags: u8, message: u8, teid: u32, rest: &[u8]) -> Vec<u8> {
     let length = (rest.len() as u16).to_be_bytes();
     join(&[&[0x30 | flags, message], &length, &teid.to_be_bytes(), rest])
 }
 
-/// Echoes, users' packets without and with options, one and two extension headers, an end marker.
+/// Echo messages; users' packets with and without options, with one and two extension headers; an end marker.
 pub fn gtp() -> Vec<Vec<u8>> {
     let session = |uplink: u8, flow: u8| [1, uplink << 4, flow, 0];
     let answer = Ends { src: OUTER.dst, dst: OUTER.src, src_port: 2152, dst_port: 50_000 };

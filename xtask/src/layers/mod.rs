@@ -1,9 +1,9 @@
-//! `cargo xtask layers`: makes the small captures beside the protocols, `protocols/*.pcap`.
+//! `cargo xtask layers`: generates the small captures beside the protocols, `protocols/*.pcap`.
 //!
-//! `protocols/vxlan.pcap` is recorded from two kernels' VXLAN devices in namespaces (root). The others are frames
-//! written here byte by byte, as the RFCs have them: not every machine's kernel has the modules. What is in
-//! them stands beside them in `protocols/*.expect`, which `crates/weir/tests/layers.rs` checks; `--check` asks
-//! tshark the same.
+//! `protocols/vxlan.pcap` is recorded from two kernels' VXLAN devices in namespaces (as root). The others are
+//! frames written byte by byte according to the RFCs, because not every kernel has the modules.
+//! `protocols/*.expect` describes their contents; `crates/weir/tests/layers.rs` checks it against Weir, and
+//! `--check` against tshark.
 
 mod check;
 pub mod mobile;
@@ -40,7 +40,7 @@ const CAPTURES: &[(&str, MakeFrames)] = &[
     ("quic", transport::quic),
 ];
 
-/// Two kernels, a VXLAN device each, on the ends of one wire; pings and a refused connection.
+/// Two kernels with one VXLAN device each, connected by a wire; pings and a refused connection.
 const VXLAN: &str = "
 mount -t tmpfs lab /run; mkdir /run/netns
 for n in a b; do ip netns add $n; ip netns exec $n sysctl -qw net.ipv6.conf.all.disable_ipv6=1; done
@@ -86,27 +86,27 @@ pub fn run(args: &[String]) -> Result {
     Ok(())
 }
 
-/// Outer ends of a tunnel, from RFC 5737's addresses.
+/// The outer endpoints of a tunnel, with addresses of RFC 5737.
 const OUTER: Ends = Ends { src: 0xc000_0201, dst: 0xc000_0202, src_port: 50_000, dst_port: 0 };
-/// Those who speak through it.
+/// The inner endpoints.
 const INNER: Ends = Ends { src: 0x0a00_0001, dst: 0x0a00_0002, src_port: 40_000, dst_port: 53 };
 
-/// A frame with an IPv4 datagram between the outer ends.
+/// A frame with an IPv4 datagram between the outer endpoints.
 fn outer(protocol: u8, payload: &[u8]) -> Vec<u8> {
     ethernet(0x0800, &ipv4(OUTER, protocol, 1, 0, payload))
 }
 
-/// A frame with a UDP datagram to `port` of the tunnel's end.
+/// A frame with a UDP datagram to `port` of the outer endpoint.
 fn outer_udp(port: u16, payload: &[u8]) -> Vec<u8> {
     outer(17, &udp(Ends { dst_port: port, ..OUTER }, payload))
 }
 
-/// An echo request in IPv4 between the inner ends.
+/// An echo request in IPv4 between the inner endpoints.
 fn ping() -> Vec<u8> {
     ipv4(INNER, 1, 2, 0, &[8, 0, 0xf7, 0xfd, 0, 1, 0, 1])
 }
 
-/// An empty datagram to port 53 in IPv4 between the inner ends.
+/// An empty datagram to port 53 in IPv4 between the inner endpoints.
 fn datagram() -> Vec<u8> {
     ipv4(INNER, 17, 3, 0, &udp(INNER, &[]))
 }
@@ -124,7 +124,7 @@ fn ping6() -> Vec<u8> {
     ipv6(58, &[128, 0, 0x24, 0x46, 0, 1, 0, 1])
 }
 
-/// Parts, one after the other.
+/// The concatenation of the parts.
 fn join(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }

@@ -12,7 +12,7 @@ pub fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// User data: number, stream, number in it, protocol (IANA).
+/// A user data chunk: TSN, stream, sequence number in the stream, payload protocol (IANA).
 pub fn data_of(flags: u8, tsn: u32, stream: u16, ssn: u16, protocol: u32, text: &[u8]) -> Vec<u8> {
     let head =
         [&tsn.to_be_bytes()[..], &stream.to_be_bytes(), &ssn.to_be_bytes(), &protocol.to_be_bytes()].concat();
@@ -24,7 +24,7 @@ fn data(flags: u8, tsn: u32, stream: u16, ssn: u16, text: &[u8]) -> Vec<u8> {
     data_of(flags, tsn, stream, ssn, 46, text)
 }
 
-/// A packet of chunks with its sum, in IPv4 in Ethernet.
+/// A packet of chunks with its checksum, in IPv4 over Ethernet.
 pub fn sctp_packet(ends: Ends, id: u16, tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = [ends.src_port, ends.dst_port].map(u16::to_be_bytes).concat();
     bytes.extend(tag.to_be_bytes());
@@ -35,13 +35,13 @@ pub fn sctp_packet(ends: Ends, id: u16, tag: u32, chunks: &[Vec<u8>]) -> Vec<u8>
     ethernet(0x0800, &ipv4(ends, 132, id, 0, &bytes))
 }
 
-/// What INIT and INIT ACK say: the sender's tag, window, streams both ways, first number.
+/// The value of INIT and INIT ACK: the sender's tag, window, numbers of streams, first TSN.
 pub fn init(tag: u32, streams: u16, tsn: u32) -> Vec<u8> {
     [tag, 65_536, u32::from(streams) << 16 | u32::from(streams), tsn].map(u32::to_be_bytes).concat()
 }
 
-/// An association: four ways to open it, data of two streams in and out of one packet, one message in three
-/// parts, its end; another one aborted.
+/// An association: the four-way handshake, data of two streams with and without bundling, one message in
+/// three chunks, the shutdown; another association with an abort.
 pub fn sctp() -> Vec<Vec<u8>> {
     let there = Ends { src_port: 5000, dst_port: 3868, ..OUTER };
     let packet = |forward: bool, tag: u32, chunks: &[Vec<u8>]| {
@@ -69,24 +69,24 @@ pub fn sctp() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A number of RFC 9000, section 16, in two bytes.
+/// A variable-length integer (RFC 9000, section 16) in two bytes.
 fn two_bytes(number: usize) -> [u8; 2] {
     (0x4000 | number as u16).to_be_bytes()
 }
 
-/// A long header up to what its kind decides (section 17.2).
+/// The type-independent part of a long header (section 17.2).
 pub fn quic_long(kind: u8, version: u32, dcid: &[u8], scid: &[u8], rest: &[u8]) -> Vec<u8> {
     let ids = join(&[&[dcid.len() as u8], dcid, &[scid.len() as u8], scid]);
     join(&[&[0xc0 | kind << 4], &version.to_be_bytes(), &ids, rest])
 }
 
-/// What is encrypted, behind its length.
+/// The encrypted part, after its length.
 pub fn sealed(content: &[u8]) -> Vec<u8> {
     join(&[&two_bytes(content.len()), content])
 }
 
-/// What is seen of connections: opening in both versions, Retry, negotiation, several packets in a datagram,
-/// short headers. What would be encrypted is bytes of no meaning.
+/// The visible part of connections: handshakes in both versions, Retry, version negotiation, several packets
+/// in a datagram, short headers. Encrypted parts are arbitrary bytes.
 pub fn quic() -> Vec<Vec<u8>> {
     let (client, server) = ([0xc1, 0xc2, 0xc3, 0xc4], [0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58]);
     let long = |kind: u8, version: u32, rest: &[u8]| quic_long(kind, version, &server, &client, rest);

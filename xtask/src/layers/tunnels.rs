@@ -1,9 +1,9 @@
-//! Frames of tunnels: what carries what, each header as its RFC draws it.
+//! Frames of tunnels, with each header as in its RFC.
 
 use super::{INNER, OUTER, datagram, ipv6, join, outer, outer_udp, ping, ping6};
 use crate::traces::frame::{Ends, ethernet, ipv4, tcp, udp};
 
-/// Datagrams in datagrams, all four ways, and more of them than the stack follows.
+/// IPv4 and IPv6 in each other, all four combinations, and more nesting than the stack follows.
 pub fn internet() -> Vec<Vec<u8>> {
     let deep = (0..5).fold(ping(), |inside, _| ipv4(OUTER, 4, 1, 0, &inside));
     let mut frames = vec![
@@ -18,7 +18,7 @@ pub fn internet() -> Vec<Vec<u8>> {
     frames
 }
 
-/// A datagram in two fragments, each in a VXLAN datagram that is in two fragments itself.
+/// A datagram in two fragments, each in a VXLAN datagram that is also fragmented.
 fn fragments_in_fragments() -> Vec<Vec<u8>> {
     let halves = |ends: Ends, id: u16, payload: &[u8]| {
         let (first, last) = payload.split_at(payload.len() / 16 * 8);
@@ -70,7 +70,7 @@ pub fn gre() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Types I, II and III, the last with and without a platform's header.
+/// Types I, II and III, the last with and without the platform-specific header.
 pub fn erspan() -> Vec<Vec<u8>> {
     let inside = ethernet(0x0800, &ping());
     let tagged = ethernet(0x8100, &join(&[&[0, 42, 8, 0], &ping()]));
@@ -85,7 +85,7 @@ pub fn erspan() -> Vec<Vec<u8>> {
     ]
 }
 
-/// RFC 8926: frames and datagrams, with options and without, and one that its receiver must understand.
+/// RFC 8926: frames and datagrams, with and without options, and one with a critical option.
 pub fn geneve() -> Vec<Vec<u8>> {
     let frame = ethernet(0x0800, &ping());
     let option = [0x01, 0x03, 0x01, 0x01, 0xde, 0xad, 0xbe, 0xef];
@@ -106,7 +106,7 @@ fn pppoe_of(code: u8, session: u16, payload: &[u8]) -> Vec<u8> {
     ethernet(if code == 0 { 0x8864 } else { 0x8863 }, &join(&[&head, payload]))
 }
 
-/// Discovery, a session with LCP and datagrams, its end.
+/// Discovery, a session with LCP and datagrams, its termination.
 pub fn pppoe() -> Vec<Vec<u8>> {
     let any_service = [1, 1, 0, 0];
     let uniq = [1, 3, 0, 4, 1, 2, 3, 4];
@@ -127,7 +127,7 @@ pub fn pppoe() -> Vec<Vec<u8>> {
     ]
 }
 
-/// L2TP of RFC 2661: flags and version, then what the flags say.
+/// L2TP of RFC 2661: flags and version, then the fields that the flags announce.
 fn l2tp_of(flags: u16, words: &[u16], payload: &[u8]) -> Vec<u8> {
     let mut bytes = (flags | 2).to_be_bytes().to_vec();
     words.iter().for_each(|word| bytes.extend(word.to_be_bytes()));
@@ -135,7 +135,7 @@ fn l2tp_of(flags: u16, words: &[u16], payload: &[u8]) -> Vec<u8> {
     outer_udp(1701, &bytes)
 }
 
-/// PPP with its two fields written and compressed, in every way (RFC 1661, section 6.5 and 6.6).
+/// PPP with its two fields in full and compressed, in all combinations (RFC 1661, section 6.5 and 6.6).
 pub fn ppp() -> Vec<Vec<u8>> {
     let data = |head: &[u8], inside: &[u8]| l2tp_of(0, &[5, 6], &join(&[head, inside]));
     vec![
@@ -148,7 +148,7 @@ pub fn ppp() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A tunnel's set-up, an acknowledgement, data with and without length, numbers and offset.
+/// A tunnel's set-up, an acknowledgement, data with and without length, sequence numbers and offset.
 pub fn l2tp() -> Vec<Vec<u8>> {
     let sccrq = [0x80, 8, 0, 0, 0, 0, 0, 1, 0x80, 8, 0, 0, 0, 2, 1, 0];
     let inside = join(&[&[0xff, 3, 0, 0x21], &ping()]);
@@ -162,7 +162,7 @@ pub fn l2tp() -> Vec<Vec<u8>> {
     ]
 }
 
-/// RFC 4380, section 5.1.1: bare, with an origin, with authentication, with both.
+/// RFC 4380, section 5.1.1: plain, with an origin indication, with authentication, with both.
 pub fn teredo() -> Vec<Vec<u8>> {
     let origin = [0, 0, 0x3c, 0xaf, 0x3f, 0xff, 0xfd, 0xfe];
     let auth = join(&[&[0, 1, 2, 1], b"id", b"v", &[7; 8], &[0]]);

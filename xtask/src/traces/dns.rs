@@ -1,4 +1,5 @@
-//! 1 M DNS queries over UDP, each with its answer, of 50 k clients to 8 resolvers: short flows of one transaction.
+//! 1 M DNS queries over UDP with their responses, from 50 k clients to 8 resolvers: short flows of one
+//! transaction.
 
 use std::path::Path;
 
@@ -50,7 +51,7 @@ fn header(id: u16, flags: u16, answers: u16) -> Vec<u8> {
     [id, flags, 1, answers, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Two words and an ending, of class IN.
+/// A question of class IN for a name of two words and a top-level domain.
 fn question(random: &mut Random, kind: u16) -> Vec<u8> {
     let mut question = vec![];
     let word = |random: &mut Random| WORDS[random.below(WORDS.len() as u64) as usize];

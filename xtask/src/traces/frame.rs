@@ -1,4 +1,4 @@
-//! Frames built by hand, and the pcap file they go into.
+//! Frames built by hand, and their pcap file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,7 +11,7 @@ const MICROS_PER_SECOND: u64 = 1_000_000;
 /// 2026-01-01T00:00:00Z, the first packet's time in generated traces.
 const EPOCH_SECONDS: u64 = 1_767_225_600;
 
-/// A pcap file of Ethernet frames, one every so many microseconds.
+/// A pcap file of Ethernet frames at a fixed interval in microseconds.
 pub struct Trace {
     out: BufWriter<File>,
     now_us: u64,
@@ -34,7 +34,7 @@ impl Trace {
         Ok(Self { out, now_us: EPOCH_SECONDS * MICROS_PER_SECOND, step_us, frames: 0, bytes: 24 })
     }
 
-    /// Writes a frame; `cut` is how many of its bytes the snapshot holds.
+    /// Writes a frame; `cut` is the number of captured bytes.
     pub fn put_cut(&mut self, frame: &[u8], cut: usize) -> Result {
         let kept = cut.min(frame.len());
         let record = [
@@ -62,7 +62,7 @@ impl Trace {
     }
 }
 
-/// Who speaks to whom.
+/// The endpoints of a datagram.
 #[derive(Clone, Copy)]
 pub struct Ends {
     pub src: u32,
@@ -76,7 +76,7 @@ impl Ends {
         Self { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port }
     }
 
-    /// What checksums of transport layers cover of IPv4 (RFC 9293, section 3.1).
+    /// The IPv4 pseudo-header of transport checksums (RFC 9293, section 3.1).
     pub fn pseudo_header(self, protocol: u8, bytes: usize) -> Vec<u8> {
         [self.src, self.dst, u32::from(protocol) << 16 | bytes as u32].map(u32::to_be_bytes).concat()
     }
@@ -109,7 +109,7 @@ pub fn ipv4(ends: Ends, protocol: u8, id: u16, fragment: u16, payload: &[u8]) ->
     packet
 }
 
-/// RFC 768, checksum 0: none.
+/// RFC 768, without a checksum (0).
 pub fn udp(ends: Ends, payload: &[u8]) -> Vec<u8> {
     let mut datagram = Vec::with_capacity(8 + payload.len());
     for word in [ends.src_port, ends.dst_port, (8 + payload.len()) as u16, 0] {
@@ -130,7 +130,7 @@ pub fn summed_udp(ends: Ends, payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// RFC 9293, checksum left zero: nothing that is measured looks at it.
+/// RFC 9293, with checksum 0: no measured program checks it.
 pub fn tcp(ends: Ends, seq: u32, ack: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut segment = Vec::with_capacity(20 + payload.len());
     segment.extend(ends.src_port.to_be_bytes());

@@ -1,6 +1,6 @@
-//! What nobody should send: floods, contradictions, lies about length, things cut in half.
+//! Invalid and malicious traffic: floods, contradictions, wrong lengths, truncated packets.
 //!
-//! A seeded mix, so that a crash is found again. Each kind is one function of [`Mix`].
+//! A seeded mix, so that crashes are reproducible. Each kind is one function of [`Mix`].
 
 use std::path::Path;
 
@@ -23,10 +23,10 @@ const RST: u8 = 4;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
-/// Adds a frame or a few.
+/// Adds one frame or a few.
 type Kind = fn(&mut Mix) -> Result;
 
-/// Kinds by weight: how often each is picked.
+/// Kinds with their weights.
 const KINDS: &[(u64, Kind)] = &[
     (14, Mix::syn_flood),
     (44, Mix::conversation),
@@ -60,7 +60,7 @@ pub fn make(file: &Path, scale: f64) -> Result {
     mix.trace.finish()
 }
 
-/// A connection as its attacker sees it.
+/// A connection from the attacker's view.
 #[derive(Clone)]
 struct Talk {
     ends: Ends,
@@ -76,7 +76,7 @@ struct Mix {
 }
 
 impl Mix {
-    /// SYNs from addresses that do not exist, to four victims.
+    /// SYNs from nonexistent addresses to four victims.
     fn syn_flood(&mut self) -> Result {
         let mut ends = self.ends();
         ends.dst = 0xc633_6401 + self.random.below(4) as u32;
@@ -85,7 +85,8 @@ impl Mix {
         self.segment(ends, seq, 0, SYN, 0)
     }
 
-    /// The next act of a random connection: in order, twice, overlapping with other bytes, ahead, or an end.
+    /// The next action of a random connection: in order, retransmitted, overlapping with other bytes, out of
+    /// order, or an end.
     fn conversation(&mut self) -> Result {
         let n = self.random.below(CONNECTIONS) as usize;
         let talk = self.talks[n].clone();
@@ -128,7 +129,7 @@ impl Mix {
         Ok(())
     }
 
-    /// Random flags, numbers and options in a segment of no connection.
+    /// A segment with random flags, numbers and options that belongs to no connection.
     fn random_segment(&mut self) -> Result {
         let (ends, numbers) = (self.ends(), self.random.next());
         let bytes = self.random.below(200) as usize;
@@ -138,7 +139,7 @@ impl Mix {
         self.trace.put(&ethernet(IPV4, &ipv4(ends, TCP, numbers as u16, 0, &segment)))
     }
 
-    /// A datagram in fragments of 8 bytes that overlap and may never be complete.
+    /// A datagram in fragments of 8 bytes that overlap and may stay incomplete.
     fn tiny_fragments(&mut self) -> Result {
         let (ends, id) = (self.ends(), self.random.next() as u16);
         let whole = self.bytes(64);
@@ -154,7 +155,7 @@ impl Mix {
         Ok(())
     }
 
-    /// One length field of a good frame is wrong, or the snapshot ends early.
+    /// A valid frame with one wrong length field, or truncated by the snapshot length.
     fn lying_length(&mut self) -> Result {
         let ends = self.ends();
         let bytes = self.random.below(900) as usize;
@@ -174,7 +175,7 @@ impl Mix {
         self.trace.put_cut(&frame, cut)
     }
 
-    /// A TLS ClientHello on a connection of its own, cut short, split, or with a length that lies.
+    /// A TLS ClientHello on a connection of its own: truncated, split, or with a wrong length.
     fn cut_hello(&mut self) -> Result {
         let mut ends = self.ends();
         ends.dst_port = 443;
@@ -240,7 +241,7 @@ impl Mix {
         self.trace.put(&ethernet(IPV6, &packet))
     }
 
-    /// Random bytes, with or without a likely EtherType before them.
+    /// Random bytes, with or without a plausible EtherType.
     fn noise(&mut self) -> Result {
         let bytes = self.random.below(1500) as usize;
         let payload = self.bytes(bytes);
@@ -280,7 +281,7 @@ impl Mix {
     }
 }
 
-/// A small good ClientHello (RFC 8446, section 4.1.2) with a server name.
+/// A small valid ClientHello (RFC 8446, section 4.1.2) with a server name.
 fn client_hello(random: &[u8]) -> Vec<u8> {
     let name = b"hostile.example.com";
     let mut sni = ((name.len() + 3) as u16).to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! `cargo xtask traces [NAME…] [--scale F]`: makes the traces of the benchmark in `bench/data`.
+//! `cargo xtask traces [NAME…] [--scale F]`: generates the benchmark traces in `bench/data`.
 //!
 //! | name    | made by                                | at scale 1                                            |
 //! |---------|----------------------------------------|-------------------------------------------------------|
@@ -13,7 +13,7 @@
 //! | sctp    | seeded generator                       | 250 MB of SCTP associations                           |
 //! | quic    | seeded generator                       | 250 MB of QUIC connections                            |
 //!
-//! Generated traces are the same bytes everywhere; recorded ones have the same connections.
+//! Generated traces have the same bytes on every machine; recorded ones have the same connections.
 
 mod dns;
 pub mod frame;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use crate::lab;
 use crate::shell::{Result, root, said};
 
-/// Every trace: its name, whether it needs the lab, and its maker.
+/// Every trace: its name, whether it needs the lab, and its generator.
 const TRACES: &[(&str, bool, Maker)] = &[
     ("https", true, web::https),
     ("http", true, web::http),
@@ -46,7 +46,7 @@ const TRACES: &[(&str, bool, Maker)] = &[
 /// Writes a trace to a file, at a scale.
 type Maker = fn(&Path, f64) -> Result;
 
-/// Where traces lie; git ignores it.
+/// The folder of the traces, ignored by git.
 pub fn folder() -> PathBuf {
     root().join("bench/data")
 }

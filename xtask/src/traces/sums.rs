@@ -1,6 +1,6 @@
-//! Checksums of what is generated.
+//! Checksums of generated packets.
 
-/// The Internet checksum (RFC 1071) over parts of which all but the last are of even length.
+/// The Internet checksum (RFC 1071) over parts, all of even length except the last.
 pub fn internet(parts: &[&[u8]]) -> u16 {
     let mut sum = 0u64;
     for part in parts {

@@ -1,4 +1,5 @@
-//! 5 M TCP SYNs that nobody answers, each of a connection of its own, over 50 seconds: what a scan leaves in a table.
+//! 5 M unanswered TCP SYNs, each of a connection of its own, over 50 seconds: the effect of a scan on a flow
+//! table.
 
 use std::path::Path;
 

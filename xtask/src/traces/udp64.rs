@@ -1,4 +1,4 @@
-//! 10 M UDP frames of 64 bytes over 1 M random flows: nothing but flow table.
+//! 10 M UDP frames of 64 bytes over 1 M random flows: a load on the flow table alone.
 
 use std::path::Path;
 

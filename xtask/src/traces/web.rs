@@ -1,4 +1,4 @@
-//! The two recorded traces: web traffic between real programs, at the speed the recorder keeps up with.
+//! The two recorded traces: web traffic between real programs, at a speed that the recorder can follow.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,9 +10,9 @@ use crate::lab::{self, inside, servers, tap};
 use crate::random::Random;
 use crate::shell::{Result, output, said, sh};
 
-/// Enough for the whole trace at scale 1: whatever the machine does meanwhile, nothing is lost.
+/// Enough for the whole trace at scale 1: no frames are lost under any load of the machine.
 const RECORDER_BUFFER_MIB: u32 = 1024;
-/// Server addresses 198.51.100.20 to .35, so that no connection has to reuse a port within a trace.
+/// Server addresses 198.51.100.20 to .35, so that no connection reuses a port within a trace.
 const ADDRESSES: std::ops::Range<u8> = 20..36;
 
 const HTTPS_OBJECTS: f64 = 3068.0;
@@ -24,8 +24,8 @@ const HTTP_REQUESTS_PER_THOUSAND: u64 = 1150;
 const HTTP_CLIENTS: u64 = 8;
 const HTTP_SIZES: usize = 64;
 
-/// 256 KiB objects over TLS: most on a connection of their own, some several on one HTTP/2 connection.
-/// IPv4 alone, because libnids knows nothing else.
+/// 256 KiB objects over TLS: most on a connection of their own, some together on one HTTP/2 connection. Only
+/// IPv4, because libnids supports nothing else.
 pub fn https(file: &Path, scale: f64) -> Result {
     let sizes = vec![("object.bin", 262_144)];
     record(file, &sizes, || {
@@ -52,7 +52,7 @@ pub fn https(file: &Path, scale: f64) -> Result {
     })
 }
 
-/// Objects of 1 to 8 KiB over plain HTTP, hardly any connection used twice.
+/// Objects of 1 to 8 KiB over plain HTTP, mostly one per connection.
 pub fn http(file: &Path, scale: f64) -> Result {
     let names: Vec<String> = (0..HTTP_SIZES).map(|n| format!("small{n}.bin")).collect();
     let size = |n: usize| 1024 + n * 7168 / (HTTP_SIZES - 1);
@@ -71,7 +71,7 @@ pub fn http(file: &Path, scale: f64) -> Result {
     })
 }
 
-/// One connection: a request, with luck another one, and an end made by either side.
+/// One connection: a request, sometimes another one, and an end by either side.
 fn visit(random: &mut Random) -> Result {
     let host = u64::from(ADDRESSES.start) + random.below(ADDRESSES.len() as u64);
     let mut stream = TcpStream::connect((format!("198.51.100.{host}"), 80)).map_err(said("connect"))?;
@@ -88,7 +88,7 @@ fn visit(random: &mut Random) -> Result {
         read_response(&mut stream)?;
     }
     if server_ends {
-        let _ = stream.read(&mut [0u8; 1]); // wait for its FIN
+        let _ = stream.read(&mut [0u8; 1]); // waits for the peer's FIN
     } else {
         let _ = stream.shutdown(Shutdown::Write);
     }
@@ -115,7 +115,7 @@ fn read_response(stream: &mut TcpStream) -> Result {
     }
 }
 
-/// Builds the lab with nginx and a resolver in it, and records what `play` does.
+/// Builds the lab with nginx and a resolver, and records while `play` runs.
 fn record(file: &Path, objects: &[(&str, usize)], play: impl FnOnce() -> Result) -> Result {
     lab::build(ADDRESSES.end - 10)?;
     sh("ip netns exec client sysctl -qw net.ipv4.ip_local_port_range='10240 65535'
@@ -132,7 +132,7 @@ fn record(file: &Path, objects: &[(&str, usize)], play: impl FnOnce() -> Result)
     Ok(())
 }
 
-/// Runs `work` on so many threads; the first error counts.
+/// Runs `work` on `count` threads; returns the first error.
 fn clients(count: u64, work: impl Fn(u64) -> Result + Sync) -> Result {
     std::thread::scope(|scope| {
         let work = &work;

@@ -1,4 +1,4 @@
-//! A capture file to write packets to, in the format that its name asks for.
+//! Writes packets to a capture file, in the format of its file name.
 
 use super::{Out, PcapWriter, PcapngWriter};
 use crate::source::Following;
@@ -17,8 +17,7 @@ pub enum CaptureFormat {
 }
 
 impl CaptureFormat {
-    /// The format that a file of this name has: `.pcap` or `.pcapng`, in either case; `-` (standard
-    /// output) is pcapng.
+    /// The format for a file name: `.pcap` or `.pcapng`, in any case; `-` (standard output) is pcapng.
     pub fn of_path(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" {
             return Some(Self::Pcapng);
@@ -40,12 +39,11 @@ pub enum CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// Creates the file `path`, or empties it, and writes the format that its name asks for; `-` is
-    /// standard output, as pcapng.
+    /// Creates or truncates the file `path`, and writes in the format of its name; `-` is standard output, as
+    /// pcapng.
     ///
-    /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] where the name asks for no format (nothing is created then), and
-    /// those of creating the file; both name it.
+    /// # Errors [`io::ErrorKind::InvalidInput`] if the name has no known format (no file is created then),
+    /// and errors of creating the file; both name the file.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         let format = CaptureFormat::of_path(path).ok_or_else(|| {
@@ -65,7 +63,7 @@ impl CaptureWriter {
         Ok(Self::new(format, out))
     }
 
-    /// Writes a capture of this format to `out`, which needs no buffer of its own.
+    /// Writes a capture of this format to `out`, which needs no buffering.
     pub fn new(format: CaptureFormat, out: Out) -> Self {
         match format {
             CaptureFormat::Pcap => Self::Pcap(PcapWriter::new(out)),
@@ -73,8 +71,9 @@ impl CaptureWriter {
         }
     }
 
-    /// Writes what the captures say of their interfaces, sections, names and secrets, too, as far as the format has it.
-    /// `findings` are those of the [reader](crate::CaptureReader::with_findings), followed since it began to read.
+    /// Also writes the captures' interfaces, sections, names and secrets, if the format supports them.
+    /// `findings` are those of the [reader](crate::CaptureReader::with_findings), followed since it began to
+    /// read.
     #[must_use]
     pub fn with_findings(self, findings: Following) -> Self {
         match self {
@@ -83,23 +82,22 @@ impl CaptureWriter {
         }
     }
 
-    /// Whether it writes what pcapng says of packets: their options.
+    /// Whether the writer stores pcapng's packet options.
     pub fn takes_options(&self) -> bool {
         matches!(self, Self::Pcapng(_))
     }
 
-    /// Writes one packet: what `meta` says of it, and its captured bytes `data`.
+    /// Writes one packet: its metadata `meta`, and its captured bytes `data`.
     ///
-    /// # Errors
-    /// As [`PcapWriter::write`] and [`PcapngWriter::write`].
+    /// # Errors As for [`PcapWriter::write`] and [`PcapngWriter::write`].
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
         self.write_with_options(meta, data, &[])
     }
 
-    /// As [`write`](Self::write), with its options as [`packet_options`](crate::packet_options) has them; pcap has none.
+    /// Like [`write`](Self::write), with packet options in the form of
+    /// [`packet_options`](crate::packet_options). pcap has no options.
     ///
-    /// # Errors
-    /// As [`write`](Self::write).
+    /// # Errors As for [`write`](Self::write).
     pub fn write_with_options(&mut self, meta: &PacketMeta, data: &[u8], options: &[u8]) -> io::Result<()> {
         match self {
             Self::Pcap(writer) => writer.write(meta, data),
@@ -107,10 +105,9 @@ impl CaptureWriter {
         }
     }
 
-    /// Hands on what was written, for a file that somebody watches grow.
+    /// Flushes the output, for readers of a growing file.
     ///
-    /// # Errors
-    /// Those of the underlying writer.
+    /// # Errors Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Pcap(writer) => writer.flush(),
@@ -118,11 +115,10 @@ impl CaptureWriter {
         }
     }
 
-    /// Ends the file; one without packets is a valid, empty capture.
+    /// Ends the file. A file without packets is a valid, empty capture.
     ///
-    /// # Errors
-    /// Those of the underlying writer. Without this call what is still collected is written when the
-    /// writer is dropped, and errors of that go unsaid.
+    /// # Errors Those of the underlying writer. Without this call, buffered data is written on drop, and
+    /// errors are ignored.
     pub fn finish(self) -> io::Result<()> {
         let mut out = match self {
             Self::Pcap(writer) => writer.finish()?,

@@ -1,9 +1,9 @@
-//! Parquet and Arrow, which a crate of their own writes: it isolates what they depend on.
+//! Parquet and Arrow. A separate crate implements them, which isolates their dependencies.
 
 use super::{Options, Out};
 use weir_columns::{ArrowSink, ParquetSink};
 
-/// Parquet; a row cannot be handed on at once there.
+/// Parquet. Rows cannot be written individually.
 pub(super) fn parquet(out: Out, options: &Options) -> ParquetSink {
     ParquetSink::new(out, options.path)
 }

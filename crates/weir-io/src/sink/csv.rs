@@ -1,9 +1,9 @@
-//! Comma-separated values (RFC 4180), with a header line and lines that end with a single newline, as
-//! Unix tools expect them.
+//! Comma-separated values (RFC 4180), with a header line; lines end with a single newline, as Unix tools
+//! expect.
 //!
-//! What a row does not have is empty, and a text that is empty is `""`. Lists are joined by commas,
-//! within quotes; a comma of an element is `\x2c`, as in Zeek's. Control characters and what a spreadsheet might take for a formula are left alone:
-//! the file is for programs.
+//! An absent value is empty, and an empty text is `""`. List elements are joined by commas, within quotes; a
+//! comma inside an element is `\x2c`, as in Zeek's logs. Control characters and text that a spreadsheet would
+//! treat as a formula are unchanged, because the file is for programs.
 
 use super::text::*;
 use super::{Options, Out, Rows};
@@ -12,7 +12,7 @@ use weir_packet::{Column, Sink, Value};
 
 pub(super) struct Csv {
     rows: Rows,
-    /// A list that is being joined; kept to be used again.
+    /// A buffer for joined lists, kept for reuse.
     joined: String,
 }
 
@@ -96,7 +96,7 @@ fn push_numbers(line: &mut Vec<u8>, numbers: &[u64]) {
     }
 }
 
-/// A field, within quotes where it needs them.
+/// A field, quoted if necessary.
 fn push_field(line: &mut Vec<u8>, text: &str) {
     let special = |b: u8| matches!(b, b',' | b'"' | b'\r' | b'\n');
     if !text.is_empty() && !text.bytes().any(special) {

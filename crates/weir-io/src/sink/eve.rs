@@ -1,9 +1,10 @@
-//! Suricata's EVE: a JSON object per event, with what it is of (`timestamp`, `flow_id`, `event_type`, addresses and
-//! ports), and an object with the event's own fields. What is called how is in `eve_fields.rs`.
+//! Suricata's EVE: a JSON object per event, with the common fields (`timestamp`, `flow_id`, `event_type`,
+//! addresses and ports), and an object with the event's own fields. `eve_fields.rs` maps the names.
 //!
-//! Suricata logs requests and answers as events of their own where our row is both; and its flows have the time at
-//! which they were logged, ours that of their first packet, as in every format. `flow_id` is a number made of the
-//! connection's `uid`, the same in all events of a connection; `uid` itself stands among the event's own fields.
+//! Suricata logs requests and responses as separate events; a row here contains both. Suricata's flow events
+//! have the time of logging; here they have the time of the first packet, as in every format. `flow_id` is
+//! derived from the connection's `uid` and the same in all events of a connection; `uid` itself is among the
+//! event's own fields.
 
 use super::eve_fields::{EVENTS, Event, Field, How};
 use super::jsonl::{push_list, push_string, push_value, quoted};
@@ -15,26 +16,27 @@ use weir_packet::{Column, Sink, Timestamp, Value};
 
 pub(super) struct Eve {
     rows: Rows,
-    /// The log that all rows are of.
+    /// The log of all rows.
     path: &'static str,
-    /// Where a row says which log it is of.
+    /// The column that names a row's log.
     path_at: Option<usize>,
     columns: Vec<Column>,
-    /// By log.
+    /// The plan of each log.
     plans: Vec<(String, Plan)>,
 }
 
-/// Where the values of a log's rows go.
+/// The places of a log's columns in an event.
 struct Plan {
     event_type: String,
-    /// Where a row says when it was, which connection it is of, and what carries it.
+    /// The columns with a row's time, connection and carrier protocol.
     head: Head<Option<usize>>,
-    /// What says that a file went to the originator: an event of Suricata's is of who sent it.
+    /// The column that says whether a file was sent to the originator: Suricata's event is from the sender's
+    /// view.
     is_orig: Option<usize>,
     nodes: Vec<Node>,
 }
 
-/// What every event begins with.
+/// The common fields of every event.
 #[derive(Clone, Copy)]
 struct Head<T> {
     ts: T,
@@ -46,7 +48,7 @@ struct Head<T> {
     proto: T,
 }
 
-/// Columns that stand at the head of an event.
+/// Columns for the common fields of an event.
 const AT_HEAD: &[&str] = &["_path", "ts", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto"];
 
 enum Node {
@@ -60,7 +62,7 @@ impl Eve {
         Self { rows, path: options.path, path_at: None, columns: vec![], plans: vec![] }
     }
 
-    /// The plan of a log, made with the first row of it. There are as many as logs at most.
+    /// The index of a log's plan, created with the log's first row. There are at most as many plans as logs.
     fn plan(&mut self, log: &str) -> usize {
         let known = self.plans.iter().position(|(path, _)| path == log);
         known.unwrap_or_else(|| {
@@ -121,7 +123,7 @@ impl Plan {
             .filter(|(_, column)| !is_named(&column.name) && !AT_HEAD.contains(&column.name.as_ref()));
         for (column, about) in rest {
             let mut name = about.name.to_string();
-            // Suricata's name for something else.
+            // Suricata uses the name for another field.
             while holds(&nodes, event_type, &name) {
                 name.insert_str(0, "weir_");
             }
@@ -183,7 +185,7 @@ impl Plan {
 }
 
 impl Head<&Value<'_>> {
-    /// Suricata's name of what carries it; empty: not known.
+    /// Suricata's name of the carrier protocol; empty if unknown.
     fn carrier(&self) -> String {
         match (self.proto, self.orig_h) {
             (Value::Text(proto), Value::Address(IpAddr::V6(_))) if proto == "icmp" => "IPv6-ICMP".into(),
@@ -208,7 +210,7 @@ impl Head<Option<usize>> {
     }
 }
 
-/// Puts a column where it belongs.
+/// Inserts a column at its place.
 fn insert(nodes: &mut Vec<Node>, place: &[&str], how: How, column: usize) {
     let [name, rest @ ..] = place else { return };
     let (bare, is_list) = match name.strip_suffix("[]") {
@@ -228,7 +230,7 @@ fn insert(nodes: &mut Vec<Node>, place: &[&str], how: How, column: usize) {
     }
 }
 
-/// Whether the object of an event has a field of this name.
+/// Whether an event's object has a field of this name.
 fn holds(nodes: &[Node], event_type: &str, name: &str) -> bool {
     nodes.iter().any(|node| match node {
         Node::Object { name: object, nodes, .. } if object == event_type => {
@@ -246,7 +248,7 @@ impl Node {
     }
 }
 
-/// What there is of `nodes`: an object without fields is left out.
+/// Writes the present values of `nodes`; an object without fields is omitted.
 fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], values: &[Value<'_>], head: &Head<&Value<'_>>) {
     for node in nodes {
         let before = line.len();
@@ -276,7 +278,7 @@ fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], values: &[Value<'_>], head: &H
     }
 }
 
-/// The name of the next field of an object.
+/// Writes the name of the next field of an object.
 fn push_key(line: &mut Vec<u8>, name: &str) {
     if line.last() != Some(&b'{') {
         line.push(b',');
@@ -285,7 +287,7 @@ fn push_key(line: &mut Vec<u8>, name: &str) {
     line.push(b':');
 }
 
-/// A value as Suricata has it; whether there is anything to write.
+/// Writes a value in Suricata's form; returns whether there was anything to write.
 fn push_as(line: &mut Vec<u8>, how: How, value: &Value<'_>, head: &Head<&Value<'_>>) -> bool {
     match (how, value) {
         (How::Always(text), _) => line.extend_from_slice(text.as_bytes()),
@@ -319,11 +321,11 @@ fn push_as(line: &mut Vec<u8>, how: How, value: &Value<'_>, head: &Head<&Value<'
     true
 }
 
-/// Text as Suricata has it.
+/// Text in Suricata's form.
 fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
     let app = |name: &str| if name == "ssl" { "tls".to_string() } else { name.to_string() };
     Some(match how {
-        // The TLS in QUIC is no protocol of its own to Suricata.
+        // Suricata does not list the TLS in QUIC as a protocol of its own.
         How::App | How::AppBefore if text.starts_with("quic,") => {
             return (how == How::App).then(|| "quic".to_string());
         }
@@ -341,7 +343,7 @@ fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
             other => other.into(),
         },
         How::HttpVersion => format!("HTTP/{text}"),
-        // Of another form (RFC 4253, section 4.2): as it is, and once.
+        // Another form (RFC 4253, section 4.2): unchanged, and only once.
         How::SshVersion => text.strip_prefix("SSH-")?.split_once('-')?.0.to_string(),
         How::SshSoftware => match text.strip_prefix("SSH-").and_then(|rest| rest.split_once('-')) {
             Some((_, software)) => software.to_string(),
@@ -351,7 +353,7 @@ fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
     })
 }
 
-/// The name of a certificate's subject in Suricata's order, the country first, without escapes.
+/// A certificate's subject in Suricata's order, country first, without escapes.
 fn subject(text: &str) -> String {
     let (mut parts, mut part, mut rest) = (vec![], String::new(), text.chars());
     while let Some(character) = rest.next() {
@@ -366,7 +368,8 @@ fn subject(text: &str) -> String {
     parts.join(", ")
 }
 
-/// Zeek's summary of a connection as a state of Suricata's: whether both sides spoke, and whether TCP is over.
+/// Converts Zeek's connection state to Suricata's state: whether both sides sent packets, and whether TCP has
+/// ended.
 fn state(conn_state: &str, is_tcp: bool) -> &'static str {
     match conn_state {
         "S0" => "new",
@@ -376,7 +379,8 @@ fn state(conn_state: &str, is_tcp: bool) -> &'static str {
     }
 }
 
-/// A target as it can stand in a request: what can't is escaped, bytes that are no text (`\xe9`) too.
+/// A target in a form that is valid in a request: other characters are escaped, including bytes that are not
+/// text (`\xe9`).
 fn url(text: &str) -> String {
     let (mut escaped, mut rest) = (String::with_capacity(text.len()), text.as_bytes());
     while let Some((first, behind)) = rest.split_first() {
@@ -395,7 +399,7 @@ fn url(text: &str) -> String {
     escaped
 }
 
-/// Whether all of a file was seen: the bytes of it that were, those that there are, and those that are missing.
+/// Whether a file was seen completely, from its seen, total and missing bytes.
 fn push_file_state<'a, 'v: 'a>(line: &mut Vec<u8>, mut values: impl Iterator<Item = &'a Value<'v>>) -> bool {
     let mut number = || match values.next() {
         Some(Value::Unsigned(number)) => Some(*number),
@@ -407,7 +411,7 @@ fn push_file_state<'a, 'v: 'a>(line: &mut Vec<u8>, mut values: impl Iterator<Ite
     true
 }
 
-/// The values that there are as a list.
+/// Writes the present values as a list.
 fn push_listed<'a, 'v: 'a>(line: &mut Vec<u8>, values: impl Iterator<Item = &'a Value<'v>>) -> bool {
     let there: Vec<_> = values.filter(|value| **value != Value::Absent).collect();
     push_list(line, there.iter(), |line, value| push_value(line, value));
@@ -420,7 +424,7 @@ fn push_listed_text(line: &mut Vec<u8>, number: u64) {
     line.push(b']');
 }
 
-/// Answers with how long each may be kept.
+/// Writes DNS answers with their TTLs.
 fn push_answers(line: &mut Vec<u8>, answers: Option<&Value<'_>>, ttls: Option<&Value<'_>>) -> bool {
     let Some(Value::Texts(answers)) = answers else { return false };
     let ttls: &[u64] = match ttls {
@@ -440,7 +444,7 @@ fn push_answers(line: &mut Vec<u8>, answers: Option<&Value<'_>>, ttls: Option<&V
     !answers.is_empty()
 }
 
-/// An IPv6 address with all its digits.
+/// Writes an IPv6 address with all its digits.
 fn push_whole(line: &mut Vec<u8>, address: Ipv6Addr) {
     quoted(line, |line| {
         for (index, group) in address.octets().chunks(2).enumerate() {
@@ -463,8 +467,8 @@ fn push_timestamp(line: &mut Vec<u8>, time: Timestamp) {
     line.extend_from_slice(b"+0000\"");
 }
 
-/// A number made of a connection's identifier: FNV-1a, of which, as of Suricata's, 51 bits are kept: programs that
-/// take all numbers for floating ones read it, too.
+/// A number derived from a connection's identifier by FNV-1a. Like Suricata's, it has 51 bits, so that
+/// programs with only floating-point numbers can read it.
 fn flow_id(uid: &str) -> u64 {
     let hash = uid
         .bytes()

@@ -1,11 +1,11 @@
-//! What our columns are called in Suricata's EVE, a line each. Columns without a line stand in the event's own object
-//! by our name, and a log without an event of Suricata's goes by its own.
+//! The names of Weir's columns in Suricata's EVE, one line each. Columns without a line are stored in the
+//! event's own object under Weir's name; a log without a Suricata event keeps its own name.
 //!
-//! The names are those of Suricata 8 (<https://docs.suricata.io/en/suricata-8.0.3/output/eve/eve-json-format.html>);
-//! of DNS version 3 of its layout: queries and answers are lists. Where a name fits and the meaning does not quite, it
-//! is said behind the line.
+//! The names are those of Suricata 8
+//! (<https://docs.suricata.io/en/suricata-8.0.3/output/eve/eve-json-format.html>), for DNS version 3 of its
+//! layout: queries and answers are lists. A trailing comment marks names with a slightly different meaning.
 
-/// A log of ours, and the event that Suricata has for it.
+/// A log of Weir, and Suricata's event for it.
 pub(super) struct Event {
     /// Name of the log.
     pub log: &'static str,
@@ -14,18 +14,18 @@ pub(super) struct Event {
     pub fields: &'static [Field],
 }
 
-/// A column, where it stands in an event (`a.b`: in the object `a`; `a[].b`: in the only element of the list `a`), and
-/// how its value is written. Columns that are written to the same place together are next to each other.
+/// A column, its place in an event (`a.b`: in the object `a`; `a[].b`: in the only element of the list `a`),
+/// and its conversion. Columns that are combined at one place are adjacent.
 pub(super) struct Field {
     pub column: &'static str,
     pub place: &'static str,
     pub how: How,
 }
 
-/// How a value is written.
+/// The conversion of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// As it is.
+    /// Unchanged.
     Plain,
     /// As an element of a list.
     Listed,
@@ -33,15 +33,15 @@ pub(super) enum How {
     ListedText,
     /// Whole seconds.
     Seconds,
-    /// What counts from 1 counts from 0.
+    /// A number that counts from 1, counted from 0.
     FromZero,
-    /// The length of time as its end: of what begins at the row's time.
+    /// A duration as its end time, starting at the row's time.
     End,
     /// `SF` as `closed`.
     State,
     /// `smtp,ssl` as `tls`.
     App,
-    /// `smtp,ssl` as `smtp`; what is one only, not at all.
+    /// `smtp,ssl` as `smtp`; omitted if there is only one.
     AppBefore,
     /// `CN=a\, b,C=DE` as `C=DE, CN=a, b`.
     Subject,
@@ -51,9 +51,9 @@ pub(super) enum How {
     Url,
     /// `FTP_DATA` as `ftp-data`.
     Carrier,
-    /// Whether a number is more than 0.
+    /// Whether the number is greater than 0.
     IsSome,
-    /// Bytes that were seen, that there are, that are missing: `CLOSED`, or `TRUNCATED`.
+    /// Seen, total and missing bytes: `CLOSED`, or `TRUNCATED`.
     FileState,
     /// `1.1` as `HTTP/1.1`.
     HttpVersion,
@@ -65,13 +65,13 @@ pub(super) enum How {
     FtpMode,
     /// `[DISCOVER, OFFER]` as `offer`.
     LastInLowerCase,
-    /// There is an answer, or not: `response`, `request`.
+    /// Whether there is a response: `response` or `request`.
     DnsType,
-    /// `yes`, where there is one.
+    /// `yes`, if a value is present.
     Yes,
-    /// Answers, then how long they may be kept, as a list of objects.
+    /// Answers with their TTLs, as a list of objects.
     DnsAnswers,
-    /// This, whatever the value.
+    /// This text, for any value.
     Always(&'static str),
 }
 
@@ -100,7 +100,7 @@ events! {
         "community_id"   "community_id"        Plain;
         "orig_pkts"      "flow.pkts_toserver"  Plain;
         "resp_pkts"      "flow.pkts_toclient"  Plain;
-        "orig_ip_bytes"  "flow.bytes_toserver" Plain;       // of IP; Suricata's are with the link's header
+        "orig_ip_bytes"  "flow.bytes_toserver" Plain;       // bytes from the IP header on; Suricata's include the link header
         "resp_ip_bytes"  "flow.bytes_toclient" Plain;
         "ts"             "flow.start"          Plain;
         "ts"             "flow.alerted"        Always("false");
@@ -144,10 +144,10 @@ events! {
         "RA"          "dns.ra"                Plain;
         "opcode"      "dns.opcode"            Plain;
         "rcode_name"  "dns.rcode"             Plain;
-        "rcode"       "dns.rcode_number"      Plain;        // ours: the name is taken
+        "rcode"       "dns.rcode_number"      Plain;        // Weir's name, because Suricata's is taken
         "query"       "dns.queries[].rrname"  Plain;
         "qtype_name"  "dns.queries[].rrtype"  Plain;
-        "answers"     "dns.answers"           DnsAnswers;   // rdata and ttl alone: Zeek's log has no more
+        "answers"     "dns.answers"           DnsAnswers;   // only rdata and ttl: Zeek's log has no more
         "TTLs"        "dns.answers"           DnsAnswers;
     }
     "ssh" => "ssh" {
@@ -184,7 +184,7 @@ events! {
         "missing_bytes" "fileinfo.state"     FileState;
         "ts"            "fileinfo.stored"    Always("false");
         "seen_bytes"    "fileinfo.size"      Plain;
-        "mime_type"     "fileinfo.magic"     Plain;         // a media type, where Suricata has libmagic's words
+        "mime_type"     "fileinfo.magic"     Plain;         // a media type; Suricata has libmagic's text
     }
     "quic" => "quic" {
         "version"      "quic.version"  Plain;
@@ -211,7 +211,7 @@ events! {
         "requested_addr" "dhcp.requested_ip" Plain;
         "host_name"      "dhcp.hostname"     Plain;
         "lease_time"     "dhcp.lease_time"   Seconds;
-        "msg_types"      "dhcp.dhcp_type"    LastInLowerCase; // a transaction's, where Suricata has an event for each
+        "msg_types"      "dhcp.dhcp_type"    LastInLowerCase; // of the whole transaction; Suricata has one event per message
         "msg_types"      "dhcp.msg_types"    Plain;
     }
 }

@@ -1,7 +1,7 @@
-//! JSON lines: an object per row, with the fields, numbers and times of Zeek's JSON logs.
+//! JSON lines: one object per row, with the fields, numbers and times of Zeek's JSON logs.
 //!
-//! What a row does not have is left out. Times and intervals are numbers of seconds with six
-//! decimals; addresses and hexadecimal bytes are strings; lists are arrays.
+//! Absent values are omitted. Times and intervals are numbers of seconds with six decimals; addresses and
+//! hexadecimal bytes are strings; lists are arrays.
 
 use super::text::*;
 use super::{Options, Out, Rows};
@@ -10,7 +10,7 @@ use weir_packet::{Column, Sink, Value};
 
 pub(super) struct JsonLines {
     rows: Rows,
-    /// The columns' names as they stand in a line: `"name":`.
+    /// The columns' names in their JSON form: `"name":`.
     keys: Vec<Vec<u8>>,
 }
 
@@ -63,7 +63,7 @@ impl Sink for JsonLines {
     }
 }
 
-/// A value as it stands in a line.
+/// A value in its JSON form.
 pub fn json_text(value: &Value<'_>) -> String {
     let mut line = vec![];
     push_value(&mut line, value);
@@ -87,7 +87,7 @@ pub(super) fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// Puts what needs no escaping between quotes.
+/// Writes quotes around text that needs no escaping.
 pub(super) fn quoted(line: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
     line.push(b'"');
     push(line);
@@ -109,8 +109,8 @@ pub(super) fn push_list<T>(
     line.push(b']');
 }
 
-/// A JSON string (RFC 8259, section 7). Beyond what JSON demands, DEL and the C1 control characters
-/// are escaped: the text came off the wire, and the line may end on a terminal.
+/// A JSON string (RFC 8259, section 7). DEL and the C1 control characters are escaped as well, beyond JSON's
+/// rules: the text comes from the network, and the line may be printed on a terminal.
 pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
     line.push(b'"');
     let bytes = text.as_bytes();
@@ -122,7 +122,7 @@ pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
             at += 1;
             continue;
         }
-        // U+0080 to U+00BF are 0xc2 and one byte more in UTF-8; only the first half is control.
+        // U+0080 to U+00BF are 0xc2 and one more byte in UTF-8; only the first half are control characters.
         let (control, length) = match byte {
             0xc2 if bytes[at + 1] >= 0xa0 => {
                 at += 2;

@@ -1,7 +1,7 @@
-//! Where answers go: rows as a table, lines of text (JSON, CSV, Zeek's logs, Suricata's EVE) or columns (Parquet,
+//! Output: rows as a table, as lines of text (JSON, CSV, Zeek's logs, Suricata's EVE) or as columns (Parquet,
 //! Arrow), and packets as pcap or pcapng.
 //!
-//! A new format of rows is one file that implements [`Sink`] and one line of the table below.
+//! A new format of rows is one file that implements [`Sink`], and one line of the table below.
 
 mod capture;
 mod columns;
@@ -29,7 +29,7 @@ use std::io::Write;
 use std::str::FromStr;
 use weir_packet::Sink;
 
-/// What rows are written to.
+/// The output of rows.
 type Out = Box<dyn Write + Send>;
 
 macro_rules! formats {
@@ -44,18 +44,18 @@ macro_rules! formats {
             /// Every format.
             pub const ALL: &'static [Format] = &[$(Format::$name,)*];
 
-            /// The name that options use.
+            /// The name in command-line options.
             pub fn label(self) -> &'static str {
                 match self { $(Format::$name => $label,)* }
             }
 
-            /// One sentence of meaning.
+            /// One sentence of description.
             pub fn doc(self) -> &'static str {
                 match self { $(Format::$name => $text,)* }
             }
         }
 
-        /// A sink that writes rows of this format to `out`, which needs no buffer of its own.
+        /// A sink that writes rows of this format to `out`, which needs no buffering.
         pub fn create(format: Format, out: Out, options: &Options) -> Box<dyn Sink + Send> {
             match format { $(Format::$name => Box::new($create(out, options)),)* }
         }
@@ -73,12 +73,13 @@ formats! {
 }
 
 impl Format {
-    /// Whether it is of columns, and not of lines: nothing for a terminal; files of a directory make one table.
+    /// Whether the format stores columns rather than lines: unsuitable for a terminal; the files of a
+    /// directory form one table.
     pub fn is_columnar(self) -> bool {
         matches!(self, Format::Parquet | Format::Arrow)
     }
 
-    /// The names of all, for a sentence: `table, json or csv`.
+    /// All names, for a sentence: `table, json or csv`.
     pub fn labels() -> String {
         let labels: Vec<_> = Self::ALL.iter().map(|format| format.label()).collect();
         match labels.split_last() {
@@ -97,7 +98,7 @@ impl fmt::Display for Format {
 impl FromStr for Format {
     type Err = String;
 
-    /// Reads a format's name; `jsonl` is another name of `json`.
+    /// Parses a format's name; `jsonl` is an alias of `json`.
     fn from_str(name: &str) -> Result<Self, String> {
         let wanted = if name == "jsonl" { "json" } else { name };
         Self::ALL.iter().copied().find(|f| f.label() == wanted).ok_or_else(|| {
@@ -107,23 +108,22 @@ impl FromStr for Format {
     }
 }
 
-/// How rows are written.
+/// Options of row formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whether a table may use colour. (Whether it should is the caller's to find out: a terminal,
-    /// and no `NO_COLOR`.)
+    /// Whether a table may use colour. (The caller decides: a terminal, and no `NO_COLOR`.)
     pub color: bool,
-    /// Columns of the terminal that a table is to fit; `None` cuts nothing.
+    /// The terminal's width in columns, which a table is fitted to; `None`: unlimited.
     pub width: Option<usize>,
-    /// The name of the log, for formats that say it: Zeek's `#path`. Empty: not known.
+    /// The name of the log, for formats that store it (Zeek's `#path`). Empty if unknown.
     pub path: &'static str,
 }
 
-/// Bytes of rows that are collected before they are written.
+/// Bytes of rows that are buffered before a write.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Collects rows and writes them in large pieces, each of whole rows: a reader of the other end of a
-/// pipe never sees half a row while the run goes on.
+/// Buffers rows and writes them in large blocks of complete rows: a reader of a pipe never sees part of a row
+/// during the run.
 struct Rows {
     out: Out,
     bytes: Vec<u8>,
@@ -144,7 +144,7 @@ impl Rows {
 
     fn hand_on(&mut self) -> std::io::Result<()> {
         let written = self.out.write_all(&self.bytes);
-        // Also after an error, so that the rows are not written a second time.
+        // Also after an error, so that the rows are not written twice.
         self.bytes.clear();
         written
     }

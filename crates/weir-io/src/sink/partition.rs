@@ -1,11 +1,13 @@
-//! Rows in a directory, a file for each hour: `date=2026-11-22/hour=05/part-0.parquet`, as Hive names partitions, so
-//! that pandas, Polars, DuckDB and Spark read the directory as one table and leave out the hours that nobody asks for.
+//! Rows in a directory with one file per hour: `date=2026-11-22/hour=05/part-0.parquet`. These are Hive's
+//! partition names, so pandas, Polars, DuckDB and Spark read the directory as one table and skip hours that a
+//! query excludes.
 //!
-//! * The hour is that of the column `ts`, UTC. Rows without one go to Hive's name for null.
-//! * So many files are open at most ([`OPEN_MAX`]). The one that was written the longest ago is closed for the next;
-//!   a further row of its hour opens `part-1`. Late rows are kept, however late.
-//! * What is there stays: a run adds files, and takes the next number that is free.
-//! * A file has `.tmp` behind its name until it is whole: who reads the directory sees whole files alone.
+//! * The hour is that of the column `ts`, in UTC. Rows without `ts` go to Hive's name for null.
+//! * At most [`OPEN_MAX`] files are open. The least recently written file is closed to make room; a further
+//!   row of its hour opens `part-1`. Late rows are never dropped.
+//! * Existing files are kept: a run adds files with the next free number.
+//! * A file's name ends in `.tmp` until the file is complete, so readers of the directory see only complete
+//!   files.
 
 use super::text::push_date;
 use super::{Format, Options, create};
@@ -15,15 +17,15 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use weir_packet::{Column, Sink, Timestamp, Value, ValueType};
 
-/// Files that are open at a time. Each holds rows: of Parquet up to a row group.
+/// Maximum number of open files. Each buffers rows: up to a row group for Parquet.
 const OPEN_MAX: usize = 16;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// What readers of Hive's partitions take for null. (`unknown` they take for text, and then `date` is no date.)
+/// Hive's name for null. (`unknown` would be read as text, and `date` would not be a date.)
 const NO_TIME: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// An hour, counted from 1970-01-01; `None`: that of rows without a time.
+/// An hour since 1970-01-01; `None` for rows without a time.
 type Hour = Option<i64>;
 
 /// Writes rows to a directory.
@@ -32,7 +34,7 @@ pub struct Partitions {
     format: Format,
     options: Options,
     columns: Vec<Column>,
-    /// Where the time stands in a row.
+    /// The index of the time column.
     time_at: Option<usize>,
     open: Vec<Part>,
     /// The number of each hour's next file.
@@ -41,21 +43,20 @@ pub struct Partitions {
     rows: u64,
 }
 
-/// A file that is open.
+/// An open file.
 struct Part {
     hour: Hour,
     sink: Box<dyn Sink + Send>,
-    /// Its name once it is whole.
+    /// Its final name.
     path: PathBuf,
-    /// The row that was written last, by number.
+    /// The number of the last written row.
     last_row: u64,
 }
 
 impl Partitions {
-    /// Files of `format` in `directory`, which is made with the first row.
+    /// Files of `format` in `directory`, which is created with the first row.
     ///
-    /// # Errors
-    /// Where the format is one of lines, of which there is one file: what to do about it.
+    /// # Errors If the format stores lines, which belong into one file; the message has the remedy.
     pub fn new(directory: &Path, format: Format, options: &Options) -> Result<Self, String> {
         if !format.is_columnar() {
             let formats: Vec<_> = Format::ALL.iter().filter(|f| f.is_columnar()).map(|f| f.label()).collect();
@@ -77,7 +78,7 @@ impl Partitions {
         })
     }
 
-    /// The file of an hour; the oldest makes room.
+    /// The file of an hour; closes the least recently written file if necessary.
     fn open(&mut self, hour: Hour) -> io::Result<&mut Part> {
         if let Some(at) = self.open.iter().position(|part| part.hour == hour) {
             return Ok(&mut self.open[at]);
@@ -129,14 +130,14 @@ impl Sink for Partitions {
 }
 
 impl Part {
-    /// Makes it whole, and gives it its name.
+    /// Completes the file and renames it.
     fn close(mut self) -> io::Result<()> {
         let renamed = |path: &Path| fs::rename(unfinished(path), path);
         self.sink.end().and_then(|()| renamed(&self.path)).map_err(|e| naming(&self.path, &e))
     }
 }
 
-/// The next file of a directory that is not there.
+/// Creates the next file with a free number.
 fn create_next(directory: &Path, format: Format, number: &mut u32) -> io::Result<(PathBuf, File)> {
     loop {
         let path = directory.join(format!("part-{number}.{format}"));
@@ -152,7 +153,7 @@ fn create_next(directory: &Path, format: Format, number: &mut u32) -> io::Result
     }
 }
 
-/// The name of a file that is not whole yet.
+/// The name of an incomplete file.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
@@ -169,7 +170,7 @@ fn name_of(hour: Hour) -> String {
     format!("date={day}/hour={}", time.get(..2).unwrap_or_default())
 }
 
-/// The same error, with the file's name.
+/// The error with the file's name.
 fn naming(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -181,14 +182,14 @@ mod tests {
     const COLUMNS: &[Column] =
         &[Column::new("ts", ValueType::Time, "when"), Column::new("n", ValueType::Unsigned, "how many")];
 
-    /// An empty directory of the test's own.
+    /// An empty directory for one test.
     fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weir-partitions-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         path
     }
 
-    /// Writes a row at each hour.
+    /// Writes one row per hour.
     fn write(directory: &Path, hours: impl IntoIterator<Item = Hour>) {
         let mut sink = Partitions::new(directory, Format::Parquet, &Options::default()).unwrap();
         sink.begin(COLUMNS).unwrap();
@@ -200,7 +201,7 @@ mod tests {
         sink.end().unwrap();
     }
 
-    /// Names of files, those in directories with theirs.
+    /// Names of files, including those in subdirectories.
     fn files(directory: &Path) -> Vec<String> {
         let mut found = vec![];
         for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
@@ -225,7 +226,7 @@ mod tests {
             "date=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__/part-0.parquet",
         ];
         assert_eq!(files(&dir), expected);
-        // What is there stays.
+        // Existing files are kept.
         write(&dir, [Some(-1)]);
         assert_eq!(files(&dir)[..2], [expected[0], "date=1969-12-31/hour=23/part-1.parquet"]);
         fs::remove_dir_all(&dir).unwrap();
@@ -235,7 +236,7 @@ mod tests {
     fn few_files_are_open_and_late_rows_are_kept() {
         let dir = directory("late");
         let hours = 0..OPEN_MAX as i64 + 1;
-        // The first hour is late: its file was closed for the last hour's. The second was written since.
+        // The first hour's file was closed for the last hour's; the second hour's was written since.
         write(&dir, hours.clone().map(Some).chain([Some(0), Some(hours.end - 1)]));
         let all = files(&dir);
         assert_eq!(all.len(), OPEN_MAX + 2);

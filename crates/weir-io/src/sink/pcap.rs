@@ -1,17 +1,18 @@
-//! Packets into a pcap file, with times in nanoseconds.
+//! Writes packets to a pcap file, with times in nanoseconds.
 
 use std::io::{self, BufWriter, Write};
 use weir_packet::{LinkType, PacketMeta};
 
-/// Bytes that are collected before they are written.
+/// Bytes that are buffered before a write.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
-/// What the header gives as the most bytes captured of a packet: what every reader believes.
+/// The snap length in the header, which every reader accepts.
 pub(super) const SNAPLEN_BYTES: u32 = 262_144;
 
 /// Writes packets of one link type as a pcap file: little-endian, nanoseconds, snap length 262 144.
 ///
-/// Every tool reads it; it has no interfaces and only one link type. [`super::PcapngWriter`] has both.
+/// Every tool can read it. It has no interfaces and only one link type; [`super::PcapngWriter`] supports
+/// both.
 #[derive(Debug)]
 pub struct PcapWriter<W: Write> {
     out: BufWriter<W>,
@@ -19,18 +20,17 @@ pub struct PcapWriter<W: Write> {
 }
 
 impl<W: Write> PcapWriter<W> {
-    /// A writer of a file that begins with the first packet, whose link type is the file's.
+    /// A writer for a new file. The first packet's link type is the file's.
     pub fn new(out: W) -> Self {
         Self { out: BufWriter::with_capacity(BUFFER_BYTES, out), link: None }
     }
 
-    /// Writes one packet: what `meta` says of it, and its captured bytes `data`.
+    /// Writes one packet: its metadata `meta`, and its captured bytes `data`.
     ///
-    /// Times before 1970 and after 2106 are moved to the nearest that the format has.
+    /// Times before 1970 and after 2106 are clamped to the format's range.
     ///
-    /// # Errors
-    /// Those of the underlying writer, and [`io::ErrorKind::InvalidInput`] for a packet of another
-    /// link type than the first one's.
+    /// # Errors Those of the underlying writer, and [`io::ErrorKind::InvalidInput`] if the packet's link type
+    /// differs from the first packet's.
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
         match self.link {
             None => self.begin(meta.link)?,
@@ -68,18 +68,16 @@ impl<W: Write> PcapWriter<W> {
         self.out.write_all(&header)
     }
 
-    /// Hands on what was written, for a file that somebody watches grow.
+    /// Flushes the output, for readers of a growing file.
     ///
-    /// # Errors
-    /// Those of the underlying writer.
+    /// # Errors Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Ends the file. One without packets gets a header too (of Ethernet), so that it is a capture.
+    /// Ends the file. A file without packets also gets a header (of Ethernet), so that it is a valid capture.
     ///
-    /// # Errors
-    /// Those of the underlying writer.
+    /// # Errors Those of the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         if self.link.is_none() {
             self.begin(LinkType::ETHERNET)?;
@@ -88,7 +86,7 @@ impl<W: Write> PcapWriter<W> {
     }
 }
 
-/// What is wrong with a packet whose length is no 32-bit number.
+/// The error for a packet whose length does not fit into 32 bits.
 pub(super) fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "a packet is longer than a capture file can have it")
 }

@@ -1,4 +1,4 @@
-//! Packets into a pcapng file: any mix of link types and interfaces, times in nanoseconds.
+//! Writes packets to a pcapng file: any mix of link types and interfaces, times in nanoseconds.
 
 use super::pcap::{BUFFER_BYTES, SNAPLEN_BYTES, too_long};
 use crate::source::{Description, Following};
@@ -10,26 +10,25 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Writes packets as a pcapng file: one little-endian section, an interface description for each
-/// pair of link type and input interface, written right before its first packet.
+/// Writes packets as a pcapng file: one little-endian section, with an interface description per pair of link
+/// type and input interface, written before its first packet.
 ///
-/// With the [findings](Self::with_findings) of who reads the packets, what their captures say goes on: options of
-/// interfaces, names and secrets before the packets that they stood before, and options of the section of the first
-/// packet.
+/// With the reader's [findings](Self::with_findings), metadata of the captures is kept: options of
+/// interfaces, names and secrets before the same packets, and the options of the first packet's section.
 #[derive(Debug)]
 pub struct PcapngWriter<W: Write> {
     out: BufWriter<W>,
     begun: bool,
     /// The interfaces described so far, in the order of their numbers in the file.
     interfaces: Vec<(LinkType, u16)>,
-    /// Number of the interface of the packet before: mostly that of the next one too.
+    /// The interface number of the previous packet, usually also that of the next one.
     last: usize,
-    /// What the reader met, and how many of its blocks were written.
+    /// The reader's findings, and the position of the last written one.
     findings: Option<Following>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// A writer of a file that begins with the first packet.
+    /// A writer for a new file.
     pub fn new(out: W) -> Self {
         Self {
             out: BufWriter::with_capacity(BUFFER_BYTES, out),
@@ -40,7 +39,7 @@ impl<W: Write> PcapngWriter<W> {
         }
     }
 
-    /// Writes what the captures say of their interfaces, sections, names and secrets, too. `findings` are those of the
+    /// Also writes the captures' interfaces, sections, names and secrets. `findings` are those of the
     /// [reader](crate::CaptureReader::with_findings), followed since it began to read.
     #[must_use]
     pub fn with_findings(mut self, findings: Following) -> Self {
@@ -48,20 +47,19 @@ impl<W: Write> PcapngWriter<W> {
         self
     }
 
-    /// Writes one packet: what `meta` says of it, and its captured bytes `data`.
+    /// Writes one packet: its metadata `meta`, and its captured bytes `data`.
     ///
     /// Times before 1970 become 1970-01-01.
     ///
-    /// # Errors
-    /// Those of the underlying writer.
+    /// # Errors Those of the underlying writer.
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
         self.write_with_options(meta, data, &[])
     }
 
-    /// As [`write`](Self::write), with its options as [`packet_options`](crate::packet_options) has them.
+    /// Like [`write`](Self::write), with packet options in the form of
+    /// [`packet_options`](crate::packet_options).
     ///
-    /// # Errors
-    /// Those of the underlying writer.
+    /// # Errors Those of the underlying writer.
     pub fn write_with_options(&mut self, meta: &PacketMeta, data: &[u8], options: &[u8]) -> io::Result<()> {
         let interface = self.describe(meta.link, meta.interface)?;
         self.write_blocks_before(meta.number)?;
@@ -69,7 +67,7 @@ impl<W: Write> PcapngWriter<W> {
         let padding = data.len().next_multiple_of(4) - data.len();
         let end = end_of(options);
         let total = length(32 + data.len() + padding + options.len() + end.len())?;
-        // Shorter than its block.
+        // The data is shorter than its block, whose length was checked.
         let captured = data.len() as u32;
         let mut header = [0; 28];
         let words = [
@@ -92,14 +90,14 @@ impl<W: Write> PcapngWriter<W> {
         self.out.write_all(&total.to_le_bytes())
     }
 
-    /// The number of an interface in the file, described there the first time.
+    /// The number of an interface in the file; writes its description on first use.
     fn describe(&mut self, link: LinkType, input: u16) -> io::Result<u32> {
         if self.interfaces.get(self.last) != Some(&(link, input)) {
             match self.interfaces.iter().position(|&known| known == (link, input)) {
                 Some(number) => self.last = number,
                 None => {
                     let found = self.findings.as_ref().and_then(|findings| findings.interface(input));
-                    // The last number is that of all interfaces beyond it.
+                    // The last number stands for all interfaces beyond it.
                     let found = found.filter(|found| found.link == link);
                     let said = found.and_then(|found| Some((found.snaplen_bytes, found.description?)));
                     let (snaplen_bytes, options) = match &said {
@@ -122,7 +120,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(self.last as u32)
     }
 
-    /// Begins the section, with the options of one of which something is described.
+    /// Begins the section, with the options of the described interface's section.
     fn begin(&mut self, described: Option<&Description>) -> io::Result<()> {
         if self.begun {
             return Ok(());
@@ -132,13 +130,13 @@ impl<W: Write> PcapngWriter<W> {
         let mut body = 0x1a2b_3c4du32.to_le_bytes().to_vec();
         body.extend(1u16.to_le_bytes());
         body.extend(0u16.to_le_bytes());
-        body.extend(u64::MAX.to_le_bytes()); // length of the section: not told
+        body.extend(u64::MAX.to_le_bytes()); // length of the section: unspecified
         body.extend(&*options);
         body.extend(end_of(&options));
         self.write_block(SECTION, &body)
     }
 
-    /// Writes a block with this body, of a multiple of 4 bytes.
+    /// Writes a block with this body, whose length is a multiple of 4 bytes.
     fn write_block(&mut self, block_type: u32, body: &[u8]) -> io::Result<()> {
         let total = length(12 + body.len())?.to_le_bytes();
         self.out.write_all(&[block_type.to_le_bytes(), total].concat())?;
@@ -146,24 +144,22 @@ impl<W: Write> PcapngWriter<W> {
         self.out.write_all(&total)
     }
 
-    /// Writes blocks of names and secrets that stand before this packet of the captures.
+    /// Writes the blocks of names and secrets that precede this packet in the captures.
     fn write_blocks_before(&mut self, packet: u64) -> io::Result<()> {
         let Self { findings: Some(findings), out, .. } = self else { return Ok(()) };
         findings.take_before(packet, |block| out.write_all(block))
     }
 
-    /// Hands on what was written, for a file that somebody watches grow.
+    /// Flushes the output, for readers of a growing file.
     ///
-    /// # Errors
-    /// Those of the underlying writer.
+    /// # Errors Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Ends the file. One without packets has a section all the same, so that it is a capture.
+    /// Ends the file. A file without packets also gets a section, so that it is a valid capture.
     ///
-    /// # Errors
-    /// Those of the underlying writer.
+    /// # Errors Those of the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         let first = self.findings.as_ref().and_then(|findings| findings.interface(0));
         self.begin(first.and_then(|first| first.description).as_ref())?;
@@ -172,7 +168,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-/// What ends options, where there are any.
+/// The end-of-options marker, if there are options.
 fn end_of(options: &[u8]) -> &'static [u8] {
     if options.is_empty() { &[] } else { &[0; 4] }
 }

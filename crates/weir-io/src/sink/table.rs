@@ -1,11 +1,11 @@
-//! A table for a person at a terminal.
+//! A table for terminals.
 //!
-//! The columns are as wide as the first rows need; every further row is written as it comes, so a
-//! table of a billion rows takes no more memory than one of two hundred. What does not fit is cut
-//! with `…`, or left out from the right with a note in the header; JSON has everything.
+//! The first rows determine the column widths; every further row is written immediately, so memory does not
+//! depend on the number of rows. Values that do not fit are cut with `…`; columns that do not fit are omitted
+//! from the right, with a note in the header. JSON has everything.
 //!
-//! Text comes off the wire, from people who may not wish the reader well: control characters,
-//! escape sequences and what turns the direction of writing are shown, never sent to the terminal.
+//! Text comes from the network and may be hostile: control characters, escape sequences and characters that
+//! change the writing direction are shown as escapes, and never sent to the terminal.
 
 use super::text::*;
 use super::{Options, Out, Rows};
@@ -13,11 +13,11 @@ use std::fmt::Write;
 use std::io;
 use weir_packet::{Column, Sink, Value, ValueType};
 
-/// Rows that the widths are taken from.
+/// Number of rows that determine the widths.
 const SAMPLE_ROWS: usize = 200;
-/// The most columns of the terminal that one column of the table is made for.
+/// Maximum width of a column, in terminal columns.
 const COLUMN_WIDTH_MAX: usize = 60;
-/// What texts are narrowed to, at most, to make a table fit.
+/// Minimum width of a narrowed text column.
 const TEXT_WIDTH_MIN: usize = 12;
 /// Blanks between two columns.
 const GAP: usize = 2;
@@ -26,11 +26,11 @@ pub(super) struct Table {
     rows: Rows,
     options: Options,
     columns: Vec<Shape>,
-    /// Columns that are shown; the others did not fit.
+    /// The number of columns that fit.
     shown: usize,
-    /// The first rows, until the widths are known.
+    /// The first rows, until the widths are fixed.
     sample: Vec<Cells>,
-    /// They are, and the header is written.
+    /// The widths are fixed, and the header is written.
     is_settled: bool,
     /// The row being written.
     cells: Cells,
@@ -42,11 +42,11 @@ struct Shape {
     width: usize,
     value_type: ValueType,
     right: bool,
-    /// Whether cutting its values is no lie: half a number would be.
+    /// Whether values may be cut: a cut number would be wrong.
     may_narrow: bool,
 }
 
-/// The texts of a row, one behind the other.
+/// The texts of a row, concatenated.
 #[derive(Default)]
 struct Cells {
     text: Vec<u8>,
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// Settles the widths, and writes the header and the rows that waited for it.
+    /// Fixes the widths, and writes the header and the waiting rows.
     fn settle(&mut self) -> io::Result<()> {
         for row in &self.sample {
             for (column, cell) in self.columns.iter_mut().zip(row.iter()) {
@@ -101,8 +101,8 @@ impl Table {
         Ok(())
     }
 
-    /// Makes the columns fit the terminal: narrows the widest text again and again, then leaves out
-    /// columns from the right.
+    /// Fits the columns to the terminal: narrows the widest text repeatedly, then omits columns from the
+    /// right.
     fn fit(&mut self) {
         self.shown = self.columns.len();
         let Some(terminal) = self.options.width else { return };
@@ -147,7 +147,7 @@ impl Table {
     fn write_row(&mut self, cells: &Cells) {
         let line = &mut self.rows.bytes;
         for (index, (column, cell)) in self.columns[..self.shown].iter().zip(cells.iter()).enumerate() {
-            // Cutting is for fitting a terminal; half a number is never shown.
+            // Values are cut only to fit a terminal; numbers are never cut.
             let limit = self.options.width.filter(|_| column.may_narrow).map(|_| column.width);
             push_padded(line, cell, column, index > 0, index + 1 == self.shown, limit);
         }
@@ -218,12 +218,12 @@ fn total_width(columns: &[Shape]) -> usize {
     columns.iter().map(|c| c.width).sum::<usize>() + GAP * columns.len().saturating_sub(1)
 }
 
-/// What the header says of columns left out.
+/// The header's note about omitted columns.
 fn note_of(left_out: usize) -> String {
     if left_out == 0 { String::new() } else { format!("(+{left_out} more)") }
 }
 
-/// What values of a type mostly need: for tables that begin before their rows are known.
+/// The typical width of a type's values, for tables that begin before their rows are known.
 fn typical_width(value_type: ValueType) -> usize {
     match value_type {
         ValueType::Time => 26,
@@ -243,7 +243,7 @@ fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
         Value::Unsigned(v) => push_number(line, *v),
         Value::Fraction(v) => push_fraction(line, *v),
         Value::Time(v) => push_date(line, *v),
-        // People read microseconds; the other formats keep what there is.
+        // Tables show microseconds; the other formats keep full precision.
         Value::Interval(ns) => push_seconds(line, ns / 1_000 * 1_000),
         Value::Address(v) => push_address(line, *v),
         Value::Mac(v) => push_mac(line, *v),
@@ -268,12 +268,12 @@ fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// Text as it can be shown: what a terminal would obey is written as an escape.
+/// Text in printable form: characters that a terminal would interpret are written as escapes.
 fn push_shown(line: &mut Vec<u8>, text: &str) {
     let mut escape = String::new();
     for c in text.chars() {
         escape.clear();
-        // Writing into a string does not fail.
+        // Writing into a string cannot fail.
         let _ = match c {
             '\n' => escape.write_str("\\n"),
             '\r' => escape.write_str("\\r"),
@@ -286,15 +286,15 @@ fn push_shown(line: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Separators of lines, marks of the writing direction and the like: they change how other text
-/// looks, and show nothing themselves.
+/// Line separators, direction marks and similar characters: they are invisible and change the appearance of
+/// other text.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A cell, cut to `limit` columns of the terminal and filled up to its column's width.
+/// A cell, cut to `limit` terminal columns and padded to its column's width.
 fn push_padded(line: &mut Vec<u8>, cell: &str, column: &Shape, gap: bool, last: bool, limit: Option<usize>) {
     if gap {
         line.extend_from_slice(&[b' '; GAP]);
@@ -314,13 +314,13 @@ fn push_padded(line: &mut Vec<u8>, cell: &str, column: &Shape, gap: bool, last: 
     }
     line.extend_from_slice(kept.as_bytes());
     line.extend_from_slice(cut.as_bytes());
-    // No blanks at a line's end: they would wrap in a terminal that became narrower.
+    // No trailing blanks: they would wrap in a narrower terminal.
     if !column.right && !last {
         line.resize(line.len() + padding, b' ');
     }
 }
 
-/// The longest head of `text` that is no wider than `width`, and how wide it is.
+/// The longest prefix of `text` that is at most `width` wide, and its width.
 fn head_of(text: &str, width: usize) -> (&str, usize) {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -333,13 +333,13 @@ fn head_of(text: &str, width: usize) -> (&str, usize) {
     (text, used)
 }
 
-/// Columns of a terminal that `text` takes up.
+/// The width of `text` in terminal columns.
 fn width_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
 
-/// Columns of a terminal that a character takes up: two for the wide ones of East Asia and pictures,
-/// none for marks that combine. The ranges are coarse: a wrong one costs alignment, nothing else.
+/// The width of a character in terminal columns: two for wide East Asian characters and pictographs, none for
+/// combining marks. The ranges are coarse: an error only affects alignment.
 fn char_width(c: char) -> usize {
     match c as u32 {
         0x300..=0x36f | 0x483..=0x489 | 0x591..=0x5bd | 0x610..=0x61a | 0x64b..=0x65f => 0,

@@ -1,4 +1,4 @@
-//! What rows look like in every format, and captures written and read again.
+//! Rows in every format; captures that are written and read back.
 
 use super::*;
 use crate::CaptureReader;
@@ -7,7 +7,7 @@ use std::io::{self, Cursor};
 use std::sync::{Arc, Mutex};
 use weir_packet::{Burst, Column, LinkType, PacketMeta, Source, Timestamp, Value, ValueType};
 
-/// A writer whose bytes can still be looked at.
+/// A writer whose bytes stay accessible.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -36,7 +36,7 @@ fn column(name: &'static str, value_type: ValueType) -> Column {
     Column { name: name.into(), value_type, doc: "".into() }
 }
 
-/// Writes rows and answers with what came out.
+/// The output for these rows.
 fn written(format: Format, options: Options, columns: &[Column], rows: &[Vec<Value<'_>>]) -> String {
     let out = Shared::default();
     let mut sink = create(format, Box::new(out.clone()), &options);
@@ -211,7 +211,7 @@ fn formats_print_as_they_parse() {
     assert!(Format::labels().starts_with("table, json, csv") && Format::labels().contains(" or "));
 }
 
-/// A connection's columns and values, those of `own` behind them.
+/// A connection's columns and values, followed by those of `own`.
 fn of_connection(own: Vec<(&'static str, ValueType, Value<'static>)>) -> (Vec<Column>, Vec<Value<'static>>) {
     let head = vec![
         ("ts", ValueType::Time, Value::Time(Timestamp(1_795_226_401_123_456_789))),
@@ -393,7 +393,7 @@ fn meta(number: u64, ns: i64, wire_bytes: u32, link: LinkType, interface: u16) -
     PacketMeta { time: Timestamp(ns), number, wire_bytes, link, interface, ..PacketMeta::default() }
 }
 
-/// Writes packets, reads them again: time, wire bytes, link, interface, data.
+/// Writes packets and reads them back: time, wire bytes, link, interface, data.
 fn round_trip(
     format: CaptureFormat,
     packets: &[(PacketMeta, &[u8])],

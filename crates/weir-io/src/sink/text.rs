@@ -1,5 +1,4 @@
-//! Values as text, as far as the formats agree on it. Everything is appended to a line; nothing is
-//! allocated.
+//! Text forms of values that several formats share. Everything is appended to a line, without allocation.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -9,15 +8,15 @@ pub(super) fn push_number(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// A fraction with six decimals. What is no number (a share of nothing) is 0.
+/// A fraction with six decimals. NaN (a share of zero) is 0.
 pub(super) fn push_fraction(line: &mut Vec<u8>, number: f64) {
     let number = if number.is_finite() { number } else { 0.0 };
-    // Writing into a vector does not fail.
+    // Writing into a vector cannot fail.
     let _ = write!(line, "{number:.6}");
 }
 
-/// Seconds with six decimals, as Zeek writes times; with nine where there are nanoseconds, as tshark does.
-/// Both are one JSON number, and nothing of what the capture tells is lost.
+/// Seconds with six decimals, as in Zeek's logs; with nine if the capture has nanoseconds, as in tshark. Both
+/// forms are one JSON number, without loss of precision.
 pub(super) fn push_time(line: &mut Vec<u8>, time: Timestamp) {
     if time.0 < 0 {
         line.push(b'-');
@@ -25,7 +24,7 @@ pub(super) fn push_time(line: &mut Vec<u8>, time: Timestamp) {
     push_seconds(line, time.0.unsigned_abs());
 }
 
-/// Nanoseconds as seconds with six decimals, or nine where they are needed.
+/// Nanoseconds as seconds with six decimals, or nine if necessary.
 pub(super) fn push_seconds(line: &mut Vec<u8>, ns: u64) {
     push_number(line, ns / 1_000_000_000);
     push_micros(line, ns % 1_000_000_000 / 1_000);
@@ -53,13 +52,13 @@ pub(super) fn push_date(line: &mut Vec<u8>, time: Timestamp) {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date_of(days);
     let (hour, minute) = (second / 3_600, second / 60 % 60);
-    // Writing into a vector does not fail.
+    // Writing into a vector cannot fail.
     let _ = write!(line, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60);
     push_micros(line, fraction as u64);
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar (Howard Hinnant's
-/// `civil_from_days`: eras of 400 years, years that begin in March).
+/// Year, month and day of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant's
+/// `civil_from_days`: eras of 400 years, with years that begin in March).
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

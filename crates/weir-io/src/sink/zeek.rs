@@ -1,8 +1,9 @@
-//! Tab-separated values as Zeek writes its logs: a header that names fields and types, `-` for what is not there,
-//! `(empty)` for what is empty, `T` and `F`, lists joined by commas
+//! Tab-separated values in the format of Zeek's logs: a header with fields and types, `-` for absent values,
+//! `(empty)` for empty ones, `T` and `F`, lists joined by commas
 //! (<https://docs.zeek.org/en/master/log-formats.html>).
 //!
-//! `#open` and `#close` are left out: they are times of the machine, and the same question gives the same bytes.
+//! `#open` and `#close` are omitted: they depend on the machine's clock, and the same question must yield the
+//! same bytes.
 
 use super::text::*;
 use super::{Options, Out, Rows};
@@ -12,7 +13,7 @@ use weir_packet::{Column, Sink, Value, ValueType};
 pub(super) struct Zeek {
     rows: Rows,
     path: &'static str,
-    /// Columns whose lists of numbers are lists of lengths of time.
+    /// Columns whose lists of numbers are durations.
     intervals: Vec<bool>,
 }
 
@@ -22,10 +23,10 @@ impl Zeek {
     }
 }
 
-/// Numbers of seconds, which are lengths of time to Zeek.
+/// Numbers of seconds, which are intervals in Zeek.
 const INTERVALS: &str = "vector[interval]";
 
-/// Columns of which Zeek's type says more than ours, or another kind of list.
+/// Columns whose Zeek type is more specific than Weir's, or another kind of list.
 const TYPES: &[(&str, &str)] = &[
     ("proto", "enum"),
     ("direction", "enum"),
@@ -144,7 +145,8 @@ fn join<T>(line: &mut Vec<u8>, list: impl Iterator<Item = T>, push: impl Fn(&mut
     }
 }
 
-/// Text; what would be taken for something else is escaped, as `\x09`. Bytes that are no text come as that, and stay.
+/// Text. Characters with a meaning in the format are escaped as `\x09`. Invalid UTF-8 bytes are already
+/// escaped in this form and stay unchanged.
 fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
     match text {
         "" => return line.extend_from_slice(b"(empty)"),
@@ -163,7 +165,7 @@ fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
     }
 }
 
-/// Whether this begins as a byte that is no text is written: `\xe9`.
+/// Whether the text begins with an escaped byte: `\xe9`.
 fn is_byte(text: &[u8]) -> bool {
     matches!(text, [b'\\', b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }

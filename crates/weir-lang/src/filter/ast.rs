@@ -1,16 +1,17 @@
-//! What a filter means: resolved predicates and their combination.
+//! The meaning of a filter: resolved predicates and their combination.
 
 use crate::diag::Span;
 use std::hash::{Hash, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_packet::ValueType;
 
-/// At which stage a field is known. A later stage costs more.
+/// The stage at which a field is known. Later stages cost more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// From one packet.
     Packet,
-    /// From one row of an event, of questions about events alone: of many events of a packet each is asked for itself.
+    /// From one row of an event, in questions for events: the predicate applies to each of a packet's events
+    /// separately.
     Row,
     /// From the connection's record (`conn.duration`).
     Connection,
@@ -23,20 +24,20 @@ pub enum Stage {
 pub struct FieldInfo {
     /// The canonical name.
     pub name: String,
-    /// All other names for it.
+    /// All other names of the field.
     pub aliases: Vec<String>,
     /// Its type. `Bool` fields of one bit accept `== 1`, `== true` and standing alone.
     pub value_type: ValueType,
-    /// Bits of an unsigned field (0 where not applicable): `==` and `in` with a constant beyond is an
-    /// error, an ordering with one a warning.
+    /// Width of an unsigned field in bits (0 if not applicable). `==` and `in` with a larger constant are an
+    /// error, ordering operators with a larger constant a warning.
     pub bits: u32,
-    /// Where it is known.
+    /// The stage at which the field is known.
     pub stage: Stage,
-    /// One line of meaning.
+    /// One line of description.
     pub doc: String,
-    /// A whole protocol (`tcp`, `tls`): it can only stand alone.
+    /// A whole protocol (`tcp`, `tls`): it cannot be compared.
     pub is_protocol: bool,
-    /// What the compiler knows it by: meaning is the catalogue's owner's.
+    /// The compiler's key for the field; the owner of the catalogue defines its meaning.
     pub key: u32,
 }
 
@@ -45,8 +46,8 @@ pub trait Catalog {
     /// Every field, in the order in which `weir fields` lists them.
     fn fields(&self) -> &[FieldInfo];
 
-    /// The index of the field of this name, or alias; where several share it, names come before aliases, and the first
-    /// has it.
+    /// The index of the field with this name or alias. If several fields share it, names take precedence over
+    /// aliases, and earlier fields over later ones.
     fn find(&self, name: &str) -> Option<usize> {
         let fields = self.fields();
         let alias = |field: &FieldInfo| field.aliases.iter().any(|alias| alias == name);
@@ -57,12 +58,12 @@ pub trait Catalog {
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// The field (or protocol) is there; for `Bool`: it is there and true. A bare number of one bit
+    /// The field (or protocol) is present; for `Bool`: present and true. A one-bit number alone
     /// (`tcp.flags.syn`) is `Eq` 1 instead.
     Exists,
-    /// `==`, `=`, `eq`; text and bytes wholly equal; an address in a prefix.
+    /// `==`, `=`, `eq`: equal number, text or bytes; an address inside a prefix.
     Eq,
-    /// `!=`, `ne`: there is a value, and **all** values differ (Wireshark's meaning since 3.6).
+    /// `!=`, `ne`: the field has a value, and **all** values differ (Wireshark's meaning since 3.6).
     Ne,
     /// `<`, `lt`
     Lt,
@@ -72,20 +73,20 @@ pub enum Op {
     Gt,
     /// `>=`, `ge`
     Ge,
-    /// `in { … }`: any element of the set.
+    /// `in { … }`: equal to an element of the set.
     In,
-    /// `contains`: text or bytes inside.
+    /// `contains`: the text or bytes occur in the field.
     Contains,
     /// `matches`, `~`: a regular expression, case-insensitive as in Wireshark.
     Matches,
-    /// `field & number` stands alone or `!= 0`: any of these bits, in any of the field's values.
+    /// `field & number`, alone or with `!= 0`: any of these bits is set in any of the field's values.
     BitsAny,
 }
 
 /// A constant that a field is compared with, of the field's type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Literal {
-    /// A number, or an inclusive range where both ends differ. Times: nanoseconds; booleans: 0, 1.
+    /// A number, or an inclusive range if the ends differ. Times are nanoseconds, booleans 0 or 1.
     Numbers(u64, u64),
     /// An IPv4 prefix; 32 for one address.
     Ipv4(Ipv4Addr, u8),
@@ -101,25 +102,26 @@ pub enum Literal {
     Text(String),
 }
 
-/// One comparison of one field. Two are equal if they mean the same; where they stand does not count.
+/// One comparison of one field. Equality ignores the span.
 #[derive(Debug, Clone)]
 pub struct Predicate {
     /// Index into [`Catalog::fields`].
     pub field: usize,
-    /// A slice of the field's bytes (`eth.src[0:3]`): offset and length. Of a protocol (`tcp[13]`): bytes
-    /// from the start of its header on, its payload included; where there are too few, the predicate does
-    /// not hold. Up to eight bytes are compared as one big-endian number ([`Literal::Numbers`]), more as
-    /// [`Literal::Bytes`]; `contains` always takes [`Literal::Bytes`].
+    /// A slice of the field's bytes (`eth.src[0:3]`): offset and length. For a protocol (`tcp[13]`): bytes
+    /// from the start of its header, including its payload; if the packet has fewer bytes, the predicate is
+    /// false. Up to eight bytes are compared as one big-endian number ([`Literal::Numbers`]), more as
+    /// [`Literal::Bytes`]; `contains` always uses [`Literal::Bytes`].
     pub slice: Option<(u32, u32)>,
-    /// The value is first cut to these bits (`ip.flags & 6 == 2`). Never with [`Op::BitsAny`].
+    /// The value is masked with these bits before the comparison (`ip.flags & 6 == 2`). Never with
+    /// [`Op::BitsAny`].
     pub mask: Option<u64>,
     /// The comparison.
     pub op: Op,
-    /// What it is compared with: none for `Exists`, several for `In`, else one.
+    /// The constants: none for `Exists`, several for `In`, otherwise one.
     pub literals: Vec<Literal>,
-    /// The whole predicate must **not** hold (also where the field is absent): `not tcp.port == 80`.
+    /// The predicate must **not** hold; true also if the field is absent: `not tcp.port == 80`.
     pub negated: bool,
-    /// Where it stands.
+    /// The predicate's span.
     pub span: Span,
 }
 
@@ -142,22 +144,22 @@ impl Hash for Predicate {
     }
 }
 
-/// A resolved filter in negation normal form (`not` only inside predicates). Flat: no `And` right inside
-/// an `And`, no `Or` right inside an `Or`, and each has at least two parts.
+/// A resolved filter in negation normal form (`not` only inside predicates). It is flat: no `And` directly
+/// inside an `And`, no `Or` directly inside an `Or`, and each has at least two parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expr {
-    /// An empty filter: everything.
+    /// An empty filter: matches everything.
     True,
     /// A comparison.
     Predicate(Predicate),
-    /// All of them.
+    /// The conjunction of the parts.
     And(Vec<Expr>),
-    /// Any of them.
+    /// The disjunction of the parts.
     Or(Vec<Expr>),
 }
 
-/// A conjunction of predicates, as indices into the list that `dnf` returns beside the terms,
-/// ordered by stage, without repetitions.
+/// A conjunction of predicates, as indices into the list that `dnf` returns with the terms, ordered by stage,
+/// without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Term {
     /// Indices of predicates.

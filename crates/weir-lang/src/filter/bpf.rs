@@ -1,4 +1,4 @@
-//! Filters in the syntax of pcap-filter(7), over Weir's names.
+//! Filters in the syntax of pcap-filter(7), over Weir's field names.
 //!
 //! ```text
 //! filter     = [ chain ]
@@ -12,8 +12,8 @@
 //! direction  = "src" | "dst" | "src or dst" | "src and dst"
 //! ```
 //!
-//! `values` knows what a qualified value means in terms of fields, `relation` reads `tcp[13] & 2 != 0`,
-//! `words` holds the tables of names. The result is the same [`Expr`] that display filters yield.
+//! `values` translates qualified values into predicates on fields, `relation` parses `tcp[13] & 2 != 0`, and
+//! `words` holds the tables of names. The result is the same [`Expr`] as for display filters.
 
 mod relation;
 mod values;
@@ -28,16 +28,16 @@ use super::resolve::join;
 use crate::diag::Span;
 use values::{Builder, Direction, Qualifiers};
 
-/// What the primitives themselves nest, at most.
+/// Maximum nesting depth inside a primitive.
 const PRIMITIVE_DEPTH: usize = 4;
 
-/// An expression and how deep it nests: later stages recurse as deep.
+/// An expression and its nesting depth: later stages recurse to this depth.
 type Nested = (Expr, usize);
 
-/// Parses and resolves a filter; `None` where something was wrong, all of which is reported.
+/// Parses and resolves a filter; `None` after mistakes, all of which are reported.
 pub(super) fn parse(text: &str, names: &Names, report: &mut Report) -> Option<Expr> {
     let mut tokens = lex(text, bpf_keyword, report);
-    // Signs of words, too (`10.0.0.0/8`, `tcp-syn`): alone they calculate.
+    // These characters also occur in words (`10.0.0.0/8`, `tcp-syn`); alone they are arithmetic operators.
     for token in tokens.iter_mut().filter(|token| token.kind == Kind::Word) {
         match &text[token.span.start as usize..token.span.end as usize] {
             "-" => token.kind = Kind::Symbol('-'),
@@ -61,7 +61,7 @@ struct Parser<'a, 'r> {
     at: usize,
     open: usize,
     depth: usize,
-    /// The qualifiers of the last value: a bare value after it inherits them.
+    /// The qualifiers of the last value. A following bare value inherits them.
     last: Qualifiers,
     names: &'a Names<'a>,
     report: &'r mut Report,
@@ -80,7 +80,7 @@ impl<'a> Parser<'a, '_> {
         self.tokens[self.at].span
     }
 
-    /// The text of the token that is `ahead`, if that is a word.
+    /// The text of the token at `ahead`, if that is a word.
     fn word_at(&self, ahead: usize) -> Option<&'a str> {
         let token = self.tokens.get(self.at + ahead).filter(|token| token.kind == Kind::Word)?;
         Some(&self.text[token.span.start as usize..token.span.end as usize])
@@ -141,7 +141,7 @@ impl<'a> Parser<'a, '_> {
         span: Span,
     ) -> Option<Nested> {
         let ((left, left_depth), (right, right_depth)) = (left?, right?);
-        // From the left, `a and b or c and d` nests three deep.
+        // Associates to the left: `a and b or c and d` nests three deep.
         let flat = matches!((is_or, &left), (true, Expr::Or(_)) | (false, Expr::And(_)));
         let depth = left_depth.max(right_depth + 1) + usize::from(!flat);
         if depth > NESTING_MAX - PRIMITIVE_DEPTH {
@@ -150,7 +150,7 @@ impl<'a> Parser<'a, '_> {
             return None;
         }
         let expr = match (is_or, left, right) {
-            // In place: a long chain is not copied for every part that it grows by.
+            // In place: a long chain is not copied for every added part.
             (true, Expr::Or(mut parts), right) | (false, Expr::And(mut parts), right) => {
                 match (is_or, right) {
                     (true, Expr::Or(more)) | (false, Expr::And(more)) => parts.extend(more),
@@ -201,14 +201,14 @@ impl<'a> Parser<'a, '_> {
         nested
     }
 
-    /// Whether the parenthesis that is next groups numbers: `(tcp[13] & 2) != 0`.
+    /// Whether the parenthesis here groups numbers: `(tcp[13] & 2) != 0`.
     fn is_arithmetic(&self) -> bool {
         let mut open = 0;
         for (index, token) in self.tokens.iter().enumerate().skip(self.at) {
             match token.kind {
                 Kind::LeftParen => open += 1,
                 Kind::RightParen => open -= 1,
-                // Booleans: also keeps this from looking through the whole text for every parenthesis.
+                // Boolean operators end the search, which also bounds its length.
                 Kind::And | Kind::Or | Kind::Not => return false,
                 _ => {}
             }
@@ -232,7 +232,8 @@ impl<'a> Parser<'a, '_> {
         found
     }
 
-    /// `port (80 or 443)`: values inherit what stands before the parenthesis. `None`: it is no such thing.
+    /// `port (80 or 443)`: values inherit the qualifiers before the parenthesis. `None` if this is no such
+    /// group.
     fn qualified_group(&mut self) -> Option<Option<Nested>> {
         let start = self.at;
         match self.qualifiers() {
@@ -294,7 +295,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Qualifiers and a value, a value that inherits them, or a protocol alone.
+    /// Qualifiers and a value, a value with inherited qualifiers, or a protocol alone.
     fn qualified(&mut self) -> Option<Expr> {
         let start = self.span();
         let (mut qualifiers, end) = self.qualifiers().unwrap_or((Qualifiers::default(), start));
@@ -319,7 +320,7 @@ impl<'a> Parser<'a, '_> {
         self.value(qualifiers, start)
     }
 
-    /// What stands before a value, and the span of the last of it; `None` if nothing does.
+    /// The qualifiers before a value, and the span of the last one; `None` without qualifiers.
     fn qualifiers(&mut self) -> Option<(Qualifiers, Span)> {
         let start = self.at;
         let mut qualifiers =
@@ -356,7 +357,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn value(&mut self, qualifiers: Qualifiers, start: Span) -> Option<Expr> {
-        // A backslash keeps a name from being a keyword: `ip proto \tcp`.
+        // A backslash marks a name that is not a keyword: `ip proto \tcp`.
         let escaped = self.peek() == &Kind::Symbol('\\');
         if escaped {
             self.advance();
@@ -425,7 +426,7 @@ impl<'a> Parser<'a, '_> {
         });
     }
 
-    /// Skips to the next `and`, `or`, parenthesis that closes, or the end; out of so many that are open first.
+    /// Skips to the next `and`, `or`, closing parenthesis, or the end, after closing `open` parentheses.
     fn recover(&mut self, mut open: usize) {
         loop {
             match self.peek() {
@@ -441,10 +442,10 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// The opposite, with `not` in the predicates only.
+/// The negation, with `not` only inside predicates.
 fn negate(expr: Expr) -> Expr {
     match expr {
-        // An empty group cannot be written, and an empty filter not negated.
+        // An empty group is a syntax error, and an empty filter cannot be negated.
         Expr::True => Expr::True,
         Expr::Predicate(mut predicate) => {
             predicate.negated = !predicate.negated;

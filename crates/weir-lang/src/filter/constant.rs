@@ -1,4 +1,4 @@
-//! Constants of the tree to literals of the field's type, with everything that can be wrong with them.
+//! Converts constants of the syntax tree to literals of the field's type, and reports their mistakes.
 
 use super::ast::{Literal, Op};
 use super::domain::{Domain, symbol};
@@ -9,19 +9,19 @@ use super::tree::{Constant, ConstantText, Element};
 use crate::diag::Span;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Where a constant stands: what messages about it speak of.
+/// The context of a constant, for messages.
 pub(super) struct Site<'a> {
     /// The left side as written (`tcp.port`, `eth.src[0:3]`).
     pub subject: &'a str,
     pub subject_span: Span,
     pub domain: Domain,
     pub op: Op,
-    /// Of a number only some bits are compared.
+    /// The comparison is masked.
     pub masked: bool,
     pub names: &'a Names<'a>,
 }
 
-/// The literal that `element` is; `None` after reporting what is wrong with it.
+/// The literal for `element`; `None` after a reported mistake.
 pub(super) fn literal(site: &Site, element: &Element, report: &mut Report) -> Option<Literal> {
     match split_range(site, element) {
         (low, None) => single(site, &low, report),
@@ -29,7 +29,7 @@ pub(super) fn literal(site: &Site, element: &Element, report: &mut Report) -> Op
     }
 }
 
-/// The ends of `8000..8080`, also written `8000-8080` where no constant has a `-`.
+/// The ends of `8000..8080`, also written `8000-8080` if the type's constants never contain `-`.
 fn split_range(site: &Site, element: &Element) -> (Constant, Option<Constant>) {
     let (None, ConstantText::Word(word)) = (&element.high, &element.low.value) else {
         return (element.low.clone(), element.high.clone());
@@ -39,7 +39,7 @@ fn split_range(site: &Site, element: &Element) -> (Constant, Option<Constant>) {
     else {
         return (element.low.clone(), None);
     };
-    // Only where both ends are of the type: `1-a` is better reported as one word.
+    // Only if both ends have the type: `1-a` is better reported as one word.
     if !dashes || value(site.domain, low).is_err() || value(site.domain, high).is_err() {
         return (element.low.clone(), None);
     }
@@ -56,7 +56,7 @@ fn single(site: &Site, constant: &Constant, report: &mut Report) -> Option<Liter
     if site.op == Op::Matches {
         return pattern(site, constant, report);
     }
-    // A part of bytes is bytes, whatever the whole is.
+    // A part of bytes is bytes, for any type.
     let domain = match site.domain {
         Domain::Mac | Domain::Slice(_) if site.op == Op::Contains => Domain::Bytes,
         domain => domain,
@@ -90,7 +90,7 @@ fn single(site: &Site, constant: &Constant, report: &mut Report) -> Option<Liter
     Some(without_host_bits(literal, constant.span, report))
 }
 
-/// A number of decimal digits that others would read as bytes: where it has as many digits as the slice.
+/// Warns about a decimal number that may be meant as bytes: one with as many digits as the slice.
 fn warn_decimal(site: &Site, span: Span, (word, length): (&str, u32), report: &mut Report) {
     let is_decimal = word.bytes().all(|byte| byte.is_ascii_digit());
     let equals = matches!(site.op, Op::Eq | Op::Ne | Op::In);
@@ -115,7 +115,7 @@ fn report_too_large(site: &Site, span: Span, number: &str, max: u64, report: &mu
         Some(format!("its largest value is {max}"));
 }
 
-/// Bytes that a slice is compared with: a number where the slice is short.
+/// The bytes compared with a slice; a number if the slice is short.
 fn slice_literal(
     site: &Site,
     constant: &Constant,
@@ -142,7 +142,7 @@ fn slice_literal(
     Some(Literal::Numbers(number, number))
 }
 
-/// The constant that a word is.
+/// The literal for a word.
 fn value(domain: Domain, word: &str) -> Result<Literal, Fault> {
     let number = |number| Literal::Numbers(number, number);
     let v4 = |(address, prefix)| Literal::Ipv4(address, prefix);
@@ -166,7 +166,7 @@ fn value(domain: Domain, word: &str) -> Result<Literal, Fault> {
     }
 }
 
-/// The constant that a quoted text is.
+/// The literal for a quoted text.
 fn quoted_value(domain: Domain, text: &[u8]) -> Result<Literal, Fault> {
     match domain {
         Domain::Bytes | Domain::Slice(_) => Ok(Literal::Bytes(text.to_vec())),
@@ -185,7 +185,7 @@ fn quoted_value(domain: Domain, text: &[u8]) -> Result<Literal, Fault> {
     }
 }
 
-/// A regular expression that compiles.
+/// A regular expression, checked to compile.
 fn pattern(site: &Site, constant: &Constant, report: &mut Report) -> Option<Literal> {
     let text = match &constant.value {
         ConstantText::Word(_) => {
@@ -197,7 +197,8 @@ fn pattern(site: &Site, constant: &Constant, report: &mut Report) -> Option<Lite
     match super::check_regex(&text) {
         Ok(_) => Some(Literal::Text(text)),
         Err(error) => {
-            // The last line says what is wrong; those before draw the pattern, which we underline anyway.
+            // The last line is the reason; the lines before draw the pattern, which the diagnostic underlines
+            // itself.
             let reason = error.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
             report
                 .error(report::REGEX, constant.span, format!("this regular expression is wrong: {reason}"))
@@ -242,7 +243,7 @@ fn range(site: &Site, low: &Constant, high: &Constant, span: Span, report: &mut 
     ordered
 }
 
-/// Clears the bits of an address beyond its prefix, with a warning where there were any.
+/// Clears the bits of an address beyond its prefix; warns if any were set.
 pub(super) fn without_host_bits(literal: Literal, span: Span, report: &mut Report) -> Literal {
     let (clean, shown) = match literal {
         Literal::Ipv4(address, prefix) => {
@@ -290,7 +291,7 @@ fn report_fault(site: &Site, constant: &Constant, fault: Fault, report: &mut Rep
     }
 }
 
-/// A constant of another type than the field's.
+/// Reports a constant whose type differs from the field's type.
 fn report_type(site: &Site, constant: &Constant, report: &mut Report) {
     let (subject, op, domain) = (site.subject, symbol(site.op), site.domain);
     let shown = show(constant);
@@ -319,7 +320,7 @@ fn report_type(site: &Site, constant: &Constant, report: &mut Report) {
     let help = match (domain, looks) {
         (Domain::Text, _) => {
             let quoted = format!("text is quoted: `{subject} {op} \"{shown}\"`");
-            // A lone number is mostly a port.
+            // A single number is usually a port.
             match word.and_then(|word| word.parse::<u16>().ok()).and(site.names.lookup("tcp.dstport")) {
                 Some(_) if site.op == Op::Eq => format!("did you mean `tcp.dstport == {shown}`? {quoted}"),
                 _ => quoted,
@@ -341,14 +342,14 @@ fn report_type(site: &Site, constant: &Constant, report: &mut Report) {
     diagnostic.help = Some(help);
 }
 
-/// What stands between the quotes, if it would do without them.
+/// The text between the quotes, if it is valid without them.
 fn unquoted(domain: Domain, constant: &Constant) -> Option<String> {
     let ConstantText::Quoted(text) = &constant.value else { return None };
     let text = String::from_utf8(text.clone()).ok()?;
     value(domain, &text).is_ok().then_some(text)
 }
 
-/// `ipv6.addr` where an IPv6 address was given for `ip.addr`, and the other way round.
+/// `ipv6.addr` for an IPv6 address compared with `ip.addr`, and vice versa.
 fn other_family<'a>(site: &Site<'a>, looks: &str) -> Option<&'a str> {
     let wanted = match looks {
         "an IPv6 address" | "an IPv6 prefix" if site.domain == Domain::Ipv4 => Domain::Ipv6,

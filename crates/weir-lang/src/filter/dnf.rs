@@ -1,22 +1,22 @@
-//! A resolved filter to its disjunctive normal form: alternatives, each a list of predicates.
+//! Converts a resolved filter to disjunctive normal form: alternatives, each a list of predicates.
 //!
-//! Terms are kept as sorted sets of indices. A term that another one contains in full is dropped
-//! (`tcp or tcp and udp` is `tcp`), and so is one that holds a predicate and its negation. Growth is
-//! bounded: the product of alternatives may not pass [`TERMS_MAX`] at any step.
+//! Terms are sorted sets of indices. A term that is a superset of another term is dropped (`tcp or tcp and
+//! udp` becomes `tcp`), and so is a term with a predicate and its negation. Growth is bounded: the product of
+//! alternatives must not exceed [`TERMS_MAX`] at any step.
 
 use super::ast::{Catalog, Expr, Literal, Op, Predicate, Term};
 use super::lexer::span;
 use super::report::{self, Report};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Terms at most.
+/// Maximum number of terms.
 pub const TERMS_MAX: usize = 4096;
 
-/// Predicates in all terms together at most: a megabyte or ten, whatever the shape.
+/// Maximum number of predicate references in all terms together: at most about ten megabytes, for any filter.
 const REFERENCES_MAX: usize = 1 << 20;
 
-/// The predicates of `expr`, each once, and the terms over them; `None` if there were too many, which
-/// is reported. No terms: the filter can never hold. One empty term: it always does.
+/// The predicates of `expr` without duplicates, and the terms over them; `None` if there are too many, which
+/// is reported. No terms: the filter never holds. One empty term: the filter always holds.
 pub(super) fn dnf(
     expr: &Expr,
     catalog: &dyn Catalog,
@@ -55,12 +55,12 @@ pub(super) fn dnf(
 struct Expander {
     predicates: Vec<Predicate>,
     indices: FxHashMap<Predicate, usize>,
-    /// For every predicate the index of its negation, once that has been met.
+    /// For each predicate, the index of its negation, if that occurs.
     opposites: Vec<Option<usize>>,
 }
 
 impl Expander {
-    /// The terms of `expr` as sorted sets, none containing another.
+    /// The terms of `expr` as sorted sets, none a superset of another.
     fn expand(&mut self, expr: &Expr) -> Option<Vec<Vec<usize>>> {
         match expr {
             Expr::True => Some(vec![Vec::new()]),
@@ -69,7 +69,7 @@ impl Expander {
                 let mut terms = Vec::new();
                 for part in &united(parts, false) {
                     terms.extend(self.expand(part)?);
-                    // Not at every step: the comparison is quadratic.
+                    // Not at every step, because the comparison is quadratic.
                     if terms.len() > 2 * TERMS_MAX {
                         terms = bounded(absorb(terms))?;
                     }
@@ -79,7 +79,7 @@ impl Expander {
             Expr::And(parts) => {
                 let parts = united(parts, true);
                 let mut parts = parts.iter().map(|part| self.expand(part)).collect::<Option<Vec<_>>>()?;
-                // What has one alternative first: long terms, but few of them while they grow.
+                // Parts with one alternative first: terms become long, but stay few while they grow.
                 parts.sort_by_key(Vec::len);
                 let mut terms = vec![Vec::new()];
                 for right in parts {
@@ -110,7 +110,7 @@ impl Expander {
         index
     }
 
-    /// Every term of `left` with every one of `right`, without those that contradict themselves.
+    /// Combines every term of `left` with every term of `right`, without contradictory terms.
     fn product(&self, left: &[Vec<usize>], right: &[Vec<usize>]) -> Vec<Vec<usize>> {
         let mut terms = Vec::with_capacity(left.len() * right.len());
         for a in left {
@@ -130,9 +130,9 @@ impl Expander {
     }
 }
 
-/// Alternatives about one field become one predicate, which is asked once: `a == 1 or a in {2, 3}` is
-/// `a in {1, 2, 3}`. As any of a field's values may fulfil it, that is the same. In a conjunction this goes
-/// for what is `negated`: neither of two is none of both.
+/// Joins alternatives on one field into one predicate, which is evaluated once: `a == 1 or a in {2, 3}`
+/// becomes `a in {1, 2, 3}`. The meaning is the same, because any of the field's values may match. In a
+/// conjunction the same applies to `negated` predicates: neither of two means not one of both.
 fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
     let all = unite(parts, negated, true);
     let compiles = |part: &Expr| match part {
@@ -142,7 +142,7 @@ fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
         },
         _ => true,
     };
-    // Each pattern compiles by itself; together they may be too large, or end in a comment.
+    // Each pattern compiles alone; joined they may be too large, or the first may end in a comment.
     match all.len() == parts.len() || all.iter().all(compiles) {
         true => all,
         false => unite(parts, negated, false),
@@ -151,7 +151,7 @@ fn united(parts: &[Expr], negated: bool) -> Vec<Expr> {
 
 fn unite(parts: &[Expr], negated: bool, patterns_too: bool) -> Vec<Expr> {
     let mut united: Vec<Expr> = Vec::with_capacity(parts.len());
-    // By field, slice, mask, and whether it is a pattern.
+    // Keyed by field, slice, mask, and whether the predicate is a pattern.
     let mut places = FxHashMap::default();
     let mut patterns: FxHashMap<_, Vec<&str>> = FxHashMap::default();
     for part in parts {
@@ -193,7 +193,7 @@ fn unite(parts: &[Expr], negated: bool, patterns_too: bool) -> Vec<Expr> {
     united
 }
 
-/// One regular expression for several.
+/// One regular expression that matches any of several.
 fn any_of(texts: &[&str]) -> String {
     let grouped: Vec<String> = texts.iter().map(|text| format!("(?:{text})")).collect();
     grouped.join("|")
@@ -203,16 +203,16 @@ fn bounded(terms: Vec<Vec<usize>>) -> Option<Vec<Vec<usize>>> {
     (terms.len() <= TERMS_MAX).then_some(terms)
 }
 
-/// Predicates in all terms together.
+/// The number of predicate references in all terms.
 fn size(terms: &[Vec<usize>]) -> usize {
     terms.iter().map(Vec::len).sum()
 }
 
-/// Drops terms that contain another one, and repetitions; the order of the rest stays.
+/// Drops supersets of other terms and duplicates; the order of the rest is kept.
 fn absorb(mut terms: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let mut seen = FxHashSet::default();
     terms.retain(|term| seen.insert(term.clone()));
-    // A small hash of each set: where its bits are no subset, the set is none either.
+    // A bit signature of each set: if its bits are not a subset, the set is not a subset either.
     let signature = |term: &Vec<usize>| term.iter().fold(0u64, |bits, index| bits | 1 << (index % 64));
     let signatures: Vec<u64> = terms.iter().map(signature).collect();
     let contains = |large: usize, small: usize| {

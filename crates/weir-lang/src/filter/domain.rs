@@ -1,15 +1,15 @@
-//! What a test compares: the type of a field, or of its slice, with the operators that it has.
+//! The values that a test compares: the type of a field or of its slice, with the operators that it supports.
 
 use super::ast::{FieldInfo, Op, Predicate};
 use weir_packet::ValueType;
 
-/// The values that a comparison is about.
+/// The type of the compared values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Domain {
     /// Numbers up to this one.
     Number(u64),
     Bool,
-    /// There or not, and nothing else.
+    /// Only presence can be tested.
     Fraction,
     Time,
     Interval,
@@ -19,13 +19,13 @@ pub(super) enum Domain {
     Mac,
     Text,
     Bytes,
-    /// As many bytes of something.
+    /// A slice of this many bytes.
     Slice(u32),
     Protocol,
 }
 
 impl Domain {
-    /// Of a whole field.
+    /// The domain of a whole field.
     pub fn of_field(field: &FieldInfo) -> Domain {
         if field.is_protocol {
             return Domain::Protocol;
@@ -45,7 +45,7 @@ impl Domain {
         }
     }
 
-    /// Of what a predicate compares.
+    /// The domain of a predicate's compared values.
     pub fn of_predicate(field: &FieldInfo, predicate: &Predicate) -> Domain {
         match predicate.slice {
             Some((_, length)) => Domain::Slice(length),
@@ -53,7 +53,7 @@ impl Domain {
         }
     }
 
-    /// As in "`tcp.port` is …".
+    /// The description for messages, as in "`tcp.port` is …".
     pub fn describe(self) -> String {
         match self {
             Domain::Number(_) => "a number".to_string(),
@@ -73,7 +73,7 @@ impl Domain {
         }
     }
 
-    /// A constant of this type, for examples.
+    /// A constant of this type, for examples in messages.
     pub fn example(self) -> &'static str {
         match self {
             Domain::Number(1) | Domain::Bool => "1",
@@ -90,7 +90,7 @@ impl Domain {
         }
     }
 
-    /// The largest number, where values are compared as numbers.
+    /// The largest number, if values are compared as numbers.
     pub fn number_max(self) -> Option<u64> {
         match self {
             Domain::Number(max) => Some(max),
@@ -99,7 +99,7 @@ impl Domain {
         }
     }
 
-    /// Whether it makes sense to ask.
+    /// Whether the operator is supported.
     pub fn has(self, op: Op) -> bool {
         match op {
             Op::Exists => true,
@@ -114,13 +114,13 @@ impl Domain {
         }
     }
 
-    /// Whether ranges of its values make sense.
+    /// Whether ranges of values are supported.
     pub fn has_ranges(self) -> bool {
         self.has(Op::Lt)
     }
 }
 
-/// The largest number of so many bits; 0 bits: nothing is known.
+/// The largest number of this many bits; 0 bits: unlimited.
 fn number_max(bits: u32) -> u64 {
     match bits {
         0 | 64.. => u64::MAX,
@@ -128,7 +128,7 @@ fn number_max(bits: u32) -> u64 {
     }
 }
 
-/// How an operator is written.
+/// The spelling of an operator.
 pub(super) fn symbol(op: Op) -> &'static str {
     match op {
         Op::Exists => "",

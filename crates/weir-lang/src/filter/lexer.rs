@@ -1,4 +1,4 @@
-//! Text to tokens, for both filter languages.
+//! Splits text into tokens, for both filter languages.
 //!
 //! ```text
 //! word    = any run of letters, digits, `_ . : / -`, ending before `..`
@@ -7,14 +7,14 @@
 //! symbol  = ( ) { } [ ] , .. == = != < <= > >= && || ! ~ & | << >> + * % ^ \
 //! ```
 //!
-//! A word is anything from `tcp.port` to `fe80::1/64`: what it means is known only once the field
-//! that it is compared with is. An unknown escape keeps its backslash, so that regular expressions
-//! (`"\.com$"`) need no doubling.
+//! A word is anything from `tcp.port` to `fe80::1/64`: its meaning depends on the field that it is compared
+//! with. An unknown escape keeps its backslash, so that regular expressions (`"\.com$"`) need no doubled
+//! backslashes.
 
 use super::report::{self, Report};
 use crate::diag::Span;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     Word,
@@ -48,14 +48,14 @@ pub(super) enum Kind {
     End,
 }
 
-/// A token and where it stands.
+/// A token and its span.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub kind: Kind,
     pub span: Span,
 }
 
-/// The words of the display-filter language that are operators, in any case.
+/// The operators of the display-filter language that are words, case-insensitive.
 pub(super) fn display_keyword(word: &str) -> Option<Kind> {
     Some(match word.to_ascii_lowercase().as_str() {
         "and" => Kind::And,
@@ -75,7 +75,7 @@ pub(super) fn display_keyword(word: &str) -> Option<Kind> {
     })
 }
 
-/// The words of pcap-filter(7) that are operators.
+/// The operators of pcap-filter(7) that are words.
 pub(super) fn bpf_keyword(word: &str) -> Option<Kind> {
     Some(match word {
         "and" => Kind::And,
@@ -85,7 +85,7 @@ pub(super) fn bpf_keyword(word: &str) -> Option<Kind> {
     })
 }
 
-/// Splits `text` into tokens, the last of which is [`Kind::End`]. Goes on after mistakes.
+/// Splits `text` into tokens, the last of which is [`Kind::End`]. Continues after mistakes.
 pub(super) fn lex(text: &str, keyword: fn(&str) -> Option<Kind>, report: &mut Report) -> Vec<Token> {
     let mut lexer = Lexer { text, at: 0, report };
     let mut tokens = Vec::new();
@@ -168,7 +168,7 @@ impl Lexer<'_, '_> {
         None
     }
 
-    /// `` `text` `` and `“text”`: one mistake, and taken for a quoted text.
+    /// `` `text` `` and `“text”`: one mistake, treated as a quoted text.
     fn foreign_quotes(&mut self, first: char) -> Option<Kind> {
         let closing = match first {
             '`' => first,
@@ -190,7 +190,7 @@ impl Lexer<'_, '_> {
         Some(Kind::Quoted(value.as_bytes().to_vec()))
     }
 
-    /// A quoted text whose opening quote is next; the same one closes it.
+    /// A quoted text, at its opening quote; the same character closes it.
     fn quoted(&mut self, quote: char, raw: bool) -> Kind {
         let start = self.at;
         self.at += 1;
@@ -200,7 +200,7 @@ impl Lexer<'_, '_> {
             match char {
                 _ if char == quote => return Kind::Quoted(value),
                 '\\' if !raw => self.escape(&mut value),
-                // In a raw text only the quote itself needs a backslash, which stays.
+                // In a raw text only the quote itself needs a backslash, and the backslash is kept.
                 '\\' if self.rest().starts_with(quote) => {
                     value.extend_from_slice(&[b'\\', quote as u8]);
                     self.at += 1;
@@ -213,7 +213,7 @@ impl Lexer<'_, '_> {
         Kind::Quoted(value)
     }
 
-    /// What follows a backslash.
+    /// The character after a backslash.
     fn escape(&mut self, value: &mut Vec<u8>) {
         let start = self.at - 1;
         let Some(char) = self.rest().chars().next() else { return };
@@ -246,7 +246,7 @@ impl Lexer<'_, '_> {
     }
 }
 
-/// A character that begins and ends a text: either one, so that the shell's quoting may take the other.
+/// The quote characters: two, so that the shell's quoting can use the other one.
 fn quote(char: char) -> Option<char> {
     matches!(char, '"' | '\'').then_some(char)
 }
@@ -293,7 +293,7 @@ fn symbol(rest: &str) -> Option<(&'static str, Kind)> {
     SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol)).cloned()
 }
 
-/// Operators of other languages: what to write instead, and an example.
+/// Operators of other languages: the replacement, and an example.
 fn foreign(symbol: &str) -> Option<(&'static str, &'static str)> {
     Some(match symbol {
         "===" => ("==", "tcp.port == 443"),

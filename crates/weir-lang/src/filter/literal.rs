@@ -1,15 +1,15 @@
-//! Constants: text to values, per type. The printer's counterpart; no field and no span here.
+//! Parses constants by type. The printer's counterpart; independent of fields and spans.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Why a text is no constant of the type asked for.
+/// Why a text is not a constant of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It looks like something else.
+    /// The text has the form of another type.
     Type,
-    /// It looks right but is not: what is wrong, and what to write.
+    /// The text has the right form but is invalid: the mistake, and the remedy.
     Malformed(String, String),
-    /// No value is as large, or as small.
+    /// The value is out of range.
     Range(String),
 }
 
@@ -17,7 +17,7 @@ fn malformed<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T
     Err(Fault::Malformed(message.into(), help.into()))
 }
 
-/// What a word looks like, for messages.
+/// The apparent type of a word, for messages.
 pub(super) fn describe_word(word: &str) -> &'static str {
     let digit = |byte: u8| byte.is_ascii_digit();
     if parse_number(word).is_ok() || word.strip_prefix('-').is_some_and(|rest| rest.bytes().all(digit)) {
@@ -62,7 +62,7 @@ pub(super) fn parse_number(word: &str) -> Result<u64, Fault> {
         return Err(Fault::Type);
     }
     if word.len() > 1 && word.starts_with('0') {
-        // Octal in C and in Wireshark, decimal everywhere else: nobody should have to guess.
+        // Octal in C and in Wireshark, decimal elsewhere: ambiguous, and therefore rejected.
         let digits = word.trim_start_matches('0');
         let decimal = if digits.is_empty() { "0" } else { digits };
         return malformed(
@@ -156,7 +156,7 @@ pub(super) fn parse_mac(word: &str) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Pairs of digits with `:` or `-` between.
+/// Pairs of digits separated by `:` or `-`.
 fn parse_separated(word: &str) -> Result<Vec<u8>, Fault> {
     let separator = if word.contains('-') { '-' } else { ':' };
     if !word.contains(separator) {
@@ -275,7 +275,7 @@ pub(super) fn parse_time(text: &str) -> Result<u64, Fault> {
     u64::try_from(ns).map_err(|_| Fault::Range(format!("`{text}` is not between 1970 and 2554")))
 }
 
-/// Splits `Z`, `UTC`, `+01:00` off; the offset in seconds.
+/// Splits off `Z`, `UTC` or `+01:00`; returns the offset in seconds.
 fn split_offset(clock: &str) -> Option<(&str, i64)> {
     if let Some(clock) = clock.strip_suffix("UTC").or(clock.strip_suffix(['Z', 'z'])) {
         return Some((clock.trim_end(), 0));
@@ -301,7 +301,7 @@ fn days_of_month(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days since 1970-01-01, by counting years from March on so that the leap day comes last.
+/// Days since 1970-01-01. Years are counted from March, so that the leap day is the last day.
 fn days_from_civil(year: u64, month: u64, day: u64) -> i64 {
     let year = year as i64 - i64::from(month <= 2);
     let era = year.div_euclid(400);

@@ -1,11 +1,11 @@
-//! Filters: which traffic a question is about.
+//! Filters: the selection of traffic.
 //!
-//! One file per stage. `lexer` cuts the text into tokens; `parse` yields a tree (`tree`) in which
-//! names and constants are still text; `resolve` looks every name up in a [`Catalog`], reads the
-//! constants (`constant`, `literal`) by the field's type (`domain`) and yields an [`Expr`]; `dnf` turns
-//! it into a bounded disjunction of conjunctions of [`Predicate`]s; `print` turns an [`Expr`] back into
-//! text. `bpf` reads pcap-filter(7) instead and joins before `dnf`. What is wrong is collected in
-//! `report`, which lists all codes. Splitting a filter over the layers is not done here but in `weir-compile`.
+//! One file per stage. `lexer` splits the text into tokens. `parse` builds a syntax tree (`tree`) in which
+//! names and constants are still text. `resolve` looks up names in a [`Catalog`], parses constants
+//! (`constant`, `literal`) by the field's type (`domain`), and returns an [`Expr`]. `dnf` converts it to a
+//! bounded disjunction of conjunctions of [`Predicate`]s. `print` converts an [`Expr`] back to text. `bpf`
+//! parses pcap-filter(7) instead, and continues with `dnf`. `report` collects mistakes and lists all codes.
+//! `weir-compile` splits a filter by layer.
 
 pub mod ast;
 mod bpf;
@@ -29,27 +29,27 @@ use crate::diag::{Diagnostic, Severity};
 use names::Names;
 use report::Report;
 
-/// Bytes of a filter's text at most.
+/// Maximum size of a filter's text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// A filter, checked.
+/// A checked filter.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// As it was written; all spans point into it, as source 0.
+    /// The filter as written; all spans refer to this text, as source 0.
     pub text: String,
-    /// What it means.
+    /// The resolved expression.
     pub expr: Expr,
-    /// Its predicates, each once, in the order in which they were first met.
+    /// Its predicates without duplicates, in the order of first occurrence.
     pub predicates: Vec<Predicate>,
-    /// Its alternatives: it holds where all predicates of one of them hold. None: it never holds; an
-    /// empty one: it always does.
+    /// Its alternatives: the filter holds if all predicates of one alternative hold. No alternatives: it
+    /// never holds. An empty alternative: it always holds.
     pub terms: Vec<Term>,
-    /// What is probably not as meant.
+    /// Warnings: valid parts that probably do not do what the author meant.
     pub warnings: Vec<Diagnostic>,
 }
 
 impl Filter {
-    /// That which never holds.
+    /// The filter that never holds.
     pub fn never() -> Self {
         let (text, expr) = (String::new(), Expr::Or(vec![]));
         Self { text, expr, predicates: vec![], terms: vec![], warnings: vec![] }
@@ -60,7 +60,7 @@ impl Filter {
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, warnings too, in the order of the text.
+/// All mistakes, including warnings, in the order of the text.
 pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
     compile_with(text, catalog, parse_display).map_err(|list| {
         let hint = "this is the syntax of pcap-filter(7): with `--bpf` it is a filter";
@@ -70,14 +70,14 @@ pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnost
 
 /// Compiles a filter in the syntax of pcap-filter(7) over the names of `catalog`.
 ///
-/// It means what libpcap means by it, with these differences: a layer counts wherever it stands (`ip`
-/// also inside a VLAN tag or a tunnel), and where a packet has one several times, any of them counts.
-/// A packet too short for a field makes the predicate on it false, where libpcap refuses the packet, even
-/// under `not`. Ports of SCTP are found where the stack has SCTP. A first fragment waits for its datagram.
+/// The meaning is libpcap's, with these differences: a layer matches at any place (`ip` also inside a VLAN
+/// tag or a tunnel), and any of several occurrences matches. If a packet is too short for a field, the
+/// predicate is false; libpcap rejects the packet, even under `not`. SCTP ports match if the stack has SCTP.
+/// A first fragment matches with its reassembled datagram.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, warnings too, in the order of the text.
+/// All mistakes, including warnings, in the order of the text.
 pub fn compile_bpf(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
     compile_with(text, catalog, bpf::parse).map_err(|list| {
         let hint = "this is the syntax of display filters: without `--bpf` it is a filter";
@@ -85,7 +85,7 @@ pub fn compile_bpf(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diag
     })
 }
 
-/// A display filter up to its meaning.
+/// Parses and resolves a display filter.
 fn parse_display(text: &str, names: &Names, report: &mut Report) -> Option<Expr> {
     match parse::parse(text, report) {
         Some(node) => resolve::resolve(&node, names, report),
@@ -93,7 +93,7 @@ fn parse_display(text: &str, names: &Names, report: &mut Report) -> Option<Expr>
     }
 }
 
-/// The first error alone, with another help, if the text is right in the other language.
+/// Only the first error, with another help text, if the text is valid in the other language.
 fn with_hint(mut list: Vec<Diagnostic>, hint: &str, other: impl FnOnce() -> bool) -> Vec<Diagnostic> {
     if list.iter().any(|diagnostic| diagnostic.code == report::LIMIT) || !other() {
         return list;
@@ -132,7 +132,7 @@ fn compile_with(
             Ok(Filter { text: text.to_string(), expr, predicates, terms, warnings: report.list })
         }
         None => {
-            // Nothing is refused without a reason.
+            // A rejection always has a reason.
             assert!(
                 report.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error),
                 "refused without a word: {text:?}"
@@ -142,21 +142,21 @@ fn compile_with(
     }
 }
 
-/// The most memory that a regular expression may take, compiled.
+/// Maximum memory of a compiled regular expression.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
-/// Whether the pattern of [`Op::Matches`] compiles: case does not count, as in Wireshark, and what it is matched
-/// against need not be UTF-8. `weir-ir` compiles it in `patterns`, with the same limits; here it is only seen that
-/// this will do, for of several patterns that are joined each would be compiled for nothing.
+/// Whether the pattern of [`Op::Matches`] compiles: case-insensitive, as in Wireshark, over bytes that need
+/// not be UTF-8. `weir-ir` compiles the pattern in `patterns`, with the same limits. This function only
+/// checks that this will succeed: patterns may be joined later, so compiling each one here would be wasted.
 ///
 /// # Errors
 ///
-/// The pattern is wrong, or its automaton larger than 4 MiB.
+/// The pattern is invalid, or its automaton exceeds 4 MiB.
 pub fn check_regex(pattern: &str) -> Result<(), String> {
     use regex_automata::nfa::thompson::{Config, NFA, WhichCaptures};
     let syntax =
         regex_automata::util::syntax::Config::new().case_insensitive(true).unicode(false).utf8(false);
-    // Both ways, as searches go backwards, too.
+    // Both directions, because searches also run backwards.
     for reverse in [false, true] {
         let captures = if reverse { WhichCaptures::None } else { WhichCaptures::All };
         let config = Config::new().utf8(false).nfa_size_limit(Some(REGEX_BYTES_MAX));

@@ -1,4 +1,4 @@
-//! Names of a catalogue: look-up, and what to suggest for a name that nobody knows.
+//! Names of a catalogue: lookup, and suggestions for unknown names.
 
 use super::ast::{Catalog, FieldInfo};
 use super::report::{self, Report};
@@ -31,7 +31,7 @@ impl<'c> Names<'c> {
         names.chain(aliases)
     }
 
-    /// Reports that nobody knows `name`.
+    /// Reports the unknown name `name`.
     pub fn report_unknown(&self, name: &str, span: Span, report: &mut Report) {
         let help = match (self.nearest(name), self.protocol_of(name)) {
             (Some(near), _) => format!("did you mean `{near}`?{}", self.listing(name)),
@@ -41,22 +41,22 @@ impl<'c> Names<'c> {
         report.error(report::UNKNOWN_FIELD, span, format!("there is no field `{name}`")).help = Some(help);
     }
 
-    /// `weir fields tcp` for `tcp.prot`.
+    /// The command that lists the fields: `weir fields tcp` for `tcp.prot`.
     fn listing(&self, name: &str) -> String {
         self.protocol_of(name)
             .map(|protocol| format!(" `weir fields {protocol}` lists what there is"))
             .unwrap_or_default()
     }
 
-    /// The first part of `name`, if any field begins with it.
+    /// The first part of `name`, if some field's name begins with it.
     fn protocol_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (protocol, _) = name.split_once('.')?;
         let begins = |known: &str| known.strip_prefix(protocol).is_some_and(|rest| rest.starts_with('.'));
         self.known().any(|(known, _)| begins(known)).then_some(protocol)
     }
 
-    /// The known name that is most alike: of the same protocol and with the same last part, or a word of it; few
-    /// letters changed, in the protocol's own names before others; or the same last part.
+    /// The most similar known name. First: the same protocol and the same last part, or a word of it. Then: a
+    /// small edit distance, the protocol's own names first. Last: the same last part.
     fn nearest(&self, name: &str) -> Option<&'c str> {
         // Among equals the first in the catalogue's order, names before aliases.
         let mut known: Vec<(&str, usize)> = self.known().collect();

@@ -1,4 +1,4 @@
-//! Tokens to a syntax tree: precedence climbing, and recovery after mistakes.
+//! Parses tokens into a syntax tree: precedence climbing, and recovery after mistakes.
 //!
 //! ```text
 //! filter   = [ or ]
@@ -14,8 +14,8 @@
 //! slice    = first ":" length | first "-" last | first | ":" length | first ":"
 //! ```
 //!
-//! After a mistake the parser skips to the next `and`, `or` or closing parenthesis and goes on, so
-//! that several mistakes are reported at once. What names and constants mean is `resolve`'s matter.
+//! After a mistake the parser skips to the next `and`, `or` or closing parenthesis and continues, so that
+//! several mistakes are reported together. `resolve` determines the meaning of names and constants.
 
 use super::ast::Op;
 use super::lexer::{Kind, Token, display_keyword, lex};
@@ -23,7 +23,7 @@ use super::report::{self, Report};
 use super::tree::{Comparison, Constant, ConstantText, Element, Node, Test, join};
 use crate::diag::Span;
 
-/// Parentheses and `not` inside each other, at most: the stages recurse as deep.
+/// Maximum nesting of parentheses and `not`: the stages recurse to this depth.
 pub(super) const NESTING_MAX: usize = 200;
 
 const BINDING_OR: u8 = 1;
@@ -45,9 +45,9 @@ struct Parser<'t, 'r> {
     text: &'t str,
     tokens: Vec<Token>,
     at: usize,
-    /// Parentheses open around here.
+    /// The number of open parentheses.
     open: usize,
-    /// Parentheses and `not`s around here.
+    /// The number of open parentheses and `not`s.
     depth: usize,
     report: &'r mut Report,
 }
@@ -70,7 +70,7 @@ impl Parser<'_, '_> {
         &self.text[span.start as usize..span.end as usize]
     }
 
-    /// Steps past a token; never past the end.
+    /// Advances past a token, but never past the end.
     fn advance(&mut self) -> Span {
         let span = self.span();
         if self.at + 1 < self.tokens.len() {
@@ -83,7 +83,7 @@ impl Parser<'_, '_> {
         (self.peek() == kind).then(|| self.advance())
     }
 
-    /// Parts joined by operators that bind at least as tight as `binding_min`.
+    /// Parts joined by operators that bind at least as tightly as `binding_min`.
     fn expression(&mut self, binding_min: u8) -> Node {
         let mut left = self.unary();
         loop {
@@ -100,7 +100,7 @@ impl Parser<'_, '_> {
                 Kind::And => (BINDING_AND, ""),
                 Kind::Pipe => (BINDING_OR, "|"),
                 Kind::Ampersand => (BINDING_AND, "&"),
-                // Two conditions with nothing between: taken for `and`.
+                // Two conditions without an operator: treated as `and`.
                 Kind::Word | Kind::Not | Kind::LeftParen => (BINDING_AND, "nothing"),
                 _ => {
                     self.unexpected("`and`, `or` or the end");
@@ -154,7 +154,7 @@ impl Parser<'_, '_> {
         node
     }
 
-    /// What stands in parentheses.
+    /// The contents of parentheses.
     fn group(&mut self) -> Node {
         let start = self.advance();
         if let Some(end) = self.accept(&Kind::RightParen) {
@@ -166,7 +166,7 @@ impl Parser<'_, '_> {
         self.open += 1;
         let node = self.expression(BINDING_OR);
         self.open -= 1;
-        // At the limit of nesting the rest has been skipped: not another mistake.
+        // At the nesting limit the rest was skipped: report no further mistake.
         if self.accept(&Kind::RightParen).is_none()
             && !self.report.list.iter().any(|diagnostic| diagnostic.code == report::LIMIT)
         {
@@ -237,7 +237,7 @@ impl Parser<'_, '_> {
             }
             None => return None,
         };
-        // `fe80::1` and `aa:bb:cc` are constants, of which `resolve` speaks.
+        // `fe80::1` and `aa:bb:cc` are constants; `resolve` reports them.
         if !field.starts_with(|c: char| c.is_ascii_alphabetic())
             || !(field.contains('.') || field.chars().any(|c| !c.is_ascii_hexdigit()))
         {
@@ -260,7 +260,7 @@ impl Parser<'_, '_> {
         Some(Node::Wrong)
     }
 
-    /// The text between brackets, and the span of both.
+    /// The text between the brackets, and the span including the brackets.
     fn slice(&mut self) -> Option<(String, Span)> {
         let start = self.advance();
         let mut text = String::new();
@@ -284,7 +284,7 @@ impl Parser<'_, '_> {
         self.text.as_bytes()[span.start as usize].is_ascii_digit()
     }
 
-    /// An operator and what is right of it, if there is one.
+    /// An optional operator with its right operand.
     fn comparison(&mut self) -> Result<Option<Comparison>, ()> {
         let negated = self.peek() == &Kind::Not
             && matches!(self.peek_second(), Kind::In | Kind::Contains | Kind::Matches);
@@ -322,7 +322,7 @@ impl Parser<'_, '_> {
         Ok(Some(Comparison { op, op_span, negated, operand, operand_span }))
     }
 
-    /// `{ a, b..c }`, whose first brace is next.
+    /// `{ a, b..c }`, at its opening brace.
     fn set(&mut self, op: Op) -> Result<(Vec<Element>, Span), ()> {
         let paren = self.peek() == &Kind::LeftParen;
         let start = self.advance();
@@ -398,7 +398,7 @@ impl Parser<'_, '_> {
         });
     }
 
-    /// Skips to where the next condition may begin: `and`, `or`, the parenthesis that closes, the end.
+    /// Skips to the possible start of the next condition: `and`, `or`, a closing parenthesis, or the end.
     fn recover(&mut self) {
         let mut open = 0usize;
         loop {

@@ -1,4 +1,4 @@
-//! Resolved filters back to text: what `explain` shows, and what parses to the same again.
+//! Prints resolved filters, for `explain`. The text parses to an equal filter.
 
 use super::ast::{Catalog, Expr, FieldInfo, Literal, Op, Predicate};
 use super::domain::{Domain, symbol};
@@ -28,7 +28,7 @@ fn write_expr(f: &mut Formatter, expr: &Expr, catalog: &dyn Catalog, inner: bool
         Expr::And(parts) => (parts, " and "),
         Expr::Or(parts) => (parts, " or "),
     };
-    // Parentheses also where precedence would do: nobody should have to know it.
+    // Parentheses even where precedence suffices: readers need not know the precedence.
     if inner {
         f.write_str("(")?;
     }
@@ -77,14 +77,14 @@ fn write_predicate(f: &mut Formatter, predicate: &Predicate, field: &FieldInfo) 
     }
 }
 
-/// How numbers are written.
+/// The notation of numbers.
 #[derive(Clone, Copy)]
 enum Style {
     Decimal,
     Hexadecimal,
     Time,
     Interval,
-    /// So many bytes with `:` between.
+    /// This many bytes separated by `:`.
     Bytes(u32),
 }
 
@@ -128,7 +128,7 @@ fn write_number(f: &mut Formatter, number: u64, style: Style) -> fmt::Result {
         Style::Hexadecimal => write!(f, "{number:#x}"),
         Style::Time => write!(f, "\"{}\"", format_time(number)),
         Style::Interval => f.write_str(&format_interval(number)),
-        // An ordering's constant may be larger than the slice.
+        // The constant of an ordering may be larger than the slice.
         Style::Bytes(length) => match number.to_be_bytes().split_at(8 - length as usize) {
             (high, bytes) if high.iter().all(|byte| *byte == 0) => write_bytes(f, bytes),
             _ => write!(f, "{number:#x}"),

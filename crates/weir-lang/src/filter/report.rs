@@ -1,24 +1,24 @@
-//! Where the stages put what they find wrong, and the codes they use.
+//! The collection of mistakes from all stages, and their codes.
 //!
-//! All mistakes are collected before the compilation stops, so every stage goes on after one.
+//! Every stage continues after a mistake, so that all mistakes are reported together.
 
 use crate::diag::{Diagnostic, Severity, Span};
 
-/// A character that no filter has.
+/// A character that is not allowed in filters.
 pub const CHARACTER: &str = "W0101";
-/// A quoted text without its end, or with a wrong escape.
+/// A quoted text without its closing quote, or with an invalid escape.
 pub const QUOTE: &str = "W0102";
 /// A parenthesis, bracket or brace without its partner.
 pub const UNBALANCED: &str = "W0103";
-/// Something else was expected here.
+/// Unexpected token.
 pub const UNEXPECTED: &str = "W0104";
 /// An operator of another language (`:`, `&`, `=>`).
 pub const OPERATOR: &str = "W0105";
-/// A name that nobody knows.
+/// An unknown name.
 pub const UNKNOWN_FIELD: &str = "W0106";
-/// A constant of another type than the field's.
+/// A constant whose type differs from the field's type.
 pub const TYPE: &str = "W0107";
-/// A constant that the field can never have.
+/// A constant outside of the field's range.
 pub const RANGE: &str = "W0108";
 /// A malformed number, address, prefix, time.
 pub const CONSTANT: &str = "W0109";
@@ -32,7 +32,7 @@ pub const REGEX: &str = "W0112";
 pub const PROTOCOL: &str = "W0113";
 /// An operator that the field's type does not have.
 pub const OPERATOR_TYPE: &str = "W0114";
-/// A slice that cannot be.
+/// An invalid slice.
 pub const SLICE: &str = "W0115";
 /// Text without quotes.
 pub const UNQUOTED: &str = "W0116";
@@ -42,11 +42,11 @@ pub const LIMIT: &str = "W0117";
 pub const HOST_BITS: &str = "W0118";
 /// Warning: always or never true.
 pub const CONSTANT_TRUTH: &str = "W0119";
-/// A constant where the field belongs, or two fields.
+/// A constant where a field is required, or a comparison of two fields.
 pub const SIDES: &str = "W0120";
-/// Valid in pcap-filter(7), but nothing that Weir can do.
+/// Valid in pcap-filter(7), but not supported by Weir.
 pub const BPF_UNSUPPORTED: &str = "W0121";
-/// Qualifiers of pcap-filter(7) that do not go together.
+/// Incompatible qualifiers of pcap-filter(7).
 pub const BPF_QUALIFIER: &str = "W0122";
 /// Warning: a decimal number where bytes may be meant.
 pub const DECIMAL: &str = "W0123";
@@ -78,14 +78,14 @@ pub const CODES: &[(&str, &str)] = &[
     (DECIMAL, "warning: a decimal number where bytes may be meant"),
 ];
 
-/// What was found wrong so far, in the order of finding.
+/// The diagnostics so far, in the order of detection.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub list: Vec<Diagnostic>,
 }
 
 impl Report {
-    /// Adds an error; the caller may add labels and help to what it gets back.
+    /// Adds an error and returns it, so that the caller can add labels and help.
     pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> &mut Diagnostic {
         self.push(code, Severity::Error, span, message.into())
     }
@@ -95,7 +95,7 @@ impl Report {
         self.push(code, Severity::Warning, span, message.into())
     }
 
-    /// Whether the filter is wrong.
+    /// Whether an error was reported.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }

@@ -1,8 +1,8 @@
-//! Names to fields, constants to literals, and `not` down to the predicates.
+//! Resolves names to fields and constants to literals, and moves `not` into the predicates.
 //!
-//! `not (a and b)` becomes `not a or not b`; a predicate negated holds also where its field is absent,
-//! which is not what `!=` says ([`Op::Ne`]). What several spellings say is given one form here:
-//! `in` with one value is `==`, `flag == true` is `flag`, `x & 4 == 4` is `x & 4`, sets are sorted.
+//! `not (a and b)` becomes `not a or not b`. A negated predicate also holds if its field is absent, unlike
+//! `!=` ([`Op::Ne`]). Equivalent spellings are normalised: `in` with one value is `==`, `flag == true` is
+//! `flag`, `x & 4 == 4` is `x & 4`, and sets are sorted.
 
 use super::ast::{Expr, FieldInfo, Literal, Op, Predicate};
 use super::constant::{self, Site};
@@ -14,10 +14,10 @@ use super::tree::{Comparison, Constant, ConstantText, Node, Test};
 use crate::diag::Span;
 use weir_packet::ValueType;
 
-/// The last byte that a slice may end before.
+/// The maximum end of a slice (exclusive).
 pub(super) const SLICE_END_MAX: u32 = 65_535;
 
-/// Resolves a tree; `None` where something was wrong, all of which is reported.
+/// Resolves a tree; `None` after mistakes, all of which are reported.
 pub(super) fn resolve(node: &Node, names: &Names, report: &mut Report) -> Option<Expr> {
     Resolver { names, report }.expr(node, false)
 }
@@ -50,7 +50,7 @@ impl Resolver<'_, '_> {
             Node::Not(inner) => self.expr(inner, !negated),
             Node::Test(test) => self.test(test, negated).map(Expr::Predicate),
             Node::And(parts) | Node::Or(parts) => {
-                // All parts are looked at, so that all mistakes are found.
+                // All parts are resolved, so that all mistakes are found.
                 let parts: Vec<Option<Expr>> = parts.iter().map(|part| self.expr(part, negated)).collect();
                 let is_or = matches!(node, Node::Or(_)) != negated;
                 Some(join(is_or, parts.into_iter().collect::<Option<Vec<_>>>()?))
@@ -90,7 +90,7 @@ impl Resolver<'_, '_> {
                 self.compare(&mut predicate, field, comparison, &site)?;
             }
             None if predicate.mask.is_some() => predicate.op = Op::BitsAny,
-            // A bare number of one bit is a flag: there and set.
+            // A one-bit number alone is a flag: present and set.
             None if domain == Domain::Number(1) => {
                 predicate.op = Op::Eq;
                 predicate.literals = vec![Literal::Numbers(1, 1)];
@@ -102,7 +102,7 @@ impl Resolver<'_, '_> {
         Some(predicate)
     }
 
-    /// The field that a test names.
+    /// The field of a test.
     fn field(&mut self, test: &Test) -> Option<usize> {
         let name = test.name.as_str();
         if let Some(index) = self.names.lookup(name) {
@@ -220,7 +220,7 @@ impl Resolver<'_, '_> {
         if let ([literal], Op::Lt | Op::Le | Op::Gt | Op::Ge) = (&predicate.literals[..], comparison.op)
             && matches!(literal, Literal::Ipv4(..) | Literal::Ipv6(..))
         {
-            // Addresses on one side of another are a range of them.
+            // An ordering comparison of addresses becomes a range.
             let Some(range) = addresses(comparison.op, literal) else {
                 let where_to = if comparison.op == Op::Lt { "below" } else { "above" };
                 let message = format!("no address is {where_to} this");
@@ -232,7 +232,7 @@ impl Resolver<'_, '_> {
         Some(())
     }
 
-    /// An operator that the field's type does not have.
+    /// Reports an operator that the field's type does not support.
     fn report_operator(&mut self, field: &FieldInfo, comparison: &Comparison, site: &Site) {
         let (subject, op) = (site.subject, symbol(comparison.op));
         if site.domain == Domain::Protocol {
@@ -282,7 +282,7 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// `0:3`, `0-2`, `2`, `:3`, `2:` (where the size is known).
+/// `0:3`, `0-2`, `2`, `:3`, `2:` (if the size is known).
 fn parse_slice(text: &str, size: Option<u32>) -> Option<(u32, u32)> {
     let number = |text: &str| parse_number(text).ok().and_then(|number| u32::try_from(number).ok());
     if let Some((offset, length)) = text.split_once(':') {
@@ -297,7 +297,7 @@ fn parse_slice(text: &str, size: Option<u32>) -> Option<(u32, u32)> {
     Some((number(text)?, 1))
 }
 
-/// The operator with its sides swapped.
+/// The operator for swapped operands.
 pub(super) fn mirror(op: Op) -> Op {
     match op {
         Op::Lt => Op::Gt,
@@ -308,7 +308,7 @@ pub(super) fn mirror(op: Op) -> Op {
     }
 }
 
-/// Warns of a comparison that is the same for every number.
+/// Warns about a comparison with the same result for every number.
 pub(super) fn warn_truth(predicate: &Predicate, domain: Domain, subject: &str, report: &mut Report) {
     let Some(found) = never_or_always(predicate, domain) else { return };
     let what = if found { "always holds where the field is there" } else { "never holds" };
@@ -321,7 +321,7 @@ pub(super) fn warn_truth(predicate: &Predicate, domain: Domain, subject: &str, r
         Some(format!("`{subject}` is between 0 and {max}"));
 }
 
-/// Whether a comparison of numbers is the same for every number.
+/// Whether a comparison has the same result for every number.
 fn never_or_always(predicate: &Predicate, domain: Domain) -> Option<bool> {
     let max = predicate.mask.or(domain.number_max())?;
     if predicate.op == Op::BitsAny {
@@ -342,7 +342,7 @@ fn never_or_always(predicate: &Predicate, domain: Domain) -> Option<bool> {
     }
 }
 
-/// Gives the several ways to say one thing one form.
+/// Normalises equivalent predicates to one form.
 pub(super) fn canonicalize(predicate: &mut Predicate, field: &FieldInfo) {
     if predicate.op == Op::In {
         merge(&mut predicate.literals);
@@ -379,7 +379,7 @@ pub(super) fn canonicalize(predicate: &mut Predicate, field: &FieldInfo) {
     }
 }
 
-/// Sorts a set, joins numbers that overlap, drops what something else in it contains.
+/// Sorts a set, joins overlapping numbers, and drops elements that another element contains.
 fn merge(literals: &mut Vec<Literal>) {
     literals.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     let mut merged: Vec<Literal> = Vec::with_capacity(literals.len());
@@ -395,7 +395,7 @@ fn merge(literals: &mut Vec<Literal>) {
     *literals = merged;
 }
 
-/// First value, then the longest first, so that what contains another comes before it.
+/// Sorts by first value, then longest first, so that a container precedes its contents.
 fn sort_key(literal: &Literal) -> (u8, u128, u128, &[u8]) {
     match literal {
         Literal::Numbers(low, high) => (0, u128::from(*low), u128::from(u64::MAX - high), &[]),
@@ -412,7 +412,7 @@ fn sort_key(literal: &Literal) -> (u8, u128, u128, &[u8]) {
     }
 }
 
-/// The addresses below (all of) a literal's, or above; of its family. `None`: there are none.
+/// The addresses below all addresses of a literal, or above them, in its family. `None` if there are none.
 fn addresses(op: Op, literal: &Literal) -> Option<Literal> {
     let is_v4 = matches!(literal, Literal::Ipv4(..));
     let last = if is_v4 { u128::from(u32::MAX) } else { u128::MAX };
@@ -429,7 +429,7 @@ fn addresses(op: Op, literal: &Literal) -> Option<Literal> {
     })
 }
 
-/// First and last address.
+/// The first and the last address.
 fn bounds(literal: &Literal) -> (u128, u128) {
     match *literal {
         Literal::Ipv4(address, prefix) => {

@@ -1,4 +1,4 @@
-//! The syntax tree: what `parse` yields and `resolve` reads. Names and constants are still text.
+//! The syntax tree that `parse` builds and `resolve` reads. Names and constants are still text.
 
 use super::ast::Op;
 use crate::diag::Span;
@@ -10,11 +10,11 @@ pub(super) enum Node {
     Test(Test),
     /// `not`.
     Not(Box<Node>),
-    /// All of them; never directly inside another `And`.
+    /// The conjunction of the parts; never directly inside another `And`.
     And(Vec<Node>),
-    /// Any of them; never directly inside another `Or`.
+    /// The disjunction of the parts; never directly inside another `Or`.
     Or(Vec<Node>),
-    /// A part that was wrong and has been reported.
+    /// An invalid part that was reported.
     Wrong,
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Node {
 pub(super) struct Test {
     pub name: String,
     pub name_span: Span,
-    /// What stands between the brackets.
+    /// The text between the brackets, and its span.
     pub slice: Option<(String, Span)>,
     pub mask: Option<Constant>,
     pub comparison: Option<Comparison>,
@@ -39,11 +39,11 @@ pub(super) struct Comparison {
     pub negated: bool,
     /// One element, or those of a set.
     pub operand: Vec<Element>,
-    /// Of the whole operand, braces included.
+    /// The span of the whole operand, including braces.
     pub operand_span: Span,
 }
 
-/// A constant, or a range of them.
+/// A constant or a range.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Element {
     pub low: Constant,
@@ -56,19 +56,19 @@ impl Element {
     }
 }
 
-/// A constant; what it means depends on the field that it is compared with.
+/// A constant; its meaning depends on the field that it is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Constant {
     pub value: ConstantText,
     pub span: Span,
 }
 
-/// How a constant was written.
+/// The notation of a constant.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ConstantText {
     /// Without quotes.
     Word(String),
-    /// In quotes, escapes replaced: not always UTF-8.
+    /// Quoted, with escapes replaced; not always UTF-8.
     Quoted(Vec<u8>),
 }
 

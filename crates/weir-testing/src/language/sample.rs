@@ -1,9 +1,9 @@
-//! A catalogue for tests and fuzzing: every type of field, under names that the real one has too.
+//! A catalogue for tests and fuzzing: fields of every type, with names of the real catalogue.
 
 use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_packet::ValueType;
 
-/// Some fifty fields.
+/// About fifty fields.
 pub struct SampleCatalog {
     fields: Vec<FieldInfo>,
 }

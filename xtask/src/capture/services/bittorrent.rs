@@ -1,4 +1,4 @@
-//! BitTorrent: aria2 has a file, aria2 and Transmission fetch it; opentracker tells them of each other.
+//! BitTorrent: aria2 seeds a file, aria2 and Transmission download it; opentracker is the tracker.
 
 use super::Service;
 use crate::capture::logs::{Row, between, cut, read};
@@ -52,8 +52,9 @@ timeout 20 transmission-cli -et -M -g /run/lab/torrent/tr-config -w /run/lab/tor
 cmp torrent/tr/weir.txt torrent/seed/weir.txt
 ";
 
-/// `… CUID#17 - From: 192.0.2.10:53967 handshake peerId=-TR3000-b3xmq8op0yu0, reserved=0000000000100004`, and what it
-/// sends, `To: …`; encrypted where the same number stands before `DH initialized`. The digest is what transmission-show says.
+/// Parses `… CUID#17 - From: 192.0.2.10:53967 handshake peerId=-TR3000-b3xmq8op0yu0,
+/// reserved=0000000000100004`, and sent handshakes, `To: …`; encrypted if the same number occurs before `DH
+/// initialized`. transmission-show prints the digest.
 fn handshakes() -> Result<Vec<Row>> {
     let (log, shown) = (read("aria2-seed.log")?, read("torrent-show.out")?);
     let mut rows = vec![];
@@ -79,7 +80,7 @@ fn handshakes() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The text that `A2-1-36-0-%21%F8O` begins with: up to the first byte that is none.
+/// The printable text at the start of `A2-1-36-0-%21%F8O`.
 fn printable(escaped: &str) -> String {
     let mut text = String::new();
     let mut parts = escaped.split('%');

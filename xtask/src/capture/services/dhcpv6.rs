@@ -1,4 +1,4 @@
-//! DHCPv6: ISC's dhclient and dnsmasq on the router, which logs every message.
+//! DHCPv6: ISC's dhclient, and dnsmasq on the router, which logs every message.
 
 use super::Service;
 use crate::capture::logs::{Row, read};

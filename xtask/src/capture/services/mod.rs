@@ -1,9 +1,9 @@
-//! `cargo xtask capture services`: records `examples/services.pcap`: databases, messages, calls, devices and tunnels,
-//! by real programs.
+//! `cargo xtask capture services`: records `examples/services.pcap`: databases, messages, calls, devices and
+//! tunnels, with real programs.
 //!
-//! One protocol per file: its servers, what is played, and how what its peers wrote is read into the expectation that
-//! tests compare with. What all wrote lies in `target/lab/services` afterwards. With names of scenes only
-//! these are played, for a look at the logs; `examples/` stays as it is.
+//! One file per protocol: its servers, its scene, and the conversion of its peers' logs into the expectation
+//! that tests compare with. All logs are in `target/lab/services` afterwards. With names of scenes as
+//! arguments only these run, to inspect their logs; `examples/` stays unchanged.
 
 mod bittorrent;
 mod dhcpv6;
@@ -30,25 +30,25 @@ use crate::shell::{Result, need, sh, write};
 /// One protocol.
 struct Service {
     scene: Scene,
-    /// Programs it takes beside the lab's, and their packages.
+    /// Required programs beyond the lab's, with their packages.
     tools: &'static [(&'static str, &'static str)],
-    /// Files that its peers read: name and content.
+    /// Files for its peers: name and content.
     files: &'static [(&'static str, &'static str)],
-    /// A script that makes the rest they need, outside the namespaces.
+    /// A script that prepares other files, outside of the namespaces.
     stage: &'static str,
-    /// Who runs all the time: namespace and command.
+    /// Long-running servers: namespace and command.
     servers: &'static [(&'static str, &'static str)],
-    /// Where servers listen before the scene can begin, `ADDRESS:PORT`.
+    /// Addresses that must accept connections before the scene begins, `ADDRESS:PORT`.
     listens: &'static [&'static str],
-    /// A script that asks the servers what they know when all is over.
+    /// A script that queries the servers' state at the end.
     ask: &'static str,
-    /// What was written: name of the log, what it counts, how it is read.
+    /// The logs: name, unit, parser.
     logs: &'static [(&'static str, &'static str, ReadLog)],
 }
 
 type ReadLog = fn() -> Result<Vec<Row>>;
 
-/// In the order they are played.
+/// In the order of the recording.
 const SERVICES: &[&Service] = &[
     &postgresql::SERVICE,
     &redis::SERVICE,
@@ -67,7 +67,7 @@ const SERVICES: &[&Service] = &[
 const RECORDING: Recording =
     Recording { name: "services", bytes_max: 1_000_000, source: "xtask/src/capture/services/" };
 
-/// Words all scenes share. `fails N COMMAND` wants exit status N.
+/// Shell functions of all scenes. `fails N COMMAND` requires exit status N.
 const PRELUDE: &str = "
 cd /run/lab
 fails() { want=$1; shift; got=0; \"$@\" || got=$?; test $got = $want; }
@@ -102,7 +102,7 @@ pub fn run(args: &[String]) -> Result {
     RECORDING.publish(intro, &services.iter().map(|service| &service.scene).collect::<Vec<_>>(), &facts)
 }
 
-/// Plays what these show; how many frames there were.
+/// Runs the scenes of these services; returns the number of frames.
 fn record(services: &[&Service]) -> Result<u64> {
     sh(&format!("chmod 755 {SCRATCH}; chmod 644 {SCRATCH}/*.pem"))?;
     for service in services {
@@ -129,7 +129,7 @@ fn start(services: &[&Service]) -> Result<Vec<Child>> {
     for address in services.iter().flat_map(|service| service.listens) {
         await_port(address)?;
     }
-    std::thread::sleep(std::time::Duration::from_secs(2)); // those that listen nowhere
+    std::thread::sleep(std::time::Duration::from_secs(2)); // for servers without a listening address
     Ok(children)
 }
 

@@ -1,4 +1,4 @@
-//! Modbus: mbpoll (libmodbus) and pymodbus ask a controller by pymodbus.
+//! Modbus: mbpoll (libmodbus) and pymodbus query a controller simulated by pymodbus.
 
 use super::Service;
 use crate::capture::logs::{Row, read};
@@ -37,7 +37,7 @@ poll -a 1 -t 4 -r 300 $A || true; poll -a 9 -t 4 -r 1 $A || true
 /usr/bin/python3 modbus_client.py $A >> modbus-client.out
 ";
 
-/// Port, transaction, unit, function, address, count, exception: `modbus_server.py`.
+/// Columns: port, transaction, unit, function, address, count, exception; written by `modbus_server.py`.
 fn requests() -> Result<Vec<Row>> {
     let names = ["client_port", "transaction", "unit", "function", "address", "count", "exception"];
     let row = |line: &str| names.into_iter().zip(line.split('\t').map(String::from)).collect();

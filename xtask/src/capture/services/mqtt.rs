@@ -1,4 +1,4 @@
-//! MQTT: mosquitto's clients and its server, which logs every packet.
+//! MQTT: mosquitto's clients and server; the server logs every packet.
 
 use super::Service;
 use crate::capture::logs::{Row, between, cut, read};
@@ -53,9 +53,10 @@ pub -p 1884 -i let-in -u alice -P weir -t a -m b; fails 5 pub -p 1884 -i wrong -
 fails 5 pub -p 1884 -i nobody -t a -m b; fails 135 pub -p 1884 -V mqttv5 -i wrong5 -u alice -P dry -t a -m b
 ";
 
-/// Who connects: `New connection from 192.0.2.10:5000 on port 1883.`, then `New client connected from 192.0.2.10:5000 as
-/// gauge (p2, c1, k60, u'alice').`, `No will message specified.` or `Will message specified (4 bytes) (r0, q1).` and the
-/// topic, `Sending CONNACK to gauge (0, 0)`. Of who is refused it says the number of the answer.
+/// Connections: `New connection from 192.0.2.10:5000 on port 1883.`, then `New client connected from
+/// 192.0.2.10:5000 as gauge (p2, c1, k60, u'alice').`, `No will message specified.` or `Will message
+/// specified (4 bytes) (r0, q1).` and the topic, `Sending CONNACK to gauge (0, 0)`. For a rejected client the
+/// log has the return code.
 fn connections() -> Result<Vec<Row>> {
     let log = read("mosquitto.log")?;
     let lines: Vec<&str> = log.lines().collect();
@@ -82,7 +83,7 @@ fn connections() -> Result<Vec<Row>> {
                 ],
             );
         } else if line.contains(": Sending CONNACK to 192.0.2.10 (") {
-            // The last one that came and was not named is meant.
+            // Refers to the last connection without a client name.
             let came =
                 lines[..n].iter().rev().find(|line| line.contains(": New connection from 192.0.2.10:"));
             row(
@@ -111,7 +112,7 @@ fn messages() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `Received SUBSCRIBE from gauge4`, then a line per topic, behind a tab: `weir/+/level (QoS 2)`.
+/// `Received SUBSCRIBE from gauge4`, then one indented line per topic: `weir/+/level (QoS 2)`.
 fn subscriptions() -> Result<Vec<Row>> {
     let (mut rows, mut client) = (vec![], None);
     for line in read("mosquitto.log")?.lines() {

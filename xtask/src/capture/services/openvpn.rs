@@ -1,4 +1,4 @@
-//! OpenVPN: clients and servers with all ways to protect the first packets, over UDP and TCP.
+//! OpenVPN: clients and servers with all methods of protecting the first packets, over UDP and TCP.
 
 use super::Service;
 use crate::capture::logs::{Row, between, cut, read};
@@ -56,8 +56,9 @@ sh vpn.sh 1199 tcp-client; sh vpn.sh 1200 tcp-client --tls-auth right.vpn 1
 sh vpn.sh 1201 udp --tls-auth wrong.vpn 1
 ";
 
-/// `… TLS: Initial packet from [AF_INET]198.51.100.10:1194, sid=01234567 89abcdef`: the client says it of the server, the
-/// server of the client, but over TCP only. What is wrong with a key the server says of an address and a port.
+/// `… TLS: Initial packet from [AF_INET]198.51.100.10:1194, sid=01234567 89abcdef`: the client logs the
+/// server's, the server the client's, but only over TCP. For a wrong key the server logs an address and a
+/// port.
 fn handshakes() -> Result<Vec<Row>> {
     let kinds = ["none", "tls-auth", "tls-auth", "tls-crypt", "tls-crypt-v2", "none", "tls-auth", "tls-auth"];
     let mut rows = vec![];

@@ -1,4 +1,4 @@
-//! PostgreSQL: psql and pgbench ask a server that logs connections and statements.
+//! PostgreSQL: psql and pgbench query a server that logs connections and statements.
 
 use super::Service;
 use crate::capture::logs::{Row, cut, read};
@@ -105,7 +105,7 @@ psql 'user=carol sslmode=disable' -c 'ALTER SYSTEM SET ssl = on' -c 'SELECT pg_r
 psql 'user=alice sslmode=require' -c 'SELECT name FROM weirs' >/dev/null
 ";
 
-/// Lines of the server's log with what its prefix has: port, user, database, program, code; then what it says.
+/// Lines of the server's log: the fields of its prefix (port, user, database, program, code) and the message.
 fn lines() -> Result<Vec<([String; 5], String)>> {
     let mut lines = vec![];
     for line in read("postgres.log")?.lines() {
@@ -132,7 +132,7 @@ fn connections() -> Result<Vec<Row>> {
         };
         let let_in = said.contains("connection authorized: ");
         let refused = of_it("FATAL:  ");
-        // A database that is not there is found out last.
+        // A missing database is detected last.
         if !(let_in && refused.is_empty() || said.starts_with("FATAL:  ")) {
             continue;
         }
@@ -152,7 +152,7 @@ fn connections() -> Result<Vec<Row>> {
 }
 
 /// `LOG:  statement: SELECT 1` or `LOG:  execute <unnamed>: SELECT 1`; `ERROR:  …` follows, or stands alone
-/// before `STATEMENT:  SELEKT 1` where the server could not read it.
+/// before `STATEMENT:  SELEKT 1` after a syntax error.
 fn statements() -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = vec![];
     let mut failed: Option<(String, String, String)> = None;
@@ -173,7 +173,7 @@ fn statements() -> Result<Vec<Row>> {
         {
             rows.push(row("extended", query));
         } else if let Some(text) = said.strip_prefix("ERROR:  ") {
-            // The client is told the place in a field of its own.
+            // The client receives the position in a separate field.
             let text = text.split(" at character ").next().unwrap_or(text);
             failed = Some((port.clone(), code.clone(), text.to_string()));
         } else if let Some(query) = said.strip_prefix("STATEMENT:  ")
@@ -191,7 +191,7 @@ fn statements() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What `psql -e` shows: each query, then how many rows came, or what the server did.
+/// The output of `psql -e`: each query, then the number of rows, or the command tag.
 fn results() -> Result<Vec<Row>> {
     let (mut rows, mut query): (Vec<Row>, Option<String>) = (vec![], None);
     for line in read("psql.out")?.lines() {

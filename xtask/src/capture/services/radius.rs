@@ -1,4 +1,4 @@
-//! RADIUS: radclient and radtest ask freeradius, which prints all it is asked and answers.
+//! RADIUS: radclient and radtest query freeradius, which logs all requests and responses.
 
 use super::Service;
 use crate::capture::logs::{Row, between, cut, read};
@@ -91,8 +91,9 @@ for status in Start Interim-Update Stop; do
 done
 ";
 
-/// `(0) Received Access-Request Id 23 from 192.0.2.10:41234 to 198.51.100.10:1812 length 75`, or `Sent Access-Accept
-/// Id 23 from … to 192.0.2.10:41234 length 20`; below it the attributes, `(0)   User-Name = \"alice\"`.
+/// `(0) Received Access-Request Id 23 from 192.0.2.10:41234 to 198.51.100.10:1812 length 75`, or `Sent
+/// Access-Accept Id 23 from … to 192.0.2.10:41234 length 20`, followed by the attributes, `(0)   User-Name =
+/// \"alice\"`.
 fn messages() -> Result<Vec<Row>> {
     let log = read("radius.log")?;
     let lines: Vec<&str> =

@@ -1,4 +1,4 @@
-//! RDP: xfreerdp and xrdp; only how they begin.
+//! RDP: xfreerdp and xrdp; only the start of connections.
 
 use super::Service;
 use crate::capture::logs::{Row, between, cut, read};

@@ -1,4 +1,4 @@
-//! Redis: redis-cli and redis-benchmark ask a server that another redis-cli monitors.
+//! Redis: redis-cli and redis-benchmark query a server that another redis-cli monitors.
 
 use super::Service;
 use crate::capture::logs::{Row, between, cut, read};
@@ -48,13 +48,14 @@ timeout 2 $R SUBSCRIBE water >/dev/null & sleep 0.5; $R PUBLISH water rises >/de
 bash -c 'exec 3<>/dev/tcp/198.51.100.10/6379; printf \"SET inline 1\\r\\nGET inline\\r\\nQUIT\\r\\n\" >&3; cat <&3' >/dev/null
 ";
 
-/// `1795339614.200000 [0 192.0.2.10:51088] "SET" "level" "3"`: all but AUTH, what cannot be read, and what is in scripts.
+/// `1795339614.200000 [0 192.0.2.10:51088] "SET" "level" "3"`: all commands except AUTH, unparsable ones, and
+/// those in scripts.
 fn commands() -> Result<Vec<Row>> {
     let mut rows = vec![];
     for line in read("redis-monitor.log")?.lines() {
         let port = between(line, " 192.0.2.10:", "] ");
         let Some((_, rest)) = line.split_once("] \"") else { continue };
-        // What redis-cli ends a pipe with is no text.
+        // redis-cli ends a pipe with bytes that are not text.
         if port.is_empty() || rest.starts_with("ECHO\" \"") || rest.starts_with("AUTH\"") {
             continue;
         }
@@ -71,7 +72,7 @@ fn commands() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What redis-cli was asked for, a tab, what it shows, with a blank behind each line.
+/// Commands of redis-cli, a tab, and its output, with a space after each line.
 fn replies() -> Result<Vec<Row>> {
     let row = |line: &str| {
         let (command, reply) = line.split_once('\t')?;

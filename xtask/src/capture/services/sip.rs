@@ -1,4 +1,4 @@
-//! SIP: baresip, sipsak and sipp call by kamailio, which logs requests and answers.
+//! SIP: baresip, sipsak and sipp call through kamailio, which logs requests and responses.
 
 use super::Service;
 use crate::capture::logs::{CLIENT as CLIENTS, Row, cut, read};
@@ -76,7 +76,7 @@ END
     ],
 };
 
-/// Whom the client calls from.
+/// The client's address of calls.
 const CLIENT: &str = CLIENTS[0];
 
 const KAMAILIO: &str = r#"#!KAMAILIO
@@ -163,8 +163,8 @@ sipsak -s sip:198.51.100.10 >> sipsak.out 2>&1
 sipp -sn uac -t t1 -i 192.0.2.10 -m 3 -r 10 -d 100 -nostdin -trace_shortmsg -shortmessage_file sipp-messages.out 198.51.100.10:5080 > sipp.out 2>&1
 ";
 
-/// `… weir asked⇥ADDRESS⇥PORT⇥METHOD⇥URI⇥FROM⇥TO⇥CALL-ID⇥CSEQ⇥AGENT`, `weir answered⇥CODE⇥REASON⇥CALL-ID⇥CSEQ⇥METHOD`:
-/// of an answer the last one counts.
+/// `… weir asked⇥ADDRESS⇥PORT⇥METHOD⇥URI⇥FROM⇥TO⇥CALL-ID⇥CSEQ⇥AGENT`, `weir
+/// answered⇥CODE⇥REASON⇥CALL-ID⇥CSEQ⇥METHOD`: the last response counts.
 fn requests() -> Result<Vec<Row>> {
     let log = read("kamailio.log")?;
     let said = log.lines().filter_map(|line| line.split_once("weir ")).map(|(_, said)| said.split('\t'));
@@ -198,8 +198,8 @@ fn requests() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// sipp's short messages: `DATE⇥TIME⇥SECONDS⇥S⇥CALL-ID⇥CSeq:1 INVITE⇥INVITE sip:… SIP/2.0`; of those it receives (`R`)
-/// the last one counts: `SIP/2.0 200 OK`.
+/// sipp's short messages: `DATE⇥TIME⇥SECONDS⇥S⇥CALL-ID⇥CSeq:1 INVITE⇥INVITE sip:… SIP/2.0`; of received ones
+/// (`R`) the last counts: `SIP/2.0 200 OK`.
 fn calls() -> Result<Vec<Row>> {
     let log = read("sipp-messages.out")?;
     let lines: Vec<Vec<&str>> = log.lines().map(|line| line.split('\t').collect()).collect();
@@ -221,8 +221,8 @@ fn calls() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `EX=BareSip;CS=0;CD=5;PR=250;PS=251;PL=0,0;PD=0,0;JI=0.8,1.0;DL=0.0;IP=0.0.0.0:1118,192.0.2.10:18076;`: what each end
-/// says of its call by its last report: packets received and sent, lost there and here, its own port.
+/// `EX=BareSip;CS=0;CD=5;PR=250;PS=251;PL=0,0;PD=0,0;JI=0.8,1.0;DL=0.0;IP=0.0.0.0:1118,192.0.2.10:18076;`:
+/// the last report of each end: packets received and sent, losses of both directions, its own port.
 fn streams() -> Result<Vec<Row>> {
     let mut rows = vec![];
     for name in ["baresip.out", "baresip-bob.log"] {

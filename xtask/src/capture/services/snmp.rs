@@ -1,4 +1,4 @@
-//! SNMP: the tools of net-snmp ask its agent and send traps to its daemon.
+//! SNMP: net-snmp's tools query its agent and send traps to its daemon.
 
 use super::Service;
 use crate::capture::logs::{Row, between, cut, read};
@@ -101,7 +101,7 @@ fn values() -> Result<Vec<Row>> {
     Ok(log.lines().filter(|line| line.starts_with('.')).filter_map(row).collect())
 }
 
-/// `.1.3.6.1.2.1.11.1.0 = Counter32: 55`: snmpInPkts, who asks for it included, and snmpInBadCommunityNames.
+/// `.1.3.6.1.2.1.11.1.0 = Counter32: 55`: snmpInPkts, including this query, and snmpInBadCommunityNames.
 fn counters() -> Result<Vec<Row>> {
     let log = read("snmp-counters.log")?;
     let row = |line: &str| vec![("counter", cut(line, ".11.", ".0 ")), ("value", cut(line, ": ", "\n"))];

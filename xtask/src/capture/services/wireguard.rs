@@ -1,4 +1,5 @@
-//! WireGuard: two of wireguard-go, whose logs say each handshake, and a third that the server does not know.
+//! WireGuard: two peers with wireguard-go, whose logs have each handshake, and a third one that the server
+//! does not know.
 
 use super::Service;
 use crate::capture::logs::{Row, read};
@@ -65,7 +66,8 @@ fn handshakes() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `wg show dump` of the peer, behind the interface: key, preshared key, endpoint, allowed, handshake, received, sent, keepalive.
+/// `wg show dump` of the peer, after the interface: key, preshared key, endpoint, allowed, handshake,
+/// received, sent, keepalive.
 fn bytes() -> Result<Vec<Row>> {
     let columns = [("client", 0), ("server", 3), ("received", 6), ("sent", 7)];
     let row = |line: &str| {

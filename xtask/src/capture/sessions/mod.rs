@@ -1,7 +1,8 @@
-//! `cargo xtask capture sessions`: records `examples/sessions.pcap`: thirteen session protocols, by real programs.
+//! `cargo xtask capture sessions`: records `examples/sessions.pcap`: thirteen session protocols, with real
+//! programs.
 //!
-//! `servers.rs` starts who answers, `scenes.rs` is the list of what is played, `facts/` turns the logs into the
-//! expectation that tests compare with. What all wrote lies in `target/lab/sessions` afterwards.
+//! `servers.rs` starts the servers, `scenes.rs` lists the scenes, and `facts/` converts the logs into the
+//! expectation that tests compare with. All logs are in `target/lab/sessions` afterwards.
 
 mod facts;
 mod scenes;
@@ -38,7 +39,7 @@ pub fn run(args: &[String]) -> Result {
     RECORDING.publish(intro, &scenes::SCENES.iter().collect::<Vec<_>>(), &facts)
 }
 
-/// Plays all scenes; how many frames there were.
+/// Runs all scenes; returns the number of frames.
 fn record(python: &str) -> Result<u64> {
     let _servers = servers::start(python)?;
     let _sshd = lab::servers::sshd()?;

@@ -1,8 +1,8 @@
-//! What is played for `sessions.pcap`, in order.
+//! The scenes of `sessions.pcap`, in order.
 
 use crate::capture::scenes::Scene;
 
-/// Words all scenes share. `get` appends to what clients say of HTTP: `facts` reads it.
+/// Shell functions of all scenes. `get` appends to the clients' HTTP log, which `facts` reads.
 pub const PRELUDE: &str = "
 cd /run/lab
 said='%{local_port} %{method} %{url_effective} %{http_version} %{http_code} %{size_upload} %{size_download}\\n'

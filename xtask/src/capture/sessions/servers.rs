@@ -1,6 +1,7 @@
-//! The servers of `sessions.pcap` that first-light has not: mail, files, time, addresses, proxies, QUIC, DTLS, TURN.
+//! The additional servers of `sessions.pcap`: mail, files, time, addresses, proxies, QUIC, DTLS, TURN.
 //!
-//! All of Debian, but for QUIC, which Debian 12 has no server of: aioquic, in an environment of its own.
+//! All are Debian packages except QUIC's, because Debian 12 has no QUIC server: aioquic, in a virtual
+//! environment.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -9,7 +10,7 @@ use crate::lab::servers::{ACCESS_LOG, await_port};
 use crate::lab::{SCRATCH, spawn};
 use crate::shell::{Result, root, sh, write};
 
-/// What is needed beside the tools of the lab.
+/// Required programs beyond the lab's.
 pub const TOOLS: &[(&str, &str)] = &[
     ("tinyproxy", "tinyproxy-bin"),
     ("nghttpx", "nghttp2-proxy"),
@@ -25,11 +26,12 @@ pub const TOOLS: &[(&str, &str)] = &[
     ("python3", "python3-venv"),
 ];
 
-/// Columns behind those of `ACCESS_LOG`: 16 to 21.
+/// Columns after those of `ACCESS_LOG`: 16 to 21.
 const MORE_COLUMNS: &str = "\\t$body_bytes_sent\\t$remote_user\\t$sent_http_content_encoding\\t\
     $sent_http_transfer_encoding\\t$http_user_agent\\t$content_length";
 
-/// The environment with aioquic, made where the build is, before the lab is entered: there is no net inside.
+/// The environment with aioquic, created in the build folder before entering the lab, which has no network
+/// access.
 pub fn python() -> Result<PathBuf> {
     let folder = root().join("target/aioquic");
     let python = folder.join("bin/python");
@@ -40,7 +42,7 @@ pub fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Users' mail boxes, files to fetch, a certificate for the mail server.
+/// Users' mailboxes, files to download, a certificate for the mail server.
 pub fn stage() -> Result {
     sh(&format!(
         "cd {SCRATCH}
@@ -58,7 +60,7 @@ pub fn stage() -> Result {
     ))?;
     write(format!("{SCRATCH}/quic_server.py"), include_str!("quic_server.py"))?;
     write(format!("{SCRATCH}/quic_client.py"), include_str!("quic_client.py"))?;
-    // The one file that exim trusts when it runs itself to deliver; for this mount namespace only.
+    // exim trusts only this file when it runs itself for delivery; for this mount namespace only.
     sh("mount -t tmpfs lab /etc/exim4")?;
     write("/etc/exim4/exim4.conf", EXIM)?;
     write(format!("{SCRATCH}/exim-client.conf"), EXIM_CLIENT)?;
@@ -76,7 +78,7 @@ pub fn stage() -> Result {
     )
 }
 
-/// Starts all of them; the first is nginx.
+/// Starts all servers; the first is nginx.
 pub fn start(python: &str) -> Result<Vec<Child>> {
     let quic = |port: u16, how: &str| {
         format!(
@@ -114,7 +116,7 @@ pub fn start(python: &str) -> Result<Vec<Child>> {
     for port in [80, 443, 8080, 8081, 8888, 53, 25, 110, 143, 21, 3478] {
         await_port(&format!("198.51.100.10:{port}"))?;
     }
-    std::thread::sleep(std::time::Duration::from_secs(2)); // those that listen on UDP alone
+    std::thread::sleep(std::time::Duration::from_secs(2)); // for servers that only listen on UDP
     Ok(children)
 }
 
@@ -320,7 +322,7 @@ bindcmdaddress /run/lab/chrony/chronyd.sock
 pidfile /run/lab/chronyd.pid
 ";
 
-/// udhcpc's script: takes the address, and gives it back.
+/// udhcpc's script: configures the address, and releases it.
 const UDHCPC: &str = "#!/bin/sh
 case $1 in
     bound) ip addr add $ip/24 dev $interface ;;

@@ -1,10 +1,11 @@
-//! `cargo xtask capture tunnels`: records `examples/tunnels.pcap`: tunnels and SCTP by programs in user space: not every
-//! kernel has the modules.
+//! `cargo xtask capture tunnels`: records `examples/tunnels.pcap`: tunnels and SCTP by programs in user
+//! space, because not every kernel has the modules.
 //!
-//! Client and server have an Open vSwitch each, with the line between them on the bridge `phy`; its other bridges are one
-//! per tunnel, each with an address on it. One after the other they are joined by their tunnel, asked for a page, and taken
-//! apart. The expectation is what the switches counted, what ping says, and what the server of pages logged. SCTP is
-//! usrsctp's. L2TP and PPTP get as far as their calls: what would be in them, PPP, is the kernel's.
+//! Client and server each have an Open vSwitch, with the line between them on the bridge `phy`, and one
+//! further bridge per tunnel, with an address. For each tunnel in turn, the scene connects the switches,
+//! requests a page, and disconnects them. The expectation consists of the switches' counters, ping's output,
+//! and the web server's log. SCTP is usrsctp's. L2TP and PPTP only set up calls, because their contents, PPP,
+//! need the kernel.
 
 use crate::capture::logs::{Facts, Log, Row, cut, read};
 use crate::capture::recording::Recording;
@@ -23,7 +24,8 @@ const TOOLS: &[(&str, &str)] = &[
 const RECORDING: Recording =
     Recording { name: "tunnels", bytes_max: 500_000, source: "xtask/src/capture/tunnels/mod.rs" };
 
-/// Words all scenes share. `tunnel NUMBER NAME TYPE OPTION…` plays one; its addresses are 10.90.NUMBER.0/24.
+/// Shell functions of all scenes. `tunnel NUMBER NAME TYPE OPTION…` runs one; its addresses are
+/// 10.90.NUMBER.0/24.
 const PRELUDE: &str = "
 cd /run/lab
 switch() { ns=$1; shift; ovs-vsctl --db=unix:/run/lab/ovs-$ns/db.sock \"$@\"; }
@@ -119,7 +121,7 @@ pub fn run(args: &[String]) -> Result {
     RECORDING.publish(intro, &SCENES.iter().collect::<Vec<_>>(), &facts)
 }
 
-/// Plays all scenes; how many frames there were.
+/// Runs all scenes; returns the number of frames.
 fn record() -> Result<u64> {
     for (ns, v4, v6) in
         [("client", "192.0.2.10", "2001:db8:1::10"), ("server", "198.51.100.10", "2001:db8:2::10")]
@@ -152,7 +154,7 @@ fn record() -> Result<u64> {
     let _lac = spawn("client", &daemon("lac"))?;
     await_port("198.51.100.10:1701")?;
     await_port("198.51.100.10:1723")?;
-    // Until the switches have found each other the first packets are lost behind the recorder.
+    // Until the switches have found each other, the first packets are lost after the recorder.
     let first = format!("{PRELUDE}\ntunnel 12 first geneve; tunnel 13 firs6 geneve6; rm ping.out switch.out");
     output(&mut lab::inside("client", &first))?;
     RECORDING.play(PRELUDE, SCENES.iter())
@@ -183,7 +185,8 @@ remoteip 10.92.0.2-9
 debug
 ";
 
-/// Runs a program that writes to `/dev/log` only: `with-log.sh NAME COMMAND…` gives it one of its own, `NAME.log`.
+/// Runs a program that logs only to `/dev/log`: `with-log.sh NAME COMMAND…` gives it a private one,
+/// `NAME.log`.
 const WITH_LOG: &str = r#"
 name=$1; shift
 if [ "${MOUNTED:-}" != yes ]; then exec env MOUNTED=yes unshare --mount sh $0 $name "$@"; fi
@@ -216,7 +219,8 @@ fn gather(frames: u64) -> Result<Facts> {
     )
 }
 
-/// `gnv client OFPST_PORT reply …: rx pkts=7, bytes=574, drop=?, …`; what it sends Open vSwitch 3.1 counts twice.
+/// `gnv client OFPST_PORT reply …: rx pkts=7, bytes=574, drop=?, …`; Open vSwitch 3.1 counts sent packets
+/// twice.
 fn counted() -> Result<Vec<Row>> {
     let row = |line: &str| {
         let mut words = line.split(' ');
@@ -280,7 +284,8 @@ fn packets() -> Result<Vec<Row>> {
     Ok(log.lines().filter(|line| line.contains("Number of packets")).map(row).collect())
 }
 
-/// `control_finish: message type is Incoming-Call-Request(10).  Tunnel is 54315, call is 0.`: that tunnel is the sender's.
+/// `control_finish: message type is Incoming-Call-Request(10).  Tunnel is 54315, call is 0.`: the sender's
+/// tunnel number.
 fn controls() -> Result<Vec<Row>> {
     let mut rows = vec![];
     for (end, log) in [("server", read("xl2tpd-lns.log")?), ("client", read("xl2tpd-lac.log")?)] {
@@ -295,8 +300,8 @@ fn controls() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The server: `Received PPTP Control Message (type: 7)`, `Made a OUT CALL RPLY packet`. What the client sends last the
-/// server does not hear any more: `Sent control packet type is 12 'Call-Clear-Request'`.
+/// The server: `Received PPTP Control Message (type: 7)`, `Made a OUT CALL RPLY packet`. The server does not
+/// log the client's last message: `Sent control packet type is 12 'Call-Clear-Request'`.
 fn pptp() -> Result<Vec<Row>> {
     let mut rows = vec![];
     let mut put = |from: &str, kind: &str| {

@@ -1,5 +1,5 @@
-//! A TCP connection as a recorder sees it: handshake, requests and answers, an end; acknowledgements that say what
-//! was received by then.
+//! A TCP connection from the recorder's view: handshake, requests and responses, end; acknowledgements cover
+//! the bytes received so far.
 
 use std::collections::VecDeque;
 
@@ -15,25 +15,25 @@ const ACK: u8 = 16;
 const TCP: u8 = 6;
 
 const IP_AND_TCP_BYTES: usize = 40;
-/// Two NOPs and time stamps (RFC 7323).
+/// Two NOPs and timestamps (RFC 7323).
 const OPTIONS_BYTES: usize = 12;
 /// A receiver acknowledges at least every second segment (RFC 9293, section 3.8.6.3).
 const UNACKED_MAX: u32 = 2;
 
 pub struct Conversation {
     ends: Ends,
-    /// Who opened it, and the other.
+    /// The opener and its peer.
     sides: [Side; 2],
-    /// What is sent next.
+    /// Segments to send.
     queue: VecDeque<Segment>,
     exchanges_left: u64,
     payload_bytes_max: usize,
-    /// Time stamps' clock.
+    /// The clock of timestamps.
     ticks: u32,
     packets: u16,
 }
 
-/// Places are counted from the SYN, which is 0.
+/// Positions are relative to the SYN, which is 0.
 struct Side {
     first: u32,
     sent: u64,
@@ -71,7 +71,7 @@ impl Conversation {
         }
     }
 
-    /// The next datagram, and whether it is the opener's; none where the connection is over.
+    /// The next datagram, and whether the opener sends it; `None` at the end of the connection.
     pub fn next(&mut self, random: &mut Random, filler: &Filler) -> Option<(bool, Vec<u8>)> {
         if self.queue.is_empty() && self.exchanges_left > 0 {
             self.exchanges_left -= 1;
@@ -86,7 +86,7 @@ impl Conversation {
         Some((segment.from == 0, datagram))
     }
 
-    /// A request and its answer: mostly little for much, now and then the other way.
+    /// A request and its response: usually a small request and a large response, sometimes the reverse.
     fn exchange(&mut self, random: &mut Random) {
         let (little, some, much) =
             (100 + random.below(1200), 200 + random.below(4000), 8_000 + random.below(120_000));
@@ -101,7 +101,7 @@ impl Conversation {
         }
     }
 
-    /// Bytes cut into segments: full ones but for the last of each write.
+    /// Bytes cut into segments, all full except the last of each write.
     fn flight(&mut self, from: usize, bytes: usize, random: &mut Random) -> Vec<Segment> {
         let mut flight = vec![];
         let mut left = bytes;
@@ -119,7 +119,7 @@ impl Conversation {
         flight
     }
 
-    /// Both ends finish, `first` before the other.
+    /// Both ends close, `first` before the other.
     fn end(&mut self, first: usize) {
         for from in [first, 1 - first] {
             self.queue.push_back(Segment { from, at: self.sides[from].sent, bytes: 0, flags: FIN | ACK });
@@ -147,7 +147,7 @@ impl Conversation {
         ipv4(ends, TCP, self.packets, 0x4000, &bytes)
     }
 
-    /// Time stamps always; of a SYN also largest segment, selective acknowledgements, window scale.
+    /// Timestamps always; in a SYN also MSS, selective acknowledgement, window scale.
     fn options(&self, flags: u8) -> Vec<u8> {
         let stamps = [self.ticks, self.ticks.wrapping_sub(1)].map(u32::to_be_bytes).concat();
         if flags & SYN == 0 {
@@ -157,7 +157,8 @@ impl Conversation {
         [&[2, 4][..], &mss, &[4, 2, 8, 10], &stamps, &[1, 3, 3, 7]].concat()
     }
 
-    /// The other side takes it, and acknowledges where it should at once: gaps, ends, every second one.
+    /// The other side receives the segment, and acknowledges where it must do so immediately: gaps, ends,
+    /// every second segment.
     fn receive(&mut self, segment: &Segment) {
         self.sides[segment.from].unacked = 0;
         let to = 1 - segment.from;
@@ -176,7 +177,7 @@ impl Conversation {
         }
     }
 
-    /// Where a side's next new byte goes, of what was not only planned: what the queue holds was not sent yet.
+    /// The position of a side's next byte to send, without the segments still in the queue.
     fn sent_before(&self, side: usize) -> u64 {
         let planned = self.queue.iter().filter(|s| s.from == side && s.span() > 0).map(|s| s.at).min();
         planned.unwrap_or(self.sides[side].sent)

@@ -1,8 +1,8 @@
-//! Traces for stacks that the lab has no programs for: many flows at once, large and small packets mixed, and on
-//! the way some loss and disorder, so that putting in order has work.
+//! Traces for stacks without programs in the lab: many concurrent flows, large and small packets, with some
+//! loss and reordering, so that reassembly has work.
 //!
-//! What is shared stands here: who takes turns, what gets lost, what a receiver has. `conversation.rs` is TCP,
-//! `tunnelled.rs` puts it into tunnels; `sctp.rs` and `quic.rs` speak by themselves.
+//! This file has the shared parts: turns of flows, losses, receiver state. `conversation.rs` is TCP,
+//! `tunnelled.rs` puts it into tunnels; `sctp.rs` and `quic.rs` are protocols of their own.
 
 mod conversation;
 pub mod quic;
@@ -18,20 +18,20 @@ use crate::traces::frame::Trace;
 
 /// Size of each trace at scale 1.
 const TRACE_BYTES: f64 = 250e6;
-/// A full frame each 8 µs: 1.5 Gbit/s.
+/// Interval of frames: full frames every 8 µs are 1.5 Gbit/s.
 const STEP_US: u64 = 8;
-/// Flows that are open at the same time.
+/// Number of concurrent flows.
 const FLOWS: usize = 200;
-/// A flow sends up to so many packets before it is another's turn.
+/// Maximum number of packets that a flow sends per turn.
 const TURN_PACKETS_MAX: u64 = 8;
 
-/// One flow, which makes its packets one by one.
+/// One flow, which generates its packets one by one.
 trait Flow {
-    /// The next frame; none where the flow is over.
+    /// The next frame; `None` at the end of the flow.
     fn next(&mut self, random: &mut Random, filler: &Filler) -> Option<Vec<u8>>;
 }
 
-/// Writes what flows send, each in its turn; `open` opens the flow of a slot, also after one that is over.
+/// Writes the flows' frames in turns; `open` starts a slot's flow, and its successor after its end.
 fn record<F: Flow>(
     file: &Path,
     scale: f64,
@@ -54,7 +54,7 @@ fn record<F: Flow>(
     trace.finish()
 }
 
-/// Bytes of no meaning, made once.
+/// Arbitrary bytes, generated once.
 struct Filler(Vec<u8>);
 
 impl Filler {
@@ -62,31 +62,31 @@ impl Filler {
         Self((0..1 << 16).flat_map(|_| random.next().to_le_bytes()).collect())
     }
 
-    /// So many of them, the same for the same place.
+    /// `count` bytes, the same for the same position.
     fn bytes(&self, place: u64, count: usize) -> &[u8] {
         let from = place as usize % (self.0.len() - count);
         &self.0[from..from + count]
     }
 }
 
-/// How often packets of a flight meet with trouble, of a thousand.
+/// Probabilities of losses and reordering for packets of a flight, in permille.
 struct Trouble {
-    /// Lost before the recorder: seen once it was sent again.
+    /// Lost before the recorder: seen only as a retransmission.
     lost: u64,
-    /// Overtaken by the next.
+    /// Overtaken by later packets.
     late: u64,
-    /// Lost behind the recorder: seen twice.
+    /// Lost after the recorder: seen twice.
     again: u64,
 }
 
 impl Trouble {
-    /// Of a path that TCP still does well on.
+    /// A path on which TCP still performs well.
     const SOME: Self = Self { lost: 4, late: 4, again: 3 };
 
-    /// The flight as the recorder sees it.
+    /// The flight from the recorder's view.
     fn meet<T: Clone>(&self, flight: Vec<T>, random: &mut Random) -> VecDeque<T> {
         let mut seen: VecDeque<T> = VecDeque::with_capacity(flight.len() + 1);
-        // What comes later: behind how many others yet.
+        // Delayed packets, with the number of packets that overtake them.
         let mut later: Vec<(u64, T)> = vec![];
         for packet in flight {
             let pick = random.below(1000);
@@ -115,11 +115,11 @@ impl Trouble {
     }
 }
 
-/// What a receiver has: everything below `next`, and what came early.
+/// The receiver's state: everything below `next`, and out-of-order ranges.
 #[derive(Default)]
 struct Received {
     next: u64,
-    /// Beyond gaps: from, to; in order, apart from each other.
+    /// Ranges after gaps: start, end; sorted and disjoint.
     early: Vec<(u64, u64)>,
 }
 

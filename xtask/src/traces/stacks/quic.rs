@@ -1,5 +1,5 @@
-//! QUIC connections as a recorder sees them: long headers, several to a datagram, then short ones. What would be
-//! encrypted is bytes of no meaning.
+//! QUIC connections from the recorder's view: long headers, several per datagram, then short ones. Encrypted
+//! parts are arbitrary bytes.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,12 +14,12 @@ const PORT: u16 = 443;
 const VERSION: u32 = 1;
 const INITIAL: u8 = 0;
 const HANDSHAKE: u8 = 2;
-/// What path discovery leaves common implementations with.
+/// The datagram size of common implementations after path MTU discovery.
 const DATAGRAM_BYTES: usize = 1252;
 /// RFC 9000, section 14.1: datagrams with a client's Initial are padded to this.
 const INITIAL_BYTES: usize = 1200;
 
-/// Lost packets are sent again under new numbers, so all that is seen of trouble is what is overtaken.
+/// Lost packets are sent again under new numbers, so only reordering is visible.
 const TROUBLE: Trouble = Trouble { lost: 0, late: 6, again: 0 };
 
 /// 100 clients of four servers.
@@ -34,14 +34,14 @@ pub fn make(file: &Path, scale: f64) -> Result {
 
 struct Connection {
     ends: Ends,
-    /// By which client and server are called.
+    /// The connection ids of client and server.
     ids: [[u8; 8]; 2],
     queue: VecDeque<Datagram>,
     exchanges_left: u64,
     packets: u16,
 }
 
-/// Who sends it, and the packets in it: long ones by kind, a short one where there is none; bytes of content.
+/// The sender, and the packets: long ones by kind, a short one for `None`; bytes of content.
 #[derive(Clone)]
 struct Datagram {
     from: usize,
@@ -63,7 +63,7 @@ impl Connection {
         Self { ends, ids, queue, exchanges_left: 1 + random.below(12), packets: 0 }
     }
 
-    /// A request and its answer, mostly much for little, with an acknowledgement for every few datagrams.
+    /// A request and its response, usually small and large, with an acknowledgement for every few datagrams.
     fn exchange(&mut self, random: &mut Random) {
         let short = |from: usize, bytes: usize| Datagram { from, packets: vec![(None, bytes)] };
         let sends = usize::from(random.below(16) != 0);

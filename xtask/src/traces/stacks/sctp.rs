@@ -1,5 +1,5 @@
-//! SCTP associations as a recorder sees them: signalling messages, several to a packet, and large ones in parts;
-//! acknowledgements that name what came early.
+//! SCTP associations from the recorder's view: bundled signalling messages, and large messages in several
+//! chunks; acknowledgements with gap blocks.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -49,7 +49,7 @@ struct Association {
     packets: u16,
 }
 
-/// Numbers of chunks are counted from the first, which is 0.
+/// TSNs are relative to the first, which is 0.
 struct Side {
     tag: u32,
     first: u32,
@@ -62,7 +62,7 @@ struct Side {
 #[derive(Clone)]
 struct Packet {
     from: usize,
-    /// Its only chunk: type and value; none where it carries data.
+    /// Its only chunk: type and value; `None` if the packet carries data.
     control: Option<(u8, Vec<u8>)>,
     data: Vec<Data>,
 }
@@ -115,7 +115,7 @@ impl Association {
         self.queue.push_back(Packet { from, control: Some((kind, value)), data: vec![] });
     }
 
-    /// Messages both ways: a dozen of signalling, now and then a large one.
+    /// Messages in both directions: about a dozen signalling messages, sometimes a large one.
     fn exchange(&mut self, random: &mut Random) {
         for from in [0, 1] {
             let mut chunks = vec![];
@@ -138,7 +138,7 @@ impl Association {
         }
     }
 
-    /// A message in as many chunks as it takes; one of ten small ones need not be in order.
+    /// A message in as many chunks as necessary; one of ten small messages is unordered.
     fn message(&mut self, from: usize, bytes: usize, random: &mut Random, chunks: &mut Vec<Data>) {
         let side = &mut self.sides[from];
         let stream = random.below(STREAMS as u64) as usize;
@@ -159,7 +159,7 @@ impl Association {
         }
     }
 
-    /// Up to where everything came, and up to four blocks beyond gaps.
+    /// The cumulative TSN, and up to four gap blocks.
     fn sack(&self, side: usize) -> Vec<u8> {
         let (me, peer) = (&self.sides[side], &self.sides[1 - side]);
         let blocks = &me.received.early[..me.received.early.len().min(4)];
@@ -185,7 +185,7 @@ impl Association {
         let (me, peer) = (&self.sides[packet.from], &self.sides[1 - packet.from]);
         let mut chunks = vec![];
         if let Some((kind, value)) = &packet.control {
-            // What acknowledges is made when it is sent: it says what came by then.
+            // An acknowledgement is generated when it is sent: it covers the chunks received by then.
             chunks.push(if *kind == SACK { self.sack(packet.from) } else { chunk(*kind, 0, value) });
         }
         let bytes: usize = packet.data.iter().map(Data::chunk_bytes).sum();
@@ -206,7 +206,7 @@ impl Association {
         sctp_packet(ends, self.packets, if opens { 0 } else { peer.tag }, &chunks)
     }
 
-    /// The other side takes it, and acknowledges where it should at once.
+    /// The other side receives the packet, and acknowledges where it must do so immediately.
     fn receive(&mut self, packet: &Packet) {
         if packet.data.is_empty() {
             return;

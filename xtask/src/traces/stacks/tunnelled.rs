@@ -1,4 +1,4 @@
-//! TCP in tunnels: GTP-U of mobile networks, GRE and PPP of PPTP.
+//! TCP in tunnels: GTP-U of mobile networks; GRE and PPP of PPTP.
 
 use std::path::Path;
 
@@ -12,10 +12,11 @@ use crate::traces::frame::{Ends, ethernet, ipv4, summed_udp};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What fits into a tunnel without fragments, as both kinds of network configure it.
+/// The largest datagram that fits into a tunnel without fragmentation, as configured in both kinds of
+/// network.
 const DATAGRAM_BYTES_MAX: usize = 1400;
 
-/// A connection, and what puts its datagrams into a tunnel.
+/// A connection, and the encapsulation of its datagrams.
 struct Tunnelled<W> {
     conversation: Conversation,
     wrap: W,
@@ -28,7 +29,7 @@ impl<W: FnMut(bool, &[u8]) -> Vec<u8>> Flow for Tunnelled<W> {
     }
 }
 
-/// Of no protocol that tshark would look for in bytes of no meaning.
+/// A port without a protocol that tshark would try to dissect in arbitrary bytes.
 const SERVERS_PORT: u16 = 5201;
 
 /// A user's connection to one of many servers.
@@ -46,8 +47,8 @@ const USERS: usize = 64;
 const STATIONS: u32 = 4;
 const GTP_PORT: u16 = 2152;
 
-/// 64 users behind four base stations. Half of them as a 5G network carries them, with a PDU session container;
-/// of the others half with sequence numbers.
+/// 64 users behind four base stations. Half of them as in a 5G network, with a PDU session container; half of
+/// the others with sequence numbers.
 pub fn gtp(file: &Path, scale: f64) -> Result {
     record(file, scale, 29_281, |slot, random| {
         let user = slot % USERS;
@@ -75,15 +76,15 @@ pub fn gtp(file: &Path, scale: f64) -> Result {
 
 const CALLS: usize = 24;
 
-/// What an end of a call sent last, and received last where that is not acknowledged yet.
+/// The last number that an end of a call sent, and the last one received that is not acknowledged yet.
 #[derive(Clone, Copy, Default)]
 struct CallEnd {
     sent: u32,
     to_ack: Option<u32>,
 }
 
-/// 24 calls to one access server, the fields of PPP compressed in some (RFC 2637, section 4.1). The calls were
-/// made before the recording began.
+/// 24 calls to one access server, some with compressed PPP fields (RFC 2637, section 4.1). The calls were set
+/// up before the recording.
 pub fn pptp(file: &Path, scale: f64) -> Result {
     let calls = Rc::new(RefCell::new([[CallEnd::default(); 2]; CALLS]));
     const { assert!(FLOWS > CALLS) };

@@ -6,9 +6,9 @@
 //! operand  = number | name | "(" sum ")" | "len" | protocol "[" offset [ ":" size ] "]"
 //! ```
 //!
-//! `-` and `/` stand alone, between spaces: inside words they are signs of names and prefixes. Numbers are folded. Of
-//! packet bytes a mask and a shift to the right can be taken, which is what a predicate can hold; anything else
-//! (`ip[2:2] - 20`, offsets that are read from the packet) is refused.
+//! `-` and `/` are operators only between spaces: inside words they belong to names and prefixes. Numbers are
+//! folded. Packet bytes support a mask and a right shift, which a predicate can express; other operations
+//! (`ip[2:2] - 20`, offsets read from the packet) are rejected.
 
 use super::values::Access;
 use super::words::{self, Protocol};
@@ -20,7 +20,7 @@ enum Side {
     Access(Access),
 }
 
-/// Whether a token goes on with arithmetic or a comparison.
+/// Whether a token continues a sum or a comparison.
 pub(super) fn continues(kind: &Kind) -> bool {
     matches!(
         kind,
@@ -38,7 +38,7 @@ pub(super) fn continues(kind: &Kind) -> bool {
     )
 }
 
-/// A relation with the packet on the left, whichever way round it was written.
+/// A relation, normalised to have the packet bytes on the left.
 pub(super) fn parse(parser: &mut Parser) -> Option<(Access, Op, u64)> {
     let start = parser.span();
     let left = sum(parser, 0)?;
@@ -83,7 +83,7 @@ fn refuse(parser: &mut Parser, start: Span, message: &str, help: &str) {
     parser.report.error(report::BPF_UNSUPPORTED, start.to(end), message).help = Some(help.to_string());
 }
 
-/// How tight an operator binds: C's order.
+/// The binding power of an operator, in C's order.
 fn binding(kind: &Kind) -> Option<u8> {
     Some(match kind {
         Kind::Pipe => 1,
@@ -130,7 +130,7 @@ fn sum(parser: &mut Parser, binding_min: u8) -> Option<Side> {
     Some(left)
 }
 
-/// As libpcap does it: 32 bits, wrapping.
+/// Folds constants as libpcap does: 32 bits, wrapping.
 fn fold(operator: &Kind, a: u32, b: u32) -> Option<u32> {
     Some(match operator {
         Kind::Pipe => a | b,
@@ -195,7 +195,7 @@ fn access(parser: &mut Parser, word: &str) -> Option<Access> {
         Some(Protocol::Ip) => ("ip", false),
         Some(Protocol::Ip6) => ("ipv6", false),
         Some(Protocol::Arp) => ("arp", false),
-        // libpcap reads what follows an IPv4 header only.
+        // libpcap reads only bytes that follow an IPv4 header.
         Some(Protocol::Tcp) => ("tcp", true),
         Some(Protocol::Udp) => ("udp", true),
         Some(Protocol::Sctp) => ("sctp", true),

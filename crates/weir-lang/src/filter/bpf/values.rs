@@ -1,7 +1,7 @@
-//! What the primitives of pcap-filter(7) mean in terms of fields, as libpcap's `gencode.c` has it.
+//! The meaning of pcap-filter(7)'s primitives in terms of fields, according to libpcap's `gencode.c`.
 //!
-//! A field that the catalogue lacks takes only its own alternative away: without SCTP `port 80` is
-//! about TCP and UDP. Where nothing is left that is a mistake.
+//! A field that the catalogue lacks removes only its own alternative: without SCTP, `port 80` covers TCP and
+//! UDP. If no alternative remains, the primitive is reported as a mistake.
 
 use super::super::ast::{Expr, Literal, Op, Predicate};
 use super::super::domain::Domain;
@@ -13,7 +13,7 @@ use super::words::{self, Protocol};
 use crate::diag::Span;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What stands before a value.
+/// The qualifiers before a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Qualifiers {
     pub protocol: Option<Protocol>,
@@ -22,13 +22,13 @@ pub(super) struct Qualifiers {
 }
 
 impl Qualifiers {
-    /// A protocol alone is a primitive, not the start of one.
+    /// Whether the qualifiers are a protocol alone, which is a complete primitive.
     pub fn is_protocol(self) -> bool {
         self.protocol.is_some() && self.direction.is_none() && self.kind.is_none()
     }
 }
 
-/// Which end.
+/// The endpoint that a value applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Source,
@@ -37,7 +37,7 @@ pub(super) enum Direction {
     Both,
 }
 
-/// What kind of thing a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
     Host,
@@ -58,16 +58,16 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Cut to these bits of the shifted value.
+    /// Restricts the shifted value to these bits.
     pub fn masked(mut self, mask: u64) -> Access {
         let mask = mask << self.shift;
         self.mask = Some(self.mask.map_or(mask, |old| old & mask));
         self
     }
 
-    /// Shifted to the right.
+    /// Shifts the value to the right.
     pub fn shifted(mut self, bits: u32) -> Access {
-        // Everything is gone after 32 bits; the sum stays small enough to shift masks by.
+        // After 32 bits the value is 0; the sum stays small enough to shift masks by.
         self.shift = (self.shift + bits).min(32);
         let kept = u64::MAX << self.shift;
         self.mask = Some(self.mask.map_or(kept, |old| old & kept));
@@ -75,7 +75,7 @@ impl Access {
     }
 }
 
-/// Builds what the primitive at `span` means.
+/// Builds the expression for the primitive at `span`.
 pub(super) struct Builder<'a> {
     pub names: &'a Names<'a>,
     pub report: &'a mut Report,
@@ -83,7 +83,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// One comparison; `None` without a report if there is no such field.
+    /// One comparison; `None`, without a report, if the field does not exist.
     fn predicate(&self, field: &str, op: Op, literals: Vec<Literal>) -> Option<Expr> {
         let index = self.names.lookup(field)?;
         let mut predicate = Predicate {
@@ -99,7 +99,7 @@ impl Builder<'_> {
         Some(Expr::Predicate(predicate))
     }
 
-    /// Those of the alternatives that the catalogue has.
+    /// The disjunction of the alternatives that the catalogue supports.
     fn any(&mut self, parts: Vec<Option<Expr>>, fields: &str) -> Option<Expr> {
         let parts: Vec<Expr> = parts.into_iter().flatten().collect();
         if parts.is_empty() {
@@ -111,13 +111,13 @@ impl Builder<'_> {
         Some(join(true, parts))
     }
 
-    /// A protocol or tag that is there.
+    /// The protocol or tag is present.
     pub fn exists(&mut self, name: &str) -> Option<Expr> {
         let found = self.predicate(name, Op::Exists, Vec::new());
         self.any(vec![found], &format!("`{name}`"))
     }
 
-    /// A field that has this value.
+    /// The field has this value.
     pub fn number(&mut self, field: &str, number: u64) -> Option<Expr> {
         let max = self
             .names
@@ -138,7 +138,7 @@ impl Builder<'_> {
         self.relation(access, op, number)
     }
 
-    /// `ether broadcast`, `ip multicast` and their kin.
+    /// `ether broadcast`, `ip multicast` and similar primitives.
     pub fn cast(&mut self, word: &str, qualifiers: Qualifiers) -> Option<Expr> {
         let broadcast = word == "broadcast";
         if qualifiers.direction.is_some() || qualifiers.kind.is_some() {
@@ -164,7 +164,7 @@ impl Builder<'_> {
                 });
                 self.any(vec![group], "`eth.dst`")
             }
-            // libpcap asks only whether the first byte is at least 224.
+            // libpcap only tests whether the first byte is at least 224.
             Some(Protocol::Ip) if !broadcast => {
                 let range = Literal::Ipv4Range(Ipv4Addr::new(224, 0, 0, 0), Ipv4Addr::BROADCAST);
                 let found = self.predicate("ip.dst", Op::In, vec![range]);
@@ -196,7 +196,7 @@ impl Builder<'_> {
         None
     }
 
-    /// A protocol alone. As in libpcap, `tcp` is about what IP says it carries: later fragments count.
+    /// A protocol alone. As in libpcap, `tcp` tests IP's protocol number, so later fragments match.
     pub fn protocol(&mut self, protocol: Protocol) -> Option<Expr> {
         match protocol {
             Protocol::Ether => self.exists("eth"),
@@ -275,13 +275,14 @@ impl Builder<'_> {
         }
     }
 
-    /// `port` and `portrange`: of TCP, UDP and SCTP, not in later fragments, whose bytes are no header.
+    /// `port` and `portrange`, for TCP, UDP and SCTP. Later fragments do not match, because their bytes are
+    /// not a header.
     fn port(&mut self, qualifiers: Qualifiers, value: &str, span: Span) -> Option<Expr> {
         let one = |text: &str| {
             literal::parse_number(text).ok().or_else(|| words::service(text)).filter(|port| *port <= 65_535)
         };
         let range = match qualifiers.kind {
-            // A name may hold a `-` too.
+            // A service name may also contain a `-`.
             Some(ValueKind::PortRange) if one(value).is_none() => {
                 value.split_once('-').and_then(|(low, high)| Some((one(low)?, one(high)?)))
             }
@@ -295,7 +296,7 @@ impl Builder<'_> {
                 "a port is a number up to 65535, a range of them `portrange 8000-8080`",
             );
         };
-        // libpcap swaps the ends too.
+        // libpcap also swaps the ends.
         let literal = Literal::Numbers(low.min(high), low.max(high));
         let protocols: &[&str] = match qualifiers.protocol {
             None => &["tcp", "udp", "sctp"],
@@ -316,7 +317,7 @@ impl Builder<'_> {
         Some(self.unfragmented(vec![ports]))
     }
 
-    /// Joined with the demand that this is no later fragment of an IPv4 datagram.
+    /// Adds the condition that the packet is not a later fragment of an IPv4 datagram.
     fn unfragmented(&self, mut parts: Vec<Expr>) -> Expr {
         if let Some(Expr::Predicate(mut later)) =
             self.predicate("ip.frag_offset", Op::Gt, vec![Literal::Numbers(0, 0)])
@@ -327,7 +328,7 @@ impl Builder<'_> {
         join(false, parts)
     }
 
-    /// The predicate for a direction, from those on the source, the destination and either.
+    /// The predicate for a direction, chosen from those for source, destination and either.
     fn ends(
         &self,
         direction: Option<Direction>,
@@ -413,7 +414,7 @@ impl Builder<'_> {
         self.any(parts, "addresses")
     }
 
-    /// A relation of bytes of the packet with a number.
+    /// A comparison of packet bytes with a number.
     pub fn relation(&mut self, access: Access, op: Op, number: u64) -> Option<Expr> {
         let Some(field) = self.names.lookup(access.field) else {
             return self.any(Vec::new(), &format!("`{}`", access.field));
@@ -423,7 +424,8 @@ impl Builder<'_> {
         let mut predicate = Predicate { field, slice, mask: None, op, literals: Vec::new(), negated, span };
         let domain = Domain::of_predicate(info, &predicate);
         let max = domain.number_max()?;
-        // `x >> n` with a number is `x` without its last bits with the number shifted back.
+        // `x >> n` compared with a number equals `x` without its lowest bits compared with the shifted
+        // number.
         let (op, number) = match op {
             Op::Gt if access.shift > 0 => (Op::Ge, (number + 1) << access.shift),
             Op::Le if access.shift > 0 => (Op::Lt, (number + 1) << access.shift),
@@ -463,7 +465,7 @@ fn host(value: &str) -> Result<Literal, Fault> {
     }
 }
 
-/// A prefix; of IPv4 also `10`, `10.1`, `10.1.2`, with as many bits as it has parts.
+/// A prefix; IPv4 also allows `10`, `10.1`, `10.1.2`, with eight bits per part.
 fn network(value: &str) -> Result<Literal, Fault> {
     if value.contains(':') {
         return literal::parse_ipv6(value).map(|(address, prefix)| Literal::Ipv6(address, prefix));

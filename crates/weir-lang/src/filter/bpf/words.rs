@@ -14,18 +14,18 @@ pub(super) enum Protocol {
     Tcp,
     Udp,
     Sctp,
-    /// Known by its number in `ip.proto`, in `ipv6.nxt`, or both.
+    /// Identified by its number in `ip.proto`, in `ipv6.nxt`, or both.
     Number {
         number: u8,
         over_ip: bool,
         over_ip6: bool,
     },
-    /// Known by its EtherType.
+    /// Identified by its EtherType.
     EtherType(u16),
 }
 
 impl Protocol {
-    /// What IP calls it.
+    /// The protocol's number, and whether IPv4 and IPv6 carry it.
     pub fn over(self) -> Option<(u8, bool, bool)> {
         match self {
             Protocol::Tcp => Some((6, true, true)),
@@ -37,7 +37,7 @@ impl Protocol {
     }
 }
 
-/// Words that need what Weir does not have: interfaces, routing, firewalls, other media.
+/// Words that require features which Weir does not have: interfaces, routing, firewalls, other media.
 pub(super) const UNSUPPORTED: &[&str] = &[
     "inbound",
     "outbound",
@@ -119,7 +119,8 @@ pub(super) fn value_kind(word: &str) -> Option<ValueKind> {
     })
 }
 
-/// Ports of the services that people filter by. Not `/etc/services`: a filter means the same everywhere.
+/// Ports of commonly filtered services. `/etc/services` is not used, so that a filter means the same on every
+/// host.
 pub(super) fn service(name: &str) -> Option<u64> {
     Some(match name {
         "ftp-data" => 20,
@@ -148,7 +149,7 @@ pub(super) fn service(name: &str) -> Option<u64> {
     })
 }
 
-/// A number, or a name for one inside a relation.
+/// A number, or a named constant of a relation.
 pub(super) fn number(word: &str) -> Option<u64> {
     parse_number(word).ok().or_else(|| constant(word)).filter(|number| u32::try_from(*number).is_ok())
 }
@@ -203,7 +204,7 @@ fn constant(word: &str) -> Option<u64> {
     })
 }
 
-/// The prefix length that a netmask stands for.
+/// The prefix length of a netmask.
 pub(super) fn netmask(word: &str) -> Option<u32> {
     let mask = u32::from(word.parse::<Ipv4Addr>().ok()?);
     (mask.leading_ones() + mask.trailing_zeros() == 32 || mask == 0).then_some(mask.leading_ones())

@@ -40,9 +40,9 @@ pub fn smtp_refused() -> Result<Vec<Row>> {
     Ok(exim()?.into_iter().filter(|line| line.contains(" rejected RCPT ")).map(row).collect())
 }
 
-/// Logins, each with what dovecot says when they are over:
-/// `pop3-login: Info: Login: user=<bob> method=PLAIN rip=192.0.2.10 rport=45746 mpid=577 TLS`, then
-/// `pop3(bob)<577><…>: Info: Disconnected: Logged out top=0/0, retr=1/405, del=0/6, size=2999`.
+/// Logins, each with dovecot's message at its end: `pop3-login: Info: Login: user=<bob> method=PLAIN
+/// rip=192.0.2.10 rport=45746 mpid=577 TLS`, then `pop3(bob)<577><…>: Info: Disconnected: Logged out top=0/0,
+/// retr=1/405, del=0/6, size=2999`.
 pub fn boxes() -> Result<Vec<Row>> {
     let log = read("dovecot.log")?;
     let mut rows = vec![];
@@ -70,7 +70,8 @@ pub fn boxes() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Commands with the last of their replies. Connections follow each other; their processes change when users log in.
+/// Commands with the last of their replies. Connections are consecutive; the server's process changes at a
+/// login.
 pub fn ftp() -> Result<Vec<Row>> {
     let client = format!(": Client \"{}\", \"", CLIENT[0]);
     let (mut rows, mut connection, mut is_tls): (Vec<Row>, u32, bool) = (vec![], 0, false);

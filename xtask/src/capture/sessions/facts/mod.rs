@@ -1,4 +1,4 @@
-//! What servers logged and clients said, read into `sessions.expect.json`: a list of rows per log.
+//! Reads the logs of servers and clients into `sessions.expect.json`: a list of rows per log.
 //!
 //! `web.rs`: HTTP, proxies, QUIC, DTLS. `mail.rs`: SMTP, POP3, IMAP, FTP. `net.rs`: DNS, DHCP, NTP, SSH, STUN.
 
@@ -9,7 +9,7 @@ mod web;
 use crate::capture::logs::{CLIENT, Facts, Log, Row, between, cut, read};
 use crate::shell::Result;
 
-/// Reads every log.
+/// Reads all logs.
 pub fn gather(frames: u64) -> Result<Facts> {
     let log = |name, counts, rows| Log { name, counts, rows };
     let logs = vec![

@@ -3,8 +3,8 @@
 use super::{CLIENT, Row, between, cut, read};
 use crate::shell::Result;
 
-/// `9 192.0.2.10/44784 query[A] www.example.com from 192.0.2.10`, then with the same number and port
-/// `config www.example.com is 198.51.100.10`, a line per answer.
+/// `9 192.0.2.10/44784 query[A] www.example.com from 192.0.2.10`, then with the same number and port `config
+/// www.example.com is 198.51.100.10`, one line per answer.
 pub fn dns() -> Result<Vec<Row>> {
     let log = read("dnsmasq.log")?;
     let lines = || log.lines().filter_map(|line| line.split_once("]: ").map(|(_, rest)| rest));
@@ -53,14 +53,14 @@ pub fn dhcp() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// As many rows as the server counted requests (`chronyc serverstats`): it keeps no more of them.
+/// One row per request counted by the server (`chronyc serverstats`), which logs nothing else.
 pub fn ntp() -> Result<Vec<Row>> {
     let counted = read("chronyc.out")?;
     let count = cut(&counted, "NTP packets received       : ", "\n").parse().unwrap_or(0);
     Ok((1..=count).map(|n: u32| vec![("request", n.to_string())]).collect())
 }
 
-/// What `ssh -v` says of each connection; the port is what sshd says.
+/// The messages of `ssh -v` for each connection; the port is from sshd's log.
 pub fn ssh() -> Result<Vec<Row>> {
     let (said, logged) = (read("ssh.out")?.replace('\r', ""), read("sshd.log")?);
     let mut ports = logged.lines().filter(|line| line.starts_with("Accepted publickey"));
@@ -80,8 +80,8 @@ pub fn ssh() -> Result<Vec<Row>> {
     Ok(said.split("debug1: Connecting to ").skip(1).map(row).collect())
 }
 
-/// … session 001000000000000002: realm <example.com> user <alice>: incoming packet CHANNEL_BIND processed, success
-/// The client of Binding says which address the server saw; coturn does not log that one.
+/// `… session 001000000000000002: realm <example.com> user <alice>: incoming packet CHANNEL_BIND processed,
+/// success`. For Binding, the client prints the reflexive address; coturn does not log it.
 pub fn stun() -> Result<Vec<Row>> {
     let mut rows = vec![];
     let told = read("stun.out")?;

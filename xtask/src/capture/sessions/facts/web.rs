@@ -9,7 +9,7 @@ fn access_log() -> Result<Vec<Vec<String>>> {
     Ok(read("nginx-access.log")?.lines().map(|line| line.split('\t').map(text).collect()).collect())
 }
 
-/// Requests in the clear that the client sent: nginx's, and those that nghttpx took.
+/// Plaintext requests of the client: those logged by nginx and by nghttpx.
 pub fn http() -> Result<Vec<Row>> {
     let columns = [
         ("client", 1),
@@ -34,7 +34,7 @@ pub fn http() -> Result<Vec<Row>> {
             rows.push(columns.iter().map(|&(name, n)| (name, line[n].clone())).collect());
         }
     }
-    // It logs the request that asked for the upgrade, in the version it came in.
+    // The log has the request that asked for the upgrade, with its original version.
     for line in read("nghttpx.log")?.lines() {
         let names = ["client", "client_port", "method", "uri", "version", "status", "body_bytes"];
         let mut row: Row = names.into_iter().zip(line.split(',').map(String::from)).collect();
@@ -44,7 +44,7 @@ pub fn http() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What curl wrote out (`scenes::PRELUDE`) of requests in the clear.
+/// curl's output (`scenes::PRELUDE`) for plaintext requests.
 pub fn http_clients() -> Result<Vec<Row>> {
     let names = ["client_port", "method", "url", "version", "status", "sent_bytes", "received_bytes"];
     let row = |line: &str| names.into_iter().zip(line.split(' ').map(String::from)).collect();
@@ -65,14 +65,14 @@ pub fn proxy() -> Result<Vec<Row>> {
     Ok(requests.map(row).collect())
 }
 
-/// Handshakes that the proxy handed on, as nginx saw them.
+/// Handshakes relayed by the proxy, as logged by nginx.
 pub fn proxied_tls() -> Result<Vec<Row>> {
     let columns = [("server_name", 11), ("version", 12), ("cipher", 13), ("alpn", 14)];
     let lines = access_log()?.into_iter().filter(|line| !line[12].is_empty());
     Ok(lines.map(|line| columns.iter().map(|&(name, n)| (name, line[n].clone())).collect()).collect())
 }
 
-/// The scripts beside this file print objects of text and numbers.
+/// The scripts beside this file print JSON objects of texts and numbers.
 fn objects(file: &str, names: &[&'static str]) -> Result<Vec<Row>> {
     let value = |line: &str, name: &str| {
         let rest = line.split_once(&format!("\"{name}\": ")).map_or("", |(_, rest)| rest);
@@ -90,7 +90,7 @@ pub fn quic_server() -> Result<Vec<Row>> {
     objects("quic-server.log", &["server_port", "alpn", "version"])
 }
 
-/// What the scene asked for, what openssl's client says of it, and its server.
+/// The scene's parameters, and the output of openssl's client and server.
 pub fn dtls() -> Result<Vec<Row>> {
     let said = read("dtls.out")?;
     let mut rows = vec![];
