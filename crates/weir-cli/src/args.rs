@@ -15,40 +15,40 @@ use weir::sessions::{PART_LOGS, PROTOCOLS, SessionProtocol};
 
 const EXAMPLES: &str = "\
 Examples:
-  weir flows -r capture.pcap                           every connection, as Zeek's conn.log has it
+  weir flows -r capture.pcap                           every connection, as in Zeek's conn.log
   weir tls -r capture.pcap 'tls.sni contains \"example\"'
-  weir http -r capture.pcap 'http.response.code >= 400'  one command per protocol; weir sessions: all of them
+  weir http -r capture.pcap 'http.response.code >= 400'  one command per protocol; weir sessions: all
   weir zeek -r capture.pcap -d logs                    conn.log, ssl.log, http.log, files.log, x509.log …
-  weir run questions.toml                              several questions over one reading
+  weir run questions.toml                              several questions in one pass
   weir packets -r capture.pcap --count 'tcp.port == 443 and ip.addr in 10.0.0.0/8'
   weir packets -r capture.pcap -w out.pcap 'tls.sni == \"www.example.com\"'
   zcat capture.pcap.gz | weir stats -r -
-  weir streams -r capture.pcap -o streams/             each direction's bytes in order, a file each
-  weir match -r capture.pcap -e 'User-Agent: [^\\r]*'   grep for streams
+  weir streams -r capture.pcap -o streams/             each direction's bytes in order, one file each
+  weir match -r capture.pcap -e 'User-Agent: [^\\r]*'   grep in streams
   weir explain 'tcp.port == 443 and tls'               how a filter is compiled
-  weir fields tcp                                      which names filters know
-  weir stats -r capture.pcap --stack quic              with the layers of another stack: `weir stacks`
+  weir fields tcp                                      the fields of TCP
+  weir stats -r capture.pcap --stack quic              with another protocol stack: see `weir stacks`
 
-A filter is one argument: quote it. `weir fields` lists the names, `weir explain FILTER` shows what
-becomes of it. Rows are a table on a terminal and JSON lines in a pipe; --format says otherwise.
+A filter is one argument: quote it. `weir fields` lists the field names, `weir explain FILTER` shows how a
+filter is evaluated. The default format is a table on a terminal and JSON lines otherwise; see --format.
 
-Exit status: 0 done, also where nothing fulfils the filter; 1 nothing found by `match` or counted by
---count, as grep says it, or `fmt --check` would change something; 2 an error, told on standard error
-(what could be read is answered all the same). SIGINT, SIGTERM and SIGHUP end a run as if its input did,
-and say so: 0 for what comes as it happens (a pipe), 128 and the signal's number for files. The second one
-ends it at once.";
+Exit status: 0 success, even if nothing matches the filter; 1 if `match` finds or --count counts nothing (as
+in grep), or if `fmt --check` finds differences; 2 an error, reported on standard error (rows of the readable
+input are printed nevertheless). SIGINT, SIGTERM and SIGHUP end a run like the end of its input, with a
+message; the exit status is then 0 for a pipe, and 128 plus the signal's number for files. A second signal
+ends the run at once.";
 
-/// Ask a question of network traffic; get the answer at the speed of the memory bus.
+/// Answer questions about network traffic, at the speed of the memory bus.
 #[derive(Parser)]
 #[command(name = "weir", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Args {
-    /// What is asked.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
 impl Args {
-    /// The arguments of this run of the command, the filter told from the files before it.
+    /// Parses the command line of this run, and separates the filter from the files before it.
     pub fn read() -> Self {
         let mut args = Self::try_parse().unwrap_or_else(|wrong| refuse(&wrong));
         match &mut args.command {
@@ -72,52 +72,55 @@ impl Args {
     }
 }
 
-/// What is asked.
+/// The subcommands.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Connections, one row each when they are over: Zeek's conn.log
+    /// Connections, one row each at their end: Zeek's conn.log
     Flows(Ask),
-    /// A command per log of application sessions: TLS handshakes, HTTP exchanges …
+    /// One command per log of application sessions: TLS handshakes, HTTP exchanges …
     #[command(flatten)]
     Log(LogCommand),
     /// Sessions of all application protocols, each with the name of its log (`_path`)
     Sessions(Ask),
-    /// Several questions at once, from a file; more may come and go while it runs (`weir ctl`)
+    /// Several questions in one pass, from a file; `weir ctl` adds and removes questions during the run
     Run(Run),
-    /// Zeek's logs: conn.log, and one for each protocol that there is something of
+    /// Zeek's logs: conn.log, and one log for each protocol found
     Zeek(Zeek),
-    /// Adds, lists and takes away questions of a `weir run --control SOCKET` that goes on
+    /// Add, list and remove questions of an active `weir run --control SOCKET`
     Ctl(Ctl),
-    /// Packets, one line each; or their number; or a capture file of them
+    /// Packets, one line each; or their number; or a capture file with them
     Packets(Packets),
-    /// Events that the stack declares (fragments, resets, …), with their columns; each row fulfils the filter by its own
+    /// Events that the stack declares (fragments, resets, …), with their columns; the filter applies to each
+    /// row
     Events(Events),
-    /// Packets and bytes per layer, sizes, top talkers, timing, why packets could not be followed, what the reader skipped
+    /// Packets and bytes per layer, sizes, top talkers, timing, why packets were not parsed completely, what
+    /// the reader skipped
     Stats(Ask),
-    /// Streams: each direction's bytes in order, a row each when it is over; their digests; files of them
+    /// Streams: each direction's bytes in order, one row each at the end; their digests; files with their
+    /// bytes
     Streams(Streams),
-    /// Where patterns match in streams, across the borders of segments: grep for traffic
+    /// Matches of patterns in streams, across the borders of segments: grep for traffic
     Match(Match),
-    /// The fields that filters can name, with type and meaning
+    /// The fields that filters can use, with type and meaning
     Fields(Fields),
-    /// The stacks that --stack takes, with their layers
+    /// The stacks for --stack, with their layers
     Stacks(Stacks),
-    /// What becomes of a filter: trie, split, graph, passes, code; or why a packet matched or not
+    /// How a filter is evaluated: trie, split, graph, passes, code; or why a packet matched or not
     Explain(Explain),
-    /// The reference page of a protocol, a stack or a log, or of all in a .weir file
+    /// The reference page of a protocol, a stack or a log, or of everything in a .weir file
     Docs(Docs),
-    /// Checks .weir files: everything that is wrong with them at once
+    /// Check .weir files and report all mistakes
     Check(Check),
-    /// Lays .weir files out anew, in place: indentation and spaces; lines, columns and comments stay
+    /// Format .weir files in place: sets indentation and spaces; keeps lines, columns and comments
     Fmt(Fmt),
 }
 
-/// A command of its own for each session protocol of the registry, and for each log of parts of sessions.
+/// One command for each session protocol of the registry, and for each log of parts of sessions.
 #[derive(Clone)]
 pub struct LogCommand {
     /// Name of the protocol or the parts.
     pub name: &'static str,
-    /// What is asked.
+    /// The question.
     pub ask: Ask,
 }
 
@@ -156,13 +159,13 @@ impl Subcommand for LogCommand {
     }
 }
 
-/// Names of the logs' commands, and what they say of themselves.
+/// Names and descriptions of the logs' commands.
 fn log_commands() -> impl Iterator<Item = (&'static str, String)> {
     let of_sessions = PROTOCOLS.iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
     of_sessions.chain(PART_LOGS.iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name))))
 }
 
-/// How rows of a log are chosen that are of other protocols' sessions: DTLS's, and what stands in QUIC's.
+/// The help on filtering rows of other protocols in this log: DTLS's, and the TLS in QUIC.
 fn rows_of_others(name: &str) -> Option<String> {
     let asked = Log::of(name).filter(|_| PROTOCOLS.iter().any(|p| p.name == name))?.asked();
     let is_other = |(index, p): &(usize, &&SessionProtocol)| asked >> index & 1 == 1 && p.name != name;
@@ -171,7 +174,7 @@ fn rows_of_others(name: &str) -> Option<String> {
     let fields = |names: &[&str]| names.iter().map(|n| format!("`{n}.…`")).collect::<Vec<_>>().join(" and ");
     (!others.is_empty()).then(|| {
         format!(
-            "Rows that come of {} are chosen by the fields of these: {} chooses none of them, {} do \
+            "Rows from {} are selected by their own fields: {} matches none of these rows, {} do \
              (`weir fields {}`).",
             others.join(" and "),
             fields(&[name]),
@@ -181,10 +184,10 @@ fn rows_of_others(name: &str) -> Option<String> {
     })
 }
 
-/// What most questions have in common.
+/// Arguments that most questions share.
 #[derive(ClapArgs, Clone)]
 pub struct Ask {
-    /// Which traffic; everything without
+    /// Filter. Default: all traffic
     pub filter: Option<String>,
     #[command(flatten)]
     pub input: Input,
@@ -192,7 +195,7 @@ pub struct Ask {
     pub output: Output,
 }
 
-/// Endings by which a name is taken for a file's even where there is no such file.
+/// File name extensions of captures: such a word is treated as a file even if the file does not exist.
 const CAPTURE_ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
 
 impl Ask {
@@ -201,8 +204,8 @@ impl Ask {
     }
 }
 
-/// `-r` takes as many words as follow, so `-r a.pcap b.pcap 'tcp'` gives it the filter, too: where none stands
-/// elsewhere, the last of several words that is no file's name is the filter.
+/// `-r` takes all following words, so in `-r a.pcap b.pcap 'tcp'` it also takes the filter. If no other
+/// filter is given, the last of several words that is not a file name becomes the filter.
 fn settle(filter: &mut Option<String>, input: &mut Input) {
     let files = &mut input.read;
     if filter.is_some() || files.len() < 2 {
@@ -213,35 +216,35 @@ fn settle(filter: &mut Option<String>, input: &mut Input) {
     }
 }
 
-/// Whether a word is the name of a file: there is one, or it looks like a capture's.
+/// Whether a word is a file name: the file exists, or the word looks like a capture's name.
 fn names_file(word: &OsString) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     word == "-" || path.exists() || CAPTURE_ENDINGS.contains(&ending)
 }
 
-/// Says what is wrong with the command line, and ends. Files without their option are a slip of many.
+/// Reports a mistake in the command line, and exits. Files without `-r` are a frequent mistake.
 fn refuse(wrong: &clap::Error) -> ! {
     use clap::error::ErrorKind::{MissingRequiredArgument, UnknownArgument};
     let _ = wrong.print();
     let is_capture = |word: &OsString| word != "-" && names_file(word) && !Path::new(word).is_dir();
     let file = std::env::args_os().skip(2).find(is_capture);
     if let (MissingRequiredArgument | UnknownArgument, Some(file)) = (wrong.kind(), file) {
-        say!("\n  tip: files that are read stand behind -r: -r {}", file.display());
+        say!("\n  tip: input files follow -r: -r {}", file.display());
     }
     std::process::exit(wrong.exit_code())
 }
 
-/// What `weir run` is asked.
+/// Arguments of `run`.
 #[derive(ClapArgs, Clone)]
 #[command(after_help = questions(), mut_arg("read", |arg| arg.required(false)))]
 pub struct Run {
-    /// A file of questions (see below)
+    /// File with questions (see below)
     #[arg(value_name = "QUESTIONS.toml")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub input: Input,
-    /// Listen on this socket for questions that come and go: `weir ctl`
+    /// Listen on this socket for requests of `weir ctl`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
     /// Print counters, and counts and cycles per stage, to standard error at the end
@@ -257,27 +260,27 @@ A file of questions:
   [[question]]
   name = \"com\"                              # unique
   ask = \"tls\"                               # flows, packets, streams, match, events, sessions, a session protocol, files, x509
-  filter = 'tls.sni matches \"[.]com$\"'      # everything without
+  filter = 'tls.sni matches \"[.]com$\"'      # default: all traffic
   format = \"json\"                           # {}
-  output = \"com.json\"                       # standard output without; packets also to .pcap, .pcapng
-  patterns = ['(?i)user-agent: curl']       # of match; also ignore_case = true, fixed_strings = true, matcher = \"rust\"
-  cutoff = \"10k\"                            # of match and streams: the first bytes of each stream alone
-  events = [\"tcp.retransmission\"]           # of events: only these",
+  output = \"com.json\"                       # default: standard output; packets also to .pcap, .pcapng
+  patterns = ['(?i)user-agent: curl']       # for match; also ignore_case = true, fixed_strings = true, matcher = \"rust\"
+  cutoff = \"10k\"                            # for match and streams: only the first bytes of each stream
+  events = [\"tcp.retransmission\"]           # for events: only these",
         Format::labels()
     )
 }
 
-/// What `weir zeek` is asked.
+/// Arguments of `zeek`.
 #[derive(ClapArgs, Clone)]
 pub struct Zeek {
-    /// Which traffic; everything without
+    /// Filter. Default: all traffic
     pub filter: Option<String>,
     #[command(flatten)]
     pub input: Input,
     /// Directory for the logs
     #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// How the logs are written
+    /// Format of the logs
     #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
     pub format: String,
     /// Print counters, and counts and cycles per stage, to standard error at the end
@@ -285,105 +288,108 @@ pub struct Zeek {
     pub stats: bool,
 }
 
-/// What `weir ctl` is asked.
+/// Arguments of `ctl`.
 #[derive(ClapArgs, Clone)]
 pub struct Ctl {
-    /// The socket that `weir run --control` listens on
+    /// Socket of `weir run --control`
     pub socket: PathBuf,
-    /// What is to be done.
+    /// The request.
     #[command(subcommand)]
     pub command: CtlCommand,
 }
 
-/// What `weir ctl` does.
+/// The requests of `weir ctl`.
 #[derive(Subcommand, Clone)]
 pub enum CtlCommand {
     /// Add a question
     Add(CtlAdd),
     /// List the questions
     List,
-    /// Take a question away: its file is complete then
+    /// Remove a question and complete its file
     Remove {
-        /// What it is called
+        /// Name of the question
         name: String,
     },
 }
 
-/// A question to be added.
+/// Arguments of `ctl add`.
 #[derive(ClapArgs, Clone)]
 pub struct CtlAdd {
-    /// What it is called
+    /// Name of the question
     pub name: String,
-    /// What is wanted: flows, packets, streams, match, events, sessions, a session protocol, files, x509
+    /// Type of data: flows, packets, streams, match, events, sessions, a session protocol, files, x509
     pub ask: String,
-    /// Which traffic; everything without
+    /// Filter. Default: all traffic
     pub filter: Option<String>,
-    /// Of match: what is looked for (may be given several times)
+    /// For match: a pattern (may be given several times)
     #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
     pub patterns: Vec<String>,
-    /// How answers are written; json without
+    /// Format of rows. Default: json
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
-    /// A file for the answers (parquet and arrow: or a directory); standard output of the run without
+    /// File for the rows (parquet and arrow: or a directory). Default: standard output of the run
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     pub output: Option<PathBuf>,
 }
 
-/// What `weir docs` is asked.
+/// Arguments of `docs`.
 #[derive(ClapArgs)]
 pub struct Docs {
-    /// A layer, a stack, a session protocol or a log by name, or a .weir file
+    /// Name of a layer, stack, session protocol or log, or a .weir file
     #[arg(value_name = "NAME|FILE.weir", required = true)]
     pub names: Vec<String>,
 }
 
-/// What `weir events` is asked.
+/// Arguments of `events`.
 #[derive(ClapArgs)]
 pub struct Events {
-    /// Only these events, named as in filters: `layer.event`, `event` where one layer alone has it, or `layer` for all of that one; without, all that have columns
+    /// Only these events, named as in filters: `layer.event`, `event` if the name is unique, or `layer` for
+    /// all its events. Default: all events with columns
     #[arg(short = 'e', long = "event", value_name = "NAME", value_delimiter = ',')]
     pub names: Vec<String>,
     #[command(flatten)]
     pub ask: Ask,
 }
 
-/// Where packets come from, and how the program is made.
+/// The input, and how the program is compiled.
 #[derive(ClapArgs, Clone)]
 pub struct Input {
-    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), `-` for standard input; of several, the earliest packet is read next, as mergecap does
+    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input. Several files are
+    /// merged by time, as mergecap does
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., required = true)]
     pub read: Vec<OsString>,
     #[command(flatten)]
     pub program: Program,
-    /// Workers; rows come out in the same order whatever their number. A connection whose packets come through tunnels of different ends may be several rows with more than one
+    /// Number of workers. The order of rows does not depend on it. With more than one, a connection whose
+    /// packets come through tunnels with different ends may become several rows
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true)]
     pub workers: usize,
-    /// End connections that have been idle for so long (300, 300s, 5m, 1h), in place of their protocol's time-out
-    /// (those unanswered or closed go sooner); 0: connections end with the capture only
+    /// End connections after this idle time (300, 300s, 5m, 1h), instead of their protocol's time-out.
+    /// Unanswered and closed connections expire earlier. 0 disables the time-out
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub idle_timeout: Option<f64>,
-    /// How receivers resolve segments and fragments that overlap: first (the default), last, bsd, bsd-right, linux,
-    /// old-linux, windows, vista, solaris, hpux, hpux10, irix, macos; or those of a network (10.0.0.0/8:windows); may be given
-    /// several times, the longest prefix counts
+    /// How receivers resolve overlapping segments and fragments: first (the default), last, bsd, bsd-right,
+    /// linux, old-linux, windows, vista, solaris, hpux, hpux10, irix, macos; or for one network
+    /// (10.0.0.0/8:windows). May be given several times; the longest prefix applies
     #[arg(long, value_name = "[NETWORK:]POLICY")]
     pub policy: Vec<String>,
-    /// How bytes are put in order. strict: as their receiver would take them, without what is damaged, out of its
-    /// window, stale or off sequence, and nothing behind a hole that is never filled. fast: holes are passed over, and counted
+    /// Reassembly mode. strict: as the receiver does, without damaged, stale, out-of-window and
+    /// out-of-sequence segments; stops at the first permanent gap. fast: gaps are skipped and counted
     #[arg(long, value_name = "MODE", default_value = "fast", value_parser = ["strict", "fast"])]
     pub mode: String,
-    /// The most flows that each table holds
+    /// Maximum number of flows in each table
     #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = flows, allow_negative_numbers = true)]
     pub flows_max: usize,
 }
 
-/// The formats of rows, and those that a command has besides.
+/// The formats of rows, and the additional formats of a command.
 fn formats(others: &[&'static str]) -> PossibleValuesParser {
     let others = others.iter().map(|name| PossibleValue::new(*name));
     let formats = Format::ALL.iter().map(|format| PossibleValue::new(format.label()).help(format.doc()));
     others.chain(formats).collect::<Vec<_>>().into()
 }
 
-/// What can be wanted of traffic: the names of the commands that ask for it.
+/// The types of data: the names of their commands.
 fn wanted() -> PossibleValuesParser {
     let protocols = PROTOCOLS.iter().map(|protocol| protocol.name);
     let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
@@ -398,34 +404,36 @@ fn flows(text: &str) -> Result<usize, String> {
     number(text, 1.., 1_000_000)
 }
 
-/// How a program is made of a question.
+/// How a question is compiled.
 #[derive(ClapArgs, Clone)]
 pub struct Program {
-    /// The filter is in the syntax of pcap-filter(7)
+    /// The filter uses the syntax of pcap-filter(7)
     #[arg(long)]
     pub bpf: bool,
-    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring. Without: `internet`, which takes whatever comes; QUIC, the control connections of PPTP and VXLAN on its old port have stacks of their own (`weir stacks`)
+    /// Name of a stack, or a .weir file with one. Of several, the last stack is used, and must include the
+    /// others. Default: `internet`, for general traffic; QUIC, the control connections of PPTP, and VXLAN on
+    /// its old port have stacks of their own (`weir stacks`)
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
-    /// What runs the program: auto, native, interpreter
+    /// Execution engine: auto, native, interpreter
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ["auto", "native", "interpreter"])]
     pub engine: String,
-    /// Leave out an optimiser pass (`all`: every one)
+    /// Disable an optimiser pass (`all`: every pass)
     #[arg(long, value_name = "PASS")]
     pub without: Vec<String>,
 }
 
-/// Where rows go.
+/// Output of rows.
 #[derive(ClapArgs, Clone)]
 pub struct Output {
-    /// How rows are written; a table on a terminal, JSON lines otherwise
+    /// Format of rows. Default: table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
-    /// Write rows to this file; parquet and arrow also to a directory (one that is there, or `DIR/`), a file per hour:
-    /// DIR/date=2026-11-22/hour=05/part-0.parquet
+    /// Write rows to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
+    /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     pub output: Option<PathBuf>,
-    /// Print the number of answers alone
+    /// Print only the row count
     #[arg(long)]
     pub count: bool,
     /// Print counters, and counts and cycles per stage, to standard error at the end
@@ -446,12 +454,13 @@ pub struct Packets {
 /// Arguments of `fields`.
 #[derive(ClapArgs)]
 pub struct Fields {
-    /// Only names that start so
+    /// Only names with this prefix
     pub prefix: Option<String>,
-    /// A stack by name, or a .weir file with one; of several the last stack is run, and must have what the others bring
+    /// Name of a stack, or a .weir file with one. Of several, the last stack is used, and must include the
+    /// others
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
-    /// How rows are written
+    /// Format of rows
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
 }
@@ -459,10 +468,10 @@ pub struct Fields {
 /// Arguments of `stacks`.
 #[derive(ClapArgs)]
 pub struct Stacks {
-    /// A .weir file whose stacks are listed, too
+    /// A .weir file, whose stacks are listed as well
     #[arg(long, value_name = "FILE.weir")]
     pub stack: Vec<String>,
-    /// How rows are written
+    /// Format of rows
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     pub format: Option<String>,
 }
@@ -473,14 +482,15 @@ pub struct Explain {
     /// The filter
     #[arg(default_value = "")]
     pub filter: String,
-    /// What is wanted, by the name of its command: packets, flows, sessions, streams, events, or a log, for instance tls
+    /// Type of data, by the name of its command: packets, flows, sessions, streams, events, or a log such as
+    /// tls
     #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = wanted(), hide_possible_values = true)]
     pub wants: String,
-    /// Show one stage only
+    /// Show only one stage
     #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
     pub stage: Option<String>,
-    /// Why packet N of a capture file matches or not, layer by layer, with the bytes that decided (`-`: standard input);
-    /// with --stage ir or opt, its way through the graph
+    /// Explain why packet N of a capture file (`-`: standard input) matches or not, layer by layer, with the
+    /// decisive bytes; with --stage ir or opt: the packet's path through the graph
     #[arg(long, value_name = "FILE:N", allow_hyphen_values = true)]
     pub packet: Option<String>,
     #[command(flatten)]
@@ -498,10 +508,10 @@ pub struct Check {
 /// Arguments of `fmt`.
 #[derive(ClapArgs)]
 pub struct Fmt {
-    /// Files to lay out; standard input to standard output without any, and for `-`
+    /// Files to format; without files, and for `-`: standard input to standard output
     #[arg(value_name = "FILE.weir")]
     pub files: Vec<PathBuf>,
-    /// Write nothing; print what would change, with status 1 where something would
+    /// Write nothing; print the differences, with exit status 1 if there are any
     #[arg(long)]
     pub check: bool,
 }

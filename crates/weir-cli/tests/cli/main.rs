@@ -479,7 +479,7 @@ fn commands_say_by_which_fields_rows_of_other_protocols_are_chosen() {
         help.contains("`dtls.…`") && help.contains("`quic.…`") && help.contains("weir fields quic"),
         "{help}"
     );
-    assert!(!answer(&["http", "--help"], 0).contains("are chosen by the fields"));
+    assert!(!answer(&["http", "--help"], 0).contains("are selected by their own fields"));
     // What it says holds: the shipped capture has rows of QUIC in the log of TLS.
     let file = format!("{}/../../examples/sessions.pcap", env!("CARGO_MANIFEST_DIR"));
     let rows = |filter: &str| answer(&["tls", "-r", &file, filter], 0).lines().count();
