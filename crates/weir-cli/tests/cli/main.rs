@@ -310,8 +310,8 @@ fn what_is_wrong_with_a_command_line_is_named_with_the_remedy() {
         (&["streams", "-r", "udp"], "no such file: `udp`; if that is the filter"),
         (&["zeek", "-r", file, "-r", "tls", "tcp"], "no such file: `tls`; if that is the filter"),
         (&["tls", "-r", "no-such-file"], "no-such-file: no such file"),
-        (&["tls", "tcp", file], "tip: files that are read stand behind -r: -r "),
-        (&["tls", file], "tip: files that are read stand behind -r: -r "),
+        (&["tls", "tcp", file], "tip: input files follow -r: -r "),
+        (&["tls", file], "tip: input files follow -r: -r "),
     ] {
         let output = weir(args);
         assert!(
