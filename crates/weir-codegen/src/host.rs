@@ -10,9 +10,12 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use weir_ir::abi::{Continuation, FlowRecord, Host, METAS_MAX, Slice};
+use weir_ir::abi::{
+    Continuation, FlowRecord, FlowSide, Host, METAS_MAX, OrderedBytes, SeqInsert, SeqInserted, SeqSide, Slice,
+};
 use weir_ir::graph::{Event, Graph, Pattern, Sequence, Set, Table};
 use weir_ir::patterns::Patterns;
+use weir_packet::Direction;
 
 /// Bytes as native code reads them.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +116,16 @@ unsafe fn array<'a>(words: *mut u64, count: u64) -> &'a mut [u64] {
     unsafe { std::slice::from_raw_parts_mut(words, (count as usize).max(WORDS_MIN)) }
 }
 
+/// A direction as a word of native code: 0 is the originator's.
+fn direction(word: u64) -> Direction {
+    Direction::responder_if(word != 0)
+}
+
+/// The direction of a sequence that a host function was called for.
+fn seq_side(sequence: u64, flow: FlowRecord<'_>, side: u64) -> SeqSide<'_> {
+    SeqSide { sequence: Sequence(sequence as u32), flow, direction: direction(side) }
+}
+
 /// Whether a pattern occurs.
 pub(crate) unsafe extern "C" fn search(
     env: *mut Env<'_>,
@@ -159,17 +172,27 @@ pub(crate) unsafe extern "C" fn member(env: *mut Env<'_>, set: u64, high: u64, l
 pub(crate) unsafe extern "C" fn seq_insert(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: native code passes on the `env` that it was called with, and an array on its stack.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
-    let (status, skip) = env.guard(|env| {
+    let SeqInserted { status, skip_bytes } = env.guard(|env| {
         let [side, at, address, bytes, offset, length, span] = *words.first_chunk().expect("seven words");
         // SAFETY: as in `search`.
         let bytes = unsafe { cut(address, bytes, offset, length) };
         let sequence = Sequence(id as u32);
         let metas = usize::from(env.graph.sequences[sequence.index()].metas);
         let (host, flow) = env.split();
-        host.seq_insert(sequence, flow, side != 0, at, bytes, length, span, &words[7..][..metas])
+        let (direction, metas) = (direction(side), &words[7..][..metas]);
+        host.seq_insert(SeqInsert {
+            sequence,
+            flow,
+            direction,
+            at,
+            bytes,
+            claimed_bytes: length,
+            span,
+            metas,
+        })
     });
     words[0] = status;
-    words[1] = skip;
+    words[1] = skip_bytes;
 }
 
 /// Of `side, at` makes nothing.
@@ -178,7 +201,7 @@ pub(crate) unsafe extern "C" fn seq_acknowledge(env: *mut Env<'_>, words: *mut u
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     env.guard(|env| {
         let (host, flow) = env.split();
-        host.seq_acknowledge(Sequence(id as u32), flow, words[0] != 0, words[1]);
+        host.seq_acknowledge(seq_side(id, flow, words[0]), words[1]);
     });
 }
 
@@ -188,7 +211,7 @@ pub(crate) unsafe extern "C" fn seq_next(env: *mut Env<'_>, words: *mut u64, id:
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     let results = env.guard(|env| {
         let (host, flow) = env.split();
-        let ordered = host.seq_next(Sequence(id as u32), flow, words[0] != 0)?;
+        let ordered = host.seq_next(seq_side(id, flow, words[0]))?;
         let bytes = env.keep(ordered.bytes);
         let (length, other) = (ordered.claimed_bytes, u64::from(ordered.of_other));
         let found = [1, ordered.gap_bytes, bytes.address as u64, bytes.length as u64, 0, length, other];
@@ -205,7 +228,7 @@ pub(crate) unsafe extern "C" fn seq_assemble(env: *mut Env<'_>, words: *mut u64,
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     let bytes = env.guard(|env| {
         let (host, flow) = env.split();
-        let slice = host.seq_assemble(Sequence(id as u32), flow, words[0] != 0);
+        let slice = host.seq_assemble(seq_side(id, flow, words[0]));
         let bytes = env.keep(slice);
         [bytes.address as u64, bytes.length as u64]
     });
@@ -221,7 +244,8 @@ pub(crate) unsafe extern "C" fn deliver(env: *mut Env<'_>, words: *mut u64, id: 
         // SAFETY: as in `search`.
         let bytes = unsafe { cut(address, bytes, offset, length) };
         let (host, flow) = env.split();
-        host.deliver(Table(id as u32), flow, side != 0, gap, bytes, length);
+        let of = FlowSide { table: Table(id as u32), flow, direction: direction(side) };
+        host.deliver(of, OrderedBytes { gap_bytes: gap, bytes, claimed_bytes: length });
     });
 }
 
@@ -234,15 +258,9 @@ pub(crate) unsafe extern "C" fn collect(env: *mut Env<'_>, words: *mut u64, id: 
         // SAFETY: as in `search`.
         let bytes = unsafe { cut(address, bytes, offset, length) };
         let (host, flow) = env.split();
-        host.collect(
-            Table(id as u32),
-            flow,
-            side != 0,
-            gap,
-            bytes,
-            length,
-            &words[6..(count as usize).max(6)],
-        );
+        let of = FlowSide { table: Table(id as u32), flow, direction: direction(side) };
+        let bytes = OrderedBytes { gap_bytes: gap, bytes, claimed_bytes: length };
+        host.collect(of, bytes, &words[6..(count as usize).max(6)]);
     });
 }
 
@@ -259,7 +277,8 @@ pub(crate) unsafe extern "C" fn messages(env: *mut Env<'_>, words: *mut u64, id:
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     let bytes = env.guard(|env| {
         let (host, flow) = env.split();
-        let slice = host.messages(Table(id as u32), flow, words[0] != 0);
+        let of = FlowSide { table: Table(id as u32), flow, direction: direction(words[0]) };
+        let slice = host.messages(of);
         let bytes = env.keep(slice);
         [bytes.address as u64, bytes.length as u64]
     });

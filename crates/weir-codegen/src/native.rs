@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use weir_ir::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
+use weir_ir::abi::{Continuation, Host, Layout, Program, Resume, Step};
 use weir_ir::graph::{Graph, Terminator};
 use weir_ir::liveness::Crossing;
 use weir_ir::patterns::Patterns;
@@ -352,16 +352,8 @@ impl Program for NativeProgram {
         self.step(status, frame, k)
     }
 
-    fn resume(
-        &self,
-        host: &mut dyn Host,
-        packet: &PacketMeta,
-        frame: &[u8],
-        flow: FlowRecord<'_>,
-        responder: bool,
-        new: bool,
-        k: &mut Continuation,
-    ) -> Step {
+    fn resume(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step {
+        let Resume { packet, frame, flow, direction, is_new } = at;
         let number = k.resume();
         let frame = bounded(frame);
         assert!(k.is_bound(self.secret, frame), "resumed with another packet than the head ran on");
@@ -372,7 +364,7 @@ impl Program for NativeProgram {
         let flow_data = flow.data.as_mut_ptr();
         let mut env =
             Env { host: Some(host), flow_id: flow.id, flow_data, flow_bytes: flow.data.len(), ..self.env(k) };
-        let flags = u64::from(responder) | u64::from(new) << 1;
+        let flags = u64::from(direction.is_responder()) | u64::from(is_new) << 1;
         let k: *mut Continuation = env.k;
         // SAFETY: as in `run_head`; what the continuation holds was saved by this program for this frame,
         // and its buffers are kept in it. The flow record is long enough for all its variables.

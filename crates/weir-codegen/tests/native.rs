@@ -3,11 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use weir_codegen::{CompileError, Effort, NativeProgram, compile, compile_with};
-use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, Program, SEQ_ORDERED, Slice, Step};
+use weir_ir::abi::{
+    Continuation, FlowRecord, FlowSide, Host, Ordered, OrderedBytes, Program, Resume, SEQ_ORDERED, SeqInsert,
+    SeqInserted, SeqSide, Slice, Step,
+};
 use weir_ir::build::{Builder, to};
 use weir_ir::engine_var::VarName;
 use weir_ir::graph::*;
-use weir_packet::{DropReason, LinkType, PacketMeta, Timestamp};
+use weir_packet::{Direction, DropReason, LinkType, PacketMeta, Timestamp};
 
 /// Notes down what it is asked, answers what it was told to.
 #[derive(Default)]
@@ -18,50 +21,33 @@ struct Notes {
 }
 
 impl Host for Notes {
-    fn seq_insert(
-        &mut self,
-        sequence: Sequence,
-        flow: FlowRecord<'_>,
-        side: bool,
-        at: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        span: u64,
-        metas: &[u64],
-    ) -> (u64, u64) {
+    fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted {
         assert!(!self.panics, "the host is out of order");
-        let id = flow.id;
+        let SeqInsert { sequence, flow, direction, at, bytes, claimed_bytes, span, metas } = offer;
+        let (id, side) = (flow.id, direction.is_responder());
         self.notes
             .push(format!("{sequence} flow {id} {side} {at} {bytes:?} {claimed_bytes} {span} {metas:?}"));
-        (SEQ_ORDERED, 2)
+        SeqInserted { status: SEQ_ORDERED, skip_bytes: 2 }
     }
 
-    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
-        self.notes.push(format!("acknowledge {sequence} flow {} {side} {at}", flow.id));
+    fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
+        self.notes.push(format!("acknowledge {} {at}", seq_side(&of)));
     }
 
-    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
-        self.notes.push(format!("next {sequence} flow {} {side}", flow.id));
+    fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
+        self.notes.push(format!("next {}", seq_side(&of)));
         self.next.pop()
     }
 
-    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
-        self.notes.push(format!("assemble {sequence} flow {} {side}", flow.id));
+    fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
+        self.notes.push(format!("assemble {}", seq_side(&of)));
         slice(b"assembled")
     }
 
-    fn collect(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap: u64,
-        bytes: &[u8],
-        claimed: u64,
-        whole: &[u64],
-    ) {
-        self.notes
-            .push(format!("collect {table} flow {} {side} {gap} {bytes:?} {claimed} {whole:?}", flow.id));
+    fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, whole: &[u64]) {
+        let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
+        let of = flow_side(&of);
+        self.notes.push(format!("collect {of} {gap_bytes} {bytes:?} {claimed_bytes} {whole:?}"));
     }
 
     fn whole_value(&mut self, number: usize) -> u64 {
@@ -69,8 +55,8 @@ impl Host for Notes {
         77
     }
 
-    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
-        self.notes.push(format!("messages {table} flow {} {side}", flow.id));
+    fn messages(&mut self, of: FlowSide<'_>) -> Slice {
+        self.notes.push(format!("messages {}", flow_side(&of)));
         slice(b"message")
     }
 
@@ -79,16 +65,9 @@ impl Host for Notes {
         slice(b"more")
     }
 
-    fn deliver(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap: u64,
-        bytes: &[u8],
-        claimed: u64,
-    ) {
-        self.notes.push(format!("deliver {table} flow {} {side} {gap} {bytes:?} {claimed}", flow.id));
+    fn deliver(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>) {
+        let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
+        self.notes.push(format!("deliver {} {gap_bytes} {bytes:?} {claimed_bytes}", flow_side(&of)));
     }
 
     fn keep(&mut self, bytes: &[u8]) -> u64 {
@@ -99,6 +78,20 @@ impl Host for Notes {
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
         self.notes.push(format!("{event} {:?} {values:?}", flow.map(|flow| flow.id)));
     }
+}
+
+fn seq_side(of: &SeqSide<'_>) -> String {
+    format!("{} flow {} {}", of.sequence, of.flow.id, of.direction.is_responder())
+}
+
+fn flow_side(of: &FlowSide<'_>) -> String {
+    format!("{} flow {} {}", of.table, of.flow.id, of.direction.is_responder())
+}
+
+/// A packet of a flow: whether the responder sent it, and whether the flow is new.
+fn resume<'a>(packet: &'a PacketMeta, frame: &'a [u8], flow: FlowRecord<'a>, of: [bool; 2]) -> Resume<'a> {
+    let [responder, is_new] = of;
+    Resume { packet, frame, flow, direction: Direction::responder_if(responder), is_new }
 }
 
 fn slice(bytes: &[u8]) -> Slice {
@@ -508,13 +501,13 @@ fn values_buffers_and_loops_live_across_lookups_and_variables_are_kept() {
         data[program.layout().stride(tcp)] = 100;
         assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup);
         assert_eq!((k.key, k.table, k.swap), ([10, 2, 0, 0, 0], 0, 1), "unused words are 0");
-        let mut resume = |k: &mut Continuation, responder, new| {
+        let mut go_on = |k: &mut Continuation, responder, new| {
             let flow = FlowRecord { id: 5, data: &mut data };
-            program.resume(&mut Notes::default(), &packet, &frame, flow, responder, new, k)
+            program.resume(&mut Notes::default(), resume(&packet, &frame, flow, [responder, new]), k)
         };
-        assert_eq!(resume(&mut k, true, true), Step::Lookup);
+        assert_eq!(go_on(&mut k, true, true), Step::Lookup);
         assert_eq!(k.key, [144, 0, 0, 0, 0], "(100 + 300) mod 256");
-        assert_eq!(resume(&mut k, false, false), Step::Done(None));
+        assert_eq!(go_on(&mut k, false, false), Step::Done(None));
         assert_eq!(
             (k.terms, &k.outs[..6]),
             (144, &[144, 10, 4, 2, 0, 1][..]),
@@ -554,7 +547,7 @@ fn a_loop_around_a_lookup_is_bounded_per_packet() {
         for round in 0..3 {
             assert_eq!((step, k.key[0]), (Step::Lookup, round));
             let flow = FlowRecord { id: 0, data: &mut [] };
-            step = program.resume(&mut Notes::default(), &packet, &[], flow, false, false, &mut k);
+            step = program.resume(&mut Notes::default(), resume(&packet, &[], flow, [false, false]), &mut k);
         }
         assert_eq!((step, k.terms), (Step::Done(None), 3));
     }
@@ -581,7 +574,7 @@ fn a_restarted_program_goes_on_with_the_new_flow() {
         for (new, want) in [(false, Step::Restart), (true, Step::Done(None))] {
             let flow = FlowRecord { id: 0, data: &mut [] };
             assert_eq!(
-                program.resume(&mut Notes::default(), &packet, &frame, flow, false, new, &mut k),
+                program.resume(&mut Notes::default(), resume(&packet, &frame, flow, [false, new]), &mut k),
                 want
             );
         }
@@ -603,7 +596,7 @@ fn what_is_done_is_not_resumed() {
     program.head(&packet, &frame, &mut k);
     for _ in 0..2 {
         let flow = FlowRecord { id: 0, data: &mut [] };
-        program.resume(&mut Notes::default(), &packet, &frame, flow, false, false, &mut k);
+        program.resume(&mut Notes::default(), resume(&packet, &frame, flow, [false, false]), &mut k);
     }
 }
 
@@ -623,7 +616,7 @@ fn letters_are_appended_once_and_never_beyond_their_room() {
             let (packet, frame, mut k) = (PacketMeta::default(), vec![0; letter], Continuation::default());
             program.head(&packet, &frame, &mut k);
             let flow = FlowRecord { id: 0, data };
-            program.resume(&mut Notes::default(), &packet, &frame, flow, false, false, &mut k);
+            program.resume(&mut Notes::default(), resume(&packet, &frame, flow, [false, false]), &mut k);
         };
         for (letter, want) in [
             (7, [1, 7, 0, 0]),
@@ -719,7 +712,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
         let ordered = Ordered { gap_bytes: 3, bytes, claimed_bytes: 44, of_other: true, metas };
         let mut host = Notes { next: vec![ordered], ..Notes::default() };
         let flow = FlowRecord { id: 6, data: &mut [] };
-        let step = program.resume(&mut host, &packet, &frame, flow, true, false, &mut k);
+        let step = program.resume(&mut host, resume(&packet, &frame, flow, [true, false]), &mut k);
         assert_eq!(step, Step::Done(None));
         let many: Vec<u64> = (0..20).collect();
         assert_eq!(
@@ -756,7 +749,7 @@ fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
         let mut host = Notes::default();
         assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup);
         let flow = FlowRecord { id: 6, data: &mut [] };
-        program.resume(&mut host, &packet, &frame, flow, true, false, &mut k);
+        program.resume(&mut host, resume(&packet, &frame, flow, [true, false]), &mut k);
         (host.notes, k.outs)
     };
     let (before, bytes) = (run(), program.code_bytes());
@@ -779,14 +772,22 @@ fn a_panic_of_the_host_comes_out_of_the_program() {
     program.head(&packet, &frame, &mut k);
     let mut host = Notes { panics: true, ..Notes::default() };
     let fault = catch_unwind(AssertUnwindSafe(|| {
-        program.resume(&mut host, &packet, &frame, FlowRecord { id: 0, data: &mut [] }, true, false, &mut k)
+        program.resume(
+            &mut host,
+            resume(&packet, &frame, FlowRecord { id: 0, data: &mut [] }, [true, false]),
+            &mut k,
+        )
     }));
     let fault = fault.expect_err("the host panicked");
     assert_eq!(fault.downcast_ref::<&str>(), Some(&"the host is out of order"));
     assert!(host.notes.is_empty(), "nothing is asked of it afterwards");
     let again = catch_unwind(AssertUnwindSafe(|| {
         let mut host = Notes::default();
-        program.resume(&mut host, &packet, &frame, FlowRecord { id: 0, data: &mut [] }, true, false, &mut k)
+        program.resume(
+            &mut host,
+            resume(&packet, &frame, FlowRecord { id: 0, data: &mut [] }, [true, false]),
+            &mut k,
+        )
     }));
     assert!(again.is_err(), "nothing goes on with what was left half done");
     assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup, "the next packet is none the worse");
@@ -803,15 +804,15 @@ fn another_frame_or_a_short_record_is_refused() {
     let program = compile(b.finish()).expect("the graph compiles");
     let (packet, frame, mut k) = (PacketMeta::default(), [0; 8], Continuation::default());
     program.head(&packet, &frame, &mut k);
-    let mut resume = |frame: &[u8], data: &mut [u8]| {
+    let mut go_on = |frame: &[u8], data: &mut [u8]| {
         let flow = FlowRecord { id: 0, data };
         let mut host = Notes::default();
-        let run = || program.resume(&mut host, &packet, frame, flow, false, false, &mut k);
+        let run = || program.resume(&mut host, resume(&packet, frame, flow, [false, false]), &mut k);
         catch_unwind(AssertUnwindSafe(run)).is_ok()
     };
-    assert!(!resume(&frame[..7], &mut [0; 16]));
-    assert!(!resume(&frame, &mut [0; 15]));
-    assert!(resume(&frame, &mut [0; 16]));
+    assert!(!go_on(&frame[..7], &mut [0; 16]));
+    assert!(!go_on(&frame, &mut [0; 15]));
+    assert!(go_on(&frame, &mut [0; 16]));
 }
 
 #[test]

@@ -18,8 +18,11 @@ use crate::messages::{MessageCarrier, Messages};
 use crate::subscriber::{Order, Subscriber};
 use crate::table::Header;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Host, Ordered, SEQ_RETRANSMITTED, Slice, Step};
-use weir_ir::graph::{Event, Sequence, Table};
+use weir_ir::abi::{
+    Continuation, FlowRecord, FlowSide, Host, Resume, SEQ_RETRANSMITTED, SeqInsert, SeqInserted, Slice, Step,
+};
+use weir_ir::graph::{Event, Table};
+use weir_packet::Direction;
 
 /// The host of a packet that runs once more, up to the messages that its flow carries.
 struct ReplayHost<'a> {
@@ -33,45 +36,24 @@ struct ReplayHost<'a> {
 }
 
 impl Host for ReplayHost<'_> {
-    fn seq_insert(
-        &mut self,
-        _: Sequence,
-        _: FlowRecord<'_>,
-        _: bool,
-        _: u64,
-        _: &[u8],
-        _: u64,
-        _: u64,
-        _: &[u64],
-    ) -> (u64, u64) {
-        (SEQ_RETRANSMITTED, 0)
+    fn seq_insert(&mut self, _: SeqInsert<'_>) -> SeqInserted {
+        SeqInserted { status: SEQ_RETRANSMITTED, skip_bytes: 0 }
     }
-
-    fn seq_acknowledge(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool, _: u64) {}
-
-    fn seq_next(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Option<Ordered> {
-        None
-    }
-
-    fn seq_assemble(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Slice {
-        Slice::default()
-    }
-
-    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64, _: &[u64]) {}
 
     fn whole_value(&mut self, number: usize) -> u64 {
         self.messages.whole_value(number)
     }
 
-    fn messages(&mut self, _: Table, _: FlowRecord<'_>, side: bool) -> Slice {
-        if self.is_read { self.messages.first(self.flow, side, self.bearer, None) } else { Slice::default() }
+    fn messages(&mut self, of: FlowSide<'_>) -> Slice {
+        match self.is_read {
+            true => self.messages.first(self.flow, of.direction.is_responder(), self.bearer, None),
+            false => Slice::default(),
+        }
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
         self.messages.next(done, wanted)
     }
-
-    fn deliver(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
 
     fn keep(&mut self, bytes: &[u8]) -> u64 {
         self.emitted.keep(bytes)
@@ -218,7 +200,9 @@ impl Flows {
         let mut host =
             ReplayHost { messages: &mut self.messages, emitted, flow: found.flow(), bearer, is_read };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
-        let step = at.program.resume(&mut host, at.packet, at.frame, record, found.is_responder(), false, k);
+        let direction = Direction::responder_if(found.is_responder());
+        let resume = Resume { packet: at.packet, frame: at.frame, flow: record, direction, is_new: false };
+        let step = at.program.resume(&mut host, resume, k);
         data.copy_from_slice(&before);
         step
     }
@@ -236,6 +220,8 @@ impl Flows {
         let bearer = MessageCarrier { table, header: Header::born(k.key, 0, 0, false) };
         let mut host = ReplayHost { messages: &mut self.messages, emitted, flow, bearer, is_read: false };
         let record = FlowRecord { id: 0, data: &mut data };
-        at.program.resume(&mut host, at.packet, at.frame, record, k.sender().0, true, k)
+        let direction = Direction::responder_if(k.sender().0);
+        let resume = Resume { packet: at.packet, frame: at.frame, flow: record, direction, is_new: true };
+        at.program.resume(&mut host, resume, k)
     }
 }

@@ -13,8 +13,11 @@ use crate::stream::{CarrierPacket, Moment};
 use crate::subscriber::{Order, Subscriber, VerdictUpdate};
 use crate::tables::TailFlow;
 use std::sync::Arc;
-use weir_ir::abi::{FlowRecord, Host, Ordered, Program, SEQ_INCONSISTENT, Slice};
-use weir_ir::graph::{Event, Sequence, Table};
+use weir_ir::abi::{
+    FlowRecord, FlowSide, Host, Ordered, OrderedBytes, Program, SEQ_INCONSISTENT, SeqInsert, SeqInserted,
+    SeqSide, Slice,
+};
+use weir_ir::graph::Event;
 use weir_packet::{Block, PacketMeta, Timestamp};
 use weir_sessions::{Data, Direction};
 
@@ -65,17 +68,9 @@ impl Origin {
 }
 
 impl<S: Subscriber> Host for TailHost<'_, '_, S> {
-    fn seq_insert(
-        &mut self,
-        sequence: Sequence,
-        flow: FlowRecord<'_>,
-        side: bool,
-        at: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        span: u64,
-        metas: &[u64],
-    ) -> (u64, u64) {
+    fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted {
+        let SeqInsert { sequence, flow, direction, at, bytes, claimed_bytes, span, metas } = offer;
+        let side = direction.is_responder();
         let policies = &self.flow.plan.policies;
         let own = self.flow.streams.as_ref().and_then(|streams| streams.policy(side));
         let policy = own.or_else(|| policies.uniform()).unwrap_or_else(|| {
@@ -105,46 +100,41 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         }
         let differs =
             inserted.inconsistent_bytes > 0 && self.at.program.graph().sequences[sequence.index()].tells;
-        (inserted.status | if differs { SEQ_INCONSISTENT } else { 0 }, inserted.skip)
+        let status = inserted.status | if differs { SEQ_INCONSISTENT } else { 0 };
+        SeqInserted { status, skip_bytes: inserted.skip }
     }
 
-    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
-        self.flow.sequences.acknowledge(sequence, flow, side, at);
+    fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
+        self.flow.sequences.acknowledge(of.sequence, of.flow, of.direction.is_responder(), at);
     }
 
-    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
-        let Passed { ordered, frame, is_repeated } = self.flow.sequences.next(sequence, flow, side)?;
+    fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
+        let side = of.direction.is_responder();
+        let Passed { ordered, frame, is_repeated } = self.flow.sequences.next(of.sequence, of.flow, side)?;
         self.origin = Origin::Kept(frame, is_repeated);
         Some(ordered)
     }
 
-    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
-        self.flow.sequences.assemble(sequence, flow, side)
+    fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
+        self.flow.sequences.assemble(of.sequence, of.flow, of.direction.is_responder())
     }
 
-    fn collect(
-        &mut self,
-        _table: Table,
-        _flow: FlowRecord<'_>,
-        side: bool,
-        gap_bytes: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        whole: &[u64],
-    ) {
-        let (direction, block) = ((self.flow.flow_ref(), side), self.at.block);
-        self.flow.messages.collect(direction, gap_bytes, (bytes, claimed_bytes), block, whole);
+    fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, whole: &[u64]) {
+        let (direction, block) = ((self.flow.flow_ref(), of.direction.is_responder()), self.at.block);
+        let bytes = (next.bytes, next.claimed_bytes);
+        self.flow.messages.collect(direction, next.gap_bytes, bytes, block, whole);
     }
 
     fn whole_value(&mut self, number: usize) -> u64 {
         self.flow.messages.whole_value(number)
     }
 
-    fn messages(&mut self, _table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
+    fn messages(&mut self, of: FlowSide<'_>) -> Slice {
+        let side = of.direction.is_responder();
         let bearer = MessageCarrier { table: self.flow.table, header: *self.flow.header };
         let sequence = self.flow.facts.sequence;
         let waits =
-            sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, flow.data, side));
+            sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, of.flow.data, side));
         let packet = waits.then_some(self.at.packet());
         self.flow.messages.first(self.flow.flow_ref(), side, bearer, packet)
     }
@@ -153,18 +143,12 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         self.flow.messages.next(done, wanted)
     }
 
-    fn deliver(
-        &mut self,
-        _table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap_bytes: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-    ) {
+    fn deliver(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>) {
+        let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
+        let (now, side) = (self.at.packet.time.0, of.direction.is_responder());
         let packet = self.origin.came(self.at.packet());
-        let next = InOrder { now: self.at.packet.time.0, side, gap_bytes, bytes, claimed_bytes, packet };
-        deliver_bytes(self.flow, flow.data, self.delivery, self.at.program, self.at.order, &next);
+        let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
+        deliver_bytes(self.flow, of.flow.data, self.delivery, self.at.program, self.at.order, &next);
     }
 
     fn keep(&mut self, bytes: &[u8]) -> u64 {

@@ -16,8 +16,8 @@ use crate::subscriber::{Order, Subscriber};
 use crate::table::FlowId;
 use crate::worker::Worker;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
-use weir_packet::{BURST_PACKETS_MAX, Burst, DropReason, PacketMeta};
+use weir_ir::abi::{Continuation, FlowRecord, Program, Resume, Step};
+use weir_packet::{BURST_PACKETS_MAX, Burst, Direction, DropReason, PacketMeta};
 
 /// Packets whose entries are fetched together, before the tails of as many others: far enough ahead to hide a miss
 /// behind the work on those, few enough that the processor can keep all the misses under way at once.
@@ -223,7 +223,8 @@ impl Flows {
         let (mut tail, data) = self.open(found);
         let mut host = TailHost { at, flow: &mut tail, delivery, origin: Origin::AtHand };
         let record = FlowRecord { id: found.id().0, data: &mut *data };
-        let step = program.resume(&mut host, packet, frame, record, found.is_responder(), found.is_new(), k);
+        let (direction, is_new) = (Direction::responder_if(found.is_responder()), found.is_new());
+        let step = program.resume(&mut host, Resume { packet, frame, flow: record, direction, is_new }, k);
         if let Some(millis) = tail.changed_timeout(data, found.is_new()) {
             if !found.is_new() {
                 self.flush_chunks(found, now, order, delivery);

@@ -4,9 +4,9 @@
 //! heads ask for, and then, in order, calls [`Program::resume`] with the flow of each packet, until the
 //! program says [`Step::Done`]. While it runs, a program calls back through [`Host`].
 
-use crate::graph::{Graph, Sequence, Table, Var, VarKind};
+use crate::graph::{Event, Graph, Sequence, Table, Var, VarKind};
 use std::sync::Arc;
-use weir_packet::{Block, DropReason, PacketMeta};
+use weir_packet::{Block, Direction, DropReason, PacketMeta};
 
 /// The most words of a flow key.
 pub const KEY_WORDS: usize = 5;
@@ -107,73 +107,157 @@ pub struct FlowRecord<'a> {
     pub data: &'a mut [u8],
 }
 
-/// What a program may ask of the engine while it runs.
+impl FlowRecord<'_> {
+    /// The same flow, lent on.
+    #[inline]
+    pub fn reborrow(&mut self) -> FlowRecord<'_> {
+        FlowRecord { id: self.id, data: self.data }
+    }
+}
+
+/// Bytes that are offered to a sequence ([`Op::SeqInsert`](crate::graph::Op::SeqInsert)).
+#[derive(Debug)]
+pub struct SeqInsert<'a> {
+    /// The sequence.
+    pub sequence: Sequence,
+    /// The flow.
+    pub flow: FlowRecord<'a>,
+    /// Who sent the bytes.
+    pub direction: Direction,
+    /// Sequence number of the first byte.
+    pub at: u64,
+    /// The bytes, as far as they were captured.
+    pub bytes: &'a [u8],
+    /// Their number as the headers claim it.
+    pub claimed_bytes: u64,
+    /// Sequence numbers that they use up.
+    pub span: u64,
+    /// Values to remember until the bytes are in order.
+    pub metas: &'a [u64],
+}
+
+/// What became of bytes that were offered to a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SeqInserted {
+    /// [`SEQ_QUEUED`] and others.
+    pub status: u64,
+    /// How many bytes at the front were there before.
+    pub skip_bytes: u64,
+}
+
+/// One direction of a sequence.
+#[derive(Debug)]
+pub struct SeqSide<'a> {
+    /// The sequence.
+    pub sequence: Sequence,
+    /// The flow.
+    pub flow: FlowRecord<'a>,
+    /// The direction.
+    pub direction: Direction,
+}
+
+/// One direction of a flow.
+#[derive(Debug)]
+pub struct FlowSide<'a> {
+    /// The flow's table.
+    pub table: Table,
+    /// The flow.
+    pub flow: FlowRecord<'a>,
+    /// The direction.
+    pub direction: Direction,
+}
+
+/// Bytes of a direction that are in order.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderedBytes<'a> {
+    /// Bytes missing before these.
+    pub gap_bytes: u64,
+    /// The bytes, as far as they were captured.
+    pub bytes: &'a [u8],
+    /// Their number as the headers claim it.
+    pub claimed_bytes: u64,
+}
+
+/// The engine as a program calls it. An implementation that keeps nothing needs [`Host::seq_insert`] alone.
 pub trait Host {
-    /// Offers bytes to a sequence: (status, bytes at their front to skip). `bytes` is what was captured
-    /// of `claimed_bytes`.
-    #[allow(clippy::too_many_arguments)]
-    fn seq_insert(
-        &mut self,
-        sequence: Sequence,
-        flow: FlowRecord<'_>,
-        side: bool,
-        at: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        span: u64,
-        metas: &[u64],
-    ) -> (u64, u64);
+    /// Offers bytes to a sequence.
+    fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted;
 
-    /// All numbers of a direction before `at` arrived, whoever saw them.
-    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64);
+    /// All sequence numbers of a direction before `at` arrived, whether or not the capture has them.
+    fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
+        let _ = (of, at);
+    }
 
-    /// The next queued bytes that are in order: of this direction, or of the other where this one's packet
+    /// The next queued bytes that are in order: of this direction, or of the other one where this direction's packet
     /// acknowledged them.
-    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered>;
+    fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
+        let _ = of;
+        None
+    }
 
-    /// The retained bytes as one.
-    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice;
+    /// The retained bytes as one buffer.
+    fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
+        let _ = of;
+        Slice::default()
+    }
 
-    /// Bytes in order, for the messages of a direction. `bytes` is what was captured of `claimed_bytes`. `whole`: nothing,
-    /// or what the part of a whole is ([`WHOLE_EDGE`], [`WHOLE_BEGINS`], [`WHOLE_ENDS`]), and values that go with the whole.
-    #[allow(clippy::too_many_arguments)]
-    fn collect(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap_bytes: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        whole: &[u64],
-    );
+    /// Adds bytes in order to those of which a direction's messages are made. `whole` is empty, or says which part of a
+    /// whole the bytes are ([`WHOLE_EDGE`], [`WHOLE_BEGINS`], [`WHOLE_ENDS`]), followed by values that go with the whole.
+    fn collect(&mut self, of: FlowSide<'_>, bytes: OrderedBytes<'_>, whole: &[u64]) {
+        let _ = (of, bytes, whole);
+    }
 
-    /// The value of so many that its first part brought with the whole at hand; 0 where none is at hand.
-    fn whole_value(&mut self, number: usize) -> u64;
+    /// The value `number` that the first part of the current whole brought; 0 where there is no current whole.
+    fn whole_value(&mut self, number: usize) -> u64 {
+        let _ = number;
+        0
+    }
 
-    /// The first run of a direction's collected bytes that may hold a message, or none; what is asked next is asked of it.
-    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice;
+    /// The first run of a direction's collected bytes that may hold a message, or an empty slice. It becomes the current
+    /// run, which [`Host::next_messages`] and [`Host::whole_value`] refer to.
+    fn messages(&mut self, of: FlowSide<'_>) -> Slice {
+        let _ = of;
+        Slice::default()
+    }
 
-    /// Of the run at hand the first `done` bytes are a message that is over; `wanted` make the next one, or that is
-    /// [`MESSAGES_LOST`] or [`MESSAGES_LATER`]. What is left of it to read, or the next run; none where none is at hand.
-    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice;
+    /// The first `done` bytes of the current run are a message that is over. `wanted` bytes make the next message;
+    /// [`MESSAGES_LOST`] and [`MESSAGES_LATER`] are the exceptions. The result is the rest of the run, or the next run,
+    /// or an empty slice where there is no current run.
+    fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
+        let _ = (done, wanted);
+        Slice::default()
+    }
 
-    /// Bytes in order, for the flow's sessions. `bytes` is what was captured of `claimed_bytes`.
-    fn deliver(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap_bytes: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-    );
+    /// Hands bytes in order to the flow's sessions.
+    fn deliver(&mut self, of: FlowSide<'_>, bytes: OrderedBytes<'_>) {
+        let _ = (of, bytes);
+    }
 
-    /// Bytes that columns of this packet's events name by the number returned.
-    fn keep(&mut self, bytes: &[u8]) -> u64;
+    /// Keeps bytes for this packet's events, whose columns name them by the number returned.
+    fn keep(&mut self, bytes: &[u8]) -> u64 {
+        let _ = bytes;
+        0
+    }
 
-    /// An event; without a flow it is of the one found last.
-    fn emit(&mut self, event: crate::graph::Event, flow: Option<FlowRecord<'_>>, values: &[u64]);
+    /// Emits an event. Without a flow, the event belongs to the flow that was found last.
+    fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
+        let _ = (event, flow, values);
+    }
+}
+
+/// The packet and the flow with which a program goes on after a lookup.
+#[derive(Debug)]
+pub struct Resume<'a> {
+    /// What the capture says of the packet.
+    pub packet: &'a PacketMeta,
+    /// The packet's bytes: the frame that the head ran on.
+    pub frame: &'a [u8],
+    /// The flow that was found or made.
+    pub flow: FlowRecord<'a>,
+    /// Who of the flow sent the packet.
+    pub direction: Direction,
+    /// The flow was made for this packet.
+    pub is_new: bool,
 }
 
 /// What a program wants next.
@@ -333,19 +417,9 @@ pub trait Program: Send + Sync {
     /// releases first; [`Continuation::outs`] keeps what is not stored anew.
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step;
 
-    /// Goes on after a lookup ([`Continuation::resume`](Continuation::resume()) is its place in [`crate::liveness::lookups`]); after
-    /// a restart, from the same lookup again, with the same values. `responder`: the packet is the responder's; `new`: the flow was made for it.
-    #[allow(clippy::too_many_arguments)]
-    fn resume(
-        &self,
-        host: &mut dyn Host,
-        packet: &PacketMeta,
-        frame: &[u8],
-        flow: FlowRecord<'_>,
-        responder: bool,
-        new: bool,
-        k: &mut Continuation,
-    ) -> Step;
+    /// Goes on after a lookup; [`Continuation::resume`](Continuation::resume()) is its place in [`crate::liveness::lookups`].
+    /// After a restart the program goes on from the same lookup again, with the same values.
+    fn resume(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step;
 
     /// So many packets more were run. What runs often may be compiled better, beside the run.
     fn note_packets(self: Arc<Self>, packets: usize) {

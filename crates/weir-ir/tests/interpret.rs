@@ -1,9 +1,9 @@
 //! What the engine can rely on, tried on the interpreter.
 
-use weir_ir::abi::{Continuation, FlowRecord, Program, Step};
+use weir_ir::abi::{Continuation, FlowRecord, Program, Resume, Step};
 use weir_ir::graph::{Graph, Table};
 use weir_ir::interpret::Interpreter;
-use weir_packet::{DropReason, PacketMeta};
+use weir_packet::{Direction, DropReason, PacketMeta};
 use weir_testing::graph::{RecordingHost, drive, tcp_frame};
 
 fn program(text: &str) -> Interpreter {
@@ -52,7 +52,9 @@ fn after_a_restart_the_program_goes_on_from_the_lookup_with_what_lived() {
     let mut data = vec![0; program.layout().size(Table(0))];
     for (new, expected) in [(false, Step::Restart), (true, Step::Done(None))] {
         let flow = FlowRecord { id: 1, data: &mut data };
-        assert_eq!(program.resume(&mut host, &packet, b"abc", flow, false, new, &mut k), expected);
+        let (frame, direction) = (&b"abc"[..], Direction::Originator);
+        let at = Resume { packet: &packet, frame, flow, direction, is_new: new };
+        assert_eq!(program.resume(&mut host, at, &mut k), expected);
     }
     assert_eq!((k.terms, data[0]), (3, 3));
 }

@@ -7,6 +7,7 @@
 
 mod bit_set;
 mod block;
+mod direction;
 mod drop;
 mod link;
 mod readable;
@@ -16,6 +17,7 @@ mod time;
 
 pub use bit_set::{BitSet, INLINE_BITS};
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta, Records};
+pub use direction::Direction;
 pub use drop::{DropReason, Drops};
 pub use link::LinkType;
 pub use readable::readable;

@@ -55,9 +55,10 @@ pub mod x509;
 
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use session::{
-    CutOff, Data, Direction, Field, FirstByte, Opening, PartLog, PartsOf, Probe, Progress, Session,
-    SessionParser, SessionProtocol, SessionType, Within, Words,
+    CutOff, Data, Field, FirstByte, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
+    SessionProtocol, SessionType, Within, Words,
 };
+pub use weir_packet::Direction;
 
 /// Every session protocol, in the order in which they are probed. A new protocol is one line here.
 #[rustfmt::skip]

@@ -2,27 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use weir_packet::{Timestamp, Value, ValueType};
-
-/// Who sent some bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Direction {
-    /// The originator: who sent the first packet of the connection that was seen.
-    Originator,
-    /// The responder.
-    Responder,
-}
-
-impl Direction {
-    /// The other one.
-    #[must_use]
-    pub fn other(self) -> Self {
-        match self {
-            Self::Originator => Self::Responder,
-            Self::Responder => Self::Originator,
-        }
-    }
-}
+use weir_packet::{Direction, Timestamp, Value, ValueType};
 
 /// Bytes of one direction, as a parser is handed them.
 #[derive(Debug, Clone, Copy)]

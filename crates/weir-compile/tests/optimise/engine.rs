@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_ir::abi::{
-    Continuation, FlowRecord, Host, KEY_WORDS, Layout, MESSAGES_LOST, METAS_MAX, OUTS_MAX, Ordered, Program,
-    SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice, Step,
+    Continuation, FlowRecord, FlowSide, Host, KEY_WORDS, Layout, MESSAGES_LOST, METAS_MAX, OUTS_MAX, Ordered,
+    OrderedBytes, Program, Resume, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED,
+    SeqInsert, SeqInserted, SeqSide, Slice, Step,
 };
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
 use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};
-use weir_packet::{Block, DropReason, PacketMeta};
+use weir_packet::{Block, Direction, DropReason, PacketMeta};
 
 const WINDOW_MAX: u64 = 1 << 30;
 const PIECES_MAX: usize = 3;
@@ -88,9 +89,10 @@ pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome 
                 }
                 Flow { id: ids[k.table as usize], swap: k.sender().0 != k.sender().1, data }
             });
-            let responder = flow.swap != k.sender().0;
+            let direction = Direction::responder_if(flow.swap != k.sender().0);
             let record = FlowRecord { id: flow.id, data: &mut flow.data };
-            step = program.resume(&mut host, packet, frame, record, responder, !is_known, &mut k);
+            let at = Resume { packet, frame, flow: record, direction, is_new: !is_known };
+            step = program.resume(&mut host, at, &mut k);
         }
         let done = match step {
             Step::Done(reason) => Some((k.terms, reason)),
@@ -230,17 +232,10 @@ impl PlainHost<'_> {
 }
 
 impl Host for PlainHost<'_> {
-    fn seq_insert(
-        &mut self,
-        sequence: Sequence,
-        flow: FlowRecord<'_>,
-        side: bool,
-        at: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        span: u64,
-        metas: &[u64],
-    ) -> (u64, u64) {
+    fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted {
+        let inserted = |status, skip_bytes| SeqInserted { status, skip_bytes };
+        let SeqInsert { sequence, flow, direction, at, bytes, claimed_bytes, span, metas } = offer;
+        let side = direction.is_responder();
         let decl = &self.graph.sequences[sequence.index()];
         let (mask, table, retain) = (mask(decl), decl.table, decl.retain);
         let key = (table, flow.id, side);
@@ -256,13 +251,13 @@ impl Host for PlainHost<'_> {
         let old = if is_old { next.wrapping_sub(at) & mask } else { 0 };
         let ahead = if is_old { 0 } else { forward };
         if ahead.max(old) > WINDOW_MAX {
-            return (SEQ_OUT_OF_WINDOW, 0);
+            return inserted(SEQ_OUT_OF_WINDOW, 0);
         }
         if span == 0 {
-            return (if ahead | old == 0 { SEQ_ORDERED } else { SEQ_QUEUED }, 0);
+            return inserted(if ahead | old == 0 { SEQ_ORDERED } else { SEQ_QUEUED }, 0);
         }
         if old >= span {
-            return (SEQ_RETRANSMITTED, 0);
+            return inserted(SEQ_RETRANSMITTED, 0);
         }
         let new = span - old;
         hot.set_word(EngineVar::SeqHigh, hot.word(EngineVar::SeqHigh) + if ahead == 0 { new } else { 0 });
@@ -273,7 +268,7 @@ impl Host for PlainHost<'_> {
                 let piece = Ordered { bytes: slice(bytes), claimed_bytes, ..Ordered::default() };
                 self.kept.entry(key).or_default().push(Piece { at: u64::MAX, span, bytes: piece });
             }
-            return (
+            return inserted(
                 SEQ_ORDERED,
                 if span < claimed_bytes && old == 0 {
                     0
@@ -288,10 +283,12 @@ impl Host for PlainHost<'_> {
         let piece = Ordered { bytes: slice(bytes), claimed_bytes, metas: words, ..Ordered::default() };
         let kept = self.kept.entry(key).or_default();
         kept.push(Piece { at: at & mask, span, bytes: piece });
-        (if ahead == 0 || kept.len() > PIECES_MAX { SEQ_FORCED } else { SEQ_QUEUED }, 0)
+        inserted(if ahead == 0 || kept.len() > PIECES_MAX { SEQ_FORCED } else { SEQ_QUEUED }, 0)
     }
 
-    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+    fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
+        let SeqSide { sequence, flow, direction } = of;
+        let side = direction.is_responder();
         let decl = &self.graph.sequences[sequence.index()];
         let (table, retain) = (decl.table, decl.retain);
         let hot = Hot { host: self, table, data: flow.data, side };
@@ -302,7 +299,9 @@ impl Host for PlainHost<'_> {
         }
     }
 
-    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
+    fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
+        let SeqSide { sequence, flow, direction } = of;
+        let side = direction.is_responder();
         let table = self.graph.sequences[sequence.index()].table;
         let (id, data) = (flow.id, flow.data);
         let hot = Hot { host: self, table, data, side };
@@ -316,7 +315,10 @@ impl Host for PlainHost<'_> {
         }
         self.pull(sequence, FlowRecord { id, data }, side, None)
     }
-    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
+
+    fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
+        let SeqSide { sequence, flow, direction } = of;
+        let side = direction.is_responder();
         let table = self.graph.sequences[sequence.index()].table;
         let kept = self.kept.entry((table, flow.id, side)).or_default();
         let whole = kept.iter().filter(|p| p.at == u64::MAX);
@@ -327,29 +329,21 @@ impl Host for PlainHost<'_> {
         slice(&bytes)
     }
 
-    fn collect(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap: u64,
-        bytes: &[u8],
-        _claimed: u64,
-        _whole: &[u64],
-    ) {
-        let collected = self.collected.entry((table, flow.id, side)).or_default();
-        if gap > 0 {
+    fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, _whole: &[u64]) {
+        let direction = (of.table, of.flow.id, of.direction.is_responder());
+        let collected = self.collected.entry(direction).or_default();
+        if next.gap_bytes > 0 {
             collected.clear();
         }
-        collected.extend_from_slice(bytes);
+        collected.extend_from_slice(next.bytes);
     }
 
     fn whole_value(&mut self, number: usize) -> u64 {
         number as u64
     }
 
-    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
-        self.at_hand = (table, flow.id, side);
+    fn messages(&mut self, of: FlowSide<'_>) -> Slice {
+        self.at_hand = (of.table, of.flow.id, of.direction.is_responder());
         self.next_messages(0, 0)
     }
 
@@ -363,17 +357,13 @@ impl Host for PlainHost<'_> {
         }
     }
 
-    fn deliver(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap: u64,
-        bytes: &[u8],
-        claimed: u64,
-    ) {
+    fn deliver(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>) {
+        let FlowSide { table, flow, direction } = of;
+        let (side, OrderedBytes { gap_bytes, bytes, claimed_bytes }) = (direction.is_responder(), next);
         if self.graph.tables[table.index()].delivers {
-            self.calls.push(format!("deliver {table} {} {side} {gap} {bytes:02x?} of {claimed}", flow.id));
+            let id = flow.id;
+            self.calls
+                .push(format!("deliver {table} {id} {side} {gap_bytes} {bytes:02x?} of {claimed_bytes}"));
         }
     }
 

@@ -1,18 +1,16 @@
 //! Instructions that touch the flow or call the engine.
 
 use super::run::{Run, Tail, cut};
-use crate::abi::{FlowRecord, METAS_MAX, Ordered};
+use crate::abi::{
+    FlowRecord, FlowSide, Host, METAS_MAX, Ordered, OrderedBytes, SeqInsert, SeqInserted, SeqSide,
+};
 use crate::graph::{Inst, Op, Table, Type, Value, Var, VarKind};
+use weir_packet::Direction;
 
 impl Tail<'_> {
-    /// The flow, lent on.
-    fn flow(&mut self) -> FlowRecord<'_> {
-        FlowRecord { id: self.flow.id, data: self.flow.data }
-    }
-
     /// The host and the flow, lent on.
-    fn parts(&mut self) -> (&mut dyn crate::abi::Host, FlowRecord<'_>) {
-        (self.host, FlowRecord { id: self.flow.id, data: self.flow.data })
+    fn parts(&mut self) -> (&mut dyn Host, FlowRecord<'_>) {
+        (self.host, self.flow.reborrow())
     }
 }
 
@@ -27,23 +25,23 @@ impl<'t> Run<'_, 't> {
             Op::Append { var, letter, .. } => self.append(*var, self.int(*letter) as u8),
             Op::SeqInsert { .. } => self.seq_insert(inst),
             Op::SeqAcknowledge { sequence, side, at, .. } => {
-                let (side, at) = (self.bool(*side), self.int(*at));
+                let (direction, at) = (self.direction(*side), self.int(*at));
                 let (host, flow) = self.tail().parts();
-                host.seq_acknowledge(*sequence, flow, side, at);
+                host.seq_acknowledge(SeqSide { sequence: *sequence, flow, direction }, at);
             }
             Op::SeqNext { .. } => self.seq_next(inst),
             Op::SeqAssemble { sequence, side, .. } => {
-                let side = self.bool(*side);
+                let direction = self.direction(*side);
                 let (host, flow) = self.tail().parts();
-                let slice = host.seq_assemble(*sequence, flow, side);
+                let slice = host.seq_assemble(SeqSide { sequence: *sequence, flow, direction });
                 self.keep(inst.results[0], slice);
             }
             Op::Collect { .. } | Op::Deliver { .. } => self.bytes_in_order(&inst.op),
             Op::Refuel { fuel } => self.k.fuels[fuel.index()] = 0,
             Op::Messages { flow, side } => {
-                let (table, side) = (self.table_of(*flow), self.bool(*side));
+                let (table, direction) = (self.table_of(*flow), self.direction(*side));
                 let (host, flow) = self.tail().parts();
-                let slice = host.messages(table, flow, side);
+                let slice = host.messages(FlowSide { table, flow, direction });
                 self.keep(inst.results[0], slice);
             }
             Op::NextMessages { done, wanted } => {
@@ -94,7 +92,7 @@ impl<'t> Run<'_, 't> {
 
     fn get_var(&mut self, var: Var, side: Option<Value>) -> u64 {
         let (at, kind) = self.place(var, side);
-        let bytes = &self.tail().flow().data[at..];
+        let bytes = &self.tail().flow.data[at..];
         match kind {
             VarKind::Bits(8) | VarKind::Letters(_) => u64::from(bytes[0]),
             VarKind::Bits(16) => u64::from(u16::from_ne_bytes([bytes[0], bytes[1]])),
@@ -105,7 +103,7 @@ impl<'t> Run<'_, 't> {
 
     fn set_var(&mut self, var: Var, side: Option<Value>, value: u64) {
         let (at, kind) = self.place(var, side);
-        let bytes = &mut self.tail().flow().data[at..];
+        let bytes = &mut self.tail().flow.data[at..];
         match kind {
             VarKind::Bits(8) | VarKind::Letters(_) => bytes[0] = value as u8,
             VarKind::Bits(16) => bytes[..2].copy_from_slice(&(value as u16).to_ne_bytes()),
@@ -117,7 +115,7 @@ impl<'t> Run<'_, 't> {
     fn append(&mut self, var: Var, letter: u8) {
         let (at, kind) = self.place(var, None);
         let VarKind::Letters(max) = kind else { unreachable!("the verifier: {var} holds letters") };
-        let (count, letters) = self.tail().flow().data[at..][..usize::from(max) + 1]
+        let (count, letters) = self.tail().flow.data[at..][..usize::from(max) + 1]
             .split_first_mut()
             .expect("a count stands before the letters");
         let used = usize::from(*count);
@@ -131,7 +129,8 @@ impl<'t> Run<'_, 't> {
         let Op::SeqInsert { sequence, side, at, buf, offset, length, span, metas, .. } = &inst.op else {
             unreachable!("a seq_insert")
         };
-        let (side, at, span) = (self.bool(*side), self.int(*at), self.int(*span));
+        let direction = self.direction(*side);
+        let (at, span) = (self.int(*at), self.int(*span));
         let (offset, claimed) = (self.int(*offset), self.int(*length));
         let mut words = [0; METAS_MAX];
         words.iter_mut().zip(metas).for_each(|(word, &meta)| *word = self.int(meta));
@@ -139,16 +138,25 @@ impl<'t> Run<'_, 't> {
         let bytes = cut(bytes, offset, claimed);
         let (host, flow) = tail.parts();
         let metas = &words[..metas.len().min(METAS_MAX)];
-        let (status, skip) = host.seq_insert(*sequence, flow, side, at, bytes, claimed, span, metas);
+        let SeqInserted { status, skip_bytes } = host.seq_insert(SeqInsert {
+            sequence: *sequence,
+            flow,
+            direction,
+            at,
+            bytes,
+            claimed_bytes: claimed,
+            span,
+            metas,
+        });
         self.set(inst.results[0], status);
-        self.set(inst.results[1], skip);
+        self.set(inst.results[1], skip_bytes);
     }
 
     fn seq_next(&mut self, inst: &Inst) {
         let Op::SeqNext { sequence, side, .. } = inst.op else { unreachable!("a seq_next") };
-        let side = self.bool(side);
+        let direction = self.direction(side);
         let (host, flow) = self.tail().parts();
-        let next = host.seq_next(sequence, flow, side);
+        let next = host.seq_next(SeqSide { sequence, flow, direction });
         let found = next.is_some();
         let Ordered { gap_bytes, bytes, claimed_bytes, of_other, metas } = next.unwrap_or_default();
         let words = [u64::from(found), gap_bytes, 0, 0, claimed_bytes, u64::from(of_other)];
@@ -167,7 +175,7 @@ impl<'t> Run<'_, 't> {
             unreachable!("a collect or deliver")
         };
         let table = self.table_of(*flow);
-        let (side, gap) = (self.bool(*side), self.int(*gap));
+        let (direction, gap_bytes) = (self.direction(*side), self.int(*gap));
         let (offset, claimed) = (self.int(*offset), self.int(*length));
         let whole: Vec<u64> = match op {
             Op::Collect { whole, .. } => whole.iter().map(|&value| self.int(value)).collect(),
@@ -176,10 +184,16 @@ impl<'t> Run<'_, 't> {
         let (tail, bytes) = self.tail_and_bytes(*buf);
         let bytes = cut(bytes, offset, claimed);
         let (host, flow) = tail.parts();
+        let of = FlowSide { table, flow, direction };
+        let bytes = OrderedBytes { gap_bytes, bytes, claimed_bytes: claimed };
         match op {
-            Op::Collect { .. } => host.collect(table, flow, side, gap, bytes, claimed, &whole),
-            _ => host.deliver(table, flow, side, gap, bytes, claimed),
+            Op::Collect { .. } => host.collect(of, bytes, &whole),
+            _ => host.deliver(of, bytes),
         }
+    }
+
+    fn direction(&self, side: Value) -> Direction {
+        Direction::responder_if(self.bool(side))
     }
 
     fn table_of(&self, flow: Value) -> Table {

@@ -14,7 +14,7 @@ mod trace;
 pub use arithmetic::member;
 pub use trace::TraceStep;
 
-use crate::abi::{Continuation, FlowRecord, Host, Layout, Program, Step};
+use crate::abi::{Continuation, Host, Layout, Program, Resume, Step};
 use crate::graph::{Block, Graph, Terminator, Type, Value};
 use crate::liveness::{Liveness, live_words, lookups, words_of_bools};
 use crate::patterns::{PatternError, Patterns};
@@ -81,15 +81,9 @@ impl Interpreter {
         })
     }
 
-    fn go_on(
-        &self,
-        packet: &PacketMeta,
-        frame: &[u8],
-        tail: Tail<'_>,
-        [responder, new]: [bool; 2],
-        k: &mut Continuation,
-        trace: Trace<'_>,
-    ) -> Step {
+    fn go_on(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation, trace: Trace<'_>) -> Step {
+        let Resume { packet, frame, flow, direction, is_new } = at;
+        let tail = Tail { host, flow };
         let crossing = &self.crossings[k.resume as usize];
         self.with_registers(|registers| {
             let (bools, words) = k.live.split_at(words_of_bools(&self.graph, &crossing.live));
@@ -104,7 +98,9 @@ impl Interpreter {
                 };
             }
             let params = &self.graph.block(crossing.then).params;
-            for (param, word) in params.iter().zip([0, u64::from(responder), u64::from(new)]) {
+            for (param, word) in
+                params.iter().zip([0, u64::from(direction.is_responder()), u64::from(is_new)])
+            {
                 registers.values[param.index()] = word;
             }
             Run::new(self, packet, Record::Frame(frame), Some(tail), k, registers, trace).run(crossing.then)
@@ -127,17 +123,8 @@ impl Program for Interpreter {
         self.start(packet, Record::Frame(frame), k, None)
     }
 
-    fn resume(
-        &self,
-        host: &mut dyn Host,
-        packet: &PacketMeta,
-        frame: &[u8],
-        flow: FlowRecord<'_>,
-        responder: bool,
-        new: bool,
-        k: &mut Continuation,
-    ) -> Step {
-        self.go_on(packet, frame, Tail { host, flow }, [responder, new], k, None)
+    fn resume(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step {
+        self.go_on(host, at, k, None)
     }
 
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64 {

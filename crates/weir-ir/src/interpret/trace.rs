@@ -1,13 +1,14 @@
 //! The way of one packet through a graph, for whoever asks why it did or did not match.
 
 use super::Interpreter;
-use super::run::{Record, Tail};
+use super::run::Record;
 use crate::abi::{
-    Continuation, FlowRecord, Host, KEY_WORDS, Ordered, Program, SEQ_ORDERED, SEQ_QUEUED, Slice, Step,
+    Continuation, FlowRecord, Host, KEY_WORDS, Program, Resume, SEQ_ORDERED, SEQ_QUEUED, SeqInsert,
+    SeqInserted, Step,
 };
-use crate::graph::{Block, Event, Sequence, SequenceDecl, Table, Value};
+use crate::graph::{Block, SequenceDecl, Table, Value};
 use std::fmt;
-use weir_packet::{DropReason, PacketMeta};
+use weir_packet::{Direction, DropReason, PacketMeta};
 
 /// Lookups that a trace follows: more than any stack of layers has.
 const LOOKUPS_MAX: usize = 16;
@@ -101,8 +102,8 @@ impl Interpreter {
             let mut data = vec![0; self.layout().size(Table(k.table))];
             let flow = FlowRecord { id: id as u32, data: &mut data };
             let mut host = FirstPacket { sequences: &self.graph().sequences };
-            let tail = Tail { host: &mut host, flow };
-            step = self.go_on(packet, frame, tail, [false, true], k, Some(&mut steps));
+            let at = Resume { packet, frame, flow, direction: Direction::Originator, is_new: true };
+            step = self.go_on(&mut host, at, k, Some(&mut steps));
         }
         steps
     }
@@ -114,51 +115,9 @@ struct FirstPacket<'a> {
 }
 
 impl Host for FirstPacket<'_> {
-    fn seq_insert(
-        &mut self,
-        sequence: Sequence,
-        _: FlowRecord<'_>,
-        _: bool,
-        at: u64,
-        _: &[u8],
-        _: u64,
-        _: u64,
-        _: &[u64],
-    ) -> (u64, u64) {
-        // What starts at 0 (a datagram) is not begun by its later pieces.
-        let is_first = at == 0 || self.sequences[sequence.index()].from_first;
-        (if is_first { SEQ_ORDERED } else { SEQ_QUEUED }, 0)
+    fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted {
+        // A sequence that starts at 0 (a datagram) does not begin with its later pieces.
+        let is_first = offer.at == 0 || self.sequences[offer.sequence.index()].from_first;
+        SeqInserted { status: if is_first { SEQ_ORDERED } else { SEQ_QUEUED }, skip_bytes: 0 }
     }
-
-    fn seq_acknowledge(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool, _: u64) {}
-
-    fn seq_next(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Option<Ordered> {
-        None
-    }
-
-    fn seq_assemble(&mut self, _: Sequence, _: FlowRecord<'_>, _: bool) -> Slice {
-        Slice::default()
-    }
-
-    fn collect(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64, _: &[u64]) {}
-
-    fn whole_value(&mut self, _: usize) -> u64 {
-        0
-    }
-
-    fn messages(&mut self, _: Table, _: FlowRecord<'_>, _: bool) -> Slice {
-        Slice::default()
-    }
-
-    fn next_messages(&mut self, _: u64, _: u64) -> Slice {
-        Slice::default()
-    }
-
-    fn deliver(&mut self, _: Table, _: FlowRecord<'_>, _: bool, _: u64, _: &[u8], _: u64) {}
-
-    fn keep(&mut self, _: &[u8]) -> u64 {
-        0
-    }
-
-    fn emit(&mut self, _: Event, _: Option<FlowRecord<'_>>, _: &[u64]) {}
 }

@@ -2,9 +2,9 @@
 
 use super::RecordingHost;
 use std::collections::BTreeMap;
-use weir_ir::abi::{Continuation, FlowRecord, KEY_WORDS, OUTS_MAX, Program, Step};
+use weir_ir::abi::{Continuation, FlowRecord, KEY_WORDS, OUTS_MAX, Program, Resume, Step};
 use weir_ir::graph::Table;
-use weir_packet::{DropReason, PacketMeta};
+use weir_packet::{Direction, DropReason, PacketMeta};
 
 /// Lookups (and restarts) of one packet; what comes after is not run.
 const STEPS_MAX: usize = 8;
@@ -62,9 +62,10 @@ pub fn drive(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcom
                     let data = vec![0; program.layout().size(Table(k.table))];
                     Flow { id: next_id, swap: k.sender().0 != k.sender().1, data }
                 });
-                let responder = flow.swap != k.sender().0;
+                let direction = Direction::responder_if(flow.swap != k.sender().0);
                 let record = FlowRecord { id: flow.id, data: &mut flow.data };
-                step = program.resume(&mut host, packet, frame, record, responder, !known, &mut k);
+                let at = Resume { packet, frame, flow: record, direction, is_new: !known };
+                step = program.resume(&mut host, at, &mut k);
             }
             let done = match step {
                 Step::Done(reason) => Some((k.terms, reason)),

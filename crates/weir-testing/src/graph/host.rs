@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_ir::abi::{FlowRecord, Host, METAS_MAX, Ordered, SEQ_FORCED, SEQ_ORDERED, SEQ_QUEUED, Slice};
-use weir_ir::graph::{Event, Sequence, Table};
-use weir_packet::Block;
+use weir_ir::abi::{
+    FlowRecord, FlowSide, Host, METAS_MAX, Ordered, OrderedBytes, SEQ_FORCED, SEQ_ORDERED, SEQ_QUEUED,
+    SeqInsert, SeqInserted, SeqSide, Slice,
+};
+use weir_ir::graph::{Event, Sequence};
+use weir_packet::{Block, Direction};
 
 /// Writes down every call, one line each. What it answers depends on the arguments only: bytes at a
 /// sequence number divisible by three are in order, others are queued, and come next when asked for.
@@ -12,7 +15,7 @@ use weir_packet::Block;
 pub struct RecordingHost {
     /// The calls.
     pub calls: Vec<String>,
-    queued: HashMap<(Sequence, u32, bool), Vec<Ordered>>,
+    queued: HashMap<(Sequence, u32, Direction), Vec<Ordered>>,
     collected: Vec<u8>,
     whole: Vec<u64>,
 }
@@ -25,21 +28,13 @@ impl RecordingHost {
 }
 
 impl Host for RecordingHost {
-    fn seq_insert(
-        &mut self,
-        sequence: Sequence,
-        flow: FlowRecord<'_>,
-        side: bool,
-        at: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        span: u64,
-        metas: &[u64],
-    ) -> (u64, u64) {
+    fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted {
+        let SeqInsert { sequence, flow, direction, at, bytes, claimed_bytes, span, metas } = offer;
+        let side = direction.is_responder();
         let call = format!("insert {sequence} {side} {at} {bytes:02x?} of {claimed_bytes} {span} {metas:?}");
         self.note(call, &flow);
         if at.is_multiple_of(3) {
-            return (SEQ_ORDERED, at % 5);
+            return SeqInserted { status: SEQ_ORDERED, skip_bytes: at % 5 };
         }
         let mut kept = [0; METAS_MAX];
         kept.iter_mut().zip(metas).for_each(|(word, meta)| *word = *meta);
@@ -50,39 +45,30 @@ impl Host for RecordingHost {
             of_other: at.is_multiple_of(2),
             metas: kept,
         };
-        self.queued.entry((sequence, flow.id, side)).or_default().push(piece);
-        (if at % 3 == 1 { SEQ_QUEUED } else { SEQ_FORCED }, 0)
+        self.queued.entry((sequence, flow.id, direction)).or_default().push(piece);
+        let status = if at % 3 == 1 { SEQ_QUEUED } else { SEQ_FORCED };
+        SeqInserted { status, skip_bytes: 0 }
     }
 
-    fn seq_acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
-        self.note(format!("acknowledge {sequence} {side} {at}"), &flow);
+    fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
+        self.note(format!("acknowledge {} {} {at}", of.sequence, of.direction.is_responder()), &of.flow);
     }
 
-    fn seq_next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Ordered> {
-        self.note(format!("next {sequence} {side}"), &flow);
-        self.queued.get_mut(&(sequence, flow.id, side))?.pop()
+    fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
+        self.note(format!("next {} {}", of.sequence, of.direction.is_responder()), &of.flow);
+        self.queued.get_mut(&(of.sequence, of.flow.id, of.direction))?.pop()
     }
 
-    fn seq_assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
-        self.note(format!("assemble {sequence} {side}"), &flow);
-        let pieces = self.queued.remove(&(sequence, flow.id, side)).unwrap_or_default();
+    fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
+        self.note(format!("assemble {} {}", of.sequence, of.direction.is_responder()), &of.flow);
+        let pieces = self.queued.remove(&(of.sequence, of.flow.id, of.direction)).unwrap_or_default();
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes.bytes()).copied().collect();
         slice(&bytes)
     }
 
-    fn collect(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap_bytes: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-        whole: &[u64],
-    ) {
-        let call = format!("collect {table} {side} after {gap_bytes} {bytes:02x?} of {claimed_bytes}");
-        self.note(format!("{call} {whole:?}"), &flow);
-        self.collected.extend_from_slice(bytes);
+    fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, whole: &[u64]) {
+        self.note(format!("collect {} {whole:?}", in_order(&of, &next)), &of.flow);
+        self.collected.extend_from_slice(next.bytes);
         self.whole = whole.to_vec();
     }
 
@@ -91,8 +77,8 @@ impl Host for RecordingHost {
         self.whole.get(number).copied().unwrap_or(0)
     }
 
-    fn messages(&mut self, table: Table, flow: FlowRecord<'_>, side: bool) -> Slice {
-        self.note(format!("messages {table} {side}"), &flow);
+    fn messages(&mut self, of: FlowSide<'_>) -> Slice {
+        self.note(format!("messages {} {}", of.table, of.direction.is_responder()), &of.flow);
         slice(&self.collected)
     }
 
@@ -102,17 +88,8 @@ impl Host for RecordingHost {
         slice(&self.collected)
     }
 
-    fn deliver(
-        &mut self,
-        table: Table,
-        flow: FlowRecord<'_>,
-        side: bool,
-        gap_bytes: u64,
-        bytes: &[u8],
-        claimed_bytes: u64,
-    ) {
-        let call = format!("deliver {table} {side} after {gap_bytes} {bytes:02x?} of {claimed_bytes}");
-        self.note(call, &flow);
+    fn deliver(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>) {
+        self.note(format!("deliver {}", in_order(&of, &next)), &of.flow);
     }
 
     /// What is kept and then told to nobody may be left out, so the number is of the bytes, not of the call.
@@ -127,6 +104,12 @@ impl Host for RecordingHost {
             None => self.calls.push(call),
         }
     }
+}
+
+fn in_order(of: &FlowSide<'_>, next: &OrderedBytes<'_>) -> String {
+    let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
+    let side = of.direction.is_responder();
+    format!("{} {side} after {gap_bytes} {bytes:02x?} of {claimed_bytes}", of.table)
 }
 
 /// A slice that does not start where its block does, as real ones do not.
