@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir::io::{Attended, CaptureReader, Findings};
-use weir::packet::{Burst, Source, SourceError};
+use weir::packet::{Burst, Poll, Source, SourceError};
 
 /// Signals that end a run, and their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -67,18 +67,18 @@ impl Captures {
 }
 
 impl Source for Captures {
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         if self.signal.load(Ordering::Relaxed) != 0 {
             burst.packets.clear();
             self.is_cut = true;
-            return Ok(false);
+            return Ok(Poll::End);
         }
-        let read = match &mut self.reader {
-            Reader::Own(reader) => reader.next_burst(burst),
-            Reader::Attended(reader) => reader.next_burst(burst),
+        let polled = match &mut self.reader {
+            Reader::Own(reader) => reader.poll(burst),
+            Reader::Attended(reader) => reader.poll(burst),
         };
         self.packets += burst.packets.len() as u64;
-        read
+        polled
     }
 
     fn progress(&self) -> (u64, Option<u64>) {

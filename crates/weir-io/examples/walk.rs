@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Instant;
 use weir_io::{CaptureReader, CaptureWriter};
-use weir_packet::{Burst, LinkType, PacketMeta, Source, Timestamp};
+use weir_packet::{Burst, LinkType, PacketMeta, Poll, Source, Timestamp};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -34,9 +34,10 @@ fn walk<P: AsRef<std::path::Path>>(files: &[P]) -> (u64, u64) {
     let mut burst = Burst::default();
     let mut bytes = 0;
     loop {
-        match source.next_burst(&mut burst) {
-            Ok(true) => bytes += burst.packets.iter().map(|p| u64::from(p.wire_bytes)).sum::<u64>(),
-            Ok(false) => return (source.packets(), bytes),
+        match source.poll(&mut burst) {
+            Ok(Poll::Packets) => bytes += burst.packets.iter().map(|p| u64::from(p.wire_bytes)).sum::<u64>(),
+            Ok(Poll::Idle { .. }) => {}
+            Ok(Poll::End) => return (source.packets(), bytes),
             Err(error) => eprintln!("{error}"),
         }
     }

@@ -6,7 +6,7 @@
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use weir_io::CaptureReader;
-use weir_packet::{Burst, Source, SourceErrorKind};
+use weir_packet::{Burst, Poll, Source, SourceErrorKind};
 
 /// What can't agree with tshark, and why.
 const EXCEPTIONS: &[(&str, Kind, &str)] = &[
@@ -51,9 +51,9 @@ struct Seen {
 fn see(path: &Path) -> Seen {
     let (mut source, mut burst, mut seen) = (CaptureReader::open(&[path]), Burst::default(), Seen::default());
     loop {
-        match source.next_burst(&mut burst) {
-            Ok(false) => break,
-            Ok(true) => {
+        match source.poll(&mut burst) {
+            Ok(Poll::End) => break,
+            Ok(_) => {
                 for packet in &burst.packets {
                     seen.packets += 1;
                     seen.wire_bytes += u64::from(packet.wire_bytes);

@@ -22,5 +22,5 @@ pub use drop::{DropReason, Drops};
 pub use link::LinkType;
 pub use readable::readable;
 pub use record::{Column, Sink, Value, ValueType};
-pub use source::{Source, SourceError, SourceErrorKind};
+pub use source::{Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
 pub use time::Timestamp;

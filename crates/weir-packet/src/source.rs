@@ -1,24 +1,56 @@
-//! The trait of whatever packets come from, and the one error type of reading them.
+//! Packet sources: the trait, its statistics, and the one error type of reading packets.
 
-use crate::Burst;
+use crate::{Burst, Timestamp};
 use std::fmt;
 
-/// Where packets come from: a capture file, standard input, an interface.
+/// A source of packets: a capture file, standard input, an interface.
 pub trait Source {
     /// Replaces the packets of `burst` by the next ones, at most
-    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block; `Ok(false)` at the end. None at all says that none
-    /// waits: who runs over the source may do something else, and hand on what it found. A source that rather waits than says so holds up
-    /// [`Control`](https://docs.rs/weir) of an engine.
+    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block. `burst` has packets exactly where the answer is
+    /// [`Poll::Packets`].
+    ///
+    /// A live source answers [`Poll::Idle`] instead of blocking, after a short wait of its own: the run loop then passes
+    /// time, flushes rows, and looks for changed questions. A source that blocks instead delays all of these.
     ///
     /// # Errors
-    /// What could be read before the fault has been delivered by earlier calls. After an error the
-    /// source goes on with the next file, if it has one; otherwise it answers `Ok(false)`.
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError>;
+    /// Packets before the fault have been delivered by earlier calls. After an error the
+    /// source continues with the next file, if it has one; otherwise it answers [`Poll::End`].
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError>;
+
+    /// Packets that the source received and dropped so far, as the source itself counts them. All zero for files, which drop
+    /// nothing.
+    fn stats(&self) -> SourceStats {
+        SourceStats::default()
+    }
 
     /// Bytes read so far and bytes in all, where known, for a progress bar.
     fn progress(&self) -> (u64, Option<u64>) {
         (0, None)
     }
+}
+
+/// The answer of [`Source::poll`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Poll {
+    /// The burst has at least one packet.
+    Packets,
+    /// No packet waits. More may come.
+    Idle {
+        /// A time that the traffic has reached, on the clock that stamps the packets. Earlier packets may still follow.
+        /// [`Timestamp::MIN`] where the source knows no time without packets, as a regular file does.
+        now: Timestamp,
+    },
+    /// No packet will follow.
+    End,
+}
+
+/// What a source counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SourceStats {
+    /// Packets that reached the source, dropped ones included.
+    pub received: u64,
+    /// Packets that the source dropped before a burst could take them.
+    pub dropped: u64,
 }
 
 /// What kind of trouble a source met.
@@ -36,34 +68,70 @@ pub enum SourceErrorKind {
     Unsupported,
 }
 
-/// Where and why reading a capture stopped.
+/// The place of a fault, as its source names places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourcePlace {
+    /// A record of a capture.
+    Capture {
+        /// File as the user named it; `-` for standard input.
+        file: String,
+        /// Packets of this file that had been read before.
+        packets_before: u64,
+        /// Offset of the faulty record in the uncompressed file, bytes.
+        offset_bytes: u64,
+    },
+    /// A network interface.
+    Interface {
+        /// Its name, as the system has it.
+        name: String,
+    },
+}
+
+/// Where and why reading packets stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceError {
     /// The kind of trouble.
     pub kind: SourceErrorKind,
-    /// File as the user named it; `-` for standard input.
-    pub file: String,
-    /// Packets of this file that had been read before.
-    pub packets_before: u64,
-    /// Offset of the faulty record in the uncompressed file, bytes.
-    pub offset_bytes: u64,
+    /// Where it is.
+    pub place: SourcePlace,
     /// What is wrong, and what to do about it where something can be done.
     pub message: String,
 }
 
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            SourceErrorKind::Io | SourceErrorKind::NotACapture if self.packets_before == 0 => {
-                write!(f, "{}: {}", self.file, self.message)
+        let Self { kind, place, message } = self;
+        match (place, kind) {
+            (SourcePlace::Interface { name }, _) => write!(f, "{name}: {message}"),
+            (
+                SourcePlace::Capture { file, packets_before: 0, .. },
+                SourceErrorKind::Io | SourceErrorKind::NotACapture,
+            ) => write!(f, "{file}: {message}"),
+            (SourcePlace::Capture { file, packets_before, offset_bytes }, _) => {
+                write!(f, "{file}: after packet {packets_before}, byte {offset_bytes}: {message}")
             }
-            _ => write!(
-                f,
-                "{}: after packet {}, byte {}: {}",
-                self.file, self.packets_before, self.offset_bytes, self.message
-            ),
         }
     }
 }
 
 impl std::error::Error for SourceError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_print_the_place_as_their_source_names_it() {
+        let print = |kind, place| SourceError { kind, place, message: "no".to_string() }.to_string();
+        let capture = |packets_before| SourcePlace::Capture {
+            file: "x.pcap".to_string(),
+            packets_before,
+            offset_bytes: 24,
+        };
+        assert_eq!(print(SourceErrorKind::Io, capture(0)), "x.pcap: no");
+        assert_eq!(print(SourceErrorKind::Io, capture(1)), "x.pcap: after packet 1, byte 24: no");
+        assert_eq!(print(SourceErrorKind::Corrupt, capture(0)), "x.pcap: after packet 0, byte 24: no");
+        let interface = SourcePlace::Interface { name: "eth0".to_string() };
+        assert_eq!(print(SourceErrorKind::Truncated, interface), "eth0: no");
+    }
+}

@@ -10,6 +10,9 @@ use std::fmt;
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
+    /// The earliest time: also "no time is known".
+    pub const MIN: Self = Self(i64::MIN);
+
     /// The time `seconds` and `nanoseconds` after 1970, saturated to the range of the type.
     pub fn from_parts(seconds: i64, nanoseconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))

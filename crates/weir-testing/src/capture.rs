@@ -1,7 +1,7 @@
 //! Any bytes as a capture file.
 
 use weir_io::{CaptureReader, Findings, PcapngWriter, packet_options};
-use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Source};
+use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Poll, Source};
 
 /// Drains a reader of arbitrary bytes and checks what a source promises, and that what is written of it as pcapng can be
 /// read. For fuzzers and tests.
@@ -47,9 +47,10 @@ fn fuzz_read(
     let mut burst = Burst::default();
     let (mut number, mut errors) = (0, 0);
     for _ in 0..bursts_max {
-        match source.next_burst(&mut burst) {
-            Ok(false) => break,
-            Ok(true) => {
+        match source.poll(&mut burst) {
+            Ok(Poll::End) => break,
+            Ok(Poll::Idle { .. }) => panic!("a reader waits for its packets"),
+            Ok(Poll::Packets) => {
                 assert!((1..=BURST_PACKETS_MAX).contains(&burst.packets.len()));
                 for (index, packet) in burst.packets.iter().enumerate() {
                     number += 1;

@@ -6,7 +6,7 @@ pub use crate::texts::{Tried, fuzz_text, shrink_text, try_text};
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use weir::{Ask, Compiled, Compiler, Executor, Item, Need, Options, Shape, Want, run};
-use weir_packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
+use weir_packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
 
 /// Packets of one input at most; one burst.
 const PACKETS_MAX: usize = 32;
@@ -15,9 +15,9 @@ const PACKETS_MAX: usize = 32;
 struct Once(Option<Burst>);
 
 impl Source for Once {
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         *burst = self.0.take().unwrap_or_default();
-        Ok(!burst.packets.is_empty())
+        Ok(if burst.packets.is_empty() { Poll::End } else { Poll::Packets })
     }
 }
 

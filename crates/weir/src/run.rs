@@ -19,7 +19,7 @@ use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::Program;
 use weir_ir::graph::Table;
-use weir_packet::{Burst, Source, SourceError};
+use weir_packet::{Burst, Poll, Source, SourceError};
 
 /// How a run went.
 #[derive(Debug, Default)]
@@ -206,15 +206,15 @@ fn run_one<E>(
     let mut number = 0;
     loop {
         match read(source, &mut burst, &mut outcome.stages) {
-            // Nothing comes: what is asked may change all the same.
-            Ok(true) if burst.packets.is_empty() => merger.pause()?,
-            Ok(true) => {
+            // Questions may change while no packets come.
+            Ok(Poll::Idle { .. }) => merger.pause()?,
+            Ok(Poll::Packets) => {
                 worker.pass_time(number, clock.now());
                 worker.take(&burst, number);
                 burst.packets.iter().for_each(|packet| clock.tick(packet.time.0));
                 number += 1;
             }
-            Ok(false) => break,
+            Ok(Poll::End) => break,
             Err(error) => outcome.errors.push(error),
         }
         merger.take_all(&mut worker.subscriber().yielded)?;
@@ -244,11 +244,11 @@ pub(crate) fn read(
     source: &mut dyn Source,
     burst: &mut Burst,
     stages: &mut Stages,
-) -> Result<bool, SourceError> {
+) -> Result<Poll, SourceError> {
     let began = stages.begin();
-    let read = source.next_burst(burst);
+    let polled = source.poll(burst);
     stages.end(Stage::Read, burst.packets.len(), began);
-    read
+    polled
 }
 
 pub(crate) fn gather(outcome: &mut Outcome, worker: Worker<Collector>) {

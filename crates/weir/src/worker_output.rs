@@ -60,7 +60,7 @@ pub enum Item {
     /// A row that a handler of streams emitted.
     Stream(Vec<Value<'static>>),
     /// Nothing waits to be read, and what was found until now was handed out: who collects what it was given may hand
-    /// that on. Every question is told so where its [source](weir_packet::Source::next_burst) says that nothing comes.
+    /// that on. Every question is told so where its source is [idle](weir_packet::Poll::Idle).
     Pause,
 }
 

@@ -15,7 +15,7 @@ use weir_engine::plan::{Plan, Want};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::{Continuation, TIMEOUT_MS};
-use weir_packet::{Burst, PacketMeta, Source};
+use weir_packet::{Burst, PacketMeta, Poll, Source};
 
 /// Bursts handed over at once, so that threads wake each other rarely.
 const BATCH_BURSTS: usize = 64;
@@ -65,14 +65,14 @@ impl Dispatcher {
         for _ in 0..BATCH_BURSTS {
             let mut burst = Burst::default();
             match read(source, &mut burst, &mut outcome.stages) {
-                // What came so far is not to wait for what may come.
-                Ok(true) if burst.packets.is_empty() => return Filled::Pause,
-                Ok(true) => {
+                // Packets that came so far do not wait for others.
+                Ok(Poll::Idle { .. }) => return Filled::Pause,
+                Ok(Poll::Packets) => {
                     let (began, packets) = (outcome.stages.begin(), burst.packets.len());
                     self.split(&burst, shares);
                     outcome.stages.end(Stage::Dispatch, packets, began);
                 }
-                Ok(false) => return Filled::End,
+                Ok(Poll::End) => return Filled::End,
                 Err(error) => outcome.errors.push(error),
             }
         }

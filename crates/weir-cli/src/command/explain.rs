@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::io::CaptureReader;
-use weir::packet::{Burst, Source};
+use weir::packet::{Burst, Poll, Source};
 use weir::stream::StreamParams;
 use weir::{Ask, Compiler, EventRows, Log, Need, Want, explain};
 
@@ -79,14 +79,14 @@ fn find_packet(path: &str, number: u64) -> Result<Burst, Failure> {
     let mut reader = CaptureReader::open(&[Path::new(path)]);
     let mut burst = Burst::default();
     loop {
-        match reader.next_burst(&mut burst) {
-            Ok(true) => {
+        match reader.poll(&mut burst) {
+            Ok(Poll::Packets | Poll::Idle { .. }) => {
                 if let Some(index) = burst.packets.iter().position(|p| p.number == number) {
                     burst.packets = vec![burst.packets[index]];
                     return Ok(burst);
                 }
             }
-            Ok(false) => {
+            Ok(Poll::End) => {
                 return Err(Failure::new(format!(
                     "{path} has no packet {number}; it has {}",
                     reader.packets()

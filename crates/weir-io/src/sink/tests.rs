@@ -5,7 +5,7 @@ use crate::CaptureReader;
 use proptest::prelude::*;
 use std::io::{self, Cursor};
 use std::sync::{Arc, Mutex};
-use weir_packet::{Burst, Column, LinkType, PacketMeta, Source, Timestamp, Value, ValueType};
+use weir_packet::{Burst, Column, LinkType, PacketMeta, Poll, Source, Timestamp, Value, ValueType};
 
 /// A writer whose bytes stay accessible.
 #[derive(Clone, Default)]
@@ -407,7 +407,7 @@ fn round_trip(
     let bytes = out.0.lock().unwrap().clone();
     let mut source = CaptureReader::from_reader("written", Box::new(Cursor::new(bytes)));
     let (mut got, mut burst) = (Vec::new(), Burst::default());
-    while source.next_burst(&mut burst).unwrap() {
+    while source.poll(&mut burst).unwrap() != Poll::End {
         for (i, p) in burst.packets.iter().enumerate() {
             got.push((p.time.0, p.wire_bytes, p.link, p.interface, burst.data(i).to_vec()));
         }

@@ -5,12 +5,12 @@ use super::{CaptureReader, Findings};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_packet::{Burst, Source, SourceError};
+use weir_packet::{Burst, Poll, Source, SourceError, Timestamp};
 
-/// How long nothing comes until an empty burst says so again.
+/// Time between two answers that the source is idle.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// How long packets come without a break until an empty burst is put between them.
+/// Time for which packets come without a break until the source claims to be idle between two bursts.
 const BUSY_MAX: Duration = Duration::from_millis(100);
 
 /// Bursts that may wait to be taken.
@@ -19,18 +19,18 @@ const BURSTS_WAITING_MAX: usize = 64;
 /// What was read, and how far the reader is.
 type Reading = (Result<Burst, SourceError>, (u64, Option<u64>));
 
-/// Reads captures on a thread of its own. As soon as none of their packets waits [`next_burst`](Source::next_burst) yields a
-/// burst without packets, and then one every 10 ms until some come; where packets never cease to, one every 100 ms: what was
-/// found in them isn't to wait for their end.
+/// Reads captures on a thread of its own. As soon as none of their packets waits [`poll`](Source::poll) answers
+/// [`Poll::Idle`], and then every 10 ms until packets come; where packets come without a break, every 100 ms: rows that
+/// were found in them are not to wait for their end.
 pub struct Attended {
     readings: Receiver<Reading>,
     progress: (u64, Option<u64>),
     findings: Findings,
     thread: Option<JoinHandle<()>>,
-    /// The last burst had no packets.
-    has_paused: bool,
-    /// When the last such burst was.
-    paused: Instant,
+    /// The last answer was [`Poll::Idle`].
+    is_idle: bool,
+    /// The time of the last such answer.
+    idle_at: Instant,
 }
 
 impl std::fmt::Debug for Attended {
@@ -49,11 +49,13 @@ impl Attended {
         let (progress, findings) = (reader.progress(), reader.findings().clone());
         let thread = std::thread::Builder::new().name("weir-read".into());
         let thread = Some(thread.spawn(move || read(reader, &sender))?);
-        Ok(Self { readings, progress, findings, thread, has_paused: false, paused: Instant::now() })
+        Ok(Self { readings, progress, findings, thread, is_idle: false, idle_at: Instant::now() })
     }
 
-    fn pause(&mut self) {
-        (self.has_paused, self.paused) = (true, Instant::now());
+    fn idle(&mut self) -> Poll {
+        self.is_idle = true;
+        self.idle_at = Instant::now();
+        Poll::Idle { now: Timestamp::MIN }
     }
 
     /// What the reader met so far.
@@ -65,9 +67,10 @@ impl Attended {
 fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
     loop {
         let mut burst = Burst::default();
-        let read = match reader.next_burst(&mut burst) {
-            Ok(true) => Ok(burst),
-            Ok(false) => return,
+        let read = match reader.poll(&mut burst) {
+            Ok(Poll::Packets) => Ok(burst),
+            Ok(Poll::Idle { .. }) => continue,
+            Ok(Poll::End) => return,
             Err(error) => Err(error),
         };
         if sender.send((read, reader.progress())).is_err() {
@@ -77,30 +80,26 @@ fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
 }
 
 impl Source for Attended {
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         burst.packets.clear();
-        if !self.has_paused && self.paused.elapsed() >= BUSY_MAX {
-            self.pause();
-            return Ok(true);
+        if !self.is_idle && self.idle_at.elapsed() >= BUSY_MAX {
+            return Ok(self.idle());
         }
-        let patience = if self.has_paused { PATIENCE } else { Duration::ZERO };
+        let patience = if self.is_idle { PATIENCE } else { Duration::ZERO };
         match self.readings.recv_timeout(patience) {
             Ok((read, progress)) => {
-                self.has_paused = false;
+                self.is_idle = false;
                 self.progress = progress;
                 *burst = read?;
-                Ok(true)
+                Ok(Poll::Packets)
             }
-            Err(RecvTimeoutError::Timeout) => {
-                self.pause();
-                Ok(true)
-            }
+            Err(RecvTimeoutError::Timeout) => Ok(self.idle()),
             Err(RecvTimeoutError::Disconnected) => {
                 // It ended as it should, or a panic there is one here.
                 if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
                     std::panic::resume_unwind(panic);
                 }
-                Ok(false)
+                Ok(Poll::End)
             }
         }
     }
@@ -115,6 +114,10 @@ mod tests {
     use super::*;
     use crate::source::craft;
     use std::io::Read;
+    use weir_packet::SourcePlace;
+
+    const IDLE: Result<Poll, SourceError> = Ok(Poll::Idle { now: Timestamp::MIN });
+    const END: Result<Poll, SourceError> = Ok(Poll::End);
 
     /// A pipe: its end is when its writer's is.
     struct Pipe(Receiver<Vec<u8>>, Vec<u8>);
@@ -132,46 +135,48 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_comes_there_are_empty_bursts() {
+    fn a_silent_source_is_idle() {
         let (writer, pipe) = std::sync::mpsc::channel();
         let reader = CaptureReader::from_reader("a pipe", Box::new(Pipe(pipe, vec![])));
         let mut source = Attended::start(reader).expect("a thread");
         let mut burst = Burst::default();
         // Not even the file's header is there.
-        assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
+        assert_eq!(source.poll(&mut burst), IDLE);
+        assert!(burst.packets.is_empty());
         assert!(source.findings().found().interfaces.is_empty());
         writer.send(craft::plain_pcap(&[3, 3])).expect("it is read");
         let mut packets = 0;
         while packets < 2 {
-            assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+            assert_ne!(source.poll(&mut burst), END);
             packets += burst.packets.len();
         }
         assert_eq!(source.findings().found().interfaces.len(), 1);
-        assert!(source.next_burst(&mut burst).expect("nothing is wrong") && burst.packets.is_empty());
+        assert_eq!(source.poll(&mut burst), IDLE);
+        assert!(burst.packets.is_empty());
         drop(writer);
-        while source.next_burst(&mut burst).expect("nothing is wrong") {
+        while source.poll(&mut burst) != END {
             assert!(burst.packets.is_empty());
         }
     }
 
     #[test]
-    fn packets_that_never_cease_leave_room_for_empty_bursts() {
+    fn packets_without_a_break_leave_room_for_idle_answers() {
         let (writer, pipe) = std::sync::mpsc::channel();
         let reader = CaptureReader::from_reader("a pipe", Box::new(Pipe(pipe, craft::plain_pcap(&[3]))));
         let mut source = Attended::start(reader).expect("a thread");
         let mut burst = Burst::default();
         // Until the first packet is there.
         while burst.packets.is_empty() {
-            assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+            assert_ne!(source.poll(&mut burst), END);
         }
         let record = craft::plain_pcap(&[3]).split_off(24);
         (0..100).for_each(|_| writer.send(record.clone()).expect("it is read"));
-        source.paused = Instant::now().checked_sub(BUSY_MAX).expect("the clock has run for so long");
-        assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+        source.idle_at = Instant::now().checked_sub(BUSY_MAX).expect("the clock has run for so long");
+        assert_eq!(source.poll(&mut burst), IDLE);
         assert!(burst.packets.is_empty(), "however many wait");
         let mut packets = 0;
         while packets < 100 {
-            assert!(source.next_burst(&mut burst).expect("nothing is wrong"));
+            assert_ne!(source.poll(&mut burst), END);
             packets += burst.packets.len();
         }
     }
@@ -184,13 +189,14 @@ mod tests {
         let mut source = Attended::start(reader).expect("a thread");
         let mut burst = Burst::default();
         let fault = loop {
-            match source.next_burst(&mut burst) {
-                Ok(true) => assert!(burst.packets.is_empty()),
-                Ok(false) => panic!("the fault is lost"),
+            match source.poll(&mut burst) {
+                Ok(Poll::Packets) => panic!("its packet is cut"),
+                Ok(Poll::Idle { .. }) => {}
+                Ok(Poll::End) => panic!("the fault is lost"),
                 Err(fault) => break fault,
             }
         };
-        assert_eq!(fault.file, "cut");
-        while source.next_burst(&mut burst).expect("one file, one fault") {}
+        assert!(matches!(&fault.place, SourcePlace::Capture { file, .. } if file == "cut"), "{fault}");
+        while source.poll(&mut burst) != END {}
     }
 }

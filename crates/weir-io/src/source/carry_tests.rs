@@ -33,7 +33,7 @@ fn rewritten(file: &[u8], is_wanted: impl Fn(u64) -> bool) -> (Vec<u8>, Found) {
     let reader = CaptureReader::from_reader("test", Box::new(Cursor::new(file.to_vec())));
     let mut source = reader.with_findings(findings.clone()).with_block_bytes(256);
     let mut burst = Burst::default();
-    while source.next_burst(&mut burst).expect("the file is whole") {
+    while source.poll(&mut burst).expect("the file is whole") != Poll::End {
         for packet in burst.packets.iter().filter(|packet| is_wanted(packet.number)) {
             let options = packet_options(&burst.block, packet);
             writer.write_with_options(packet, burst.block.frame(packet), &options).expect("memory");
@@ -157,7 +157,7 @@ fn names_and_secrets_stand_before_the_packets_behind_them_whoever_is_left_out() 
 fn nobody_carries_what_nobody_writes() {
     let mut source = CaptureReader::from_reader("test", Box::new(Cursor::new(telling(Little))));
     let mut burst = Burst::default();
-    while source.next_burst(&mut burst).expect("the file is whole") {}
+    while source.poll(&mut burst).expect("the file is whole") != Poll::End {}
     assert_eq!(source.findings().found().blocks_skipped, 3);
 }
 
@@ -171,7 +171,7 @@ fn a_capture_of_pcap_says_nothing_of_its_packets() {
     file.extend(pcap_record(Little, (0x0004_0001, 0), (4, 4), &[], b"abcd"));
     let mut source = CaptureReader::from_reader("test", Box::new(Cursor::new(file.clone())));
     let mut burst = Burst::default();
-    assert!(source.next_burst(&mut burst).expect("the file is whole"));
+    assert_eq!(source.poll(&mut burst).expect("the file is whole"), Poll::Packets);
     let second = burst.packets[1];
     assert!(packet_options(&burst.block, &second).is_empty());
     let same = Block { bytes: burst.block.bytes.clone(), records: Records::Pcapng };

@@ -8,7 +8,7 @@ use super::window::{Feed, Window};
 use super::{pcap, pcapng};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Records, SourceError};
+use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Records, SourceError, SourcePlace};
 
 /// A file that is being read.
 pub(crate) struct OpenFile {
@@ -205,9 +205,7 @@ fn fill_window(window: &mut Window, feed: &mut Feed, need: usize, burst: &mut Bu
 fn locate(fault: Fault, name: &str, packets_before: u64, window: &Window) -> SourceError {
     SourceError {
         kind: fault.kind,
-        file: name.to_owned(),
-        packets_before,
-        offset_bytes: window.offset(),
+        place: SourcePlace::Capture { file: name.to_owned(), packets_before, offset_bytes: window.offset() },
         message: fault.message,
     }
 }

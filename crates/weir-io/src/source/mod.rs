@@ -44,7 +44,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Run;
-use weir_packet::{Burst, Source, SourceError};
+use weir_packet::{Burst, Poll, Source, SourceError};
 use window::Window;
 
 /// Files that are read at the same time, because they overlap in time. Each holds a descriptor and a block or two.
@@ -81,7 +81,7 @@ impl CaptureReader {
     /// Reads these captures; `-` is standard input.
     ///
     /// Each is opened when its turn comes: what is wrong with one is said by
-    /// [`next_burst`](Source::next_burst), which then goes on with the others. Costs a look at the size
+    /// [`poll`](Source::poll), which then goes on with the others. Costs a look at the size
     /// of each file, and where there are several, with the first burst, at its first packet.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         Self::of(paths.iter().map(|path| Pending { path: path.as_ref().to_owned(), reader: None }).collect())
@@ -227,10 +227,10 @@ impl CaptureReader {
 }
 
 impl Source for CaptureReader {
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
-        let read = self.read_burst(burst);
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
+        let polled = self.read_burst(burst);
         self.tell();
-        read
+        polled
     }
 
     fn progress(&self) -> (u64, Option<u64>) {
@@ -239,7 +239,7 @@ impl Source for CaptureReader {
 }
 
 impl CaptureReader {
-    fn read_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+    fn read_burst(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         self.waiting.sort();
         loop {
             if let Some(drained) = self.open.iter().position(OpenFile::is_drained) {
@@ -260,7 +260,7 @@ impl CaptureReader {
             let Some((_, index)) = next else {
                 burst.packets.clear();
                 self.spare.iter().for_each(|window| window.reclaim(burst));
-                return Ok(false);
+                return Ok(Poll::End);
             };
             // One that is due and may not be opened stops nobody.
             let waits = self.waiting.turn().filter(|_| !is_due);
@@ -270,6 +270,6 @@ impl CaptureReader {
             break;
         }
         self.number(burst);
-        Ok(true)
+        Ok(Poll::Packets)
     }
 }

@@ -78,6 +78,6 @@ fn first_time(pending: &Pending) -> Option<Timestamp> {
         return None;
     }
     let mut burst = Burst::default();
-    let found = CaptureReader::open(&[&pending.path]).with_block_bytes(LOOK_BYTES).next_burst(&mut burst);
+    let found = CaptureReader::open(&[&pending.path]).with_block_bytes(LOOK_BYTES).poll(&mut burst);
     found.ok().and_then(|_| burst.packets.first().map(|packet| packet.time))
 }

@@ -6,18 +6,26 @@ use super::*;
 use Order::{Big, Little};
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
-use weir_packet::{LinkType, PacketMeta, SourceErrorKind, Timestamp};
+use weir_packet::{LinkType, PacketMeta, SourceErrorKind, SourcePlace, Timestamp};
 
 /// A packet with its bytes, for comparing.
 type Seen = (PacketMeta, Vec<u8>);
+
+/// The place of a fault in a capture: packets before it, and its offset.
+fn record_of(error: &SourceError) -> (u64, u64) {
+    match error.place {
+        SourcePlace::Capture { packets_before, offset_bytes, .. } => (packets_before, offset_bytes),
+        SourcePlace::Interface { .. } => panic!("no capture: {error}"),
+    }
+}
 
 /// Reads everything: packets (their offsets zeroed) and errors.
 fn drain(mut source: CaptureReader) -> (Vec<Seen>, Vec<SourceError>, CaptureReader) {
     let (mut packets, mut errors, mut burst) = (Vec::new(), Vec::new(), Burst::default());
     loop {
-        match source.next_burst(&mut burst) {
-            Ok(false) => return (packets, errors, source),
-            Ok(true) => packets.extend(
+        match source.poll(&mut burst) {
+            Ok(Poll::End) => return (packets, errors, source),
+            Ok(_) => packets.extend(
                 burst
                     .packets
                     .iter()
@@ -124,8 +132,8 @@ fn a_hostile_length_is_an_error_and_no_allocation() {
         let mut file = plain_pcap(&[4, 4]);
         file.extend(pcap_record(Little, (1, 0), (length, length), &[], b"abc"));
         let (before, error) = fault(&file);
-        assert_eq!((before, error.kind, error.packets_before), (2, SourceErrorKind::Corrupt, 2));
-        assert_eq!(error.offset_bytes, 24 + 2 * 20);
+        assert_eq!((before, error.kind), (2, SourceErrorKind::Corrupt));
+        assert_eq!(record_of(&error), (2, 24 + 2 * 20));
     }
     // A snap length that allows it: believed, but memory grows only with what arrives.
     let mut file = pcap_header_of(Little, 0xa1b2_c3d4, (2, 4), u32::MAX, 1);
@@ -221,8 +229,8 @@ fn faults_of_pcapng_are_told_apart() {
         ),
     ] {
         let (before, error) = fault(&[&good[..], &tail].concat());
-        assert_eq!((before, error.kind, error.packets_before), (1, kind, 1), "{error}");
-        assert_eq!(error.offset_bytes, good.len() as u64, "{error}");
+        assert_eq!((before, error.kind), (1, kind), "{error}");
+        assert_eq!(record_of(&error), (1, good.len() as u64), "{error}");
         assert!(error.message.contains(words), "{error}");
     }
 }
@@ -253,8 +261,9 @@ fn cut_at_any_byte_what_came_before_is_delivered() {
                 assert_eq!(got, all[..got.len()], "cut at {cut}");
                 assert!(errors.len() <= 1 && got.len() < all.len(), "cut at {cut}");
                 if let [error] = errors.as_slice() {
-                    assert_eq!(error.packets_before, got.len() as u64);
-                    assert!(error.offset_bytes <= cut as u64);
+                    let (packets_before, offset_bytes) = record_of(error);
+                    assert_eq!(packets_before, got.len() as u64);
+                    assert!(offset_bytes <= cut as u64);
                     assert!(cut < 4 || error.kind == SourceErrorKind::Truncated, "cut at {cut}: {error}");
                 } else {
                     // A clean end: exactly behind a record.
@@ -307,7 +316,7 @@ fn bursts_that_are_kept_keep_their_bytes() {
     let whole = plain_pcap(&vec![100; 1_000]);
     let mut source = reader(&whole).with_block_bytes(1_000);
     let (mut kept, mut burst) = (Vec::new(), Burst::default());
-    while source.next_burst(&mut burst).unwrap() {
+    while source.poll(&mut burst).unwrap() != Poll::End {
         kept.push(burst.clone());
     }
     let data: Vec<_> = kept.iter().flat_map(|b| (0..b.packets.len()).map(|i| b.data(i).to_vec())).collect();
@@ -413,7 +422,7 @@ fn a_reader_may_go_to_another_thread() {
 fn a_reader_dropped_early_lets_its_thread_go() {
     for (_, data) in compress(&plain_pcap(&vec![1_000; 20_000])) {
         let mut source = reader(&data).with_block_bytes(64 << 10);
-        assert!(source.next_burst(&mut Burst::default()).unwrap());
+        assert_eq!(source.poll(&mut Burst::default()).unwrap(), Poll::Packets);
     }
 }
 
@@ -478,7 +487,7 @@ fn merged(files: &[&[(u32, u8)]], block_bytes: usize) -> (Vec<(i64, u8, u16)>, u
     let paths: Vec<_> = files.iter().enumerate().map(write).collect();
     let mut source = CaptureReader::open(&paths).with_block_bytes(block_bytes);
     let (mut got, mut bursts, mut burst, mut number) = (vec![], 0, Burst::default(), 0);
-    while source.next_burst(&mut burst).expect("whole files") {
+    while source.poll(&mut burst).expect("whole files") != Poll::End {
         bursts += 1;
         for (index, packet) in burst.packets.iter().enumerate() {
             number += 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_lang::model::{
     BinaryOp, Constraint, Edge, EdgeKind, Expr, FieldId, FieldType, HeaderItem, LayerId, Protocol, Run, Stack,
 };
-use weir_packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
+use weir_packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
 
 /// Layers and bytes of one packet at most.
 const LAYERS_MAX: usize = 8;
@@ -57,9 +57,9 @@ impl Bursts {
 }
 
 impl Source for Bursts {
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         *burst = self.0.pop_front().unwrap_or_default();
-        Ok(!burst.packets.is_empty())
+        Ok(if burst.packets.is_empty() { Poll::End } else { Poll::Packets })
     }
 }
 

@@ -10,7 +10,7 @@ use weir_engine::stream::{Chunk, StreamHandle};
 use weir_engine::subscriber::{EventView, Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_ir::graph::{Var, VarKind};
-use weir_packet::{Burst, Source, ValueType};
+use weir_packet::{Burst, Poll, Source, ValueType};
 
 /// What questions are given, in the order in which they are given it, and then what the engine's subscriber is told.
 ///
@@ -39,7 +39,7 @@ fn heard(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<St
     let witness = Witness { events: events(compiler.stack()), said: vec![] };
     let mut worker = Worker::new(Arc::clone(&compiled.plan), witness);
     let (mut source, mut burst, mut number) = (Bursts::of(packets), Burst::default(), 0);
-    while source.next_burst(&mut burst).expect("from memory") {
+    while source.poll(&mut burst).expect("from memory") != Poll::End {
         worker.pass_time(number, burst.packets[0].time.0);
         worker.take(&burst, number);
         number += 1;

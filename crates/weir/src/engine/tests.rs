@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_compile::Need;
 use weir_engine::plan::Want;
-use weir_packet::{Burst, PacketMeta, SourceError, Value};
+use weir_packet::{Burst, PacketMeta, Poll, SourceError, Value};
 use weir_sessions::tls::TlsHandshake;
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
@@ -29,16 +29,16 @@ fn slow<F: FnMut()>(size: usize, before: F) -> Slow<F> {
 }
 
 impl<F: FnMut()> Source for Slow<F> {
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         (self.before)();
-        if self.rest.packets.is_empty() && !self.reader.next_burst(&mut self.rest)? {
+        if self.rest.packets.is_empty() && self.reader.poll(&mut self.rest)? == Poll::End {
             burst.packets.clear();
-            return Ok(false);
+            return Ok(Poll::End);
         }
         burst.block = Arc::clone(&self.rest.block);
         let count = self.size.min(self.rest.packets.len());
         burst.packets = self.rest.packets.drain(..count).collect();
-        Ok(true)
+        Ok(Poll::Packets)
     }
 }
 

@@ -12,7 +12,7 @@ use weir::{Compiler, Executor, Options, Want};
 use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
-use weir_packet::{Burst, Source};
+use weir_packet::{Burst, Poll, Source};
 use weir_testing::Random;
 
 const CLIENT: u16 = 40_000;
@@ -185,7 +185,7 @@ fn of_classes_that_layers_above_decide_the_first_has_the_stream() {
             (0..).zip(payloads).map(|(number, payload)| datagram(number, 4789, false, payload)).collect();
         let mut source = crate::drive::Memory::new(&packets);
         let mut burst = Burst::default();
-        while source.next_burst(&mut burst).unwrap() {
+        while source.poll(&mut burst).unwrap() != Poll::End {
             worker.take(&burst, 0);
         }
         while worker.finish(1) {}

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use weir::packet::{Block, Burst, LinkType, PacketMeta, Source, SourceError, Timestamp};
+use weir::packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
 use weir::stream::Streams;
 use weir::{Ask, Compiled, Compiler, Item, Need, Options, Outcome, Shape, Want};
 
@@ -42,7 +42,7 @@ impl<'a> Memory<'a> {
 }
 
 impl Source for Memory<'_> {
-    fn next_burst(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         self.bursts += 1;
         let count = [64, 1, 7, 33][self.bursts % 4].min(self.packets.len() - self.at);
         let mut block = Block::default();
@@ -61,7 +61,7 @@ impl Source for Memory<'_> {
             block.bytes.extend(&packet.bytes);
         }
         burst.block = Arc::new(block);
-        Ok(count > 0)
+        Ok(if count > 0 { Poll::Packets } else { Poll::End })
     }
 }
 
@@ -144,7 +144,7 @@ pub fn read_capture(path: &str) -> Vec<Packet> {
     let mut source = weir::io::source::CaptureReader::open(&[path]);
     let mut burst = Burst::default();
     let mut packets = vec![];
-    while source.next_burst(&mut burst).unwrap_or_else(|e| panic!("{e}")) {
+    while source.poll(&mut burst).unwrap_or_else(|e| panic!("{e}")) != Poll::End {
         for (index, meta) in burst.packets.iter().enumerate() {
             packets.push(Packet {
                 time_ns: meta.time.0,

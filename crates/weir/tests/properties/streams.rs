@@ -5,7 +5,7 @@ use crate::frames::{ACK, SYN, V4, V6, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
 use crate::traffic::{Conversation, Network, conversation, mix};
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir::packet::{Burst, Source};
+use weir::packet::{Burst, Poll, Source};
 use weir::{Compiler, Executor, Options, Policies, Policy, Want};
 use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
 use weir_engine::subscriber::{Order, Subscriber};
@@ -37,7 +37,7 @@ pub fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[Packet]) -> St
     let mut source = Memory::new(packets);
     let mut burst = Burst::default();
     let mut number = 0;
-    while source.next_burst(&mut burst).unwrap() {
+    while source.poll(&mut burst).unwrap() != Poll::End {
         worker.take(&burst, number);
         number += 1;
     }

@@ -4,7 +4,7 @@
 use crate::drive::{FIRST_LIGHT, Memory, ask, compile, read_capture, run_streams, seeds};
 use crate::traffic::{Conversation, Network, conversation, mix};
 use std::collections::BTreeMap;
-use weir::packet::{Burst, Source};
+use weir::packet::{Burst, Poll, Source};
 use weir::stream::{
     Chunk, ChunkParams, EndReason, OverloadParams, Stream, StreamCounts, StreamHandler, StreamParams,
     Streams, Subscription,
@@ -178,7 +178,7 @@ fn streams_that_are_over_hold_no_memory() {
         let plan = compile(&compiler, &asks, &Options::default()).plan;
         let mut worker = Worker::new(plan, Nothing);
         let (mut source, mut burst, mut number) = (Memory::new(&packets), Burst::default(), 0);
-        while source.next_burst(&mut burst).unwrap() {
+        while source.poll(&mut burst).unwrap() != Poll::End {
             worker.pass_time(number, burst.packets[0].time.0);
             worker.take(&burst, number);
             number += 1;
