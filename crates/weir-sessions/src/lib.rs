@@ -29,6 +29,7 @@ pub mod mqtt;
 pub mod mysql;
 pub mod ntp;
 pub mod openvpn;
+mod pairing;
 mod pieces;
 pub mod pop3;
 pub mod postgresql;
@@ -53,6 +54,7 @@ mod wire;
 pub mod wireguard;
 pub mod x509;
 
+pub use pairing::Exchange;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use session::{
     CutOff, Data, Field, FirstByte, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,

@@ -1,9 +1,9 @@
 //! Modbus over TCP (Modbus Messaging on TCP/IP 1.0b): one [`ModbusTransaction`] for each request with its answer.
 
 use crate::frames::{Frames, Head, Next};
+use crate::pairing::{Exchange, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{name, text, unsigned};
-use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{
     CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
@@ -58,20 +58,8 @@ pub struct Message {
     pub exception: Option<u8>,
 }
 
-/// A request with its answer, or the one of them that was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ModbusTransaction {
-    /// When the first of its messages came.
-    pub time: Timestamp,
-    /// Who asked.
-    pub client: Direction,
-    /// The request.
-    pub request: Option<Message>,
-    /// The answer.
-    pub response: Option<Message>,
-    /// Time between them, nanoseconds.
-    pub rtt_ns: Option<u64>,
-}
+/// A request with its response, or the one of them that was seen.
+pub type ModbusTransaction = Exchange<Message>;
 
 /// What the form of a message says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +148,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
 pub struct ModbusParser {
     sides: [Frames; 2],
     client: Option<Direction>,
-    waiting: Waiting<ModbusTransaction, WAITING_MAX>,
+    pairing: Pairing<Message, WAITING_MAX>,
 }
 
 impl SessionParser for ModbusParser {
@@ -188,12 +176,11 @@ impl SessionParser for ModbusParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
+        sessions.extend(self.pairing.take_all().map(|unanswered| unanswered as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.waiting.iter().count() * size_of::<ModbusTransaction>()
+        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes(|_| 0)
     }
 
     fn cut_off(&self) -> CutOff {
@@ -211,21 +198,14 @@ impl ModbusParser {
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
         let client = *self.client.get_or_insert(if form == Form::Response { from.other() } else { from });
-        let mut transaction = ModbusTransaction { time, client, request: None, response: None, rtt_ns: None };
         if from == client {
-            transaction.request = Some(message);
-            let oldest = self.waiting.push(transaction);
-            sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
-            return;
+            // Clients that use one number for all requests send each once: TCP delivers it.
+            let oldest = self.pairing.ask(from, time, message, |_, _| false);
+            sessions.extend(oldest.map(|oldest| oldest as Box<dyn Session>));
+        } else {
+            let fits = |request: &Message, response: &Message| request.key() == response.key();
+            sessions.push(self.pairing.answer(from, time, message, fits));
         }
-        let is_asked =
-            |waiting: &ModbusTransaction| waiting.request.is_some_and(|other| other.key() == message.key());
-        if let Some(asked) = self.waiting.take(is_asked) {
-            transaction = asked;
-            transaction.rtt_ns = Some(time.since_ns(asked.time));
-        }
-        transaction.response = Some(message);
-        sessions.push(Box::new(transaction));
     }
 }
 

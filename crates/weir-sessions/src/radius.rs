@@ -1,8 +1,8 @@
 //! RADIUS (RFC 2865, RFC 2866, RFC 5176): one [`RadiusTransaction`] for each request with its answer.
 
+use crate::pairing::{Exchange, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{name, numbers, readable, text, unsigned};
-use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{
     CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
@@ -80,20 +80,8 @@ pub struct Message {
     pub connect_info: Option<String>,
 }
 
-/// A request with its answer, or the one of them that was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RadiusTransaction {
-    /// When the first of its messages came.
-    pub time: Timestamp,
-    /// Who asked.
-    pub client: Direction,
-    /// The request.
-    pub request: Option<Message>,
-    /// The answer.
-    pub response: Option<Message>,
-    /// Time between them, nanoseconds.
-    pub rtt_ns: Option<u64>,
-}
+/// A request with its response, or the one of them that was seen.
+pub type RadiusTransaction = Exchange<Message>;
 
 impl Message {
     /// Reads a datagram; `None` where it is no RADIUS: its code is unknown, or a length does not add up.
@@ -206,7 +194,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
 /// Parses the transactions of one flow.
 #[derive(Debug, Default)]
 pub struct RadiusParser {
-    waiting: Waiting<RadiusTransaction, WAITING_MAX>,
+    pairing: Pairing<Message, WAITING_MAX>,
 }
 
 impl SessionParser for RadiusParser {
@@ -225,14 +213,11 @@ impl SessionParser for RadiusParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
+        sessions.extend(self.pairing.take_all().map(|unanswered| unanswered as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
-        let held = |waiting: &RadiusTransaction| {
-            size_of::<RadiusTransaction>() + waiting.request.as_ref().map_or(0, Message::held_bytes)
-        };
-        self.waiting.iter().map(held).sum()
+        self.pairing.held_bytes(Message::held_bytes)
     }
 
     fn cut_off(&self) -> CutOff {
@@ -242,54 +227,21 @@ impl SessionParser for RadiusParser {
 
 impl RadiusParser {
     fn take_message(&mut self, data: &Data<'_>, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
-        let mut transaction = RadiusTransaction {
-            time: data.time,
-            client: data.from,
-            request: None,
-            response: None,
-            rtt_ns: None,
-        };
+        let Data { from, time, .. } = *data;
         if message.is_request() {
-            let is_again = |waiting: &RadiusTransaction| {
-                waiting.client == data.from
-                    && waiting.request.as_ref().is_some_and(|other| {
-                        (other.identifier, other.authenticator) == (message.identifier, message.authenticator)
-                    })
+            let same = |one: &Message, other: &Message| {
+                (one.identifier, one.authenticator) == (other.identifier, other.authenticator)
             };
-            if self.waiting.find(is_again).is_none() {
-                transaction.request = Some(message);
-                let oldest = self.waiting.push(transaction);
-                sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
-            }
-            return;
+            let oldest = self.pairing.ask(from, time, message, same);
+            sessions.extend(oldest.map(|oldest| oldest as Box<dyn Session>));
+        } else {
+            let fits = |request: &Message, response: &Message| request.identifier == response.identifier;
+            sessions.push(self.pairing.answer(from, time, message, fits));
         }
-        let is_asked = |waiting: &RadiusTransaction| {
-            waiting.client != data.from
-                && waiting.request.as_ref().is_some_and(|other| other.identifier == message.identifier)
-        };
-        match self.waiting.take(is_asked) {
-            Some(asked) => {
-                transaction = asked;
-                transaction.rtt_ns = Some(data.time.since_ns(transaction.time));
-            }
-            None => {
-                transaction.client = match data.from {
-                    Direction::Originator => Direction::Responder,
-                    Direction::Responder => Direction::Originator,
-                };
-            }
-        }
-        transaction.response = Some(message);
-        sessions.push(Box::new(transaction));
     }
 }
 
 impl RadiusTransaction {
-    /// The request first.
-    fn messages(&self) -> impl Iterator<Item = &Message> {
-        self.request.iter().chain(&self.response)
-    }
-
     fn text(&self, read: fn(&Message) -> &Option<String>) -> Option<&str> {
         self.messages().find_map(|message| read(message).as_deref())
     }

@@ -3,9 +3,9 @@
 //! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own.
 //! Where DTLS follows in the same flow (RFC 7983) it is handed over.
 
+use crate::pairing::{Exchange, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{numbers, owned, readable, text, unsigned};
-use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{
     CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
@@ -78,20 +78,8 @@ pub struct Message {
     pub error: Option<(u16, String)>,
 }
 
-/// A request with its answer, or the one of them that was seen; or an indication.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StunTransaction {
-    /// When the first of its messages came.
-    pub time: Timestamp,
-    /// Who asked.
-    pub client: Direction,
-    /// The request, or the indication.
-    pub request: Option<Message>,
-    /// The answer.
-    pub response: Option<Message>,
-    /// Time between them, nanoseconds.
-    pub rtt_ns: Option<u64>,
-}
+/// A request with its response, or the one of them that was seen; an indication is a request that nobody answers.
+pub type StunTransaction = Exchange<Message>;
 
 impl Message {
     /// Reads a datagram; `None` where it is no STUN, or its length is not its own. Attributes are read up to
@@ -208,7 +196,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
 /// Parses the transactions of one flow.
 #[derive(Debug, Default)]
 pub struct StunParser {
-    waiting: Waiting<StunTransaction, WAITING_MAX>,
+    pairing: Pairing<Message, WAITING_MAX>,
 }
 
 impl SessionParser for StunParser {
@@ -231,14 +219,11 @@ impl SessionParser for StunParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
+        sessions.extend(self.pairing.take_all().map(|unanswered| unanswered as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
-        let held = |waiting: &StunTransaction| {
-            size_of::<StunTransaction>() + waiting.request.as_ref().map_or(0, Message::held_bytes)
-        };
-        self.waiting.iter().map(held).sum()
+        self.pairing.held_bytes(Message::held_bytes)
     }
 
     fn cut_off(&self) -> CutOff {
@@ -248,54 +233,21 @@ impl SessionParser for StunParser {
 
 impl StunParser {
     fn take_message(&mut self, data: &Data<'_>, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
-        let mut transaction = StunTransaction {
-            time: data.time,
-            client: data.from,
-            request: None,
-            response: None,
-            rtt_ns: None,
-        };
-        if message.class < 2 {
-            let is_indication = message.class == 1;
-            let is_again = |waiting: &StunTransaction| {
-                waiting.client == data.from
-                    && waiting.request.as_ref().is_some_and(|other| other.transaction == message.transaction)
-            };
-            // A request that is sent again has the number of the first (§6.2.1).
-            if self.waiting.find(is_again).is_some() {
-                return;
+        let Data { from, time, .. } = *data;
+        // A request that is sent again has the number of the first (§6.2.1), and its response has it, too.
+        let same = |one: &Message, other: &Message| one.transaction == other.transaction;
+        match message.class {
+            0 => {
+                let oldest = self.pairing.ask(from, time, message, same);
+                sessions.extend(oldest.map(|oldest| oldest as Box<dyn Session>));
             }
-            transaction.request = Some(message);
-            let over = if is_indication { Some(transaction) } else { self.waiting.push(transaction) };
-            return sessions.extend(over.map(|over| Box::new(over) as Box<dyn Session>));
+            1 => sessions.push(Box::new(StunTransaction::asked(from, time, message))),
+            _ => sessions.push(self.pairing.answer(from, time, message, same)),
         }
-        let is_asked = |waiting: &StunTransaction| {
-            waiting.client != data.from
-                && waiting.request.as_ref().is_some_and(|other| other.transaction == message.transaction)
-        };
-        match self.waiting.take(is_asked) {
-            Some(asked) => {
-                transaction = asked;
-                transaction.rtt_ns = Some(data.time.since_ns(transaction.time));
-            }
-            None => {
-                transaction.client = match data.from {
-                    Direction::Originator => Direction::Responder,
-                    Direction::Responder => Direction::Originator,
-                };
-            }
-        }
-        transaction.response = Some(message);
-        sessions.push(Box::new(transaction));
     }
 }
 
 impl StunTransaction {
-    /// The request first.
-    fn messages(&self) -> impl Iterator<Item = &Message> {
-        self.request.iter().chain(&self.response)
-    }
-
     fn text(&self, read: fn(&Message) -> &Option<String>) -> Option<&str> {
         self.messages().find_map(|message| read(message).as_deref())
     }

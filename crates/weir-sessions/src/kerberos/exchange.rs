@@ -4,24 +4,12 @@ use super::message::{Kind, Message};
 use super::names::{self, cipher_name, error_name};
 use crate::session::{Words, session_fields};
 use crate::values::{name, owned, owned_texts, text, unsigned};
-use crate::{Direction, Session};
+use crate::{Exchange, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A request with its answer. Either may be missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KerberosExchange {
-    /// When the first of them came.
-    pub time: Timestamp,
-    /// Who asks.
-    pub client: Direction,
-    /// What is asked for.
-    pub request: Option<Message>,
-    /// The answer.
-    pub response: Option<Message>,
-    /// How long that took, nanoseconds.
-    pub rtt_ns: Option<u64>,
-}
+/// A request with its response. Either may be missing.
+pub type KerberosExchange = Exchange<Message>;
 
 impl KerberosExchange {
     /// What the answer says, or else the request.
@@ -43,11 +31,6 @@ impl KerberosExchange {
 
     fn error(&self) -> Option<i32> {
         self.response.as_ref().and_then(|response| response.error)
-    }
-
-    pub(super) fn held_bytes(&self) -> usize {
-        let messages = [&self.request, &self.response].into_iter().flatten();
-        size_of::<Self>() + messages.map(Message::held_bytes).sum::<usize>()
     }
 }
 

@@ -1,9 +1,8 @@
 //! [`KerberosParser`]: bytes of both directions in, exchanges out; and the probe.
 
-use super::exchange::KerberosExchange;
 use super::message::{Kind, Message, is_tag};
 use crate::frames::{Frames, Head, Next};
-use crate::waiting::Waiting;
+use crate::pairing::Pairing;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser};
 use weir_packet::Timestamp;
 
@@ -87,7 +86,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 #[derive(Debug, Default)]
 pub struct KerberosParser {
     sides: [Frames; 2],
-    waiting: Waiting<Box<KerberosExchange>, WAITING_MAX>,
+    pairing: Pairing<Message, WAITING_MAX>,
     cut_off: CutOff,
 }
 
@@ -127,12 +126,12 @@ impl SessionParser for KerberosParser {
     }
 
     fn finish(&mut self, sessions: &mut Sessions) {
-        sessions.extend(self.waiting.take_all().map(|waiting| waiting as Box<dyn Session>));
+        sessions.extend(self.pairing.take_all().map(|unanswered| unanswered as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
         self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.waiting.iter().map(|waiting| waiting.held_bytes()).sum::<usize>()
+            + self.pairing.held_bytes(Message::held_bytes)
     }
 
     fn cut_off(&self) -> CutOff {
@@ -144,44 +143,18 @@ impl KerberosParser {
     fn take_message(&mut self, from: Direction, time: Timestamp, message: Message, sessions: &mut Sessions) {
         if matches!(message.kind, Kind::AsRequest | Kind::TgsRequest | Kind::ApRequest) {
             // A request that is sent again has the number of the first.
-            let is_again = |waiting: &KerberosExchange| {
-                waiting.client == from
-                    && waiting.request.as_ref().is_some_and(|request| {
-                        request.nonce.is_some()
-                            && (request.nonce, request.kind) == (message.nonce, message.kind)
-                    })
+            let is_again = |waiting: &Message, request: &Message| {
+                waiting.nonce.is_some() && (waiting.nonce, waiting.kind) == (request.nonce, request.kind)
             };
-            if self.waiting.find(|waiting| is_again(waiting)).is_some() {
-                return;
-            }
-            let exchange =
-                KerberosExchange { time, client: from, request: Some(message), response: None, rtt_ns: None };
-            let oldest = self.waiting.push(Box::new(exchange));
+            let oldest = self.pairing.ask(from, time, message, is_again);
             return sessions.extend(oldest.map(|oldest| oldest as Box<dyn Session>));
         }
-        let fits = |waiting: &KerberosExchange| {
-            let Some(request) = waiting.request.as_ref().filter(|_| waiting.client != from) else {
-                return false;
-            };
-            match message.kind {
-                // An error says for which service, but not to which request.
-                Kind::Error => message.service.is_none() || message.service == request.service,
-                kind => kind.name() == request.kind.name(),
-            }
+        let fits = |request: &Message, response: &Message| match response.kind {
+            // An error says for which service, but not to which request.
+            Kind::Error => response.service.is_none() || response.service == request.service,
+            kind => kind.name() == request.kind.name(),
         };
-        let mut exchange = match self.waiting.take(|waiting| fits(waiting)) {
-            Some(exchange) => exchange,
-            None => Box::new(KerberosExchange {
-                time,
-                client: from.other(),
-                request: None,
-                response: None,
-                rtt_ns: None,
-            }),
-        };
-        exchange.rtt_ns = exchange.request.is_some().then(|| time.since_ns(exchange.time));
-        exchange.response = Some(message);
-        sessions.push(exchange);
+        sessions.push(self.pairing.answer(from, time, message, fits));
     }
 }
 
