@@ -7,6 +7,7 @@ mod capture;
 mod ci;
 mod compare;
 mod gallery;
+mod imports;
 mod lab;
 mod layers;
 mod random;

@@ -1,5 +1,6 @@
 //! What went wrong, as people are told it, and the exit status.
 
+use crate::terminal;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -53,10 +54,9 @@ impl Failure {
     pub fn of_question(self, name: &str) -> Self {
         match self {
             Failure::BrokenPipe => Failure::BrokenPipe,
-            Failure::Mistakes(list) => Failure::Message(format!(
-                "question `{name}`:\n{}",
-                list.render(crate::output::stderr_color())
-            )),
+            Failure::Mistakes(list) => {
+                Failure::Message(format!("question `{name}`:\n{}", list.render(terminal::stderr_color())))
+            }
             Failure::Message(message) => Failure::Message(format!("question `{name}`: {message}")),
             Failure::Several(all) => {
                 Failure::Several(all.into_iter().map(|one| one.of_question(name)).collect())
@@ -68,7 +68,7 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::BrokenPipe => return ExitCode::SUCCESS,
-            Failure::Mistakes(list) => say!("{}", list.render(crate::output::stderr_color())),
+            Failure::Mistakes(list) => say!("{}", list.render(terminal::stderr_color())),
             Failure::Message(message) => say!("weir: {message}"),
             Failure::Several(all) => {
                 for one in all {

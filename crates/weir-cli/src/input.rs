@@ -3,6 +3,7 @@
 use crate::args::{Input, Program};
 use crate::failure::Failure;
 use crate::policies::read_policies;
+use crate::terminal;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use weir::stream::Policies;
@@ -24,7 +25,7 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
         let text = read_text(Path::new(stack))?;
         let warnings = compiler.add_file(stack, &text)?;
         if !warnings.list.is_empty() {
-            say!("{}", warnings.render(crate::output::stderr_color()));
+            say!("{}", warnings.render(terminal::stderr_color()));
         }
         let library = compiler.library();
         let names = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_string).collect::<Vec<_>>();

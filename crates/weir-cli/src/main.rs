@@ -7,9 +7,9 @@
 // It panics where standard error is closed: use `say!`.
 #![deny(clippy::print_stderr)]
 
-/// As `eprintln!`, through [`output::say`].
+/// As `eprintln!`, through [`terminal::say`].
 macro_rules! say {
-    ($($words:tt)*) => { $crate::output::say(format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::terminal::say(format_args!($($words)*)) };
 }
 
 mod args;
@@ -29,6 +29,7 @@ mod report;
 mod stream_files;
 mod stream_questions;
 mod tagged_sink;
+mod terminal;
 
 use std::process::ExitCode;
 

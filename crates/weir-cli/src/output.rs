@@ -2,7 +2,7 @@
 
 use crate::args::{Input, Output};
 use crate::failure::Failure;
-use std::fmt;
+use crate::terminal;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -10,16 +10,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weir::io::{Format, Options, Partitions};
 use weir::packet::Sink;
-
-/// Whether diagnostics are coloured.
-pub fn stderr_color() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-}
-
-/// Whether rows are coloured.
-pub fn stdout_color() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-}
 
 /// Whether somebody may be waiting for each row: the input comes as it happens.
 pub fn is_live(input: &Input) -> bool {
@@ -32,15 +22,15 @@ pub fn is_live(input: &Input) -> bool {
 
 /// The sink that the rows of a log are written to.
 pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>, Failure> {
-    let terminal = output.output.is_none() && io::stdout().is_terminal();
+    let is_terminal = output.output.is_none() && io::stdout().is_terminal();
     let format: Format = match &output.format {
         Some(name) => name.parse().map_err(Failure::new)?,
-        None if terminal => Format::Table,
+        None if is_terminal => Format::Table,
         None => Format::Json,
     };
     let options = Options {
-        color: terminal && std::env::var_os("NO_COLOR").is_none(),
-        width: terminal.then(terminal_width).flatten(),
+        color: is_terminal && std::env::var_os("NO_COLOR").is_none(),
+        width: is_terminal.then(terminal::width).flatten(),
         path,
     };
     create(format, output.output.as_deref(), &options)
@@ -139,15 +129,4 @@ const STDIN: &str = "/dev/stdin";
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let about = std::fs::metadata(path).ok().filter(|about| about.is_file())?;
     Some((about.dev(), about.ino()))
-}
-
-/// Says something on standard error. That nobody listens is no trouble of the run.
-pub fn say(words: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{words}");
-}
-
-/// Columns of the terminal.
-fn terminal_width() -> Option<usize> {
-    let said = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    said.or_else(|| console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns)))
 }

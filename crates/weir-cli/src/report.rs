@@ -1,8 +1,28 @@
 //! What is said of a run when it is over, on standard error: losses always, all counters and stages with
 //! `--stats`.
 
-use crate::command::Ran;
+use std::process::ExitCode;
+use weir::io::Found;
 use weir::{Compiled, Outcome, Stage};
+
+/// How a run went.
+pub struct Ran {
+    /// What became of the packets.
+    pub outcome: Outcome,
+    /// The exit status that this calls for.
+    pub status: ExitCode,
+    /// No signal ended it before the captures did.
+    pub is_whole: bool,
+    /// What the reader met beside packets.
+    pub found: Found,
+}
+
+impl Ran {
+    /// How a run went whose reader `found` this, as far as the outcome tells.
+    pub fn of(outcome: Outcome, found: Found) -> Self {
+        Self { outcome, status: ExitCode::SUCCESS, is_whole: true, found }
+    }
+}
 
 /// What a bound cut off is said even without `--stats`.
 pub fn losses(ran: &Ran) {

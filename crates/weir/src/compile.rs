@@ -2,8 +2,9 @@
 
 use crate::connection::{self, Connection, Places};
 use crate::deferred_predicate::{bit_plan, deferred_predicates};
-use crate::engine::MakeSink;
 use crate::events::never_told;
+use crate::program::{Executor, make_program};
+use crate::worker_sink::MakeWorkerSink;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
@@ -16,7 +17,6 @@ use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
-use weir_ir::interpret::Interpreter;
 use weir_lang::Library;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Filter, Predicate};
@@ -25,18 +25,6 @@ use weir_sessions::{PROTOCOLS, ProbeDecision};
 
 /// The probes of all protocols: made once, with the first program.
 static PROBES: LazyLock<Arc<ProbeDecision>> = LazyLock::new(|| Arc::new(ProbeDecision::of(PROTOCOLS)));
-
-/// What carries a program out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Executor {
-    /// Native code where executable memory is to be had, else the interpreter.
-    #[default]
-    Auto,
-    /// Native code.
-    Native,
-    /// The interpreter.
-    Interpreter,
-}
 
 /// How to compile.
 #[derive(Debug, Clone, Default)]
@@ -109,7 +97,7 @@ pub struct Compiled {
     /// Machine code and its intermediate form as text, made when asked.
     pub native: Option<Arc<weir_codegen::NativeProgram>>,
     /// What makes workers' parts of questions; by question, where they have any.
-    pub(crate) sinks: Vec<Option<MakeSink>>,
+    pub(crate) sinks: Vec<Option<MakeWorkerSink>>,
 }
 
 impl fmt::Debug for Compiled {
@@ -539,23 +527,4 @@ fn pass_options(options: &Options) -> weir_ir::passes::Options {
     let all = without.iter().any(|p| p == "all");
     let names = weir_ir::passes::PASSES.iter().map(|p| p.name.to_string());
     weir_ir::passes::Options { without: if all { names.collect() } else { without.clone() } }
-}
-
-type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
-
-pub(crate) fn make_program(graph: Graph, straight: Option<Graph>, engine: Executor) -> Result<Made, String> {
-    let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
-    if engine == Executor::Interpreter {
-        return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
-    }
-    match weir_codegen::compile_with_straight(graph.clone(), straight) {
-        Ok(native) => {
-            let native = Arc::new(native);
-            Ok((Arc::clone(&native) as Arc<dyn Program>, Some(native), Ok(())))
-        }
-        Err(error) if engine == Executor::Auto && error.is_environment() => {
-            Ok((Arc::new(interpret(graph)?), None, Err(error.to_string())))
-        }
-        Err(error) => Err(error.to_string()),
-    }
 }

@@ -1,7 +1,7 @@
 //! What remains to be asked of connections, sessions and rows of events, for the engine: predicates by field, and code
 //! for many.
 
-use crate::compile::{Executor, make_program};
+use crate::program::{Executor, make_program};
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_compile::deferred_predicate::{PREDICATES_MAX, lower_deferred};

@@ -18,15 +18,23 @@ mod events;
 pub mod explain;
 mod flow_id;
 mod format_packet;
+mod handlers;
+mod item;
 mod locality;
 mod ordered_merge;
+mod outcome;
+mod program;
 mod row_filter;
 mod run;
 mod session_rows;
 mod stats;
 pub mod stream;
+mod stream_handler;
+mod subscription;
 mod vocabulary;
 mod worker_output;
+mod worker_parts;
+mod worker_sink;
 mod workers;
 
 // So that what `subscribe` expands to holds in here, too.
@@ -36,16 +44,19 @@ pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use row_filter::RowFilter;
 pub use session_rows::Log;
 
-pub use compile::{Ask, Compiled, Compiler, Executor, Options, Timing};
+pub use compile::{Ask, Compiled, Compiler, Options, Timing};
 pub use connection::{Connection, Hosts};
 pub use engine::{
-    Bytes, Callback, Checked, Control, Datum, Engine, EventRow, Every, Flow, Frame, Handler, Listed, Needs,
-    Next, Reply, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, Subscription, TakeItems, Track,
-    TrackPacket, Tracked,
+    Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
+    Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket, Tracked,
 };
 pub use events::EventRows;
-pub use run::{Outcome, run};
+pub use item::{Bytes, Flow, Item, Shape};
+pub use outcome::Outcome;
+pub use program::Executor;
+pub use run::run;
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
+pub use subscription::Subscription;
 pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;
 pub use weir_engine::plan::{Limits, Want};
@@ -82,4 +93,3 @@ pub use weir_macros::subscribe;
 pub use weir_match as patterns;
 pub use weir_packet as packet;
 pub use weir_sessions as sessions;
-pub use worker_output::{Item, Shape};

@@ -4,8 +4,9 @@
 //! what order they leave and which are given up at a bound is then decided by the order of the capture alone.
 
 use crate::compile::Compiled;
-use crate::run::{Changes, Outcome};
-use crate::worker_output::{Item, KeptPacket, Presenter, Shape, Yielded};
+use crate::item::{Item, Shape};
+use crate::outcome::{Changes, Outcome};
+use crate::worker_output::{KeptPacket, Presenter, Yielded};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;

@@ -1,8 +1,9 @@
 //! Rows of sessions, and of parts of them (files, certificates): which connection, then what the log has, with Zeek's
 //! names (<https://docs.zeek.org/en/master/logs/>). They follow from the registries of protocols and of parts.
 
+use crate::flow_id;
+use crate::item::Shape;
 use crate::locality::is_local;
-use crate::{Shape, flow_id};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use weir_engine::flow::FlowView;

@@ -1,11 +1,12 @@
 //! What a worker yields, collected: rows as questions want them, each with its [`Order`].
 
 use crate::connection::{Connection, Places, proto_name};
-use crate::engine::{Bytes, Flow, HandlerSink, Sink};
+use crate::engine::HandlerSink;
 use crate::events::EventRows;
-use crate::stream::{Stream, StreamSink};
+use crate::item::{Flow, Item, Shape};
+use crate::stream_handler::{Stream, StreamSink};
+use crate::worker_sink::WorkerSink;
 use crate::{format_packet, session_rows};
-use std::any::Any;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,72 +21,7 @@ use weir_io::packet_options;
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{Block, PacketMeta, Value};
-use weir_sessions::{Field, PROTOCOLS, PartLog, Session};
-
-/// Something that a question was given.
-#[derive(Debug)]
-pub enum Item {
-    /// A packet, with its path word and what its layers show (empty unless lines are needed).
-    Packet {
-        /// What the capture says of it.
-        meta: PacketMeta,
-        /// Its bytes, where the question asks for frames.
-        frame: Vec<u8>,
-        /// What pcapng says of it, where the question asks for that: see [`packet_options`](weir_io::packet_options).
-        options: Vec<u8>,
-        /// Its layers (see `show`); 0 unless needed.
-        path: u128,
-        /// What its layers show.
-        line: String,
-    },
-    /// A connection that is over.
-    Connection(Box<Connection>),
-    /// A row of a session, or of a part of one, with the index of the session's protocol.
-    Session(usize, Vec<Value<'static>>),
-    /// A session as it is, and its connection.
-    Whole(Box<Flow>, Arc<dyn Session>),
-    /// What is kept of a connection by a type of its own, and its record so far.
-    Tracked {
-        /// The record.
-        connection: Box<Connection>,
-        /// A [`Tracked`](crate::Tracked).
-        state: Arc<dyn Any + Send + Sync>,
-        /// The connection is over.
-        is_over: bool,
-    },
-    /// A row of an event.
-    Event(Vec<Value<'static>>),
-    /// Bytes of a stream, and its connection.
-    Bytes(Box<Flow>, Arc<Bytes>),
-    /// A row that a handler of streams emitted.
-    Stream(Vec<Value<'static>>),
-    /// Nothing waits to be read, and what was found until now was handed out: who collects what it was given may hand
-    /// that on. Every question is told so where its source is [idle](weir_packet::Poll::Idle).
-    Pause,
-}
-
-/// What rows hold, per question: settled before the run.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Shape {
-    /// Packets are only counted.
-    pub count_only: bool,
-    /// Packets come with their bytes.
-    pub frames: bool,
-    /// Packets come with their options, as pcapng has them.
-    pub options: bool,
-    /// Packets come with their line.
-    pub lines: bool,
-    /// Sessions come as they are, and not as rows.
-    pub whole: bool,
-    /// Rows are of the sessions of these protocols (a bit each), whatever else is asked for to find them in. `None`: of all
-    /// that are asked for.
-    pub rows: Option<u64>,
-    /// In place of sessions their parts come, a row each, as this log has them.
-    pub parts: Option<&'static PartLog>,
-    /// Rows of sessions end with what carries them, `tcp`, where they don't say it themselves:
-    /// [`Log::with_carrier`](crate::Log::with_carrier).
-    pub carrier: bool,
-}
+use weir_sessions::{Field, PROTOCOLS, Session};
 
 /// What a worker says.
 #[derive(Debug)]
@@ -209,7 +145,7 @@ pub struct Collector {
     /// Things given to each question, packets that wait not counted.
     pub matched: Vec<u64>,
     /// What this worker does itself with what questions are given; by question.
-    pub sinks: Vec<Sink>,
+    pub sinks: Vec<WorkerSink>,
     /// The session that came last, and its row.
     pub row: Option<(Arc<dyn Session>, Vec<Value<'static>>)>,
     /// What the handler that is called emits, until that is handed on.
@@ -225,11 +161,11 @@ impl Collector {
     /// The handler of a question, where it has one.
     fn handler(&mut self, question: usize) -> Option<&mut dyn HandlerSink> {
         let behind = match self.sinks.get(question)? {
-            Sink::Behind(questions) => *questions,
+            WorkerSink::Behind(questions) => *questions,
             _ => 0,
         };
         match self.sinks.get_mut(question - behind)? {
-            Sink::Handler(handler) => Some(&mut **handler),
+            WorkerSink::Handler(handler) => Some(&mut **handler),
             _ => None,
         }
     }
@@ -262,7 +198,7 @@ impl Subscriber for Collector {
 
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
         let state = match self.sinks.get_mut(question) {
-            Some(Sink::Track(sink)) => Some(sink.end(flow.flow_ref())),
+            Some(WorkerSink::Track(sink)) => Some(sink.end(flow.flow_ref())),
             _ => None,
         };
         if self.is_counted(question) {
@@ -284,7 +220,7 @@ impl Subscriber for Collector {
     }
 
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
-        let Some(Sink::Track(sink)) = self.sinks.get_mut(question) else { return };
+        let Some(WorkerSink::Track(sink)) = self.sinks.get_mut(question) else { return };
         if let Some(state) = sink.packet(packet) {
             let places = &self.places[packet.flow.table.index()];
             let connection = Box::new(Connection::read(&packet.flow, places));
@@ -299,13 +235,13 @@ impl Subscriber for Collector {
         flow: &FlowView<'_>,
         session: &Arc<dyn Session>,
     ) {
-        if let Some(Sink::Track(sink)) = self.sinks.get_mut(question) {
+        if let Some(WorkerSink::Track(sink)) = self.sinks.get_mut(question) {
             sink.session(flow.flow_ref(), &**session);
         }
     }
 
     fn untracked(&mut self, question: usize, flow: FlowRef) {
-        if let Some(Sink::Track(sink)) = self.sinks.get_mut(question) {
+        if let Some(WorkerSink::Track(sink)) = self.sinks.get_mut(question) {
             sink.end(flow);
         }
     }
@@ -409,7 +345,7 @@ impl Collector {
         handle: &mut StreamHandle<'_>,
         what: impl FnOnce(&mut dyn StreamSink, &mut Stream<'_, '_>),
     ) {
-        let Some(Sink::Stream(sink)) = self.sinks.get_mut(question) else { return };
+        let Some(WorkerSink::Stream(sink)) = self.sinks.get_mut(question) else { return };
         let places = &self.places[handle.flow.table.index()];
         what(&mut **sink, &mut Stream { handle, places, emitted: &mut self.emitted });
         for item in self.emitted.drain(..) {

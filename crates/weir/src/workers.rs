@@ -4,8 +4,9 @@
 use crate::balance::Balancer;
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::ordered_merge::{Merger, Yields};
-use crate::run::{Outcome, WorkerParts, gather, read};
+use crate::outcome::Outcome;
 use crate::worker_output::Collector;
+use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -244,7 +245,7 @@ fn work(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::Executor;
+    use crate::program::Executor;
 
     #[test]
     fn packets_are_spread_by_the_engine_that_was_asked_for() {

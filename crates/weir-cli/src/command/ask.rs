@@ -3,8 +3,9 @@
 use crate::args::{Ask, Output};
 use crate::captures::Captures;
 use crate::failure::Failure;
+use crate::report::{self, Ran};
 use crate::stream_questions::Classes;
-use crate::{input, output, report};
+use crate::{input, output, terminal};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use weir::io::{Findings, Found};
 use weir::lang::model::Stack;
 use weir::packet::{Column, Sink, Source, Value};
 use weir::stream::Streams;
-use weir::{Compiled, Compiler, Item, Need, Outcome, Shape, Stages, Want};
+use weir::{Compiled, Compiler, Item, Need, Shape, Stages, Want};
 
 /// Bytes of input from which on a progress bar is worth its space.
 const PROGRESS_BYTES_MIN: u64 = 64 << 20;
@@ -31,25 +32,6 @@ pub struct Question {
     /// What its reader meets beside packets.
     pub findings: Findings,
     args: Ask,
-}
-
-/// How it ran.
-pub struct Ran {
-    /// What became of the packets.
-    pub outcome: Outcome,
-    /// The exit status that this calls for.
-    pub status: ExitCode,
-    /// No signal ended it before the captures did.
-    pub is_whole: bool,
-    /// What the reader met beside packets.
-    pub found: Found,
-}
-
-impl Ran {
-    /// How a run went whose reader `found` this, as far as the outcome tells.
-    pub fn of(outcome: Outcome, found: Found) -> Self {
-        Self { outcome, status: ExitCode::SUCCESS, is_whole: true, found }
-    }
 }
 
 /// One question: the filter of the command line, and what is wanted of what it lets through.
@@ -76,7 +58,7 @@ pub fn compile_over<const N: usize>(
     input::check_files(&args.input, &compiler)?;
     let compiled = compiler.compile(&asks, &options)?;
     if !compiled.warnings.list.is_empty() {
-        say!("{}", compiled.warnings.render(output::stderr_color()));
+        say!("{}", compiled.warnings.render(terminal::stderr_color()));
     }
     Ok(Question::of(compiler, compiled, args))
 }

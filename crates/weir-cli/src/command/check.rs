@@ -2,7 +2,7 @@
 
 use crate::args::Check;
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::{input, terminal};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ pub fn run(args: &Check) -> Result<ExitCode, Failure> {
         match Library::builtin().extend_with_imports(&path.display().to_string(), &text, read) {
             Ok(warnings) => {
                 if !warnings.list.is_empty() {
-                    say!("{}", warnings.render(output::stderr_color()));
+                    say!("{}", warnings.render(terminal::stderr_color()));
                 }
                 let besides = match warnings.list.len() {
                     0 => String::new(),
@@ -34,7 +34,7 @@ pub fn run(args: &Check) -> Result<ExitCode, Failure> {
                 writeln!(std::io::stdout(), "{}: no mistakes{besides}", path.display())?;
             }
             Err(mistakes) => {
-                say!("{}", mistakes.render(output::stderr_color()));
+                say!("{}", mistakes.render(terminal::stderr_color()));
                 status = ExitCode::from(2);
             }
         }

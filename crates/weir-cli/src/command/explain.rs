@@ -2,7 +2,7 @@
 
 use crate::args::Explain;
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::{input, terminal};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let ask = asked(&compiler, args)?;
     let compiled = compiler.compile(&[ask], &options)?;
     if !compiled.warnings.list.is_empty() {
-        say!("{}", compiled.warnings.render(output::stderr_color()));
+        say!("{}", compiled.warnings.render(terminal::stderr_color()));
     }
     let catalog = compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {

@@ -4,7 +4,7 @@ use super::ask;
 use crate::args::{Ask, Colors, Match as Args, Output};
 use crate::failure::Failure;
 use crate::grep::{Grep, escaped};
-use crate::{input, output, stream_questions};
+use crate::{input, output, stream_questions, terminal};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -315,7 +315,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
     let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
     let color = match args.color {
-        Colors::Auto => is_terminal && output::stdout_color(),
+        Colors::Auto => is_terminal && terminal::stdout_color(),
         Colors::Always => true,
         Colors::Never => false,
     };

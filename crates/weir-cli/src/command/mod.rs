@@ -17,8 +17,6 @@ mod stacks;
 mod stats;
 pub mod streams;
 
-pub use ask::Ran;
-
 use crate::args::{Command, LogCommand};
 use crate::failure::Failure;
 use std::process::ExitCode;

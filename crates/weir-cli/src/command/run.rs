@@ -1,13 +1,14 @@
 //! `weir run`: several questions at once, from a file, over one reading of the packets; more may come and go through a
 //! control socket while it lasts. `weir zeek`: the questions that make Zeek's logs.
 
-use super::ask::{self, Ran};
+use super::ask;
 use crate::args::{Input, Run, Zeek};
 use crate::captures::Captures;
 use crate::control;
 use crate::failure::Failure;
 use crate::questions::{Prepared, Question, QuestionSet, QuestionSpec};
-use crate::{input, output, report};
+use crate::report::{self, Ran};
+use crate::{input, output, terminal};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
@@ -157,7 +158,7 @@ fn answer(
     let started = Instant::now();
     let compiled = engine.compile()?;
     if !compiled.warnings.list.is_empty() {
-        say!("{}", compiled.warnings.render(crate::output::stderr_color()));
+        say!("{}", compiled.warnings.render(terminal::stderr_color()));
     }
     // Who asks is not to wait until packets come.
     let mut captures = Captures::open(input, socket.is_some(), &board.findings)?;

@@ -1,60 +1,10 @@
 //! Callbacks: functions and closures of up to three parameters, each a type of `datum`.
 
-use super::datum::{Bytes, Datum, EventRow, Flow, Frame, Needs};
-use crate::connection::Connection;
-use crate::worker_output::Item;
-use std::any::Any;
-use std::sync::Arc;
+use super::bundle::Bundle;
+use super::datum::{Datum, Needs};
+use crate::item::Item;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use weir_sessions::Session;
-
-/// What is there for a callback.
-#[derive(Debug, Default, Clone)]
-pub struct Bundle {
-    pub(super) flow: Option<Flow>,
-    pub(super) frame: Option<Frame>,
-    pub(super) connection: Option<Box<Connection>>,
-    pub(super) session: Option<Arc<dyn Session>>,
-    pub(super) sessions: Vec<Arc<dyn Session>>,
-    pub(super) event: Option<EventRow>,
-    pub(super) bytes: Option<Arc<Bytes>>,
-    pub(super) tracked: Option<Arc<dyn Any + Send + Sync>>,
-    /// The connection is over.
-    pub(super) is_over: bool,
-}
-
-impl Bundle {
-    pub(super) fn of(item: Item) -> Self {
-        let mut bundle = Self::default();
-        match item {
-            Item::Packet { meta, frame: bytes, .. } => bundle.frame = Some(Frame { meta, bytes }),
-            Item::Whole(flow, session) => {
-                bundle.flow = Some(*flow);
-                bundle.session = Some(session);
-            }
-            Item::Connection(connection) => {
-                bundle.flow = Some(Flow::of_record(&connection));
-                bundle.connection = Some(connection);
-                bundle.is_over = true;
-            }
-            Item::Tracked { connection, state, is_over } => {
-                bundle.flow = Some(Flow::of_record(&connection));
-                bundle.connection = Some(connection);
-                bundle.tracked = Some(state);
-                bundle.is_over = is_over;
-            }
-            Item::Bytes(flow, bytes) => {
-                bundle.flow = Some(*flow);
-                bundle.bytes = Some(bytes);
-            }
-            Item::Event(values) => bundle.event = Some(EventRow { values }),
-            // A row is for whoever asked for rows, and nothing more is to be said to who is called with each.
-            Item::Session(..) | Item::Stream(_) | Item::Pause => {}
-        }
-        bundle
-    }
-}
 
 /// What a callback wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

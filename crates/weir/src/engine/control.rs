@@ -1,11 +1,12 @@
 //! Subscriptions added and taken away by other threads while a run goes on: requests that it carries out between two
 //! bursts.
 
+use super::Engine;
 use super::callback::{Callback, TakeItems};
-use super::{Engine, Subscription};
 use crate::compile::Ask;
+use crate::item::Shape;
 use crate::stream::StreamQuestion;
-use crate::worker_output::Shape;
+use crate::subscription::Subscription;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

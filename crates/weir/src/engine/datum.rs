@@ -1,18 +1,14 @@
 //! The types that callbacks are given, and what each needs of the program.
 
-use super::callback::Bundle;
-use super::track::{Every, MakeTrack, Track, track_sink};
+use super::bundle::{Bundle, EventRow, Frame};
+use super::track::{Every, MakeTrack, Track, Tracked, track_sink};
 use crate::connection::Connection;
-use crate::flow_id;
-use crate::stream::{Chunk, Stream, StreamHandler};
-use crate::worker_output::Item;
-use std::borrow::Cow;
+use crate::item::{Bytes, Flow, Item};
+use crate::stream_handler::{Stream, StreamHandler};
 use std::marker::PhantomData;
-use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-use weir_engine::flow::FlowView;
-use weir_packet::{PacketMeta, Timestamp, Value};
+use weir_engine::stream::Chunk;
 use weir_sessions::{PROTOCOLS, Session, SessionType};
 
 /// What a subscription needs of the program.
@@ -162,15 +158,6 @@ impl<T: SessionType> Datum for SessionsOf<T> {
     }
 }
 
-/// A packet of matching traffic.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// What the capture says of it.
-    pub meta: PacketMeta,
-    /// As much of it as was captured.
-    pub bytes: Vec<u8>,
-}
-
 impl Datum for Frame {
     fn needs(needs: &mut Needs) {
         needs.packets();
@@ -191,13 +178,6 @@ impl Datum for Connection {
     }
 }
 
-/// Something that happened, with the columns that the stack declares for it.
-#[derive(Debug, Clone)]
-pub struct EventRow {
-    /// Values, in the order of [`EventRows::columns`](crate::EventRows).
-    pub values: Vec<Value<'static>>,
-}
-
 impl Datum for EventRow {
     fn needs(needs: &mut Needs) {
         needs.events();
@@ -206,21 +186,6 @@ impl Datum for EventRow {
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
         bundle.event.iter().for_each(take);
     }
-}
-
-/// Bytes of a stream in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bytes {
-    /// The originator sent them.
-    pub is_orig: bool,
-    /// Where in the stream the first of them lies; what is missing counts.
-    pub offset: u64,
-    /// Bytes that are missing just before them.
-    pub gap_bytes: u64,
-    /// Time of the packet with which their turn came.
-    pub time: Timestamp,
-    /// The bytes.
-    pub bytes: Vec<u8>,
 }
 
 /// Bytes of a stream in order, in chunks of `CHUNK` bytes, the last one shorter; of 0: as the packets bring them. They
@@ -274,44 +239,6 @@ impl StreamHandler for Passing {
     }
 }
 
-/// Which connection something belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Flow {
-    /// Its identifier, the same in every run.
-    pub uid: String,
-    /// The layer that carries it: `tcp`, `udp`.
-    pub proto: Cow<'static, str>,
-    /// The originator's address and port.
-    pub orig: (IpAddr, u32),
-    /// The responder's.
-    pub resp: (IpAddr, u32),
-    /// Time of its first packet.
-    pub ts: Timestamp,
-}
-
-impl Flow {
-    pub(crate) fn of(flow: &FlowView<'_>) -> Self {
-        let (orig, resp) = flow.endpoints();
-        Self {
-            uid: flow_id::uid(flow.graph, flow.table, flow.header),
-            proto: crate::connection::proto_name(flow.table_name()),
-            orig: (orig.address, orig.port),
-            resp: (resp.address, resp.port),
-            ts: flow.first_time(),
-        }
-    }
-
-    pub(super) fn of_record(record: &Connection) -> Self {
-        Self {
-            uid: record.uid.clone(),
-            proto: record.proto.clone(),
-            orig: (record.orig_h, record.orig_p),
-            resp: (record.resp_h, record.resp_p),
-            ts: record.ts,
-        }
-    }
-}
-
 impl Datum for Flow {
     fn needs(needs: &mut Needs) {
         needs.flow = true;
@@ -319,20 +246,6 @@ impl Datum for Flow {
 
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self)) {
         bundle.flow.iter().for_each(take);
-    }
-}
-
-/// What is kept of each connection by a type of one's own, when it is given to a callback.
-#[derive(Debug, Clone)]
-pub struct Tracked<T> {
-    pub(super) state: T,
-}
-
-impl<T> Deref for Tracked<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.state
     }
 }
 

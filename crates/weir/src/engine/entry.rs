@@ -1,16 +1,18 @@
 //! A subscription: the questions that it asks of the program, and what becomes of the answers.
 
-use super::callback::{Bundle, Deliver, Next, TakeItems};
+use super::bundle::Bundle;
+use super::callback::{Deliver, Next, TakeItems};
 use super::datum::{Needs, Passing};
 use super::track::{Every, MakeTrack, track_sink};
-use super::{MakeSink, Sink};
 use crate::compile::Ask;
-use crate::stream::{ChunkParams, StreamParams, typed_sink};
-use crate::worker_output::{Item, Shape};
+use crate::item::{Item, Shape};
+use crate::stream_handler::typed_sink;
+use crate::worker_sink::{MakeWorkerSink, WorkerSink};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_compile::Need;
 use weir_engine::plan::Want;
+use weir_engine::stream::{ChunkParams, StreamParams};
 use weir_sessions::Session;
 
 /// A question of a subscription.
@@ -18,7 +20,7 @@ use weir_sessions::Session;
 pub(super) struct Part {
     pub ask: Ask,
     pub shape: Shape,
-    pub sink: Option<MakeSink>,
+    pub sink: Option<MakeWorkerSink>,
 }
 
 impl Part {
@@ -105,7 +107,7 @@ impl<'c> Entry<'c> {
             let is_tracked = needs.track.is_some() || every != Every::Connection;
             let nothing: MakeTrack = Arc::new(track_sink::<()>);
             let make = needs.track.unwrap_or(nothing);
-            let sink: MakeSink = Arc::new(move || make(every));
+            let sink: MakeWorkerSink = Arc::new(move || WorkerSink::Track(make(every)));
             parts.push(match is_tracked {
                 true => Part { sink: Some(sink), ..Part::new(filter, Want::Tracked(needs.track_sessions)) },
                 false => Part::new(filter, Want::Connections),
@@ -114,7 +116,7 @@ impl<'c> Entry<'c> {
         if let Some(bytes) = needs.bytes {
             let chunk = (bytes > 0).then_some(ChunkParams { bytes, overlap: 0, flush_ns: 0 });
             let params = StreamParams { chunk, ..StreamParams::default() };
-            let make: MakeSink = Arc::new(|| Sink::Stream(typed_sink(Passing)));
+            let make: MakeWorkerSink = Arc::new(|| WorkerSink::Stream(typed_sink(Passing)));
             parts.push(Part { sink: Some(make), ..Part::new(filter, Want::Streams(params)) });
         }
         if needs.events {
@@ -127,10 +129,10 @@ impl<'c> Entry<'c> {
     }
 
     /// A handler's: everything goes to it.
-    pub fn of_handler(filter: &str, needs: Needs, make: Arc<dyn Fn() -> Sink + Send + Sync>) -> Self {
+    pub fn of_handler(filter: &str, needs: Needs, make: MakeWorkerSink) -> Self {
         let callback = Self::of_callback(filter, needs, Every::Connection, Box::new(Nobody));
         let parts = callback.parts.into_iter().enumerate().map(|(index, part)| {
-            let behind: MakeSink = Arc::new(move || Sink::Behind(index));
+            let behind: MakeWorkerSink = Arc::new(move || WorkerSink::Behind(index));
             Part { sink: Some(if index == 0 { Arc::clone(&make) } else { behind }), ..part }
         });
         Self { parts: parts.collect(), deliver: None, ..Self::of_part(Part::nothing()) }

@@ -1,8 +1,8 @@
 //! Handlers: run on the workers, one per worker, share nothing, and are merged at the end by whoever made them.
 
-use super::Sink;
-use super::datum::{Flow, Needs};
+use super::datum::Needs;
 use crate::connection::Connection;
+use crate::item::Flow;
 use std::any::Any;
 use weir_packet::PacketMeta;
 use weir_sessions::Session;
@@ -71,8 +71,4 @@ impl<H: Handler> HandlerSink for H {
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
         self
     }
-}
-
-pub(super) fn sink<H: Handler>(handler: H) -> Sink {
-    Sink::Handler(Box::new(handler))
 }

@@ -32,6 +32,7 @@
 //! capture whatever the number of workers: so they may borrow, and lock nothing. What is to run where the packets
 //! are is a [handler](Engine::subscribe_handler): one per worker, merged at the end.
 
+mod bundle;
 mod callback;
 mod control;
 mod datum;
@@ -42,73 +43,32 @@ mod running;
 mod tests;
 mod track;
 
+pub use bundle::{EventRow, Frame};
 pub use callback::{Callback, Next, Reply, TakeItems};
 pub use control::{Control, Listed};
-pub use datum::{
-    Bytes, Datum, EventRow, Flow, Frame, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk,
-    Tracked,
-};
+pub use datum::{Datum, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk};
 pub use handler::Handler;
-pub use track::{Every, Track, TrackPacket};
+pub use track::{Every, Track, TrackPacket, Tracked};
 
 pub(crate) use handler::HandlerSink;
 pub(crate) use track::TrackSink;
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::run::{Outcome, run_changing};
-use crate::stream::{StreamHandler, StreamParams, StreamQuestion, StreamSink};
-use crate::worker_output::Shape;
+use crate::item::Shape;
+use crate::outcome::Outcome;
+use crate::run::run_changing;
+use crate::stream::StreamQuestion;
+use crate::stream_handler::StreamHandler;
+use crate::subscription::Subscription;
+use crate::worker_sink::{MakeWorkerSink, WorkerSink};
 use control::Requests;
 use entry::{Entry, Part};
 use running::Running;
 use std::sync::Arc;
+use weir_engine::stream::StreamParams;
 use weir_io::CaptureReader;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::Source;
-
-/// What a worker does itself with what a question is given.
-pub(crate) enum Sink {
-    /// Nothing: it goes to whoever started the run.
-    None,
-    /// Streams.
-    Stream(Box<dyn StreamSink>),
-    /// What is kept of each connection.
-    Track(Box<dyn TrackSink>),
-    /// Anything.
-    Handler(Box<dyn HandlerSink>),
-    /// What the question so many before this one does: they are of one handler.
-    Behind(usize),
-}
-
-/// Makes a worker's part of a question.
-pub(crate) type MakeSink = Arc<dyn Fn() -> Sink + Send + Sync>;
-
-/// A subscription of an [`Engine`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Subscription {
-    /// How many were made before it.
-    serial: u64,
-    /// Its place among the entries.
-    place: usize,
-}
-
-impl Subscription {
-    /// That of a question by its number, where each has one of its own.
-    pub(crate) fn of_question(question: usize) -> Self {
-        Self { serial: question as u64, place: question }
-    }
-
-    /// The other way round.
-    pub(crate) fn question(self) -> usize {
-        self.place
-    }
-}
-
-impl std::fmt::Display for Subscription {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "q{}", self.serial)
-    }
-}
 
 /// Subscriptions, and the program that answers them all. `'c`: what callbacks borrow.
 pub struct Engine<'c> {
@@ -239,7 +199,7 @@ impl<'c> Engine<'c> {
             // They are handed over where they are found: what is known only later can't choose them.
             self.compiler.check_at_once(filter, self.options.bpf)?;
         }
-        self.add(Entry::of_handler(filter, needs, Arc::new(move || handler::sink(make()))))
+        self.add(Entry::of_handler(filter, needs, Arc::new(move || WorkerSink::Handler(Box::new(make())))))
     }
 
     /// Adds a handler of streams: `make` makes one for each worker. They are in the [outcome](Outcome::handlers).
@@ -471,7 +431,7 @@ struct Work {
     compiler: Compiler,
     options: Options,
     asks: Vec<Ask>,
-    sinks: Vec<Option<MakeSink>>,
+    sinks: Vec<Option<MakeWorkerSink>>,
 }
 
 impl Work {

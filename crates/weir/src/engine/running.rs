@@ -1,12 +1,13 @@
 //! An engine while it runs: hands out answers, and changes the program between two bursts. A program is compiled on a thread of
 //! its own, while the one before goes on.
 
+use super::Engine;
 use super::callback::Next;
 use super::control::{Done, Request};
-use super::{Engine, Subscription};
 use crate::compile::Compiled;
-use crate::run::Changes;
-use crate::worker_output::{Item, Shape};
+use crate::item::{Item, Shape};
+use crate::outcome::Changes;
+use crate::subscription::Subscription;
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use weir_lang::diag::Diagnostics;

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::io::CaptureReader;
-use crate::run::Changes;
-use crate::stream::typed_sink;
-use crate::worker_output::Item;
+use crate::item::Item;
+use crate::outcome::Changes;
+use crate::stream_handler::typed_sink;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -150,7 +150,7 @@ fn questions_that_share_predicates_with_others_do_not_notice_either() {
 #[test]
 fn a_number_used_again_has_nothing_of_its_former_question() {
     let streams = |port| (port, Want::Streams(StreamParams::default()));
-    let passing: MakeSink = Arc::new(|| Sink::Stream(typed_sink(datum::Passing)));
+    let passing: MakeWorkerSink = Arc::new(|| WorkerSink::Stream(typed_sink(datum::Passing)));
     let program = |questions: &[(&str, Want)]| {
         let is_stream = |want: &Want| matches!(want, Want::Streams(_));
         let sinks = questions.iter().map(|(_, want)| is_stream(want).then(|| Arc::clone(&passing))).collect();

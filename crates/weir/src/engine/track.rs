@@ -1,10 +1,9 @@
 //! What a program of one's own keeps of each connection: a type that is told of its packets and sessions, and given to
 //! a callback when the connection is over, or every so often.
 
-use super::Sink;
-use super::datum::Tracked;
 use std::any::Any;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use weir_engine::FlowRef;
 use weir_engine::subscriber::TrackedPacket;
@@ -40,6 +39,20 @@ pub trait Track: Default + Clone + Send + Sync + 'static {
     /// A session of the connection, of one of [`PROTOCOLS`](Self::PROTOCOLS).
     fn session(&mut self, session: &dyn Session) {
         let _ = session;
+    }
+}
+
+/// What is kept of each connection by a type of one's own, when it is given to a callback.
+#[derive(Debug, Clone)]
+pub struct Tracked<T> {
+    state: T,
+}
+
+impl<T> Deref for Tracked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.state
     }
 }
 
@@ -81,7 +94,7 @@ pub enum Every {
 }
 
 /// Makes what keeps the states of connections.
-pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Sink + Send + Sync>;
+pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Box<dyn TrackSink> + Send + Sync>;
 
 /// The states of a question's connections on a worker, whatever their type.
 pub(crate) trait TrackSink: Send {
@@ -103,8 +116,8 @@ struct Typed<T> {
     every: Every,
 }
 
-pub(super) fn track_sink<T: Track>(every: Every) -> Sink {
-    Sink::Track(Box::new(Typed::<T> { states: HashMap::new(), every }))
+pub(super) fn track_sink<T: Track>(every: Every) -> Box<dyn TrackSink> {
+    Box::new(Typed::<T> { states: HashMap::new(), every })
 }
 
 impl<T: Track> TrackSink for Typed<T> {

@@ -1,0 +1,71 @@
+//! What is there for one call of a callback.
+
+use crate::connection::Connection;
+use crate::item::{Bytes, Flow, Item};
+use std::any::Any;
+use std::sync::Arc;
+use weir_packet::{PacketMeta, Value};
+use weir_sessions::Session;
+
+/// A packet of matching traffic.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// What the capture says of it.
+    pub meta: PacketMeta,
+    /// As much of it as was captured.
+    pub bytes: Vec<u8>,
+}
+
+/// Something that happened, with the columns that the stack declares for it.
+#[derive(Debug, Clone)]
+pub struct EventRow {
+    /// Values, in the order of [`EventRows::columns`](crate::EventRows).
+    pub values: Vec<Value<'static>>,
+}
+
+/// What is there for a callback.
+#[derive(Debug, Default, Clone)]
+pub struct Bundle {
+    pub(super) flow: Option<Flow>,
+    pub(super) frame: Option<Frame>,
+    pub(super) connection: Option<Box<Connection>>,
+    pub(super) session: Option<Arc<dyn Session>>,
+    pub(super) sessions: Vec<Arc<dyn Session>>,
+    pub(super) event: Option<EventRow>,
+    pub(super) bytes: Option<Arc<Bytes>>,
+    pub(super) tracked: Option<Arc<dyn Any + Send + Sync>>,
+    /// The connection is over.
+    pub(super) is_over: bool,
+}
+
+impl Bundle {
+    pub(super) fn of(item: Item) -> Self {
+        let mut bundle = Self::default();
+        match item {
+            Item::Packet { meta, frame: bytes, .. } => bundle.frame = Some(Frame { meta, bytes }),
+            Item::Whole(flow, session) => {
+                bundle.flow = Some(*flow);
+                bundle.session = Some(session);
+            }
+            Item::Connection(connection) => {
+                bundle.flow = Some(Flow::of_record(&connection));
+                bundle.connection = Some(connection);
+                bundle.is_over = true;
+            }
+            Item::Tracked { connection, state, is_over } => {
+                bundle.flow = Some(Flow::of_record(&connection));
+                bundle.connection = Some(connection);
+                bundle.tracked = Some(state);
+                bundle.is_over = is_over;
+            }
+            Item::Bytes(flow, bytes) => {
+                bundle.flow = Some(*flow);
+                bundle.bytes = Some(bytes);
+            }
+            Item::Event(values) => bundle.event = Some(EventRow { values }),
+            // A row is for whoever asked for rows, and nothing more is to be said to who is called with each.
+            Item::Session(..) | Item::Stream(_) | Item::Pause => {}
+        }
+        bundle
+    }
+}

@@ -1,0 +1,42 @@
+//! The handlers of a run, at its end.
+
+use crate::subscription::Subscription;
+use crate::worker_sink::WorkerSink;
+use std::any::Any;
+
+/// The handlers of a run, at its end, with the subscription of each.
+#[derive(Default)]
+pub struct Handlers(Vec<(Subscription, Box<dyn Any + Send>)>);
+
+impl Handlers {
+    /// Adds those of a worker, by question.
+    pub(crate) fn add(&mut self, sinks: Vec<WorkerSink>) {
+        for (question, sink) in sinks.into_iter().enumerate() {
+            let handler = match sink {
+                WorkerSink::Stream(sink) => sink.into_handler(),
+                WorkerSink::Handler(sink) => sink.into_any(),
+                WorkerSink::Track(_) | WorkerSink::Behind(_) | WorkerSink::None => continue,
+            };
+            self.0.push((Subscription::of_question(question), handler));
+        }
+    }
+
+    /// Says of each question which subscription it belongs to.
+    pub(crate) fn name(&mut self, owners: &[Subscription]) {
+        for (subscription, _) in &mut self.0 {
+            *subscription = owners[subscription.question()];
+        }
+    }
+
+    /// Those of a subscription, one per worker; none where they are not of type `H`.
+    pub fn of<H: 'static>(&self, subscription: Subscription) -> Vec<&H> {
+        let mine = self.0.iter().filter(|(of, _)| *of == subscription);
+        mine.filter_map(|(_, handler)| handler.downcast_ref()).collect()
+    }
+}
+
+impl std::fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} handlers", self.0.len())
+    }
+}

@@ -1,0 +1,37 @@
+//! From a graph to what carries it out: native code, or the interpreter.
+
+use std::sync::Arc;
+use weir_ir::abi::Program;
+use weir_ir::graph::Graph;
+use weir_ir::interpret::Interpreter;
+
+/// What carries a program out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Executor {
+    /// Native code where executable memory is to be had, else the interpreter.
+    #[default]
+    Auto,
+    /// Native code.
+    Native,
+    /// The interpreter.
+    Interpreter,
+}
+
+type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
+
+pub(crate) fn make_program(graph: Graph, straight: Option<Graph>, engine: Executor) -> Result<Made, String> {
+    let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
+    if engine == Executor::Interpreter {
+        return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
+    }
+    match weir_codegen::compile_with_straight(graph.clone(), straight) {
+        Ok(native) => {
+            let native = Arc::new(native);
+            Ok((Arc::clone(&native) as Arc<dyn Program>, Some(native), Ok(())))
+        }
+        Err(error) if engine == Executor::Auto && error.is_environment() => {
+            Ok((Arc::new(interpret(graph)?), None, Err(error.to_string())))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,110 @@
+//! What each worker is made of, and what becomes of the worker at the end of a run.
+
+use crate::compile::Compiled;
+use crate::connection::Places;
+use crate::events::EventRows;
+use crate::item::Shape;
+use crate::outcome::Outcome;
+use crate::worker_output::{Collector, Presenter};
+use crate::worker_sink::{MakeWorkerSink, WorkerSink};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_engine::plan::Want;
+use weir_engine::stage::{Stage, Stages};
+use weir_engine::worker::Worker;
+use weir_ir::abi::Program;
+use weir_ir::graph::Table;
+use weir_packet::{Burst, Poll, Source, SourceError};
+
+/// What each worker is made of.
+pub(crate) struct WorkerParts {
+    pub presenter: Arc<Presenter>,
+    places: Arc<Vec<Places>>,
+    program: Arc<dyn Program>,
+    sinks: Vec<Option<MakeWorkerSink>>,
+}
+
+impl WorkerParts {
+    pub fn of(compiled: &Compiled, shapes: &[Shape]) -> Self {
+        let mut shapes = shapes.to_vec();
+        shapes.resize(compiled.questions.len(), Shape::default());
+        let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
+        let tables = (0..graph.tables.len() as u32).map(Table);
+        let stack = &compiled.stack;
+        let asked = compiled.plan.questions.iter().zip(&shapes);
+        let sessions = asked
+            .map(|(question, shape)| match question.want {
+                Want::Sessions(protocols) => shape.rows.unwrap_or(protocols),
+                _ => 0,
+            })
+            .collect();
+        let presenter = Presenter {
+            shapes,
+            stack: stack.clone(),
+            outs: compiled.outs.clone(),
+            events: compiled.events.iter().map(|&mask| EventRows::with_mask(stack, mask)).collect(),
+            sessions,
+        };
+        Self {
+            presenter: Arc::new(presenter),
+            places: Arc::new(tables.map(|t| Places::of(graph, layout, t)).collect()),
+            program: Arc::clone(&compiled.plan.program),
+            sinks: compiled.sinks.clone(),
+        }
+    }
+
+    /// A new worker's subscriber.
+    pub fn collector(&self) -> Collector {
+        let mut collector = Collector {
+            presenter: Arc::clone(&self.presenter),
+            places: Arc::clone(&self.places),
+            program: Arc::clone(&self.program),
+            yielded: VecDeque::new(),
+            matched: vec![],
+            sinks: vec![],
+            row: None,
+            emitted: vec![],
+        };
+        self.change(&mut collector);
+        collector
+    }
+
+    /// A worker's subscriber goes over to other questions: those that stay keep what they have.
+    pub fn change(&self, collector: &mut Collector) {
+        collector.presenter = Arc::clone(&self.presenter);
+        collector.places = Arc::clone(&self.places);
+        collector.program = Arc::clone(&self.program);
+        collector.matched.resize(self.presenter.shapes.len(), 0);
+        collector.sinks.resize_with(self.sinks.len(), || WorkerSink::None);
+        for (sink, make) in collector.sinks.iter_mut().zip(&self.sinks) {
+            match (&*sink, make) {
+                (WorkerSink::None, Some(make)) => *sink = make(),
+                // Nobody reads what a question keeps that was taken away.
+                (_, None) => *sink = WorkerSink::None,
+                _ => {}
+            }
+        }
+    }
+}
+
+pub(crate) fn read(
+    source: &mut dyn Source,
+    burst: &mut Burst,
+    stages: &mut Stages,
+) -> Result<Poll, SourceError> {
+    let began = stages.begin();
+    let polled = source.poll(burst);
+    stages.end(Stage::Read, burst.packets.len(), began);
+    polled
+}
+
+pub(crate) fn gather(outcome: &mut Outcome, worker: Worker<Collector>) {
+    let (_, bytes) = worker.size();
+    let counters = worker.counters();
+    outcome.counters.merge(&counters);
+    outcome.stages.merge(worker.stages());
+    outcome.table_bytes += bytes;
+    let collector = worker.into_subscriber();
+    outcome.add_matched(&collector.matched);
+    outcome.handlers.add(collector.sinks);
+}

@@ -1,0 +1,285 @@
+//! Which file of a crate uses which, and the cycles in that.
+//!
+//! Files are modules. A path (`use`, an expression, a type) that begins with `crate`, `self`, `super` or a module below its own
+//! leads from one module to another; a name that a module only re-exports leads to where the name is declared. A folder
+//! is one unit with its `mod.rs`: relations between a module and those inside it do not count. Code under `#[cfg(test)]` does
+//! not count, and neither do paths inside macro calls.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use syn::visit::{self, Visit};
+
+use crate::shell::{Result, read, said};
+
+/// A module by the names from the root of its crate on; the root has none.
+type Module = Vec<String>;
+
+/// Uses between the modules of one crate.
+pub struct Imports {
+    uses: BTreeMap<Module, BTreeSet<Module>>,
+}
+
+impl Imports {
+    /// Reads the sources of a crate.
+    ///
+    /// # Errors
+    /// Files that can't be read, or are no Rust.
+    pub fn of(folder: &Path) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        read_modules(folder, &mut vec![], &mut files)?;
+        Ok(Self::between(&files))
+    }
+
+    fn between(files: &BTreeMap<Module, File>) -> Self {
+        let tests: BTreeSet<Module> = files.values().flat_map(|file| file.tests.iter().cloned()).collect();
+        let is_test = |module: &Module| tests.iter().any(|test| module.starts_with(test));
+        let mut uses = BTreeMap::new();
+        for (module, file) in files.iter().filter(|(module, _)| !is_test(module)) {
+            let paths = file.paths.iter().chain(file.reexports.values());
+            let used = paths.filter_map(|path| target(files, module, path, 0));
+            let is_other = |other: &Module| !other.starts_with(module) && !module.starts_with(other);
+            uses.insert(module.clone(), used.filter(is_other).collect::<BTreeSet<Module>>());
+        }
+        Self { uses }
+    }
+
+    /// How many files are part of a cycle.
+    pub fn cyclic(&self) -> usize {
+        self.uses.keys().filter(|module| self.cycle_through(module).is_some()).count()
+    }
+
+    /// A shortest cycle through each group of files that use each other, as `a → b → a`.
+    pub fn cycles(&self) -> Vec<String> {
+        let mut shown: BTreeSet<&Module> = BTreeSet::new();
+        let mut cycles = vec![];
+        for module in self.uses.keys() {
+            let Some(cycle) = self.cycle_through(module).filter(|_| !shown.contains(module)) else {
+                continue;
+            };
+            cycles.push(cycle.iter().map(|module| module.join("::")).collect::<Vec<_>>().join(" → "));
+            shown.extend(cycle);
+        }
+        cycles
+    }
+
+    /// A shortest way from a module back to the same.
+    fn cycle_through<'a>(&'a self, module: &'a Module) -> Option<Vec<&'a Module>> {
+        let mut came_from: BTreeMap<&Module, &Module> = BTreeMap::new();
+        let mut queue = VecDeque::from([module]);
+        while let Some(at) = queue.pop_front() {
+            for next in self.uses.get(at).into_iter().flatten() {
+                if next == module {
+                    let mut back = vec![module, at];
+                    while let Some(before) = back.last().and_then(|last| came_from.get(last)) {
+                        back.push(before);
+                    }
+                    back.reverse();
+                    return Some(back);
+                }
+                if !came_from.contains_key(next) {
+                    came_from.insert(next, at);
+                    queue.push_back(next);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What a file says of other modules.
+#[derive(Default)]
+struct File {
+    /// Names of modules around what is visited, inside the file.
+    inside: Module,
+    module: Module,
+    paths: Vec<Module>,
+    /// Names that the module re-exports, and their paths.
+    reexports: BTreeMap<String, Module>,
+    /// Modules that are compiled for tests only.
+    tests: Vec<Module>,
+}
+
+fn read_modules(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, File>) -> Result {
+    let entries = std::fs::read_dir(folder).map_err(said(folder.display()))?;
+    for entry in entries {
+        let path = entry.map_err(said(folder.display()))?.path();
+        let Some(name) = path.file_stem().and_then(|name| name.to_str()).map(str::to_string) else {
+            continue;
+        };
+        if path.is_dir() {
+            above.push(name);
+            read_modules(&path, above, files)?;
+            above.pop();
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let mut module = above.clone();
+            if !["mod", "lib", "main"].contains(&name.as_str()) {
+                module.push(name);
+            }
+            let parsed = syn::parse_file(&read(&path)?).map_err(said(path.display()))?;
+            let mut file = File { module: module.clone(), ..File::default() };
+            file.visit_file(&parsed);
+            files.insert(module, file);
+        }
+    }
+    Ok(())
+}
+
+/// The module that declares what a path leads to; `None` for other crates, and names of the module itself.
+fn target(files: &BTreeMap<Module, File>, module: &Module, path: &[String], depth: usize) -> Option<Module> {
+    let (mut at, mut rest) = match path.first()?.as_str() {
+        "crate" => (vec![], &path[1..]),
+        "self" => (module.clone(), &path[1..]),
+        "super" => {
+            let ups = path.iter().take_while(|name| *name == "super").count();
+            (module[..module.len().saturating_sub(ups)].to_vec(), &path[ups..])
+        }
+        child => {
+            let child = [module.clone(), vec![child.to_string()]].concat();
+            files.contains_key(&child).then_some((module.clone(), path))?
+        }
+    };
+    while let Some(name) = rest.first() {
+        let below = [at.clone(), vec![name.clone()]].concat();
+        if files.contains_key(&below) {
+            (at, rest) = (below, &rest[1..]);
+            continue;
+        }
+        // Re-exports of re-exports end somewhere, unless they are wrong.
+        if let Some(path) = files.get(&at)?.reexports.get(name).filter(|_| depth < 8) {
+            return target(files, &at, path, depth + 1);
+        }
+        break;
+    }
+    files.contains_key(&at).then_some(at)
+}
+
+fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let syn::Meta::List(list) = &attribute.meta else { return false };
+        list.path.is_ident("cfg") && list.tokens.to_string() == "test"
+    })
+}
+
+impl File {
+    /// A path, as seen from the file and not from a module inside the file.
+    fn note(&mut self, mut path: Module) -> Option<Module> {
+        let ups = path.iter().take_while(|name| *name == "super").count().min(self.inside.len());
+        path.drain(..ups);
+        (ups == 0 || !path.is_empty()).then_some(path)
+    }
+
+    fn flatten(&mut self, tree: &syn::UseTree, before: &mut Module, is_public: bool) {
+        match tree {
+            syn::UseTree::Path(path) => {
+                before.push(path.ident.to_string());
+                self.flatten(&path.tree, before, is_public);
+                before.pop();
+            }
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.flatten(tree, before, is_public));
+            }
+            syn::UseTree::Name(name) => self.import(before, &name.ident, &name.ident, is_public),
+            syn::UseTree::Rename(renamed) => self.import(before, &renamed.ident, &renamed.rename, is_public),
+            syn::UseTree::Glob(_) => {
+                let path = self.note(before.clone());
+                self.paths.extend(path);
+            }
+        }
+    }
+
+    fn import(&mut self, before: &Module, name: &syn::Ident, called: &syn::Ident, is_public: bool) {
+        let mut path = before.clone();
+        if name != "self" {
+            path.push(name.to_string());
+        }
+        let Some(path) = self.note(path) else { return };
+        if is_public {
+            self.reexports.insert(called.to_string(), path);
+        } else {
+            self.paths.push(path);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for File {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let attributes = match item {
+            syn::Item::Mod(module) => &module.attrs,
+            syn::Item::Fn(function) => &function.attrs,
+            syn::Item::Impl(block) => &block.attrs,
+            syn::Item::Use(import) => &import.attrs,
+            syn::Item::ExternCrate(krate) => &krate.attrs,
+            _ => return visit::visit_item(self, item),
+        };
+        if !is_for_tests(attributes) {
+            return visit::visit_item(self, item);
+        }
+        if let syn::Item::Mod(module) = item {
+            self.tests.push([self.module.clone(), vec![module.ident.to_string()]].concat());
+        }
+    }
+
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        self.inside.push(module.ident.to_string());
+        visit::visit_item_mod(self, module);
+        self.inside.pop();
+    }
+
+    fn visit_item_use(&mut self, import: &'ast syn::ItemUse) {
+        let is_public = !matches!(import.vis, syn::Visibility::Inherited);
+        self.flatten(&import.tree, &mut vec![], is_public);
+    }
+
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
+        // `pub(super)` uses nothing.
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.segments.len() > 1 {
+            let names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+            let path = self.note(names);
+            self.paths.extend(path);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn imports(texts: &[(&str, &str)]) -> Imports {
+        let mut files = BTreeMap::new();
+        for (name, text) in texts {
+            let module: Module =
+                name.split("::").filter(|name| !name.is_empty()).map(str::to_string).collect();
+            let mut file = File { module: module.clone(), ..File::default() };
+            file.visit_file(&syn::parse_file(text).expect("it is Rust"));
+            files.insert(module, file);
+        }
+        Imports::between(&files)
+    }
+
+    #[test]
+    fn a_cycle_is_found_through_imports_paths_and_names_that_are_exported_again() {
+        let found = imports(&[
+            ("", "mod a; mod b; mod c; pub use c::Thing;"),
+            ("a", "use crate::b::{self, Other};"),
+            ("b", "fn f() -> crate::Thing { todo!() }"),
+            ("c", "pub struct Thing; fn g() { super::a::h() }"),
+        ]);
+        assert_eq!(found.cycles(), ["a → b → c → a"]);
+        assert_eq!(found.cyclic(), 3);
+    }
+
+    #[test]
+    fn tests_folders_and_other_crates_make_no_cycle() {
+        let found = imports(&[
+            ("", "mod a; mod b;"),
+            ("a", "mod part; use part::Part; pub struct A; #[cfg(test)] mod tests { use crate::b::B; }"),
+            ("a::part", "use super::A; pub(super) struct Part; #[cfg(test)] use crate::b::B;"),
+            ("b", "use crate::a::A; use std::fmt; pub struct B;"),
+        ]);
+        assert_eq!(found.cycles(), Vec::<String>::new());
+    }
+}
