@@ -14,6 +14,7 @@ enum Step {
 const STEPS: &[(&str, Step)] = &[
     ("fmt", Step::Cargo(&["fmt", "--all", "--check"])),
     ("tidy", Step::Chore(crate::tidy::run, &[])),
+    ("api", Step::Chore(crate::api::run, &["--check"])),
     ("clippy", Step::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("build", Step::Cargo(&["build", "--quiet", "--workspace"])),
     ("test", Step::Cargo(&["test", "--quiet", "--workspace"])),

@@ -9,10 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use syn::visit::{self, Visit};
 
-use crate::shell::{Result, read, said};
-
-/// A module by the names from the root of its crate on; the root has none.
-type Module = Vec<String>;
+use crate::modules::{self, Module};
+use crate::shell::Result;
 
 /// Uses between the modules of one crate.
 pub struct Imports {
@@ -25,9 +23,10 @@ impl Imports {
     /// # Errors
     /// Files that can't be read, or are no Rust.
     pub fn of(folder: &Path) -> Result<Self> {
-        let mut files = BTreeMap::new();
-        read_modules(folder, &mut vec![], &mut files)?;
-        Ok(Self::between(&files))
+        let files = modules::parse(folder)?;
+        Ok(Self::between(
+            &files.iter().map(|(module, parsed)| (module.clone(), File::of(module, parsed))).collect(),
+        ))
     }
 
     fn between(files: &BTreeMap<Module, File>) -> Self {
@@ -99,45 +98,9 @@ struct File {
     tests: Vec<Module>,
 }
 
-fn read_modules(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, File>) -> Result {
-    let entries = std::fs::read_dir(folder).map_err(said(folder.display()))?;
-    for entry in entries {
-        let path = entry.map_err(said(folder.display()))?.path();
-        let Some(name) = path.file_stem().and_then(|name| name.to_str()).map(str::to_string) else {
-            continue;
-        };
-        if path.is_dir() {
-            above.push(name);
-            read_modules(&path, above, files)?;
-            above.pop();
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            let mut module = above.clone();
-            if !["mod", "lib", "main"].contains(&name.as_str()) {
-                module.push(name);
-            }
-            let parsed = syn::parse_file(&read(&path)?).map_err(said(path.display()))?;
-            let mut file = File { module: module.clone(), ..File::default() };
-            file.visit_file(&parsed);
-            files.insert(module, file);
-        }
-    }
-    Ok(())
-}
-
 /// The module that declares what a path leads to; `None` for other crates, and names of the module itself.
 fn target(files: &BTreeMap<Module, File>, module: &Module, path: &[String], depth: usize) -> Option<Module> {
-    let (mut at, mut rest) = match path.first()?.as_str() {
-        "crate" => (vec![], &path[1..]),
-        "self" => (module.clone(), &path[1..]),
-        "super" => {
-            let ups = path.iter().take_while(|name| *name == "super").count();
-            (module[..module.len().saturating_sub(ups)].to_vec(), &path[ups..])
-        }
-        child => {
-            let child = [module.clone(), vec![child.to_string()]].concat();
-            files.contains_key(&child).then_some((module.clone(), path))?
-        }
-    };
+    let (mut at, mut rest) = modules::start(module, path, |module| files.contains_key(module))?;
     while let Some(name) = rest.first() {
         let below = [at.clone(), vec![name.clone()]].concat();
         if files.contains_key(&below) {
@@ -161,43 +124,17 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
 }
 
 impl File {
+    fn of(module: &Module, parsed: &syn::File) -> Self {
+        let mut file = Self { module: module.clone(), ..Self::default() };
+        file.visit_file(parsed);
+        file
+    }
+
     /// A path, as seen from the file and not from a module inside the file.
     fn note(&mut self, mut path: Module) -> Option<Module> {
         let ups = path.iter().take_while(|name| *name == "super").count().min(self.inside.len());
         path.drain(..ups);
         (ups == 0 || !path.is_empty()).then_some(path)
-    }
-
-    fn flatten(&mut self, tree: &syn::UseTree, before: &mut Module, is_public: bool) {
-        match tree {
-            syn::UseTree::Path(path) => {
-                before.push(path.ident.to_string());
-                self.flatten(&path.tree, before, is_public);
-                before.pop();
-            }
-            syn::UseTree::Group(group) => {
-                group.items.iter().for_each(|tree| self.flatten(tree, before, is_public));
-            }
-            syn::UseTree::Name(name) => self.import(before, &name.ident, &name.ident, is_public),
-            syn::UseTree::Rename(renamed) => self.import(before, &renamed.ident, &renamed.rename, is_public),
-            syn::UseTree::Glob(_) => {
-                let path = self.note(before.clone());
-                self.paths.extend(path);
-            }
-        }
-    }
-
-    fn import(&mut self, before: &Module, name: &syn::Ident, called: &syn::Ident, is_public: bool) {
-        let mut path = before.clone();
-        if name != "self" {
-            path.push(name.to_string());
-        }
-        let Some(path) = self.note(path) else { return };
-        if is_public {
-            self.reexports.insert(called.to_string(), path);
-        } else {
-            self.paths.push(path);
-        }
     }
 }
 
@@ -227,7 +164,14 @@ impl<'ast> Visit<'ast> for File {
 
     fn visit_item_use(&mut self, import: &'ast syn::ItemUse) {
         let is_public = !matches!(import.vis, syn::Visibility::Inherited);
-        self.flatten(&import.tree, &mut vec![], is_public);
+        for (path, name) in modules::imported(&import.tree) {
+            let Some(path) = self.note(path) else { continue };
+            if is_public && name != "*" {
+                self.reexports.insert(name, path);
+            } else {
+                self.paths.push(path);
+            }
+        }
     }
 
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
@@ -253,8 +197,7 @@ mod tests {
         for (name, text) in texts {
             let module: Module =
                 name.split("::").filter(|name| !name.is_empty()).map(str::to_string).collect();
-            let mut file = File { module: module.clone(), ..File::default() };
-            file.visit_file(&syn::parse_file(text).expect("it is Rust"));
+            let file = File::of(&module, &syn::parse_file(text).expect("it is Rust"));
             files.insert(module, file);
         }
         Imports::between(&files)

@@ -2,6 +2,7 @@
 //!
 //! Not part of the distribution. `ci.rs` lists the checks of the CI machine; start there.
 
+mod api;
 mod bench;
 mod capture;
 mod ci;
@@ -10,6 +11,7 @@ mod gallery;
 mod imports;
 mod lab;
 mod layers;
+mod modules;
 mod random;
 mod shell;
 mod tidy;
@@ -27,6 +29,11 @@ const CHORES: &[Chore] = &[
     Chore { name: "ci", about: "everything the CI machine checks", run: ci::run },
     Chore { name: "tidy", about: "the house style, with ratchets", run: tidy::run },
     Chore { name: "gallery", about: "explain the filters of docs/gallery anew [--check]", run: gallery::run },
+    Chore {
+        name: "api",
+        about: "list the public API of `weir` in docs/api.md anew [--check]",
+        run: api::run,
+    },
     Chore {
         name: "capture",
         about: "record examples/first-light.pcap anew, or one of more protocols [sessions| services| tunnels] (root)",
