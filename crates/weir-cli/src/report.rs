@@ -99,15 +99,15 @@ pub fn lost_bytes(ran: &Ran) {
 /// Program, run, stages, and all counters that are not 0.
 pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let counters = &ran.outcome.counters;
-    let timing = compiled.timing;
+    let timing = compiled.timing();
     let micros = |d: std::time::Duration| d.as_secs_f64() * 1e6;
     say!(
         "program    {}; parse {:.0} µs, lower {:.0} µs, passes {:.0} µs, code {:.0} µs",
-        if compiled.engine.is_ok() { "native" } else { "interpreter" },
+        if compiled.is_native() { "native" } else { "interpreter" },
         micros(timing.parse),
         micros(timing.lower),
         micros(timing.optimize),
-        micros(compiled.native.as_ref().map_or(timing.code, |native| native.compile_time()))
+        micros(compiled.code_time())
     );
     say!(
         "run        {seconds:.3} s, {:.2} Mpackets/s, {:.2} Gbit/s",

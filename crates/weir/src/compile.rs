@@ -73,29 +73,29 @@ pub struct Timing {
 #[derive(Clone)]
 pub struct Compiled {
     /// What the engine carries out.
-    pub plan: Arc<Plan>,
+    pub(crate) plan: Arc<Plan>,
     /// The filters, checked, with what is kept for each.
-    pub questions: Vec<Question>,
+    pub(crate) questions: Vec<Question>,
     /// The events that each is given; a bit each.
-    pub events: Vec<u64>,
+    pub(crate) events: Vec<u64>,
     /// The questions' terms, and what the bits of a packet's terms mean.
-    pub trie: Trie,
+    pub(crate) trie: Trie,
     /// What the slots of a packet's record hold.
-    pub outs: Vec<OutValue>,
+    pub(crate) outs: Vec<OutValue>,
     /// What the passes did.
-    pub report: weir_ir::passes::Report,
+    pub(crate) report: weir_ir::passes::Report,
     /// The stack.
-    pub stack: Stack,
+    pub(crate) stack: Stack,
     /// How it was compiled.
-    pub options: Options,
+    pub(crate) options: Options,
     /// Warnings about the filters.
-    pub warnings: Diagnostics,
+    pub(crate) warnings: Diagnostics,
     /// How long each step took.
-    pub timing: Timing,
+    pub(crate) timing: Timing,
     /// Whether it is native code; else why not.
-    pub engine: Result<(), String>,
+    pub(crate) engine: Result<(), String>,
     /// Machine code and its intermediate form as text, made when asked.
-    pub native: Option<Arc<weir_codegen::NativeProgram>>,
+    pub(crate) native: Option<Arc<weir_codegen::NativeProgram>>,
     /// What makes workers' parts of questions; by question, where they have any.
     pub(crate) sinks: Vec<Option<MakeWorkerSink>>,
 }
@@ -116,6 +116,42 @@ impl Compiled {
     /// The graph after the passes.
     pub fn graph(&self) -> &Graph {
         self.plan.program.graph()
+    }
+
+    /// How many questions the program answers.
+    pub fn question_count(&self) -> usize {
+        self.questions.len()
+    }
+
+    /// The stack that the questions were compiled over.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Warnings about the filters.
+    pub fn warnings(&self) -> &Diagnostics {
+        &self.warnings
+    }
+
+    /// How long each step took.
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// Whether the program is native code.
+    pub fn is_native(&self) -> bool {
+        self.engine.is_ok()
+    }
+
+    /// How long machine code took so far: parts of the program are compiled when the first packet needs them.
+    pub fn code_time(&self) -> Duration {
+        self.native.as_ref().map_or(self.timing.code, |native| native.compile_time())
+    }
+
+    /// What the engine carries out; for tests and benchmarks that drive a worker themselves.
+    #[doc(hidden)]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
     }
 }
 

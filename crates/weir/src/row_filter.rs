@@ -4,8 +4,8 @@
 //! A filter is cut at its outermost `and`s: what names columns of the log stays here, the rest goes to the program.
 
 use crate::compile::{Compiler, sources_of};
-use crate::program::Executor;
 use crate::deferred_predicate::lower_predicate;
+use crate::program::Executor;
 use crate::session_rows::Log;
 use weir_compile::{CONNECTION_COLUMNS, FieldKey, StackCatalog};
 use weir_engine::deferred_predicate::DeferredPredicate;

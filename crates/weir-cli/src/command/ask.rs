@@ -57,8 +57,8 @@ pub fn compile_over<const N: usize>(
     options.timed = args.output.stats;
     input::check_files(&args.input, &compiler)?;
     let compiled = compiler.compile(&asks, &options)?;
-    if !compiled.warnings.list.is_empty() {
-        say!("{}", compiled.warnings.render(terminal::stderr_color()));
+    if !compiled.warnings().list.is_empty() {
+        say!("{}", compiled.warnings().render(terminal::stderr_color()));
     }
     Ok(Question::of(compiler, compiled, args))
 }
@@ -98,7 +98,7 @@ impl Question {
             &self.compiler,
             &self.compiled,
             &mut captures,
-            &vec![shape; self.compiled.questions.len()],
+            &vec![shape; self.compiled.question_count()],
             self.args.input.workers.min(WORKERS_MAX),
             &mut |_, item| each(item),
             &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
@@ -114,7 +114,7 @@ impl Question {
             say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
         }
         let found = self.findings.found();
-        warn_of_links(&self.compiled.stack, &found);
+        warn_of_links(self.compiled.stack(), &found);
         let ran = Ran { status, is_whole: stopped.is_none(), ..Ran::of(outcome, found) };
         report::losses(&ran);
         if self.args.output.stats {

@@ -16,8 +16,8 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let options = input::options(&args.program, None)?;
     let ask = asked(&compiler, args)?;
     let compiled = compiler.compile(&[ask], &options)?;
-    if !compiled.warnings.list.is_empty() {
-        say!("{}", compiled.warnings.render(terminal::stderr_color()));
+    if !compiled.warnings().list.is_empty() {
+        say!("{}", compiled.warnings().render(terminal::stderr_color()));
     }
     let catalog = compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {

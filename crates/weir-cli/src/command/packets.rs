@@ -52,7 +52,7 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
     }
     let mut sink = output::sink(&args.ask.output, "")?;
     sink.begin(COLUMNS)?;
-    let stack = question.compiled.stack.clone();
+    let stack = question.compiled.stack().clone();
     let shape = Shape { lines: true, ..Shape::default() };
     let ran = question.run(shape, &mut |item| {
         match item {

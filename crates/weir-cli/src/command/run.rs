@@ -157,8 +157,8 @@ fn answer(
         socket.map(|path| control::listen(path, engine.control(), Arc::clone(&board))).transpose()?;
     let started = Instant::now();
     let compiled = engine.compile()?;
-    if !compiled.warnings.list.is_empty() {
-        say!("{}", compiled.warnings.render(terminal::stderr_color()));
+    if !compiled.warnings().list.is_empty() {
+        say!("{}", compiled.warnings().render(terminal::stderr_color()));
     }
     // Who asks is not to wait until packets come.
     let mut captures = Captures::open(input, socket.is_some(), &board.findings)?;

@@ -51,7 +51,7 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
     sink.begin(COLUMNS)?;
     let mut table = Table { sink: &mut *sink, wire_bytes: stats.all.bytes };
     table.totals(&stats)?;
-    table.layers(&stats, &question.compiled.stack)?;
+    table.layers(&stats, question.compiled.stack())?;
     for (host, talk) in stats.top_talkers(TOP) {
         table.talker(&host.to_string(), talk)?;
     }

@@ -23,7 +23,7 @@ pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet])
         Ok::<(), Infallible>(())
     };
     let shape = Shape { lines: true, ..Shape::default() };
-    let shapes = vec![shape; compiled.questions.len()];
+    let shapes = vec![shape; compiled.question_count()];
     let mut source = Bursts::of(packets);
     let Ok(outcome) = run(compiler, compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
     assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet is counted");
@@ -37,7 +37,7 @@ pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet])
 /// Bytes of streams, words of events and variables of connections: what rows show only in part.
 fn heard(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
     let witness = Witness { events: events(compiler.stack()), said: vec![] };
-    let mut worker = Worker::new(Arc::clone(&compiled.plan), witness);
+    let mut worker = Worker::new(Arc::clone(compiled.plan()), witness);
     let (mut source, mut burst, mut number) = (Bursts::of(packets), Burst::default(), 0);
     while source.poll(&mut burst).expect("from memory") != Poll::End {
         worker.pass_time(number, burst.packets[0].time.0);

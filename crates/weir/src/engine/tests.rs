@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::io::CaptureReader;
-use crate::item::Item;
+use crate::item::{Flow, Item};
 use crate::outcome::Changes;
 use crate::stream_handler::typed_sink;
 use std::cell::RefCell;

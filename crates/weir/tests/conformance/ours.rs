@@ -135,7 +135,7 @@ impl Questions {
                 seen.sessions.push((log.path, row));
             }
             (version, Item::Packet { meta, path, .. }) if version >= FRAGMENTS => {
-                let name = Stats::path_name(&self.compiled.stack, path);
+                let name = Stats::path_name(self.compiled.stack(), path);
                 let carrier = if version == FRAGMENTS { "ip" } else { "ipv6.fraghdr" };
                 let quoted = name.contains("icmp:ip") || name.contains("icmpv6:ipv6");
                 if name.rsplit(':').next() != Some(carrier) && !quoted {
@@ -148,7 +148,7 @@ impl Questions {
 
     /// Packets in which a layer occurs; `None` where the stack has no such layer.
     pub fn layer(&self, seen: &Seen, name: &str) -> Option<u64> {
-        let stack = &self.compiled.stack;
+        let stack = self.compiled.stack();
         stack.layers.iter().find(|l| l.protocol.filter_name == name)?;
         let layers = seen.stats.by_layer(stack);
         Some(layers.iter().find(|l| l.0 == name).map_or(0, |l| l.1.packets))

@@ -91,7 +91,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_and_its_streams_from_there
             let first = matching.first().map(|row| row["0 packet ".len()..].parse::<usize>().unwrap() - 1);
             let (connections, _) = rows(&compiler, &of_connections, &packets, 1);
             assert_eq!(connections.len(), usize::from(first.is_some()), "seed {seed}: {filter}");
-            let streams = streams_of(&of_streams.plan, &packets);
+            let streams = streams_of(of_streams.plan(), &packets);
             let bytes: usize = streams.0.values().map(Vec::len).sum();
             let wanted: usize = sent[first.unwrap_or(sent.len())..].iter().map(|(_, bytes)| bytes).sum();
             assert_eq!(bytes, wanted, "seed {seed}: {filter}, from packet {first:?}");
@@ -126,7 +126,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_whatever_the_filter() {
         let text = filter(&mut random, compiler.catalog(), depth);
         let [of_packets, of_connections] = [Want::Packets, Want::Connections].map(|want| {
             let compiled = compiler.compile(&[ask(&text, want)], &options(seed as usize)).ok()?;
-            (compiled.plan.plain_bits() == compiled.plan.bits_of(|_| true)).then_some(compiled)
+            (compiled.plan().plain_bits() == compiled.plan().bits_of(|_| true)).then_some(compiled)
         });
         let (Some(of_packets), Some(of_connections)) = (of_packets, of_connections) else { continue };
         let is_met = !rows(&compiler, &of_packets, &packets, 1).0.is_empty();
@@ -180,7 +180,7 @@ fn of_classes_that_layers_above_decide_the_first_has_the_stream() {
     for (payloads, class) in
         [([&of_arp, &of_none], 0), ([&of_none, &of_arp], 1), ([&b"no tunnel".to_vec(), &of_arp], 2)]
     {
-        let mut worker = Worker::new(Arc::clone(&compiled.plan), Bytes::default());
+        let mut worker = Worker::new(Arc::clone(compiled.plan()), Bytes::default());
         let packets: Vec<Packet> =
             (0..).zip(payloads).map(|(number, payload)| datagram(number, 4789, false, payload)).collect();
         let mut source = crate::drive::Memory::new(&packets);

@@ -36,7 +36,7 @@ fn check(compiled: &Compiled, rows: &[String], outcome: &Outcome, read: u64, wha
     assert_eq!(accounted(&outcome.counters), read, "{what}: {:?}", outcome.counters);
     let delivered = outcome.counters.packet.delivered;
     let given = given(rows).len() as u64;
-    let only_packets = compiled.plan.questions.iter().all(|q| q.want == Want::Packets);
+    let only_packets = compiled.plan().questions.iter().all(|q| q.want == Want::Packets);
     assert!(
         if only_packets { delivered == given } else { delivered >= given },
         "{what}: {delivered}, {given}"
@@ -73,7 +73,7 @@ fn read(compiler: &Compiler, compiled: &Compiled, workers: usize) -> (Vec<Item>,
         items.push(item);
         Ok::<(), Infallible>(())
     };
-    let shapes = vec![Shape::default(); compiled.questions.len()];
+    let shapes = vec![Shape::default(); compiled.question_count()];
     let Ok(outcome) = weir::run(compiler, compiled, &mut reader, &shapes, workers, &mut each, &mut |_| {});
     (items, outcome, reader.packets())
 }
@@ -147,7 +147,7 @@ fn lines_with_more_values_than_there_is_room_for() {
     let warned = |lines| {
         let need = Need { lines, ..Need::default() };
         let asks = [Ask { filter: String::new(), need, want: Want::Packets }];
-        compile(&compiler, &asks, &Options::default()).warnings.list.iter().any(|w| w.code == "W0194")
+        compile(&compiler, &asks, &Options::default()).warnings().list.iter().any(|w| w.code == "W0194")
     };
     assert!(warned(true) && !warned(false));
 }

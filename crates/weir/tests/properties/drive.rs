@@ -86,7 +86,7 @@ pub fn rows(
     packets: &[Packet],
     workers: usize,
 ) -> (Vec<String>, Outcome) {
-    let shapes = vec![Shape::default(); compiled.questions.len()];
+    let shapes = vec![Shape::default(); compiled.question_count()];
     let mut rows = vec![];
     let mut each = |question: usize, item: Item| {
         rows.push(match item {

@@ -113,7 +113,7 @@ fn told(compiler: &Compiler, compiled: &Compiled, mask: u64, packets: &[Packet],
         });
         Ok::<(), Infallible>(())
     };
-    let (shapes, mut source) = (vec![Shape::default(); compiled.questions.len()], Memory::new(packets));
+    let (shapes, mut source) = (vec![Shape::default(); compiled.question_count()], Memory::new(packets));
     let Ok(_) = weir::run(compiler, compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
     told
 }

@@ -240,7 +240,8 @@ fn what_nobody_reads_is_counted() {
     // Who asks for streams, too, is handed what waits when a connection ends.
     let streams = Ask { want: Want::Sessions(1), ..ask("", Want::Packets) };
     let with_sessions = {
-        let need = Need { events: events[0].events[0], ..Need::default() };
+        let wanted = EventRows::of(compiler.stack(), &["note.noted".to_string()]).expect("it is declared");
+        let need = Need { events: wanted.mask, ..Need::default() };
         let asked = Ask { filter: String::new(), need, want: Want::Events };
         compile(&compiler, &[asked, streams], &Options::default())
     };

@@ -85,7 +85,8 @@ fn hold(count: u64, network: Network) {
             &[ask("", Want::Streams(StreamParams::default()))],
             &Options { engine, ..Options::default() },
         )
-        .plan
+        .plan()
+        .clone()
     });
     for seed in seeds(0..count) {
         let mut random = Random::new(seed);
@@ -187,7 +188,9 @@ fn of_contradicting_bytes_those_count_that_the_receiver_takes() {
     for engine in [Executor::Native, Executor::Interpreter] {
         let options = Options { engine, policies: policies.clone(), ..Options::default() };
         let plan =
-            compile(&Compiler::default(), &[ask("", Want::Streams(StreamParams::default()))], &options).plan;
+            compile(&Compiler::default(), &[ask("", Want::Streams(StreamParams::default()))], &options)
+                .plan()
+                .clone();
         let streams = streams_of(&plan, &packets);
         let came = |key| {
             let bytes: Vec<u8> = streams.0[&key].iter().map(|byte| byte.unwrap_or(b'.')).collect();

@@ -67,7 +67,7 @@ fn streams(packets: &[Packet], strict: bool) -> [String; 2] {
     let want = Want::Streams(StreamParams::default());
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("", want)], &Options { limits, ..Options::default() });
-    let streams = streams_of(&compiled.plan, packets);
+    let streams = streams_of(compiled.plan(), packets);
     [(PORTS[0], PORTS[1]), (PORTS[1], PORTS[0])].map(|key| {
         let bytes = streams.0.get(&key).map_or(&[][..], Vec::as_slice);
         bytes.iter().map(|byte| byte.map_or('?', char::from)).collect()

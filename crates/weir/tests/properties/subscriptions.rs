@@ -175,7 +175,7 @@ fn streams_that_are_over_hold_no_memory() {
         });
         let late = ask("conn.orig_pkts > 5", Want::Streams(StreamParams::default()));
         let asks = [&asks[..], &[late]].concat();
-        let plan = compile(&compiler, &asks, &Options::default()).plan;
+        let plan = compile(&compiler, &asks, &Options::default()).plan().clone();
         let mut worker = Worker::new(plan, Nothing);
         let (mut source, mut burst, mut number) = (Memory::new(&packets), Burst::default(), 0);
         while source.poll(&mut burst).unwrap() != Poll::End {
