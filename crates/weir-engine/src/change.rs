@@ -8,8 +8,8 @@
 use crate::flow::{read_number, write_number};
 use crate::flows::Flows;
 use crate::hold::HoldQueue;
+use crate::packet_run::Lane;
 use crate::plan::{Alternative, HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want};
-use crate::run::Lane;
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::subscriber::Subscriber;

@@ -4,7 +4,7 @@
 //! All predicates on one field are asked at once, of its value read once; what does not hold takes with it the remainders
 //! that need it. So a hundred questions about one name cost one reading of it.
 
-use crate::plan::Mask;
+use crate::mask::Mask;
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, Program};

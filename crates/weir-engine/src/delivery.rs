@@ -5,12 +5,10 @@
 //! and bytes of streams, here.
 
 use crate::counters::{Account, Counters};
-use crate::emitted::Emitted;
+use crate::effects::{Effects, OpenSession};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
-use crate::host::PacketCtx;
 use crate::matcher::{Matcher, OpenMatch, PacketMatch, SessionMatch};
-use crate::packet_end::{PacketEnd, WaitingSession};
 use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, places};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
@@ -47,21 +45,21 @@ struct HeldSession {
 pub(crate) struct Delivery<S> {
     pub matcher: Matcher,
     pub subscriber: S,
+    /// Where in the run what is handed over happens.
+    pub order: Order,
     /// Kept here, where every stage that lies within another one comes by.
     pub stages: Stages,
-    /// What became of packets.
+    /// What became of packets and flows.
     pub counters: Counters,
     /// Flows with undecided packets.
     waiting: HashSet<FlowRef>,
     sessions: HashMap<FlowRef, Vec<HeldSession>>,
     /// Streams of flows of which it is not known yet who is given them.
     pub held: HashMap<FlowRef, HeldStreams>,
-    /// What is to be decided with the current packet.
-    pub packet_end: PacketEnd,
+    /// What follows from the current packet and waits for its end.
+    pub effects: Effects,
     /// What the streams share.
     pub streams: StreamBudget,
-    /// What the program emitted on the current packet.
-    pub emitted: Emitted,
     /// Slots of the packet's record in use.
     outs: usize,
 }
@@ -70,7 +68,6 @@ impl<S: Subscriber> Delivery<S> {
     pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
         Self {
             streams: StreamBudget::new(plan.overload),
-            emitted: Emitted::default(),
             outs: outs_of(&plan),
             stages: Stages::new(plan.timed),
             counters: Counters::default(),
@@ -79,7 +76,8 @@ impl<S: Subscriber> Delivery<S> {
             waiting: HashSet::new(),
             sessions: HashMap::new(),
             held: HashMap::new(),
-            packet_end: PacketEnd::default(),
+            effects: Effects::default(),
+            order: Order::default(),
         }
     }
 
@@ -97,29 +95,29 @@ impl<S: Subscriber> Delivery<S> {
     /// A packet is through the program, and of a [class](Matcher::packet_classes) that some question about packets may be
     /// given. `flow`: its connection and the connection's verdict, where it has one.
     #[inline]
-    pub fn packet(&mut self, order: Order, packet: &PacketView<'_>, flow: Option<(FlowRef, Mask)>) {
+    pub fn packet(&mut self, packet: &PacketView<'_>, flow: Option<(FlowRef, Mask)>) {
         match self.matcher.packet(packet.terms, flow) {
-            PacketMatch::Decided(questions) => self.decided(order, questions, packet),
-            PacketMatch::Undecided(open) => self.undecided(order, packet, open),
+            PacketMatch::Decided(questions) => self.decided(questions, packet),
+            PacketMatch::Undecided(open) => self.undecided(packet, open),
         }
     }
 
     /// A packet is decided: the questions are given it, and it is counted.
-    fn decided(&mut self, order: Order, questions: Mask, packet: &PacketView<'_>) {
+    fn decided(&mut self, questions: Mask, packet: &PacketView<'_>) {
         self.count(if questions != 0 { Account::Delivered } else { packet.otherwise });
         for question in places(questions) {
-            self.subscriber.packet(order, question, packet.meta, packet.block, packet.outs);
+            self.subscriber.packet(self.order, question, packet.meta, packet.block, packet.outs);
         }
     }
 
-    fn undecided(&mut self, order: Order, packet: &PacketView<'_>, open: OpenMatch) {
+    fn undecided(&mut self, packet: &PacketView<'_>, open: OpenMatch) {
         let &PacketView { meta, block, outs, otherwise, .. } = packet;
         let OpenMatch { flow, remainders, certain, possible } = open;
         self.waiting.insert(flow);
         let outs = &outs[..self.outs];
         let undecided =
             Undecided { flow, remainders, certain, possible, otherwise, packet: meta, block, outs };
-        self.subscriber.undecided(order, &undecided);
+        self.subscriber.undecided(self.order, &undecided);
     }
 
     /// A packet is decided.
@@ -129,39 +127,38 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// A packet of a connection that fulfils `terms`, some of which are tracked.
-    pub fn tracked_packet(&mut self, order: Order, terms: u64, packet: &TrackedPacket<'_>) {
+    pub fn tracked_packet(&mut self, terms: u64, packet: &TrackedPacket<'_>) {
         for question in places(self.matcher.tracking(terms)) {
-            self.subscriber.tracked_packet(order, question, packet);
+            self.subscriber.tracked_packet(self.order, question, packet);
         }
     }
 
     /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
     /// events.
     #[inline]
-    pub fn events(&mut self, at: &PacketCtx<'_>, terms: u64) {
-        if !self.emitted.is_empty() {
-            self.deliver_events(at.order, at.packet, terms);
+    pub fn events(&mut self, packet: &PacketMeta, terms: u64) {
+        if !self.effects.emitted.is_empty() {
+            self.deliver_events(packet, terms);
         }
     }
 
-    fn deliver_events(&mut self, order: Order, packet: &PacketMeta, terms: u64) {
+    fn deliver_events(&mut self, packet: &PacketMeta, terms: u64) {
         let remainders = self.matcher.event_remainders(terms);
         if remainders != 0 {
-            for event in self.emitted.views(packet) {
+            for event in self.effects.emitted.views(packet) {
                 // Once to each question, however many of its alternatives hold.
                 for question in places(self.matcher.event(remainders, &event)) {
-                    self.subscriber.event(order, question, &event);
+                    self.subscriber.event(self.order, question, &event);
                 }
             }
         }
-        self.counters.event.column_bytes_cut += self.emitted.cut_bytes;
-        self.emitted.clear();
+        self.counters.event.column_bytes_cut += self.effects.emitted.cut_bytes;
+        self.effects.emitted.clear();
     }
 
     /// A session is complete. The remainders that it fulfils, for its flow's verdict. `terms` and `open` are the flow's.
     pub fn session(
         &mut self,
-        order: Order,
         flow: &FlowView<'_>,
         (terms, open): (u64, u64),
         protocol: usize,
@@ -169,10 +166,10 @@ impl<S: Subscriber> Delivery<S> {
     ) -> Mask {
         let plan = &self.matcher.plan;
         let (remainders, open) = (plan.remainders_of(terms), plan.remainders_of(open));
-        let waiting = WaitingSession { flow: flow.flow_ref(), protocol, session, remainders, given: 0 };
-        let (verdict, given) = self.session_by(order, flow, remainders, &waiting);
+        let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, remainders, given: 0 };
+        let (verdict, given) = self.session_by(flow, remainders, &waiting);
         if self.matcher.wants_session(protocol, open & !remainders) {
-            self.packet_end.push_session(WaitingSession { given, ..waiting });
+            self.effects.push_session(OpenSession { given, ..waiting });
         }
         verdict
     }
@@ -181,23 +178,22 @@ impl<S: Subscriber> Delivery<S> {
     /// it fulfils, and all questions that it was given to.
     pub fn session_by(
         &mut self,
-        order: Order,
         flow: &FlowView<'_>,
         remainders: Mask,
-        waiting: &WaitingSession,
+        waiting: &OpenSession,
     ) -> (Mask, Mask) {
-        let &WaitingSession { protocol, ref session, given: before, .. } = waiting;
+        let &OpenSession { protocol, ref session, given: before, .. } = waiting;
         let tracking = self.matcher.tracking_by(remainders);
         for question in places(tracking & !before) {
             let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
             if protocols >> protocol & 1 == 1 {
-                self.subscriber.tracked_session(order, question, flow, session);
+                self.subscriber.tracked_session(self.order, question, flow, session);
             }
         }
         let SessionMatch { verdict, questions, mut open } =
             self.matcher.session(remainders, protocol, &**session);
         for question in places(questions & !before) {
-            self.subscriber.session(order, question, flow, protocol, session);
+            self.subscriber.session(self.order, question, flow, protocol, session);
         }
         let given = questions | before;
         if open != 0 {
@@ -215,35 +211,28 @@ impl<S: Subscriber> Delivery<S> {
 
     /// No further session will come: what holds for want of any (`not tls`) is met now. The flow's verdict from now on.
     #[must_use]
-    pub fn sessions_over(&mut self, order: Order, flow: FlowRef, verdict: Mask) -> Mask {
+    pub fn sessions_over(&mut self, flow: FlowRef, verdict: Mask) -> Mask {
         if verdict & SESSIONS_OVER != 0 {
             return verdict;
         }
         let verdict = self.matcher.without_further_sessions(verdict);
-        self.settle(order, VerdictUpdate { flow, verdict, ended: None });
+        self.settle(VerdictUpdate { flow, verdict, ended: None });
         verdict
     }
 
     /// More is known of the flow's packets that wait, if there are any.
-    pub fn settle(&mut self, order: Order, update: VerdictUpdate) {
+    pub fn settle(&mut self, update: VerdictUpdate) {
         if self.waiting.is_empty() || !self.waiting.contains(&update.flow) {
             return;
         }
         if update.ended.is_some() {
             self.waiting.remove(&update.flow);
         }
-        self.subscriber.settled(order, update);
+        self.subscriber.settled(self.order, update);
     }
 
     /// A flow has ended: its record is complete.
-    pub fn connection(
-        &mut self,
-        order: Order,
-        flow: &FlowView<'_>,
-        terms: u64,
-        verdict: Mask,
-        reason: EndReason,
-    ) {
+    pub fn connection(&mut self, flow: &FlowView<'_>, terms: u64, verdict: Mask, reason: EndReason) {
         let held = self.matcher.record(flow);
         let name = flow.flow_ref();
         // Sessions before the connection that they are of, as where nothing has to wait for it.
@@ -251,18 +240,18 @@ impl<S: Subscriber> Delivery<S> {
         for HeldSession { open, protocol, session } in sessions.unwrap_or_default() {
             // Once to each question, however many of its alternatives hold.
             for question in places(self.matcher.plan.questions_of(open & held)) {
-                self.subscriber.session(order, question, flow, protocol, &session);
+                self.subscriber.session(self.order, question, flow, protocol, &session);
             }
         }
         let questions = self.matcher.connection(terms, verdict, held);
         for question in places(questions) {
-            self.subscriber.connection(order, question, flow, reason);
+            self.subscriber.connection(self.order, question, flow, reason);
         }
         for question in places(self.matcher.trackers() & !questions) {
             self.subscriber.untracked(question, name);
         }
         let verdict = verdict | SESSIONS_OVER;
-        self.settle(order, VerdictUpdate { flow: name, verdict, ended: Some(held) });
+        self.settle(VerdictUpdate { flow: name, verdict, ended: Some(held) });
     }
 }
 

@@ -1,10 +1,10 @@
 //! A flow as subscribers see it: its key, its times, and the program's variables by name.
 
 use crate::flow_ref::FlowRef;
-pub use crate::sessions::Recognised;
+pub use crate::recognised::Recognised;
 use crate::table::{FlowId, Header};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_ir::abi::Layout;
+use weir_ir::abi::{Layout, Program};
 use weir_ir::engine_var::{EngineVar, VarName};
 use weir_ir::graph::{Graph, Table, VarKind};
 use weir_packet::Timestamp;
@@ -59,6 +59,17 @@ impl std::fmt::Debug for FlowView<'_> {
 }
 
 impl<'a> FlowView<'a> {
+    /// A flow while it lives: nothing is known yet of what it carries and of what it runs in.
+    pub(crate) fn new(
+        program: &'a dyn Program,
+        FlowRef { table, id }: FlowRef,
+        header: &'a Header,
+        data: &'a [u8],
+    ) -> Self {
+        let (graph, layout) = (program.graph(), program.layout());
+        Self { graph, layout, table, id, header, data, recognised: Recognised::default(), outer: &[] }
+    }
+
     /// The name of the flow while it lives.
     pub fn flow_ref(&self) -> FlowRef {
         FlowRef::new(self.table, self.id)

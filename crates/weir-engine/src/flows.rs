@@ -1,26 +1,24 @@
-//! All flows of a worker: per table of the graph its flow table, timer wheel and sessions; and the
-//! beginning and end of a flow.
+//! All flows of a worker: per table of the graph its flow table, timer wheel and sessions. Finds, makes and removes
+//! flows; what follows from it is decided by others ([`packet_run`](crate::packet_run), [`flow_end`](crate::flow_end)).
 
-use crate::counters::Counters;
-use crate::delivery::Delivery;
+use crate::counters::{Counters, FlowCounters};
+use crate::effects::Effects;
 use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
-use crate::host::{InOrder, PacketCtx};
-use crate::matcher::FlowVerdict;
 use crate::messages::Messages;
-use crate::plan::{Mask, Plan};
-use crate::sequence::{Reassembler, SequenceLimits};
-use crate::sessions::{FlowSessions, Recognised};
-use crate::stream::{CarrierPacket, Due, Moment};
-use crate::subscriber::{Order, Subscriber, TrackedPacket};
+use crate::plan::{Mask, Plan, SESSIONS_OVER, Want};
+use crate::sequence::{Passed, Reassembler, SequenceLimits};
+use crate::sessions::FlowSessions;
+use crate::stream::FlowStreams;
+use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, Header};
 use crate::tables::{TableState, TailFlow};
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, OUTER_TERMS, Ordered, Program, WANTS_BYTES};
+use weir_ir::abi::{Continuation, FlowRecord, OUTER_TERMS, Program};
 use weir_ir::graph::Table;
 use weir_packet::PacketMeta;
 
@@ -35,12 +33,21 @@ pub(crate) struct Flows {
     expired: Vec<(i64, FlowId)>,
     /// When the packet before came of the flow that was found last.
     before: i64,
-    /// Connections that are over with the packet at hand.
-    pub(crate) ending: Vec<FlowRef>,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
     pub(crate) outer: HashMap<FlowRef, Vec<(Table, Header)>>,
     /// Where a packet's record has what it comes to before the connection that was found last.
     outer_terms_at: Option<usize>,
+    /// Some question is about streams.
+    wants_streams: bool,
+}
+
+/// What is known of a flow that a program asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Lookup {
+    Live(FlowHit),
+    /// It is there, and is over: it ends, and another one takes its place.
+    Over(FlowRef, EndReason),
+    Unknown,
 }
 
 impl Flows {
@@ -49,10 +56,22 @@ impl Flows {
         let graph = program.graph();
         let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
+        let wants_streams = plan.bits_of(|want| matches!(want, Want::Streams(_))) != 0;
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
         let outer_terms_at = graph.outs.iter().position(|out| out == OUTER_TERMS);
-        let (expired, ending, before) = (vec![], vec![], 0);
-        Self { tables, sequences, messages, program, plan, expired, before, ending, outer, outer_terms_at }
+        let (expired, before) = (vec![], 0);
+        Self {
+            tables,
+            sequences,
+            messages,
+            program,
+            plan,
+            expired,
+            before,
+            outer,
+            outer_terms_at,
+            wants_streams,
+        }
     }
 
     /// Lookups of one packet.
@@ -71,6 +90,18 @@ impl Flows {
     #[inline]
     pub fn is_observed(&self, table: Table) -> bool {
         self.tables[table.index()].facts.observed
+    }
+
+    /// Whether something is handed over, or read, when a flow of the table ends.
+    #[inline]
+    pub fn is_seen(&self, table: Table) -> bool {
+        let facts = &self.tables[table.index()].facts;
+        facts.observed || facts.messages_at.is_some()
+    }
+
+    /// The flow has not ended.
+    pub fn is_live(&self, flow: FlowRef) -> bool {
+        self.tables[flow.table.index()].flows.is_live(flow.id)
     }
 
     /// A new connection was found in a packet of another one: it runs in a tunnel.
@@ -120,71 +151,67 @@ impl Flows {
         likely
     }
 
-    /// The flow that a program asked for; made where there is none. `None` where the table is full. `likely` is the one
-    /// that it most likely is.
+    /// The flow that a program asked for. `likely` is the one that it most likely is; flows that are over with the packet
+    /// are among its `effects`.
     #[inline]
-    pub fn find<S: Subscriber>(
+    pub fn find(
         &mut self,
-        (k, likely): (&Continuation, Option<FlowId>),
-        at: &PacketCtx<'_>,
-        delivery: &mut Delivery<S>,
-        counters: &mut Counters,
-    ) -> Option<FlowHit> {
-        let (packet, table) = (at.packet, Table(k.table));
+        k: &Continuation,
+        likely: Option<FlowId>,
+        packet: &PacketMeta,
+        effects: &Effects,
+    ) -> Lookup {
+        let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let (swap, _) = k.sender();
-        if let Some(id) = state.flows.find(&k.key, k.hash, likely) {
-            let (header, data) = state.flows.entry_mut(id);
-            let timeout_ns = state.facts.timeouts.ns(data);
-            let flow = FlowRef::new(table, id);
-            let is_over = self.ending.contains(&flow);
-            if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
-                self.before = header.last_time;
-                header.last_time = header.last_time.max(packet.time.0);
-                return Some(FlowHit::new(table, id, swap != header.swap, false));
-            }
-            let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
-            self.end(flow, reason, at.order, delivery, counters);
+        let Some(id) = state.flows.find(&k.key, k.hash, likely) else { return Lookup::Unknown };
+        let (header, data) = state.flows.entry_mut(id);
+        let timeout_ns = state.facts.timeouts.ns(data);
+        let is_over = effects.is_over(FlowRef::new(table, id));
+        if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
+            self.before = header.last_time;
+            header.last_time = header.last_time.max(packet.time.0);
+            return Lookup::Live(FlowHit::new(table, id, swap != header.swap, false));
         }
-        self.make(table, k, packet, at.order, delivery, counters)
+        let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
+        Lookup::Over(FlowRef::new(table, id), reason)
     }
 
-    /// Ends the flow that was found last and makes a new one. The packet is none of the old one's.
-    pub fn renew<S: Subscriber>(
-        &mut self,
-        k: &Continuation,
-        packet: &PacketMeta,
-        order: Order,
-        delivery: &mut Delivery<S>,
-        counters: &mut Counters,
-    ) -> Option<FlowHit> {
+    /// The flow that a program asked for, if it is there. The flow stays as it is.
+    pub fn known(&self, k: &Continuation) -> Option<FlowHit> {
+        let table = Table(k.table);
+        let flows = &self.tables[table.index()].flows;
+        let id = flows.find(&k.key, k.hash, None)?;
+        let responder = k.sender().0 != flows.entry(id).0.swap;
+        Some(FlowHit::new(table, id, responder, false))
+    }
+
+    /// The flow in whose place a program asked for a new one, if it is there. The packet is none of the old one's.
+    pub fn restarted(&mut self, k: &Continuation) -> Option<FlowRef> {
         let table = Table(k.table);
         let flows = &mut self.tables[table.index()].flows;
-        if let Some(id) = flows.find(&k.key, k.hash, None) {
-            flows.entry_mut(id).0.last_time = self.before;
-            self.end(FlowRef::new(table, id), EndReason::Restart, order, delivery, counters);
-        }
-        self.make(table, k, packet, order, delivery, counters)
+        let id = flows.find(&k.key, k.hash, None)?;
+        flows.entry_mut(id).0.last_time = self.before;
+        Some(FlowRef::new(table, id))
     }
 
-    fn make<S: Subscriber>(
+    /// Makes the flow that a program asked for. `None`: the table is full.
+    pub fn make(
         &mut self,
-        table: Table,
         k: &Continuation,
         packet: &PacketMeta,
-        order: Order,
-        delivery: &mut Delivery<S>,
-        counters: &mut Counters,
+        counters: &mut FlowCounters,
     ) -> Option<FlowHit> {
         self.before = packet.time.0;
+        let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let (swap, responder) = k.sender();
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
         let Ok(id) = state.flows.insert(&k.key, k.hash, birth) else {
-            counters.flow.flows_refused += 1;
+            counters.flows_refused += 1;
             return None;
         };
-        counters.flow.flows_created += 1;
+        counters.flows_created += 1;
         if let Some(at) = state.facts.wants_at {
             state.flows.entry_mut(id).1[at] = state.facts.initial_wants;
         }
@@ -192,59 +219,42 @@ impl Flows {
             if state.sessions.len() <= id.0 as usize {
                 state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
             }
-            if delivery.matcher.wants_streams() {
+            if self.wants_streams {
                 state.streams.reserve(id);
             }
         } else if let Some(at) = state.facts.verdict_at {
             // No bytes, no sessions.
-            let verdict = delivery.sessions_over(order, FlowRef::new(table, id), 0);
+            let verdict = SESSIONS_OVER | self.plan.absent(SESSIONS_OVER);
             write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
         }
         Some(FlowHit::new(table, id, responder, true))
     }
 
-    /// A packet is decided: the connections that were over with it end.
+    /// A flow's parts.
     #[inline]
-    pub fn end_closed<S: Subscriber>(
-        &mut self,
-        order: &Order,
-        delivery: &mut Delivery<S>,
-        counters: &mut Counters,
-    ) {
-        while let Some(&flow) = self.ending.first() {
-            self.end(flow, EndReason::Closed, *order, delivery, counters);
-        }
+    pub fn tail(&mut self, flow: FlowRef) -> (TailFlow<'_>, &mut [u8]) {
+        let state = &mut self.tables[flow.table.index()];
+        state.tail(flow, (&mut self.sequences, &mut self.messages), &self.plan)
     }
 
     /// A flow's parts, for its packet's tail.
     #[inline]
     pub fn open(&mut self, found: FlowHit) -> (TailFlow<'_>, &mut [u8]) {
-        let state = &mut self.tables[found.table().index()];
-        let kept = (&mut self.sequences, &mut self.messages);
-        let (mut tail, data) = state.tail(found.flow(), kept, self.program.layout(), &self.plan);
+        let (mut tail, data) = self.tail(found.flow());
         tail.open_at = tail.facts.open_at;
         (tail, data)
     }
 
-    /// The flow has another time-out now, milliseconds; at 0 it is over.
-    pub fn set_timeout<S: Subscriber>(
-        &mut self,
-        found: FlowHit,
-        millis: u32,
-        now: i64,
-        order: Order,
-        delivery: &mut Delivery<S>,
-        counters: &mut Counters,
-    ) {
-        if millis == 0 {
-            let facts = self.tables[found.table().index()].facts;
-            if facts.observed || facts.messages_at.is_some() {
-                // Its last packet is still to be decided by it, and the messages that it carries are read.
-                self.ending.push(found.flow());
-                return;
-            }
-            return self.end(found.flow(), EndReason::Closed, order, delivery, counters);
-        }
+    /// The streams of a flow, and the flow as subscribers see it.
+    pub fn streams_of(&mut self, flow: FlowRef) -> Option<(FlowView<'_>, &mut FlowStreams)> {
+        let state = &mut self.tables[flow.table.index()];
+        let streams = state.streams.get_mut(flow.id)?;
+        let (header, data) = state.flows.entry(flow.id);
+        Some((FlowView::new(&*self.program, flow, header, data), streams))
+    }
+
+    /// The flow ends so many milliseconds after `now`, unless further packets come.
+    pub fn schedule(&mut self, found: FlowHit, now: i64, millis: u32) {
         let deadline = now.saturating_add(Timeouts::as_ns(millis));
         self.tables[found.table().index()].wheel.schedule(found.id(), deadline);
     }
@@ -287,8 +297,12 @@ impl Flows {
     ) -> Option<TrackedPacket<'a>> {
         let state = &self.tables[found.table().index()];
         let is_live = state.facts.observed && state.flows.is_live(found.id());
-        is_live.then(|| TrackedPacket {
-            flow: view(&*self.program, found.flow(), state.flows.entry(found.id())),
+        if !is_live {
+            return None;
+        }
+        let (header, data) = state.flows.entry(found.id());
+        Some(TrackedPacket {
+            flow: FlowView::new(&*self.program, found.flow(), header, data),
             from_responder: found.is_responder(),
             packet,
             frame,
@@ -346,40 +360,43 @@ impl Flows {
         all
     }
 
-    /// Ends a flow: what waits in its sequences is delivered, its sessions finish, its record goes out.
-    pub fn end<S: Subscriber>(
-        &mut self,
-        flow: FlowRef,
-        reason: EndReason,
-        order: Order,
-        delivery: &mut Delivery<S>,
-        counters: &mut Counters,
-    ) {
-        let count = &mut counters.flow;
-        *match reason {
-            EndReason::Idle => &mut count.flows_expired,
-            EndReason::Closed => &mut count.flows_ended,
-            EndReason::Restart => &mut count.flows_restarted,
-            EndReason::EndOfCapture => &mut count.flows_flushed,
-        } += 1;
-        if reason != EndReason::EndOfCapture {
-            self.tables[flow.table.index()].wheel.cancel(flow.id);
+    /// Parts of connections learn what the packet comes to; the connection itself has.
+    pub fn note_terms_of_part(&mut self, flow: FlowRef, terms: u64) {
+        if self.is_part(flow.table) {
+            self.note_terms(flow, terms);
         }
-        self.ending.retain(|over| *over != flow);
-        if !delivery.packet_end.is_empty() {
-            self.settle_packet_end((order, None), (Some(flow), 0), delivery);
+    }
+
+    /// The next bytes that wait in a flow's sequence, in order, with the gap before them: nothing will fill it.
+    pub fn flush_sequence(&mut self, FlowRef { table, id }: FlowRef, side: bool) -> Option<Passed> {
+        let state = &mut self.tables[table.index()];
+        let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
+        self.sequences.flush(state.facts.sequence?, record, side)
+    }
+
+    /// Counts what still waits behind a hole where messages are read: in strict mode none is passed over.
+    pub fn lose_unread(&mut self, FlowRef { table, id }: FlowRef) {
+        let state = &mut self.tables[table.index()];
+        let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
+        let data = state.flows.entry_mut(id).1;
+        for side in [false, true] {
+            if facts.has_messages(data, side) {
+                let record = FlowRecord { id: id.0, data: &mut *data };
+                self.messages.counters.message_bytes_lost +=
+                    self.sequences.waiting_bytes(sequence, record, side);
+            }
         }
-        let facts = self.tables[flow.table.index()].facts;
-        if facts.observed || facts.messages_at.is_some() {
-            self.flush(flow, order, delivery);
-        }
-        if facts.messages_at.is_some() {
-            self.read_last((flow, reason), order, delivery, counters);
-            self.lose_unread(flow);
-        }
-        if facts.observed {
-            self.tell_end(flow, reason, order, delivery);
-        }
+    }
+
+    /// A flow that [nobody sees](Self::is_seen) ends.
+    pub fn remove_unseen(&mut self, flow: FlowRef, counters: &mut FlowCounters) {
+        counters.flows_ended += 1;
+        self.tables[flow.table.index()].wheel.cancel(flow.id);
+        self.release(flow, true);
+    }
+
+    /// A flow has ended: nothing is kept of it. Without `removes` it stays in its table.
+    pub fn release(&mut self, flow: FlowRef, removes: bool) {
         if !self.messages.is_empty() {
             self.messages.release(flow);
         }
@@ -395,119 +412,8 @@ impl Flows {
         if state.facts.delivers {
             state.sessions[id.0 as usize] = FlowSessions::default();
         }
-        // At the end of the capture the tables go as a whole.
-        if reason != EndReason::EndOfCapture {
+        if removes {
             state.flows.remove(id);
-        }
-    }
-
-    /// A flow's streams are over, and its record goes out.
-    fn tell_end<S: Subscriber>(
-        &mut self,
-        flow: FlowRef,
-        reason: EndReason,
-        order: Order,
-        delivery: &mut Delivery<S>,
-    ) {
-        let FlowRef { table, id } = flow;
-        let streams = self.tables[table.index()].streams.get_mut(id).map(std::mem::take);
-        let state = &self.tables[table.index()];
-        let (header, data) = state.flows.entry(id);
-        let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
-        let view = FlowView {
-            recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
-            outer: self.outer.get(&flow).map_or(&[], Vec::as_slice),
-            ..view(&*self.program, flow, (header, data))
-        };
-        let known = FlowVerdict::of(&self.plan, &state.facts, data);
-        if let Some(streams) = streams {
-            let moment = Moment { order, now: header.last_time, queued_bytes: 0 };
-            delivery.streams_over(moment, &view, streams, known, reason);
-        }
-        if !state.facts.part {
-            delivery.connection(order, &view, known.terms, known.verdict, reason);
-        }
-    }
-
-    /// Counts what still waits behind a hole where messages are read: in strict mode none is passed over.
-    fn lose_unread(&mut self, FlowRef { table, id }: FlowRef) {
-        let state = &mut self.tables[table.index()];
-        let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
-        let data = state.flows.entry_mut(id).1;
-        for side in [false, true] {
-            if facts.has_messages(data, side) {
-                let record = FlowRecord { id: id.0, data: &mut *data };
-                self.messages.counters.message_bytes_lost +=
-                    self.sequences.waiting_bytes(sequence, record, side);
-            }
-        }
-    }
-
-    /// Hands what is left in a flow's sequences and sessions to whoever wants it; for messages it is kept.
-    fn flush<S: Subscriber>(&mut self, flow: FlowRef, order: Order, delivery: &mut Delivery<S>) {
-        let FlowRef { table, id } = flow;
-        let state = &mut self.tables[table.index()];
-        for side in [false, true] {
-            // What waits passes even where nobody wants the bytes: the gaps before it count as missing.
-            while let Some(sequence) = state.facts.sequence {
-                let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
-                let Some(next) = self.sequences.flush(sequence, record, side) else { break };
-                let kept = (&mut self.sequences, &mut self.messages);
-                let (mut tail, data) = state.tail(flow, kept, self.program.layout(), &self.plan);
-                if tail.facts.has_messages(data, side) {
-                    let Ordered { gap_bytes, bytes, claimed_bytes, metas, .. } = &next.ordered;
-                    let (direction, captured) = ((flow, side), (bytes.bytes(), *claimed_bytes));
-                    let whole = &metas[..tail.facts.whole_values];
-                    tail.messages.collect(direction, *gap_bytes, captured, &bytes.block, whole);
-                }
-                if tail.sessions.is_none() || !tail.facts.wants_bytes(data, side) {
-                    continue;
-                }
-                let (gap_bytes, claimed_bytes) = (next.ordered.gap_bytes, next.ordered.claimed_bytes);
-                let (now, bytes) = (tail.header.last_time, next.ordered.bytes.bytes());
-                let is_repeated = next.is_repeated;
-                let packet =
-                    next.frame.as_ref().map(|kept| CarrierPacket { frame: kept.frame(), is_repeated });
-                let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
-                crate::host::deliver_bytes(&mut tail, data, delivery, &*self.program, order, &next);
-            }
-        }
-        if !state.facts.delivers {
-            return;
-        }
-        let kept = (&mut self.sequences, &mut self.messages);
-        let (mut tail, data) = state.tail(flow, kept, self.program.layout(), &self.plan);
-        crate::host::finish_sessions(&mut tail, data, delivery, &*self.program, order);
-    }
-
-    /// The flow will be over sooner than it would have been: what its chunks hold is handed over, for little more will
-    /// come, and many such flows may be there at a time.
-    pub fn flush_chunks<S: Subscriber>(
-        &mut self,
-        found: FlowHit,
-        now: i64,
-        order: Order,
-        delivery: &mut Delivery<S>,
-    ) {
-        let state = &mut self.tables[found.table().index()];
-        if let Some(streams) = state.streams.get_mut(found.id()).filter(|streams| streams.have_chunks()) {
-            let view = view(&*self.program, found.flow(), state.flows.entry(found.id()));
-            let moment = Moment { order, now, queued_bytes: 0 };
-            delivery.flush_chunks(moment, &view, streams);
-        }
-    }
-
-    /// A chunk that has waited long enough is handed over.
-    pub fn flush_chunk<S: Subscriber>(&mut self, due: &Due, order: Order, delivery: &mut Delivery<S>) {
-        let FlowRef { table, id } = due.flow;
-        let state = &mut self.tables[table.index()];
-        if !state.flows.is_live(id) {
-            return;
-        }
-        let view = view(&*self.program, due.flow, state.flows.entry(id));
-        if let Some(streams) = state.streams.get_mut(id) {
-            let moment = Moment { order, now: due.at, queued_bytes: 0 };
-            delivery.flush_chunk(moment, &view, streams, due);
         }
     }
 
@@ -527,16 +433,6 @@ impl Flows {
     }
 }
 
-/// A flow as subscribers see it while it lives.
-pub(crate) fn view<'a>(
-    program: &'a dyn Program,
-    FlowRef { table, id }: FlowRef,
-    entry: (&'a Header, &'a [u8]),
-) -> FlowView<'a> {
-    let ((header, data), graph, layout) = (entry, program.graph(), program.layout());
-    FlowView { graph, layout, table, id, header, data, recognised: Recognised::default(), outer: &[] }
-}
-
 /// Segments that wait are bounded as the memory of streams is.
 fn sequence_limits(plan: &Plan) -> SequenceLimits {
     let usual = SequenceLimits::default();
@@ -546,12 +442,5 @@ fn sequence_limits(plan: &Plan) -> SequenceLimits {
         pinned_bytes_max: usual.pinned_bytes_max.min(memory_max / 4),
         strict: plan.limits.strict,
         ..usual
-    }
-}
-
-/// Nothing of a side's bytes is wanted any longer.
-pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>, side: bool) {
-    if let Some(at) = wants_at {
-        data[at] &= !(WANTS_BYTES[usize::from(side)] as u8);
     }
 }

@@ -144,7 +144,7 @@ impl<P> HoldQueue<P> {
         places.retain(|&place| {
             let Some(index) = place.checked_sub(self.left) else { return false };
             let held = &mut self.held[index as usize];
-            let (certain, possible) = self.plan.eligibility(held.remainders, settled);
+            let (certain, possible) = self.plan.eligibility(held.remainders, settled.verdict, settled.ended);
             held.certain |= certain;
             if possible & !held.certain == 0 {
                 held.verdict = Verdict::Decided(held.certain);

@@ -1,42 +1,26 @@
-//! What a program's tail may ask for: sequences and sessions of the flow at hand.
+//! What the tail of a program may ask for: sequences, messages and sessions of the current flow.
 
 use crate::delivery::{Delivery, with_session};
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
-use crate::flows::stop_bytes;
 use crate::matcher::FlowVerdict;
 use crate::messages::MessageCarrier;
+use crate::packet_ctx::PacketCtx;
 use crate::plan::SESSIONS_OVER;
+use crate::recognised::Recognised;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
-use crate::sessions::{Carrier, Recognised, Yielded};
+use crate::sessions::{Carrier, Yielded};
 use crate::stage::Stage;
-use crate::stream::{CarrierPacket, Moment};
-use crate::subscriber::{Order, Subscriber, VerdictUpdate};
-use crate::tables::TailFlow;
+use crate::stream::{CarrierPacket, InOrder, Moment};
+use crate::subscriber::{Subscriber, VerdictUpdate};
+use crate::tables::{TailFlow, stop_bytes};
 use std::sync::Arc;
 use weir_ir::abi::{
-    FlowRecord, FlowSide, Host, Ordered, OrderedBytes, Program, SEQ_INCONSISTENT, SeqInsert, SeqInserted,
-    SeqSide, Slice,
+    FlowRecord, FlowSide, Host, Ordered, OrderedBytes, SEQ_INCONSISTENT, SeqInsert, SeqInserted, SeqSide,
+    Slice,
 };
 use weir_ir::graph::Event;
-use weir_packet::{Block, PacketMeta, Timestamp};
+use weir_packet::Timestamp;
 use weir_sessions::{Data, Direction};
-
-/// The packet at hand, and where what comes of it stands.
-pub(crate) struct PacketCtx<'a> {
-    pub program: &'a dyn Program,
-    pub block: &'a Arc<Block>,
-    pub packet: &'a PacketMeta,
-    pub frame: &'a [u8],
-    /// Copied where something comes of the packet, and not for each: a copy just after it was written waits for all
-    /// stores before it.
-    pub order: Order,
-}
-
-impl<'a> PacketCtx<'a> {
-    pub fn packet(&self) -> FrameRef<'a> {
-        FrameRef { meta: self.packet, bytes: self.frame }
-    }
-}
 
 /// The host of one packet's tail.
 pub(crate) struct TailHost<'a, 'f, S> {
@@ -148,11 +132,11 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let (now, side) = (self.at.packet.time.0, of.direction.is_responder());
         let packet = self.origin.came(self.at.packet());
         let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
-        deliver_bytes(self.flow, of.flow.data, self.delivery, self.at.program, self.at.order, &next);
+        deliver_bytes(self.flow, of.flow.data, self.delivery, &next);
     }
 
     fn keep(&mut self, bytes: &[u8]) -> u64 {
-        self.delivery.emitted.keep(bytes)
+        self.delivery.effects.emitted.keep(bytes)
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
@@ -161,31 +145,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             Some(_) => own,
             None => self.flow.messages.bearer().unwrap_or(own),
         };
-        self.delivery.emitted.push(event, table, header, values);
-    }
-}
-
-/// Bytes of a direction whose turn it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct InOrder<'a> {
-    /// When they came, or their turn did.
-    pub now: i64,
-    /// False: the originator's.
-    pub side: bool,
-    /// Missing before them.
-    pub gap_bytes: u64,
-    /// As many as were captured.
-    pub bytes: &'a [u8],
-    /// As many as the headers claim.
-    pub claimed_bytes: u64,
-    /// The packet that they came in, where it is known.
-    pub packet: Option<CarrierPacket<'a>>,
-}
-
-impl InOrder<'_> {
-    /// What the capture cut off the packet is missing from the stream.
-    pub fn cut_bytes(&self) -> u64 {
-        self.claimed_bytes.saturating_sub(self.bytes.len() as u64)
+        self.delivery.effects.emitted.push(event, table, header, values);
     }
 }
 
@@ -194,15 +154,13 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     delivery: &mut Delivery<S>,
-    program: &dyn Program,
-    order: Order,
     next: &InOrder<'_>,
 ) {
     if let Some(streams) = flow.streams.take() {
         let known = known_of(flow, data);
-        let view = view(flow, data, program, Recognised::default());
+        let view = view(flow, data, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
-        let moment = Moment { order, now: next.now, queued_bytes };
+        let moment = Moment { order: delivery.order, now: next.now, queued_bytes };
         let over = delivery.stream(moment, &view, streams, next, known);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
@@ -227,7 +185,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     sessions.take(&carrier, &piece, &mut yielded, counters);
     sessions.gap(&carrier, (from, next.cut_bytes()), &mut yielded, counters);
     delivery.stages.end(Stage::Sessions, 1, began);
-    after_sessions(flow, data, delivery, program, order, yielded);
+    after_sessions(flow, data, delivery, yielded);
 }
 
 /// The flow is over: its sessions are, too.
@@ -235,8 +193,6 @@ pub(crate) fn finish_sessions<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     delivery: &mut Delivery<S>,
-    program: &dyn Program,
-    order: Order,
 ) {
     let mut yielded: Yielded = vec![];
     if let Some(sessions) = flow.sessions.as_mut() {
@@ -244,10 +200,10 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         sessions.finish(&mut yielded, &mut delivery.counters.session);
         delivery.stages.end(Stage::Sessions, 0, began);
     }
-    after_sessions(flow, data, delivery, program, order, yielded);
+    after_sessions(flow, data, delivery, yielded);
     if let Some(at) = flow.facts.verdict_at {
         let verdict = flow.plan.unpack(read_number(data, at, 64));
-        let verdict = delivery.sessions_over(order, flow.flow_ref(), verdict);
+        let verdict = delivery.sessions_over(flow.flow_ref(), verdict);
         write_number(data, at, 64, flow.plan.pack(verdict));
     }
 }
@@ -256,8 +212,6 @@ fn after_sessions<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     delivery: &mut Delivery<S>,
-    program: &dyn Program,
-    order: Order,
     yielded: Yielded,
 ) {
     let recognised = flow.sessions.as_ref().map(|s| s.recognised()).unwrap_or_default();
@@ -270,29 +224,28 @@ fn after_sessions<S: Subscriber>(
     let mut some = false;
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted >> protocol & 1 == 1) {
         some = true;
-        let view = view(flow, data, program, recognised);
+        let view = view(flow, data, recognised);
         let at_packet = (known.terms, known.open);
-        known.verdict |= delivery.session(order, &view, at_packet, protocol, session.into());
+        known.verdict |= delivery.session(&view, at_packet, protocol, session.into());
         known.verdict = with_session(known.verdict);
     }
     if some {
         let update = VerdictUpdate { flow: flow.flow_ref(), verdict: known.verdict, ended: None };
-        delivery.settle(order, update);
+        delivery.settle(update);
     }
     if over {
-        known.verdict = delivery.sessions_over(order, flow.flow_ref(), known.verdict);
+        known.verdict = delivery.sessions_over(flow.flow_ref(), known.verdict);
     }
-    let name = flow.flow_ref();
     if let Some(streams) = flow.streams.take() {
-        let view = view(flow, data, program, recognised);
+        let view = view(flow, data, recognised);
         let queued_bytes = flow.sequences.held_bytes().0;
-        let moment = Moment { order, now: flow.header.last_time, queued_bytes };
+        let moment = Moment { order: delivery.order, now: flow.header.last_time, queued_bytes };
         delivery.settle_streams(moment, &view, streams, known);
         flow.streams = Some(streams);
     }
     for side in [false, true] {
         let mut streams = flow.streams.as_mut();
-        if over && streams.as_mut().is_none_or(|streams| delivery.is_over(name, streams, side, known)) {
+        if over && streams.as_mut().is_none_or(|streams| delivery.is_over(streams, side, known)) {
             stop_bytes(data, flow.facts.wants_at, side);
         }
     }
@@ -311,20 +264,7 @@ fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
     known
 }
 
-fn view<'a>(
-    flow: &'a TailFlow<'_>,
-    data: &'a [u8],
-    program: &'a dyn Program,
-    recognised: Recognised,
-) -> FlowView<'a> {
-    FlowView {
-        graph: program.graph(),
-        layout: flow.layout,
-        table: flow.table,
-        id: flow.id,
-        header: flow.header,
-        data,
-        recognised,
-        outer: &[],
-    }
+fn view<'a>(flow: &'a TailFlow<'_>, data: &'a [u8], recognised: Recognised) -> FlowView<'a> {
+    let view = FlowView::new(&*flow.plan.program, flow.flow_ref(), flow.header, data);
+    FlowView { recognised, ..view }
 }

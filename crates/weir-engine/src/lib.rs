@@ -1,6 +1,7 @@
 //! The data path: tables, sequences, timers, counters.
 //!
-//! * [`run`]: the data path on one screen. `flows`, `host`, `matcher` and `delivery` are what it calls.
+//! * [`run`]: what a worker does with a burst. Read this first.  `packet_run`: one packet.  `nesting`: what it runs in.
+//! * `host`: what the tail of a program may ask for.  `flows`: the flows of a worker.  `flow_end`: how a flow ends.
 //! * [`plan`]: what a run is to do.  [`subscriber`]: who is given what was asked for.
 //! * [`hold`]: packets that wait for their connection's verdict.
 //! * [`flow`]: a flow as subscribers see it.
@@ -8,9 +9,9 @@
 //! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
 //! * [`sequence`]: bytes that came out of order, kept until they are next.
 //! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
-//! * `packet_end`: what layers above a connection may decide waits for the packet's end.  `emitted`: events of a packet.
 //! * `matcher`: which questions something is for.  `delivery`: hands it to the subscriber; `stream_delivery`: streams.
-//! * `drain_messages`: messages that are unread when their flow ends.
+//! * `effects`: what waits for the end of a packet.  `settle`: decides it.  `emitted`: events of a packet.
+//! * `replay_host`: a packet that is read once more, for the messages of a flow that ends.
 //! * `change`: another program takes over between two bursts.
 //! * [`counters`]: what became of every packet; they add up.
 //!
@@ -22,22 +23,29 @@ pub mod clock;
 pub mod counters;
 pub mod deferred_predicate;
 mod delivery;
-
-mod drain_messages;
+mod effects;
 mod emitted;
 pub mod flow;
+mod flow_end;
 mod flow_hit;
 mod flow_ref;
 mod flows;
 pub mod hold;
 mod host;
+mod mask;
 mod matcher;
 mod messages;
-mod packet_end;
+mod nesting;
+mod order;
+mod packet_ctx;
+mod packet_run;
 pub mod plan;
+mod recognised;
+mod replay_host;
 pub mod run;
 pub mod sequence;
 mod sessions;
+mod settle;
 pub mod stage;
 pub mod stream;
 mod stream_delivery;

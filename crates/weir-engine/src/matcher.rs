@@ -8,9 +8,10 @@
 use crate::deferred_predicate::{DeferredField, Presence};
 use crate::flow::{FlowView, read_number};
 use crate::flow_ref::FlowRef;
-use crate::plan::{Mask, Plan, SESSIONS_OVER, Want, of_classes};
+use crate::mask::{Mask, of_classes};
+use crate::plan::{Plan, SESSIONS_OVER, Want};
 use crate::stream::FlowStreams;
-use crate::subscriber::{EventView, VerdictUpdate};
+use crate::subscriber::EventView;
 use crate::tables::TableLayout;
 use std::sync::Arc;
 use weir_ir::abi::Continuation;
@@ -107,11 +108,6 @@ impl Matcher {
         self.masks.others
     }
 
-    /// Some question is about streams.
-    pub fn wants_streams(&self) -> bool {
-        self.masks.stream_bits != 0
-    }
-
     /// A packet that fulfils `terms` and is of a [class](Self::packet_classes) that some question about packets may be
     /// given. `flow`: the packet's connection and its verdict, where the packet has one.
     #[inline]
@@ -129,8 +125,7 @@ impl Matcher {
             let certain = remainders & (self.masks.plain_bits | self.masks.absence_bits);
             return PacketMatch::Decided(self.plan.questions_of(certain));
         };
-        let (certain, possible) =
-            self.plan.eligibility(remainders, &VerdictUpdate { flow, verdict, ended: None });
+        let (certain, possible) = self.plan.eligibility(remainders, verdict, None);
         if certain == possible {
             return PacketMatch::Decided(certain);
         }
@@ -247,14 +242,15 @@ impl Matcher {
     }
 
     /// Which questions are given the streams of a flow of which this is known.
-    pub fn eligibility(&self, flow: FlowRef, streams: &FlowStreams, known: FlowVerdict) -> Eligibility {
+    pub fn eligibility(&self, streams: &FlowStreams, known: FlowVerdict) -> Eligibility {
         let (late, open) = (self.masks.late_streams, known.open & !known.terms);
         if late == 0 && open == 0 {
             return self.eligibility_of_packets(known.terms, streams);
         }
-        let settled = VerdictUpdate { flow, verdict: known.verdict, ended: known.ended };
-        let (given, pending) = self.plan.eligibility(self.plan.remainders_of(known.terms) & late, &settled);
-        let (_, possible) = self.plan.eligibility(late, &settled);
+        let FlowVerdict { verdict, ended, .. } = known;
+        let (given, pending) =
+            self.plan.eligibility(self.plan.remainders_of(known.terms) & late, verdict, ended);
+        let (_, possible) = self.plan.eligibility(late, verdict, ended);
         let given = given | self.streams_of(known.terms);
         let possible = possible | self.masks.plain_streams;
         let pending = pending | self.plan.questions_of(self.plan.remainders_of(open)) & possible;
@@ -326,7 +322,6 @@ struct Masks {
     told_of_sessions: Vec<Mask>,
     /// Remainders that hold for want of any session and record.
     absence_bits: Mask,
-    stream_bits: Mask,
     /// Of these, those that hang on sessions or records; and the questions of the others.
     late_streams: Mask,
     plain_streams: Mask,
@@ -378,7 +373,6 @@ impl Masks {
             plain_bits: plain,
             session_bits: plan.verdict_bits(),
             absence_bits: plan.absence_bits(),
-            stream_bits: streams,
             late_streams: streams & !plain,
             plain_streams: plan.questions_of(streams & plain),
             event_bits: events,

@@ -1,11 +1,13 @@
 //! What a run is to do: the program, its questions, and what remains to be asked of connections and
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
+pub use crate::mask::{Mask, places};
+
 use crate::deferred_predicate::{DeferredPredicate, Presence};
 use crate::flow::FlowView;
+use crate::mask::of_classes;
 use crate::sequence::Policies;
 use crate::stream::{OverloadParams, StreamParams};
-use crate::subscriber::VerdictUpdate;
 use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_packet::Value;
@@ -13,9 +15,6 @@ use weir_sessions::{ProbeDecision, SessionProtocol};
 
 /// Reads a column of a connection's record.
 pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
-
-/// Remainders, or questions: a bit each, by index into [`Plan::bits`] or [`Plan::questions`].
-pub type Mask = u128;
 
 /// Bit of a flow's verdict that no remainder uses: its sessions are over.
 pub(crate) const SESSIONS_OVER: Mask = 1 << 127;
@@ -229,18 +228,17 @@ impl Plan {
 
     /// Questions that are given a packet that comes to these remainders for certain, and those that may be, by what is
     /// known of its flow.
-    pub(crate) fn eligibility(&self, remainders: Mask, settled: &VerdictUpdate) -> (Mask, Mask) {
+    pub(crate) fn eligibility(&self, remainders: Mask, verdict: Mask, ended: Option<Mask>) -> (Mask, Mask) {
         let (mut certain, mut possible) = (0, 0);
         for index in places(remainders) {
             let (bit, one) = (&self.alternatives[index], 1 << index);
-            let session = bit.session == Presence::Nothing || settled.verdict & one != 0;
-            let connection =
-                bit.connection == Presence::Nothing || settled.ended.is_some_and(|met| met & one != 0);
-            let session_may_come = settled.ended.is_none() && settled.verdict & SESSIONS_OVER == 0;
+            let session = bit.session == Presence::Nothing || verdict & one != 0;
+            let connection = bit.connection == Presence::Nothing || ended.is_some_and(|met| met & one != 0);
+            let session_may_come = ended.is_none() && verdict & SESSIONS_OVER == 0;
             if session && connection {
                 certain |= one;
             }
-            if (session || session_may_come) && (connection || settled.ended.is_none()) {
+            if (session || session_may_come) && (connection || ended.is_none()) {
                 possible |= one;
             }
         }
@@ -278,24 +276,4 @@ impl Plan {
         let flags = Mask::from(word) << FLAGS_SHIFT & (SESSIONS_OVER | HAD_SESSION);
         met.fold(flags, |verdict, (_, index)| verdict | 1 << index)
     }
-}
-
-/// What these terms come to together, where each class comes to what is given.
-#[inline]
-pub(crate) fn of_classes(of_class: &[Mask], terms: u64) -> Mask {
-    let (mut all, mut left) = (0, terms);
-    while left != 0 {
-        all |= of_class[left.trailing_zeros() as usize];
-        left &= left - 1;
-    }
-    all
-}
-
-/// The places of the bits that are set, from the lowest on.
-pub fn places(mut mask: Mask) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let place = (mask != 0).then(|| mask.trailing_zeros() as usize);
-        mask &= mask.wrapping_sub(1);
-        place
-    })
 }

@@ -5,12 +5,11 @@
 
 use crate::delivery::Delivery;
 use crate::flow::{EndReason, FlowView};
-use crate::flow_ref::FlowRef;
-use crate::host::InOrder;
+use crate::mask::{Mask, places};
 use crate::matcher::{Eligibility, FlowVerdict};
-use crate::plan::{Mask, Want, places};
+use crate::plan::Want;
 use crate::sequence::FrameRef;
-use crate::stream::{Due, FlowStreams, Handover, HeldStreams, Moment};
+use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::collections::hash_map::Entry;
 
@@ -26,14 +25,14 @@ impl<S: Subscriber> Delivery<S> {
     ) -> bool {
         self.settle_streams(moment, flow, streams, known);
         let (name, queued_bytes) = (flow.flow_ref(), moment.queued_bytes);
-        let Eligibility { given, pending, possible } = self.matcher.eligibility(name, streams, known);
+        let Eligibility { given, pending, possible } = self.matcher.eligibility(streams, known);
         if pending != 0 {
             // What sessions and the record have to decide waits for these, the rest for the end of the packet.
             let late = match known.open {
                 0 => pending,
                 _ => {
                     let closed = FlowVerdict { open: 0, ..known };
-                    pending & self.matcher.eligibility(name, streams, closed).pending
+                    pending & self.matcher.eligibility(streams, closed).pending
                 }
             };
             let rest = pending & !late;
@@ -44,7 +43,7 @@ impl<S: Subscriber> Delivery<S> {
                 streams.drop_late(next.side, lost);
             }
             if let Some(rank) = self.rank(rest, streams, next) {
-                let held = self.packet_end.streams_of(name);
+                let held = self.effects.streams_of(name);
                 held.pending |= rest;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
                 streams.drop_late(next.side, lost);
@@ -83,7 +82,7 @@ impl<S: Subscriber> Delivery<S> {
         }
         let name = flow.flow_ref();
         let Some(waiting) = self.held.get(&name).map(|held| held.pending) else { return };
-        let Eligibility { given, possible, .. } = self.matcher.eligibility(name, streams, known);
+        let Eligibility { given, possible, .. } = self.matcher.eligibility(streams, known);
         let given = given & waiting;
         let pending = if known.ended.is_some() { 0 } else { waiting & possible & !given };
         if pending == waiting {
@@ -108,7 +107,7 @@ impl<S: Subscriber> Delivery<S> {
         known: FlowVerdict,
     ) {
         let name = flow.flow_ref();
-        let Eligibility { given, pending, .. } = self.matcher.eligibility(name, streams, known);
+        let Eligibility { given, pending, .. } = self.matcher.eligibility(streams, known);
         let (given, pending) = (given & held.pending, pending & held.pending);
         self.replay(moment, flow, (streams, packet), &mut held, given, pending);
         match self.held.entry(name) {
@@ -137,8 +136,8 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Whether no question about streams wants any more of what this side sends.
-    pub fn is_over(&self, flow: FlowRef, streams: &mut FlowStreams, side: bool, known: FlowVerdict) -> bool {
-        let possible = self.matcher.eligibility(flow, streams, known).possible;
+    pub fn is_over(&self, streams: &mut FlowStreams, side: bool, known: FlowVerdict) -> bool {
+        let possible = self.matcher.eligibility(streams, known).possible;
         streams.is_over(side, possible)
     }
 
@@ -164,7 +163,7 @@ impl<S: Subscriber> Delivery<S> {
         let ended = self.matcher.has_late_streams().then(|| self.matcher.record(flow));
         let known = FlowVerdict { ended, ..known };
         self.settle_streams(moment, flow, &mut streams, known);
-        let given = self.matcher.eligibility(flow.flow_ref(), &streams, known).given;
+        let given = self.matcher.eligibility(&streams, known).given;
         let mut to = Handover::new(moment, flow, &mut self.subscriber, &mut self.streams);
         streams.end(&mut to, self.matcher.plan.stream_questions(given), reason);
     }

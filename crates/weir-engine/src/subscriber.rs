@@ -1,29 +1,17 @@
 //! Whoever is given what questions asked for.
 
+pub use crate::order::Order;
+
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
-use crate::plan::Mask;
-use crate::stream::{Chunk, StreamHandle};
+use crate::mask::Mask;
+use crate::stream::StreamSubscriber;
 use crate::table::Header;
 use std::sync::Arc;
 use weir_ir::graph::{Event, Table};
 use weir_packet::{Block, PacketMeta};
 use weir_sessions::Session;
-
-/// Where in the run something happened: the same whatever the number of workers, so that their
-/// rows can be merged into one order. Compares as it came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Order {
-    /// Number of the burst, counted over all workers.
-    pub burst: u64,
-    /// 0: chunks that waited long enough; 1: flows ended before the burst; 2: a packet of it; 3: the end of the run.
-    pub phase: u8,
-    /// Deadline of the flow, or number of the packet.
-    pub at: i64,
-    /// Number of the flow's first packet.
-    pub flow: u64,
-}
 
 /// A packet whose match hangs on its connection or session.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +93,7 @@ pub struct TrackedPacket<'a> {
 /// Is given what questions asked for. One per worker; calls come in the order of the capture.
 ///
 /// Everything handed over is valid during the call only.
-pub trait Subscriber: Send {
+pub trait Subscriber: StreamSubscriber + Send {
     /// A packet, which lies in `block`. `outs`: its record, as the program's slots say.
     fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, block: &Block, outs: &[u64]) {
         let _ = (order, question, packet, block, outs);
@@ -162,32 +150,5 @@ pub trait Subscriber: Send {
     /// An event, when its packet is through.
     fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
         let _ = (order, question, event);
-    }
-
-    /// A stream of which there is something to tell: its first bytes, or its end.
-    fn stream_created(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
-        let _ = (order, question, stream);
-    }
-
-    /// Bytes of a stream, in order.
-    fn stream_data(
-        &mut self,
-        order: Order,
-        question: usize,
-        stream: &mut StreamHandle<'_>,
-        chunk: &Chunk<'_>,
-    ) {
-        let _ = (order, question, stream, chunk);
-    }
-
-    /// A stream's flow is over.
-    fn stream_terminated(
-        &mut self,
-        order: Order,
-        question: usize,
-        stream: &mut StreamHandle<'_>,
-        reason: EndReason,
-    ) {
-        let _ = (order, question, stream, reason);
     }
 }

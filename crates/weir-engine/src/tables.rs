@@ -11,7 +11,7 @@ use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
-use weir_ir::abi::{Layout, TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
+use weir_ir::abi::{TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
 
@@ -143,7 +143,6 @@ impl TableState {
         &'a mut self,
         FlowRef { table, id }: FlowRef,
         (sequences, messages): (&'a mut Reassembler, &'a mut Messages),
-        layout: &'a Layout,
         plan: &'a Plan,
     ) -> (TailFlow<'a>, &'a mut [u8]) {
         let (header, data) = self.flows.entry_mut(id);
@@ -154,19 +153,8 @@ impl TableState {
         }
         let facts = &self.facts;
         let open_at = None;
-        let tail = TailFlow {
-            table,
-            id,
-            header,
-            sessions,
-            streams,
-            sequences,
-            messages,
-            facts,
-            open_at,
-            layout,
-            plan,
-        };
+        let tail =
+            TailFlow { table, id, header, sessions, streams, sequences, messages, facts, open_at, plan };
         (tail, data)
     }
 }
@@ -183,7 +171,6 @@ pub(crate) struct TailFlow<'a> {
     pub facts: &'a TableLayout,
     /// Where among its variables the terms are that the packet at hand may still decide; in a packet's tail.
     pub open_at: Option<usize>,
-    pub layout: &'a Layout,
     pub plan: &'a Plan,
 }
 
@@ -200,5 +187,12 @@ impl TailFlow<'_> {
         let is_sooner = is_new || millis < self.header.armed_ms;
         self.header.armed_ms = millis;
         (is_sooner || millis == 0).then_some(millis)
+    }
+}
+
+/// Nothing of a side's bytes is wanted any longer.
+pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>, side: bool) {
+    if let Some(at) = wants_at {
+        data[at] &= !(WANTS_BYTES[usize::from(side)] as u8);
     }
 }

@@ -4,11 +4,13 @@
 use crate::counters::Counters;
 use crate::delivery::Delivery;
 use crate::flow::EndReason;
+use crate::flow_end::end_flow;
 use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
+use crate::packet_run::Lane;
 use crate::plan::Plan;
-use crate::run::Lane;
 use crate::stage::{Stage, Stages};
+use crate::stream::{Due, Moment};
 use crate::subscriber::{Order, Subscriber};
 use std::sync::Arc;
 use weir_ir::abi::Program;
@@ -24,7 +26,6 @@ pub struct Worker<S> {
     pub(crate) flows: Flows,
     pub(crate) delivery: Delivery<S>,
     pub(crate) lanes: Vec<Lane>,
-    pub(crate) counters: Counters,
     is_finished: bool,
     /// Flows that are still to end, the next one last.
     ending: Vec<FlowRef>,
@@ -38,7 +39,6 @@ impl<S: Subscriber> Worker<S> {
             flows: Flows::new(&plan),
             delivery: Delivery::new(Arc::clone(&plan), subscriber),
             lanes: vec![Lane::default(); BURST_PACKETS_MAX],
-            counters: Counters::default(),
             is_finished: false,
             ending: vec![],
             plan,
@@ -49,14 +49,19 @@ impl<S: Subscriber> Worker<S> {
     pub fn pass_time(&mut self, burst: u64, now: i64) {
         let began = self.delivery.stages.begin();
         while let Some(due) = self.delivery.streams.next_due(now) {
-            let order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
-            self.flows.flush_chunk(&due, order, &mut self.delivery);
+            self.delivery.order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
+            self.flush_chunk(&due);
         }
         let due = self.flows.expire(now);
         let ended = due.len();
         for (deadline, flow) in due {
-            let order = Order { burst, phase: 1, at: deadline, flow: self.flows.first_packet(flow) };
-            self.flows.end(flow, EndReason::Idle, order, &mut self.delivery, &mut self.counters);
+            if !self.flows.is_live(flow) {
+                // The last messages of a flow before it ended it.
+                continue;
+            }
+            let first_packet = self.flows.first_packet(flow);
+            self.delivery.order = Order { burst, phase: 1, at: deadline, flow: first_packet };
+            end_flow(&mut self.flows, &mut self.delivery, flow, EndReason::Idle);
         }
         self.delivery.stages.end(Stage::Expire, ended, began);
     }
@@ -73,16 +78,27 @@ impl<S: Subscriber> Worker<S> {
         let began = self.delivery.stages.begin();
         let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
         for &flow in ending.iter().rev() {
-            if !self.flows.tables[flow.table.index()].flows.is_live(flow.id) {
-                // The last messages of one before it ended it, or made another one that ended there.
+            if !self.flows.is_live(flow) {
+                // The last messages of a flow before it ended it, or made another one that ended there.
                 continue;
             }
             let first_packet = self.flows.first_packet(flow);
-            let order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
-            self.flows.end(flow, EndReason::EndOfCapture, order, &mut self.delivery, &mut self.counters);
+            self.delivery.order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
+            end_flow(&mut self.flows, &mut self.delivery, flow, EndReason::EndOfCapture);
         }
         self.delivery.stages.end(Stage::Expire, ending.len(), began);
         !self.ending.is_empty()
+    }
+
+    /// A chunk that has waited long enough is handed over.
+    fn flush_chunk(&mut self, due: &Due) {
+        if !self.flows.is_live(due.flow) {
+            return;
+        }
+        if let Some((view, streams)) = self.flows.streams_of(due.flow) {
+            let moment = Moment { order: self.delivery.order, now: due.at, queued_bytes: 0 };
+            self.delivery.flush_chunk(moment, &view, streams, due);
+        }
     }
 
     /// The subscriber.
@@ -92,8 +108,7 @@ impl<S: Subscriber> Worker<S> {
 
     /// What became of the packets so far, and what the tables hold.
     pub fn counters(&self) -> Counters {
-        let mut counters = self.counters;
-        counters.merge(&self.delivery.counters);
+        let mut counters = self.delivery.counters;
         self.flows.count(&mut counters);
         counters.stream.merge(&self.delivery.streams.overload.counters());
         counters

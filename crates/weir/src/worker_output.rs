@@ -15,7 +15,7 @@ use weir_engine::FlowRef;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::plan::Mask;
-use weir_engine::stream::{Chunk, StreamHandle};
+use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{EventView, Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
 use weir_io::packet_options;
 use weir_ir::abi::Program;
@@ -309,7 +309,9 @@ impl Subscriber for Collector {
             self.push(order, question, Item::Event(rows.values(self.program.graph(), event)));
         }
     }
+}
 
+impl StreamSubscriber for Collector {
     fn stream_created(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
         self.tell(order, question, stream, |sink, stream| sink.created(stream));
     }

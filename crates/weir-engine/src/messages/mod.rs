@@ -12,7 +12,7 @@
 //! Where what comes is made of wholes (chunks that say which of them begin one, and which end it), each is a run of its
 //! own, which is read once it ends. What is no part of a whole that began is none of it.
 //!
-//! What is there and unread when a flow ends is read by `drain_messages`.
+//! What is there and unread when a flow ends is read then ([`flow_end`](crate::flow_end)).
 
 mod run;
 
@@ -129,7 +129,7 @@ pub(crate) struct Messages {
     /// A flow was found since the message was given out.
     is_inside: bool,
     /// Whether one was given out since somebody asked.
-    take_begun: bool,
+    has_begun: bool,
     /// Bytes of all runs, and of packets that are kept.
     held_bytes: usize,
     /// These packets.
@@ -388,7 +388,12 @@ impl Messages {
 
     /// Whether a message was given out since this was asked last.
     pub fn take_begun(&mut self) -> bool {
-        std::mem::take(&mut self.take_begun)
+        std::mem::take(&mut self.has_begun)
+    }
+
+    /// The packet is over: whether a message was given out is asked of the next one.
+    pub fn forget_begun(&mut self) {
+        self.has_begun = false;
     }
 
     /// Whether one was given out that is not over.
@@ -414,7 +419,8 @@ impl Messages {
                 self.held_bytes -= run.len();
                 let slice = run.slice();
                 self.at_hand = Some(RunAtHand { direction, run });
-                (self.take_begun, self.is_inside) = (true, false);
+                self.has_begun = true;
+                self.is_inside = false;
                 return slice;
             }
             if unfinished.runs.is_empty() && !unfinished.has_gap {

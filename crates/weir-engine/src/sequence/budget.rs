@@ -1,7 +1,7 @@
 //! What keeping segments costs a worker: bytes referred to, and the blocks of capture that the
 //! references keep from being reused.
 
-use super::queue::{PIECE_COST, Piece};
+use super::piece::{PIECE_COST, Piece};
 use crate::table::BuildIdHasher;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 
 use super::budget::{Assembly, Budget, within_kept};
 use super::frame::{FrameRef, KeptFrame};
+use super::piece::{Coming, Piece};
 use super::policy::{Policy, Rule};
-use super::queue::{Coming, Meeting, Piece};
+use super::queue::Meeting;
 use super::turn::AWAITING_MAX;
 use super::vars::Hot;
 use super::{Kept, Kind, Reassembler, State, direction};

@@ -7,7 +7,7 @@
 //!
 //! * `vars`: the state that every packet touches, in the flow's record. Most segments are next in order, and
 //!   nothing waits: these the program passes by itself (pass `fast_forward` of `weir-ir`), and only counts them.
-//! * `insert`: a segment comes.  `queue`: what is kept.  `budget`: what it costs; references and copies.
+//! * `insert`: a segment comes.  `piece`: a segment.  `queue`: what is kept.  `budget`: what it costs; references and copies.
 //! * `turn`: segments that wait for what they acknowledge of the other direction.
 //! * `policy`: whose bytes count where segments overlap.  `frame`: the packets of what is kept, where they are asked for.
 //!
@@ -21,6 +21,7 @@
 mod budget;
 mod frame;
 mod insert;
+mod piece;
 pub mod policy;
 #[cfg(test)]
 mod policy_tests;
@@ -41,7 +42,8 @@ pub use vars::{Hot, SequenceVars};
 use crate::counters::SequenceCounters;
 use crate::table::BuildIdHasher;
 use budget::{Assembly, Budget};
-use queue::{PIECE_COST, Queue};
+use piece::PIECE_COST;
+use queue::Queue;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! Handing bytes to a subscriber: up to the cutoff, by reference or in chunks, as far as memory allows.
 
 use super::chunk::Spare;
-use super::flow::{StreamHandle, StreamState};
 use super::packets::{CarrierPacket, Packets};
-use super::{Chunk, DirectionCounts, Overload, OverloadParams};
+use super::state::{StreamHandle, StreamState};
+use super::{Chunk, DirectionCounts, Overload, OverloadParams, StreamSubscriber};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
+use crate::order::Order;
 use crate::sequence::Policy;
-use crate::subscriber::{Order, Subscriber};
 use std::collections::BTreeSet;
 use weir_sessions::Direction;
 
@@ -76,7 +76,7 @@ pub(crate) struct Handover<'a, S> {
     pub policy: Option<Policy>,
 }
 
-impl<'a, S: Subscriber> Handover<'a, S> {
+impl<'a, S: StreamSubscriber> Handover<'a, S> {
     /// Of the flow's streams, to the subscriber.
     pub fn new(
         moment: Moment,
@@ -91,7 +91,7 @@ impl<'a, S: Subscriber> Handover<'a, S> {
     }
 }
 
-impl<S: Subscriber> Handover<'_, S> {
+impl<S: StreamSubscriber> Handover<'_, S> {
     pub(super) fn created(&mut self, state: &mut StreamState) {
         let (order, question) = (self.order, state.question());
         let (subscriber, mut handle) = self.handle(state);

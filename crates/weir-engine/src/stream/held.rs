@@ -6,11 +6,9 @@
 
 use super::deliver::Handover;
 use super::flow::FlowStreams;
-use super::{CarrierPacket, Overload, StreamParams};
-use crate::host::InOrder;
-use crate::plan::Mask;
+use super::{CarrierPacket, InOrder, Overload, StreamParams, StreamSubscriber};
+use crate::mask::Mask;
 use crate::sequence::FrameRef;
-use crate::subscriber::Subscriber;
 
 /// What waits of one flow.
 #[derive(Debug, Default)]
@@ -41,7 +39,7 @@ impl Held {
         size_of::<Self>() + self.bytes.capacity()
     }
 
-    fn give<S: Subscriber>(
+    fn give<S: StreamSubscriber>(
         &self,
         (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
         to: &mut Handover<'_, S>,
@@ -114,7 +112,7 @@ impl HeldStreams {
 
     /// All of it, for these questions. `is_last`: nobody else waits for it, and it is let go as it is handed over.
     /// `packet`: the one at hand, where it is still that in which some of it came.
-    pub fn replay<S: Subscriber>(
+    pub fn replay<S: StreamSubscriber>(
         &mut self,
         (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
         to: &mut Handover<'_, S>,

@@ -12,20 +12,25 @@ mod chunk;
 mod deliver;
 mod flow;
 mod held;
+mod in_order;
 mod overload;
 mod packets;
 mod slots;
+mod state;
+mod subscriber;
 
 pub use chunk::ChunkParams;
 pub(crate) use deliver::{Due, Handover, Moment, StreamBudget};
 pub(crate) use flow::FlowStreams;
-pub use flow::{StreamHandle, StreamState};
 pub(crate) use held::HeldStreams;
+pub(crate) use in_order::InOrder;
 pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
 pub(crate) use packets::CarrierPacket;
 use packets::Packets;
 pub use packets::StreamPacket;
 pub(crate) use slots::StreamSlots;
+pub use state::{StreamHandle, StreamState};
+pub use subscriber::StreamSubscriber;
 
 /// What a question about streams asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

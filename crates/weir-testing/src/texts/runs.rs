@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir::{Compiled, Compiler, Item, Shape, run};
 use weir_compile::events::{StackEvent, events};
 use weir_engine::flow::{EndReason, FlowView};
-use weir_engine::stream::{Chunk, StreamHandle};
+use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{EventView, Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_ir::graph::{Var, VarKind};
@@ -86,7 +86,9 @@ impl Subscriber for Witness {
         let said: Vec<String> = said.collect();
         self.said.push(format!("{order:?} {question} {} {said:?}", event.event));
     }
+}
 
+impl StreamSubscriber for Witness {
     fn stream_data(
         &mut self,
         order: Order,

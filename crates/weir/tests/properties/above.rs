@@ -9,7 +9,7 @@ use crate::traffic::conversation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir::{Compiler, Executor, Options, Want};
-use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
+use weir_engine::stream::{Chunk, StreamHandle, StreamParams, StreamSubscriber};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_packet::{Burst, Poll, Source};
@@ -163,7 +163,9 @@ fn a_packet_counts_for_the_connection_around_another_as_far_as_that() {
 #[derive(Default)]
 struct Bytes(BTreeMap<usize, usize>);
 
-impl Subscriber for Bytes {
+impl Subscriber for Bytes {}
+
+impl StreamSubscriber for Bytes {
     fn stream_data(&mut self, _: Order, question: usize, _: &mut StreamHandle<'_>, chunk: &Chunk<'_>) {
         *self.0.entry(question).or_default() += chunk.bytes.len() - chunk.overlap;
     }

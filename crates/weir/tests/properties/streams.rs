@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weir::packet::{Burst, Poll, Source};
 use weir::{Compiler, Executor, Options, Policies, Policy, Want};
-use weir_engine::stream::{Chunk, StreamHandle, StreamParams};
+use weir_engine::stream::{Chunk, StreamHandle, StreamParams, StreamSubscriber};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_sessions::Direction;
@@ -17,7 +17,9 @@ use weir_testing::Random;
 #[derive(Default)]
 pub struct Streams(pub HashMap<(u16, u16), Vec<Option<u8>>>);
 
-impl Subscriber for Streams {
+impl Subscriber for Streams {}
+
+impl StreamSubscriber for Streams {
     fn stream_data(&mut self, _: Order, _: usize, stream: &mut StreamHandle<'_>, chunk: &Chunk<'_>) {
         let (originator, responder) = stream.flow.endpoints();
         let ports = (originator.port as u16, responder.port as u16);

@@ -10,6 +10,7 @@ use weir::stream::{
     Streams, Subscription,
 };
 use weir::{Compiler, Options, Outcome, Want};
+use weir_engine::stream::StreamSubscriber;
 use weir_engine::subscriber::Subscriber;
 use weir_engine::worker::Worker;
 use weir_testing::Random;
@@ -155,6 +156,7 @@ fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
 struct Nothing;
 
 impl Subscriber for Nothing {}
+impl StreamSubscriber for Nothing {}
 
 #[test]
 fn streams_that_are_over_hold_no_memory() {

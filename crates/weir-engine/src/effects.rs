@@ -1,0 +1,127 @@
+//! What follows from a packet and waits for its end: events, bytes and sessions that layers above their connection may
+//! still decide, and flows that are over.
+//!
+//! Bytes of streams that are decided already go to the subscriber at once, by reference, and are not kept here. Sessions
+//! are matched at once, too: what they fulfil says whether the program delivers further bytes of the same packet.
+
+use crate::emitted::Emitted;
+use crate::flow_ref::FlowRef;
+use crate::mask::Mask;
+use crate::stream::HeldStreams;
+use std::sync::Arc;
+use weir_sessions::Session;
+
+/// The effects of one packet. Mostly there are none.
+#[derive(Default)]
+pub(crate) struct Effects {
+    /// What the program emitted.
+    pub emitted: Emitted,
+    streams: Vec<(FlowRef, HeldStreams)>,
+    sessions: Vec<OpenSession>,
+    /// Flows that are over, and whose last packet this is.
+    over: Vec<FlowRef>,
+}
+
+/// A session that was given to the questions that were known to be given it.
+pub(crate) struct OpenSession {
+    pub flow: FlowRef,
+    pub protocol: usize,
+    pub session: Arc<dyn Session>,
+    /// The remainders that the flow came to then.
+    pub remainders: Mask,
+    /// The questions that the session was given to.
+    pub given: Mask,
+}
+
+impl Effects {
+    /// Bytes or sessions wait.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        !self.streams.is_empty() || !self.sessions.is_empty()
+    }
+
+    /// The open bytes of one flow, behind all that came before. (What came of the flow before others did waits apart, and is
+    /// decided first: a packet may have thousands of flows, and none is searched for among those.)
+    pub fn streams_of(&mut self, flow: FlowRef) -> &mut HeldStreams {
+        if self.streams.last().is_none_or(|(last, _)| *last != flow) {
+            self.streams.push((flow, HeldStreams::default()));
+        }
+        let at = self.streams.len() - 1;
+        &mut self.streams[at].1
+    }
+
+    pub fn push_session(&mut self, session: OpenSession) {
+        self.sessions.push(session);
+    }
+
+    /// Takes the open bytes: of one flow, or all.
+    pub fn take_streams(&mut self, only: Option<FlowRef>) -> Vec<(FlowRef, HeldStreams)> {
+        self.streams.extract_if(.., |(flow, _)| only.is_none_or(|only| only == *flow)).collect()
+    }
+
+    /// Takes the open sessions: of one flow, or all.
+    pub fn take_sessions(&mut self, only: Option<FlowRef>) -> Vec<OpenSession> {
+        self.sessions.extract_if(.., |session| only.is_none_or(|only| only == session.flow)).collect()
+    }
+
+    /// A flow is over: it ends when the packet is decided.
+    pub fn push_over(&mut self, flow: FlowRef) {
+        self.over.push(flow);
+    }
+
+    /// Whether a flow is over with this packet.
+    #[inline]
+    pub fn is_over(&self, flow: FlowRef) -> bool {
+        self.over.contains(&flow)
+    }
+
+    /// The next flow that is to end.
+    #[inline]
+    pub fn next_over(&self) -> Option<FlowRef> {
+        self.over.first().copied()
+    }
+
+    /// The flow has ended.
+    pub fn forget_over(&mut self, flow: FlowRef) {
+        self.over.retain(|over| *over != flow);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::FlowId;
+    use weir_ir::graph::Table;
+
+    fn flow(id: u32) -> FlowRef {
+        FlowRef::new(Table(0), FlowId(id))
+    }
+
+    #[test]
+    fn open_bytes_are_taken_by_flow_in_their_order() {
+        let mut effects = Effects::default();
+        for (id, pending) in [(1, 0b1), (2, 0b10), (1, 0b100)] {
+            effects.streams_of(flow(id)).pending |= pending;
+        }
+        let taken = |taken: Vec<(FlowRef, HeldStreams)>| {
+            taken.into_iter().map(|(flow, held)| (flow.id.0, held.pending)).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(effects.take_streams(Some(flow(1)))), [(1, 0b1), (1, 0b100)]);
+        assert!(effects.is_open());
+        assert_eq!(taken(effects.take_streams(None)), [(2, 0b10)]);
+        assert!(!effects.is_open());
+    }
+
+    #[test]
+    fn flows_end_in_the_order_in_which_they_were_over() {
+        let mut effects = Effects::default();
+        effects.push_over(flow(4));
+        effects.push_over(flow(2));
+        assert!(effects.is_over(flow(2)) && !effects.is_over(flow(3)));
+        assert_eq!(effects.next_over(), Some(flow(4)));
+        effects.forget_over(flow(4));
+        assert_eq!(effects.next_over(), Some(flow(2)));
+        effects.forget_over(flow(2));
+        assert_eq!(effects.next_over(), None);
+    }
+}

@@ -1,0 +1,277 @@
+//! Ends flows. Bytes that wait in a flow's sequences are delivered, its sessions finish, its unread messages are read, and
+//! its streams and its record go out.
+//!
+//! Programs read messages with a packet of the side that sends them: from the packet comes all that the layers below say.
+//! Of a side whose bytes wait for others before them the last packet is kept ([`Messages::keep_packet`]). When the flow
+//! ends, the bytes are put in order, and the packet is read once more ([`Rereading`]). Of a packet that came in fragments
+//! not all is kept; the messages of that side are not read, and count as lost.
+//!
+//! Messages may hold flows, which end in turn: a stack of what is left to do takes the place of recursion. The flow that is
+//! to end next is on top of the packet whose messages it is in, and that packet on top of the flow that carries it. So the
+//! flows in a message end before their carrier does, and what is handed over comes in that order.
+//!
+//! [`Messages::keep_packet`]: crate::messages::Messages
+
+use crate::delivery::Delivery;
+use crate::effects::Effects;
+use crate::flow::{EndReason, FlowView};
+use crate::flow_ref::FlowRef;
+use crate::flows::Flows;
+use crate::host::{deliver_bytes, finish_sessions};
+use crate::matcher::FlowVerdict;
+use crate::messages::LastPacket;
+use crate::packet_ctx::PacketCtx;
+use crate::packet_run::{Advance, Lane, PacketRun, Place, Rereading};
+use crate::sessions::FlowSessions;
+use crate::settle::{Settled, settle_open};
+use crate::stream::{CarrierPacket, InOrder, Moment};
+use crate::subscriber::Subscriber;
+use std::sync::Arc;
+use weir_ir::abi::{Ordered, Program};
+
+/// Ends a flow, and before it the flows that its last messages end.
+pub(crate) fn end_flow<S: Subscriber>(
+    flows: &mut Flows,
+    delivery: &mut Delivery<S>,
+    flow: FlowRef,
+    reason: EndReason,
+) {
+    let mut ends = FlowEnds { flows, delivery, work: vec![] };
+    ends.begin(FlowEnd { flow, reason, is_made: false });
+    while let Some(work) = ends.work.pop() {
+        match work {
+            Work::Messages(end, sides) => ends.read_messages(end, sides),
+            Work::Packet(packet) => ends.read_packet(packet),
+        }
+    }
+}
+
+struct FlowEnds<'a, S> {
+    flows: &'a mut Flows,
+    delivery: &'a mut Delivery<S>,
+    /// What is left to do, the next last.
+    work: Vec<Work>,
+}
+
+enum Work {
+    /// A flow ends once the messages of these sides are read.
+    Messages(FlowEnd, &'static [bool]),
+    /// A packet is read for the messages in it.
+    Packet(Box<KeptPacket>),
+}
+
+/// A flow that ends.
+struct FlowEnd {
+    flow: FlowRef,
+    reason: EndReason,
+    /// The flow was made for messages that are read at the end of a capture: nobody else knows of it.
+    is_made: bool,
+}
+
+/// A packet that is read once more.
+struct KeptPacket {
+    last: LastPacket,
+    program: Arc<dyn Program>,
+    lane: Lane,
+    place: Place,
+    rereading: Rereading,
+    /// The packet is through, and what was left open is handed over.
+    is_settled: bool,
+    /// The effects of the packet during which the flow ends; `None` once those of the kept packet are settled.
+    outer_effects: Option<Effects>,
+}
+
+impl<S: Subscriber> FlowEnds<'_, S> {
+    fn begin(&mut self, end: FlowEnd) {
+        let FlowEnd { flow, reason, .. } = end;
+        let count = &mut self.delivery.counters.flow;
+        *match reason {
+            EndReason::Idle => &mut count.flows_expired,
+            EndReason::Closed => &mut count.flows_ended,
+            EndReason::Restart => &mut count.flows_restarted,
+            EndReason::EndOfCapture => &mut count.flows_flushed,
+        } += 1;
+        if reason != EndReason::EndOfCapture {
+            self.flows.tables[flow.table.index()].wheel.cancel(flow.id);
+        }
+        self.delivery.effects.forget_over(flow);
+        for work in &mut self.work {
+            if let Work::Packet(packet) = work {
+                packet.outer_effects.iter_mut().for_each(|effects| effects.forget_over(flow));
+            }
+        }
+        if self.delivery.effects.is_open() {
+            settle_open(self.flows, self.delivery, Settled::Flow(flow));
+        }
+        if self.flows.is_seen(flow.table) {
+            self.flush(flow);
+        }
+        match self.flows.tables[flow.table.index()].facts.messages_at {
+            Some(_) => self.work.push(Work::Messages(end, &[false, true])),
+            None => self.finish(&end),
+        }
+    }
+
+    /// Hands what is left in a flow's sequences and sessions to whoever wants it; for messages it is kept.
+    fn flush(&mut self, flow: FlowRef) {
+        for side in [false, true] {
+            // What waits passes even where nobody wants the bytes: the gaps before it count as missing.
+            while let Some(next) = self.flows.flush_sequence(flow, side) {
+                let (mut tail, data) = self.flows.tail(flow);
+                if tail.facts.has_messages(data, side) {
+                    let Ordered { gap_bytes, bytes, claimed_bytes, metas, .. } = &next.ordered;
+                    let whole = &metas[..tail.facts.whole_values];
+                    let captured = (bytes.bytes(), *claimed_bytes);
+                    tail.messages.collect((flow, side), *gap_bytes, captured, &bytes.block, whole);
+                }
+                if tail.sessions.is_none() || !tail.facts.wants_bytes(data, side) {
+                    continue;
+                }
+                let kept = next.frame.as_ref();
+                let next = InOrder {
+                    now: tail.header.last_time,
+                    side,
+                    gap_bytes: next.ordered.gap_bytes,
+                    bytes: next.ordered.bytes.bytes(),
+                    claimed_bytes: next.ordered.claimed_bytes,
+                    packet: kept
+                        .map(|kept| CarrierPacket { frame: kept.frame(), is_repeated: next.is_repeated }),
+                };
+                deliver_bytes(&mut tail, data, self.delivery, &next);
+            }
+        }
+        if self.flows.tables[flow.table.index()].facts.delivers {
+            let (mut tail, data) = self.flows.tail(flow);
+            finish_sessions(&mut tail, data, self.delivery);
+        }
+    }
+
+    /// Reads the next message of the flow that nobody has read; without any, the flow ends.
+    fn read_messages(&mut self, end: FlowEnd, mut sides: &'static [bool]) {
+        while let Some((&side, others)) = sides.split_first() {
+            sides = others;
+            if let Some(last) = self.flows.messages.take_packet(end.flow, side) {
+                let packet = self.reread(&end, last);
+                self.work.push(Work::Messages(end, sides));
+                return self.work.push(Work::Packet(packet));
+            }
+        }
+        if self.flows.is_live(end.flow) {
+            self.flows.lose_unread(end.flow);
+            self.finish(&end);
+        }
+    }
+
+    /// The last packet of a flow is to be read once more. It has effects of its own.
+    fn reread(&mut self, end: &FlowEnd, last: LastPacket) -> Box<KeptPacket> {
+        let program = Arc::clone(&self.flows.program);
+        let mut lane = Lane::default();
+        lane.step = program.head(&last.meta, &last.block.bytes, &mut lane.k);
+        let &FlowEnd { flow, reason, .. } = end;
+        let rereading = Rereading { flow, reason, made: vec![] };
+        let outer_effects = Some(std::mem::take(&mut self.delivery.effects));
+        Box::new(KeptPacket {
+            last,
+            program,
+            lane,
+            place: Place::default(),
+            rereading,
+            is_settled: false,
+            outer_effects,
+        })
+    }
+
+    /// Reads a kept packet, up to the next flow that has to end; and then ends the flows that are over with it.
+    fn read_packet(&mut self, mut packet: Box<KeptPacket>) {
+        if let Some(end) = self.advance(&mut packet) {
+            self.work.push(Work::Packet(packet));
+            return self.begin(end);
+        }
+        if let Some(flow) = packet.next_made(self.flows) {
+            let reason = packet.rereading.reason;
+            self.work.push(Work::Packet(packet));
+            self.begin(FlowEnd { flow, reason, is_made: true });
+        }
+    }
+
+    /// The next flow that has to end while the packet has effects; `None` once it is through.
+    fn advance(&mut self, packet: &mut KeptPacket) -> Option<FlowEnd> {
+        packet.outer_effects.as_ref()?;
+        if !packet.is_settled {
+            let (block, meta) = (&packet.last.block, &packet.last.meta);
+            let at = PacketCtx { program: &*packet.program, block, packet: meta, frame: &block.bytes };
+            let mut run = PacketRun {
+                at: &at,
+                lane: &mut packet.lane,
+                place: packet.place,
+                flows: self.flows,
+                delivery: self.delivery,
+                rereading: Some(&mut packet.rereading),
+            };
+            match run.advance() {
+                Advance::Ends(flow, reason) => {
+                    packet.place = run.place;
+                    return Some(FlowEnd { flow, reason, is_made: false });
+                }
+                Advance::Through(_) => run.settle_messages(true),
+                Advance::Stopped(_) => run.settle_messages(false),
+            }
+            packet.lane.k.release();
+            packet.rereading.made.reverse();
+            packet.is_settled = true;
+        }
+        if let Some(flow) = self.delivery.effects.next_over() {
+            return Some(FlowEnd { flow, reason: EndReason::Closed, is_made: false });
+        }
+        self.delivery.effects = packet.outer_effects.take()?;
+        None
+    }
+
+    /// A flow's messages are read: its streams are over, and its record goes out.
+    fn finish(&mut self, end: &FlowEnd) {
+        let &FlowEnd { flow, reason, is_made } = end;
+        if self.flows.is_observed(flow.table) {
+            self.hand_over(flow, reason);
+        }
+        // At the end of the capture the tables go as a whole.
+        self.flows.release(flow, reason != EndReason::EndOfCapture || is_made);
+    }
+
+    fn hand_over(&mut self, flow: FlowRef, reason: EndReason) {
+        let FlowRef { table, id } = flow;
+        let streams = self.flows.tables[table.index()].streams.get_mut(id).map(std::mem::take);
+        let state = &self.flows.tables[table.index()];
+        let (header, data) = state.flows.entry(id);
+        let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
+        let view = FlowView {
+            recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
+            outer: self.flows.outer.get(&flow).map_or(&[], Vec::as_slice),
+            ..FlowView::new(&*self.flows.program, flow, header, data)
+        };
+        let known = FlowVerdict::of(&self.flows.plan, &state.facts, data);
+        if let Some(streams) = streams {
+            let moment = Moment { order: self.delivery.order, now: header.last_time, queued_bytes: 0 };
+            self.delivery.streams_over(moment, &view, streams, known, reason);
+        }
+        if !state.facts.part {
+            self.delivery.connection(&view, known.terms, known.verdict, reason);
+        }
+    }
+}
+
+impl KeptPacket {
+    /// The next flow that was made for the messages of the packet and has to end with it: at the end of a capture nobody
+    /// else knows of these flows, even where another flow had the same place before. They are taken from the end: the
+    /// first one made is the last of the list by then.
+    fn next_made(&mut self, flows: &Flows) -> Option<FlowRef> {
+        if self.rereading.reason != EndReason::EndOfCapture {
+            return None;
+        }
+        while let Some(made) = self.rereading.made.pop() {
+            if flows.is_live(made.flow()) {
+                return Some(made.flow());
+            }
+        }
+        None
+    }
+}

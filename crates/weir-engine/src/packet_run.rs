@@ -1,0 +1,330 @@
+//! One packet on its way through its flows: a packet of a burst, or one that was kept for the messages in it and is read
+//! once more when its flow ends ([`flow_end`](crate::flow_end)). Lookups and tails take turns until the program is done.
+//!
+//! A packet may find a flow that has to end before the packet goes on: idle for too long, or restarted by the packet.
+//! [`PacketRun::advance`] stops there and says so. Its caller ends the flow, and calls it again: flows never end inside of
+//! this loop.
+
+use crate::counters::Account;
+use crate::delivery::{Delivery, PacketView};
+use crate::flow::EndReason;
+use crate::flow_hit::FlowHit;
+use crate::flow_ref::FlowRef;
+use crate::flows::{Flows, Lookup};
+use crate::host::{Origin, TailHost};
+use crate::nesting::Nesting;
+use crate::packet_ctx::PacketCtx;
+use crate::replay_host::{Retraced, retrace};
+use crate::settle::{Settled, settle_open};
+use crate::stream::Moment;
+use crate::subscriber::Subscriber;
+use crate::table::FlowId;
+use weir_ir::abi::{Continuation, FlowRecord, Resume, Step};
+use weir_packet::{Direction, DropReason};
+
+/// A packet between its head and its tail.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    pub k: Continuation,
+    pub step: Step,
+    /// The flow that is most likely asked for first.
+    pub likely: Option<FlowId>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { k: Continuation::default(), step: Step::Done(None), likely: None }
+    }
+}
+
+/// Where a packet is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    pub nesting: Nesting,
+    lookups: u32,
+}
+
+/// The last packet of a flow that ends is read once more, for the messages that the flow carries.
+///
+/// Up to these messages the packet is as if it had been sent again and brought nothing new.
+pub(crate) struct Rereading {
+    /// The flow.
+    pub flow: FlowRef,
+    /// Why it ends.
+    pub reason: EndReason,
+    /// Flows that were made for what is in the messages.
+    pub made: Vec<FlowHit>,
+}
+
+/// A packet on its way.
+pub(crate) struct PacketRun<'a, S> {
+    pub at: &'a PacketCtx<'a>,
+    pub lane: &'a mut Lane,
+    pub place: Place,
+    pub flows: &'a mut Flows,
+    pub delivery: &'a mut Delivery<S>,
+    /// The packet is read once more.
+    pub rereading: Option<&'a mut Rereading>,
+}
+
+/// How far a packet came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Advance {
+    /// Through the program, which may drop it.
+    Through(Option<DropReason>),
+    /// No further: a bound is reached. Without a reason, a packet that is read once more leads to no messages.
+    Stopped(Option<DropReason>),
+    /// This flow has to end before the packet goes on.
+    Ends(FlowRef, EndReason),
+}
+
+impl<S: Subscriber> PacketRun<'_, S> {
+    /// From the step of the head, or from the flow that had to end, as far as the packet comes.
+    #[inline]
+    pub fn advance(&mut self) -> Advance {
+        loop {
+            let flow = match self.lane.step {
+                Step::Done(reason) => return Advance::Through(reason),
+                _ if self.place.lookups == self.flows.lookups_max() => {
+                    return Advance::Stopped(Some(DropReason::NestingLimit));
+                }
+                step if self.is_before_messages() => {
+                    if step == Step::Restart {
+                        return Advance::Stopped(None);
+                    }
+                    self.place.lookups += 1;
+                    self.reread();
+                    continue;
+                }
+                Step::Lookup => self.look_up(),
+                Step::Restart => self.restart(),
+            };
+            match flow {
+                Ok(flow) => {
+                    self.place.lookups += 1;
+                    self.lane.step = self.run_tail(flow);
+                }
+                Err(advance) => return advance,
+            }
+        }
+    }
+
+    /// The program asked for a flow: it is found, or made where there is none.
+    #[inline]
+    fn look_up(&mut self) -> Result<FlowHit, Advance> {
+        let Lane { k, likely, .. } = &mut *self.lane;
+        if self.place.lookups > 0 {
+            if self.flows.messages.take_begun() {
+                self.place.nesting.enter_message();
+            }
+            self.flows.hash(k);
+            *likely = None;
+        }
+        if let Some(rereading) = &self.rereading
+            && rereading.is_of_the_past(self.flows, k)
+        {
+            return Err(Advance::Stopped(None));
+        }
+        let flow = match self.flows.find(k, *likely, self.at.packet, &self.delivery.effects) {
+            Lookup::Live(flow) => flow,
+            Lookup::Over(flow, reason) => {
+                // Another flow will have the place of the one that ends.
+                *likely = None;
+                return Err(Advance::Ends(flow, reason));
+            }
+            Lookup::Unknown => self.make()?,
+        };
+        let table = flow.table();
+        if self.flows.is_observed(table) && self.place.nesting.enter(flow, self.flows.is_part(table)) {
+            self.record_outer(flow);
+            if let (Some(outer), None) = (self.place.nesting.outer(), self.place.nesting.carrier()) {
+                self.flows.note_outer_terms(outer, &self.lane.k);
+            }
+        }
+        Ok(flow)
+    }
+
+    /// The program asked for a new flow in the place of the one that was found last.
+    fn restart(&mut self) -> Result<FlowHit, Advance> {
+        if let Some(old) = self.flows.restarted(&self.lane.k) {
+            return Err(Advance::Ends(old, EndReason::Restart));
+        }
+        let flow = self.make()?;
+        if self.place.nesting.restart(flow) {
+            self.record_outer(flow);
+        }
+        Ok(flow)
+    }
+
+    fn make(&mut self) -> Result<FlowHit, Advance> {
+        let counters = &mut self.delivery.counters.flow;
+        let Some(flow) = self.flows.make(&self.lane.k, self.at.packet, counters) else {
+            return Err(Advance::Stopped(Some(DropReason::FlowLimit)));
+        };
+        if let Some(rereading) = &mut self.rereading {
+            // Another flow may have had the same place before.
+            rereading.made.retain(|other| other.flow() != flow.flow());
+            rereading.made.push(flow);
+        }
+        Ok(flow)
+    }
+
+    /// A new flow is known from now on to run in the connection around it.
+    #[inline]
+    fn record_outer(&mut self, flow: FlowHit) {
+        if let Some(outer) = self.place.nesting.outer().filter(|_| flow.is_new()) {
+            self.flows.note_outer(flow, outer);
+        }
+    }
+
+    /// The packet is read once more, and has not come to the messages.
+    #[inline]
+    fn is_before_messages(&self) -> bool {
+        self.rereading.is_some() && !self.flows.messages.is_at_hand()
+    }
+
+    /// A flow that was found when the packet was read for the first time: it stays as it is.
+    fn reread(&mut self) {
+        let Some(rereading) = &self.rereading else { return };
+        let Lane { k, step, .. } = &mut *self.lane;
+        self.flows.hash(k);
+        let retraced = match self.flows.known(k) {
+            Some(found) if self.place.nesting.carrier().is_none() && found.flow() == rereading.flow => {
+                Retraced::Carrier(found)
+            }
+            Some(found) => Retraced::Other(found),
+            None => Retraced::Gone,
+        };
+        *step = retrace(self.flows, self.at, k, &mut self.delivery.effects.emitted, retraced);
+        if let Retraced::Carrier(carrier) = retraced {
+            self.place.nesting.carry(carrier);
+        }
+    }
+
+    /// Runs the tail with the flow that the packet, or a message in it, asked for.
+    #[inline]
+    fn run_tail(&mut self, flow: FlowHit) -> Step {
+        let &PacketCtx { program, packet, frame, .. } = self.at;
+        self.flows.messages.enter_flow();
+        let (mut tail, data) = self.flows.open(flow);
+        let origin = Origin::AtHand;
+        let mut host = TailHost { at: self.at, flow: &mut tail, delivery: self.delivery, origin };
+        let resume = Resume {
+            packet,
+            frame,
+            flow: FlowRecord { id: flow.id().0, data: &mut *data },
+            direction: Direction::responder_if(flow.is_responder()),
+            is_new: flow.is_new(),
+        };
+        let step = program.resume(&mut host, resume, &mut self.lane.k);
+        if let Some(millis) = tail.changed_timeout(data, flow.is_new()) {
+            self.set_timeout(flow, millis);
+        }
+        step
+    }
+
+    /// The flow has another time-out now, milliseconds; at 0 it is over.
+    fn set_timeout(&mut self, flow: FlowHit, millis: u32) {
+        let now = self.at.packet.time.0;
+        if !flow.is_new() {
+            self.flush_chunks(flow, now);
+        }
+        if millis > 0 {
+            self.flows.schedule(flow, now, millis);
+        } else if self.flows.is_seen(flow.table()) {
+            // Its last packet is still to be decided by it, and the messages that it carries are read.
+            self.delivery.effects.push_over(flow.flow());
+        } else {
+            self.flows.remove_unseen(flow.flow(), &mut self.delivery.counters.flow);
+        }
+    }
+
+    /// The flow will be over sooner than it would have been: its chunks are handed over, for little more will come, and
+    /// many such flows may be there at a time.
+    fn flush_chunks(&mut self, flow: FlowHit, now: i64) {
+        if let Some((view, streams)) = self.flows.streams_of(flow.flow())
+            && streams.have_chunks()
+        {
+            let moment = Moment { order: self.delivery.order, now, queued_bytes: 0 };
+            self.delivery.flush_chunks(moment, &view, streams);
+        }
+    }
+
+    /// A packet of a burst is through, dropped for a reason or not: events, the packet, and what was left open are
+    /// handed over. Flows that are over end after that.
+    #[inline]
+    pub fn settle(&mut self, reason: Option<DropReason>, terms: u64) {
+        self.flows.messages.forget_begun();
+        self.count(reason);
+        self.delivery.events(self.at.packet, terms);
+        self.decide(reason, terms);
+        self.settle_open(terms);
+    }
+
+    /// A packet that was read once more leads to its messages: events of these are handed over, and what was left open.
+    pub fn settle_messages(&mut self, is_through: bool) {
+        let terms = self.lane.k.terms;
+        if let Some(carrier) = self.place.nesting.carrier().filter(|_| is_through) {
+            self.flows.note_terms(carrier.flow(), terms);
+            self.delivery.events(self.at.packet, terms);
+        }
+        self.settle_open(terms);
+        self.flows.messages.abandon();
+        self.flows.messages.forget_begun();
+        self.delivery.effects.emitted.clear();
+    }
+
+    #[inline]
+    fn settle_open(&mut self, terms: u64) {
+        if self.delivery.effects.is_open() {
+            let settled = Settled::Packet { packet: self.at.packet(), terms };
+            settle_open(self.flows, self.delivery, settled);
+        }
+    }
+
+    fn count(&mut self, reason: Option<DropReason>) {
+        let count = &mut self.delivery.counters.packet;
+        count.packets += 1;
+        count.bytes += u64::from(self.at.packet.captured_bytes);
+        count.wire_bytes += u64::from(self.at.packet.wire_bytes);
+        if let Some(reason) = reason {
+            self.delivery.counters.met.count(reason);
+        }
+    }
+
+    /// Who is given the packet.
+    #[inline]
+    fn decide(&mut self, reason: Option<DropReason>, terms: u64) {
+        let &PacketCtx { block, packet, frame, .. } = self.at;
+        let connection = self.place.nesting.owner();
+        let of_connection = connection.map_or(0, |found| self.flows.note_terms(found.flow(), terms));
+        if self.delivery.matcher.is_tracked(of_connection) {
+            let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
+            tracked.iter().for_each(|packet| self.delivery.tracked_packet(of_connection, packet));
+        }
+        let otherwise = match reason {
+            _ if of_connection & self.delivery.matcher.other_classes() != 0 => Account::Delivered,
+            Some(reason) => Account::Dropped(reason),
+            None => Account::Filtered,
+        };
+        if terms & self.delivery.matcher.packet_classes() == 0 {
+            return self.delivery.count(otherwise);
+        }
+        let flow = connection.and_then(|found| self.flows.verdict(found));
+        let view = PacketView { meta: packet, block, terms, outs: &self.lane.k.outs, otherwise };
+        self.delivery.packet(&view, flow);
+    }
+}
+
+impl Rereading {
+    /// At the end of a capture flows that came before the one that ends have been told of already: the messages make no
+    /// more of them.
+    fn is_of_the_past(&self, flows: &Flows, k: &Continuation) -> bool {
+        if self.reason != EndReason::EndOfCapture {
+            return false;
+        }
+        let old = flows.known(k).map(FlowHit::flow);
+        let old = old.filter(|old| self.made.iter().all(|made| made.flow() != *old));
+        old.is_some_and(|old| flows.in_order(old, self.flow).is_lt())
+    }
+}

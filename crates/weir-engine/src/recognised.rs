@@ -1,0 +1,44 @@
+//! The session protocols that were recognised in a flow.
+
+/// The protocols that were recognised in a flow, one behind the other: indices into the plan's protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recognised([u8; PROTOCOLS_MAX]);
+
+/// Protocols of one flow. What follows on so many is not looked at.
+const PROTOCOLS_MAX: usize = 4;
+
+/// No protocol.
+const NONE: u8 = u8::MAX;
+
+impl Default for Recognised {
+    fn default() -> Self {
+        Self([NONE; PROTOCOLS_MAX])
+    }
+}
+
+impl Recognised {
+    /// Their indices, in order.
+    pub fn indices(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().take_while(|&index| index != NONE).map(usize::from)
+    }
+
+    /// None at all.
+    pub fn is_empty(self) -> bool {
+        self.0[0] == NONE
+    }
+
+    pub(crate) fn is_full(self) -> bool {
+        self.0[PROTOCOLS_MAX - 1] != NONE
+    }
+
+    pub(crate) fn with(mut self, protocol: usize) -> Self {
+        if let Some(free) = self.0.iter_mut().find(|index| **index == NONE) {
+            *free = protocol as u8;
+        }
+        self
+    }
+
+    pub(crate) fn last(self) -> Option<usize> {
+        self.indices().last()
+    }
+}

@@ -1,0 +1,63 @@
+//! Decides what was left open until the end of a packet.
+
+use crate::delivery::Delivery;
+use crate::flow::FlowView;
+use crate::flow_ref::FlowRef;
+use crate::flows::Flows;
+use crate::matcher::FlowVerdict;
+use crate::sequence::FrameRef;
+use crate::sessions::FlowSessions;
+use crate::stream::Moment;
+use crate::subscriber::Subscriber;
+
+/// What is left open, and what of it is decided now.
+#[derive(Clone, Copy)]
+pub(crate) enum Settled<'a> {
+    /// The packet is through, and fulfils these terms: everything.
+    Packet { packet: FrameRef<'a>, terms: u64 },
+    /// The flow ends while the packet is on its way: what waits of this flow.
+    Flow(FlowRef),
+}
+
+/// Hands bytes and sessions to the questions that are given them by what is known now, or leaves them to the flow's
+/// sessions and its end.
+pub(crate) fn settle_open<S: Subscriber>(
+    flows: &mut Flows,
+    delivery: &mut Delivery<S>,
+    settled: Settled<'_>,
+) {
+    let (only, packet, terms) = match settled {
+        Settled::Packet { packet, terms } => (None, Some(packet), terms),
+        Settled::Flow(flow) => (Some(flow), None, 0),
+    };
+    for (flow, held) in delivery.effects.take_streams(only) {
+        flows.note_terms_of_part(flow, terms);
+        let queued_bytes = flows.sequences.held_bytes().0;
+        let state = &mut flows.tables[flow.table.index()];
+        let Some(streams) = state.streams.get_mut(flow.id) else {
+            held.release(&mut delivery.streams.overload);
+            continue;
+        };
+        let (header, data) = state.flows.entry(flow.id);
+        let view = FlowView::new(&*flows.program, flow, header, data);
+        let known = FlowVerdict::of(&flows.plan, &state.facts, data);
+        let moment = Moment { order: delivery.order, now: header.last_time, queued_bytes };
+        delivery.settle_streams_at_packet_end(moment, &view, (streams, packet), held, known);
+    }
+    for session in delivery.effects.take_sessions(only) {
+        let flow = session.flow;
+        flows.note_terms_of_part(flow, terms);
+        let state = &flows.tables[flow.table.index()];
+        let (header, data) = state.flows.entry(flow.id);
+        let terms = FlowVerdict::of(&flows.plan, &state.facts, data).terms;
+        let recognised = state.sessions.get(flow.id.0 as usize).map(FlowSessions::recognised);
+        let view = FlowView {
+            recognised: recognised.unwrap_or_default(),
+            ..FlowView::new(&*flows.program, flow, header, data)
+        };
+        let gained = flows.plan.remainders_of(terms) & !session.remainders;
+        if gained != 0 {
+            delivery.session_by(&view, gained, &session);
+        }
+    }
+}
