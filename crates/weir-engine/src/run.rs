@@ -1,11 +1,12 @@
 //! The data path: what a worker does with a burst of packets. Read this first.
 //!
 //! ```text
-//! burst ─► heads ─► prefetch ─► per packet: ┌► find or make flow ─► tail ┐ ─► settle ─► flows that are over end
-//!           │                               └────────────◄───────────────┘      │
-//!           └ all that needs no flow            (table)    (host: sequence,     └ events, the packet, what was
-//!                                                           messages, sessions,   left open: to the subscriber
-//!                                                           streams)
+//! burst ─► heads ─► prefetch ─► packet by packet:  ┌─► find or make a flow ─► tail ─┐
+//!                               (advance)          └───── (asks for another) ◄──────┤
+//!                                                                                   ▼
+//!                               (settle)           events, the packet, what was left open: to the subscriber
+//!                                                                                   ▼
+//!                               (end_flow)         flows that are over
 //! ```
 //!
 //! A compiled program has two parts. The *head* of the program needs no flow: it runs for all packets of the burst first, and
@@ -13,9 +14,8 @@
 //! (tunnels, datagrams in fragments, connections in messages). Between the two, the entries of the flow tables are fetched
 //! ahead, so that cache misses overlap.
 //!
-//! Where to go on reading: [`packet_run`](crate::packet_run) (one packet), [`host`](crate::host) (what a tail may ask for),
-//! [`matcher`](crate::matcher) and [`delivery`](crate::delivery) (which questions are given it, and how),
-//! [`flow_end`](crate::flow_end) (how a flow ends), [`worker`](crate::worker) (what is kept between bursts).
+//! Where to go on reading: `packet_run` (one packet), `host` (what a tail may ask for), `matcher` and `delivery` (which
+//! questions are given it, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (what is kept between bursts).
 
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
