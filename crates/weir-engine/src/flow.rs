@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::{Layout, Program};
 use weir_ir::engine_var::{EngineVar, VarName};
 use weir_ir::graph::{Graph, Table, VarKind};
-use weir_packet::Timestamp;
+use weir_packet::{Direction, Timestamp};
 
 /// Why a flow ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,15 +159,18 @@ pub fn endpoints(header: &Header) -> (Endpoint, Endpoint) {
     if header.swap { (second, first) } else { (first, second) }
 }
 
-/// Who is sent what one side of a flow sends (false: the originator).
+/// Who is sent what one side of a flow sends.
 ///
 /// Keys without sides, those of fragments, begin with source and destination: two words each, or, of IPv4, both in the
 /// first word, and then nothing from the third on (`weir-compile`'s `lower/key.rs`).
-pub(crate) fn receiver(header: &Header, two_sided: bool, side: bool) -> IpAddr {
+pub(crate) fn receiver(header: &Header, two_sided: bool, side: Direction) -> IpAddr {
     let key = header.key();
     if two_sided {
         let (originator, responder) = endpoints(header);
-        return if side { originator.address } else { responder.address };
+        return match side {
+            Direction::Originator => responder.address,
+            Direction::Responder => originator.address,
+        };
     }
     match key[2] | key[3] {
         0 => IpAddr::V4(Ipv4Addr::from(key[0] as u32)),

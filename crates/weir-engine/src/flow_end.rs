@@ -29,6 +29,8 @@ use crate::subscriber::Subscriber;
 use std::sync::Arc;
 use weir_ir::abi::{Ordered, Program};
 
+use weir_packet::Direction;
+
 /// Ends a flow, and before it the flows that its last messages end.
 pub(crate) fn end_flow<S: Subscriber>(
     flows: &mut Flows,
@@ -55,7 +57,7 @@ struct FlowEnds<'a, S> {
 
 enum Work {
     /// A flow ends once the messages of these sides are read.
-    Messages(FlowEnd, &'static [bool]),
+    Messages(FlowEnd, &'static [Direction]),
     /// A packet is read for the messages in it.
     Packet(Box<KeptPacket>),
 }
@@ -107,14 +109,14 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             self.flush(flow);
         }
         match self.flows.tables[flow.table.index()].facts.messages_at {
-            Some(_) => self.work.push(Work::Messages(end, &[false, true])),
+            Some(_) => self.work.push(Work::Messages(end, &Direction::BOTH)),
             None => self.finish(&end),
         }
     }
 
     /// Hands what is left in a flow's sequences and sessions to whoever wants it; for messages it is kept.
     fn flush(&mut self, flow: FlowRef) {
-        for side in [false, true] {
+        for side in Direction::BOTH {
             // What waits passes even where nobody wants the bytes: the gaps before it count as missing.
             while let Some(next) = self.flows.flush_sequence(flow, side) {
                 let (mut tail, data) = self.flows.tail(flow);
@@ -147,7 +149,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
     }
 
     /// Reads the next message of the flow that nobody has read; without any, the flow ends.
-    fn read_messages(&mut self, end: FlowEnd, mut sides: &'static [bool]) {
+    fn read_messages(&mut self, end: FlowEnd, mut sides: &'static [Direction]) {
         while let Some((&side, others)) = sides.split_first() {
             sides = others;
             if let Some(last) = self.flows.messages.take_packet(end.flow, side) {

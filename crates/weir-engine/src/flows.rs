@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, FlowRecord, OUTER_TERMS, Program};
 use weir_ir::graph::Table;
-use weir_packet::PacketMeta;
+use weir_packet::{Direction, PacketMeta};
 
 /// All flows of a worker.
 pub(crate) struct Flows {
@@ -368,10 +368,10 @@ impl Flows {
     }
 
     /// The next bytes that wait in a flow's sequence, in order, with the gap before them: nothing will fill it.
-    pub fn flush_sequence(&mut self, FlowRef { table, id }: FlowRef, side: bool) -> Option<Passed> {
+    pub fn flush_sequence(&mut self, FlowRef { table, id }: FlowRef, side: Direction) -> Option<Passed> {
         let state = &mut self.tables[table.index()];
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
-        self.sequences.flush(state.facts.sequence?, record, side)
+        self.sequences.flush(state.facts.sequence?, record, side.is_responder())
     }
 
     /// Counts what still waits behind a hole where messages are read: in strict mode none is passed over.
@@ -379,11 +379,11 @@ impl Flows {
         let state = &mut self.tables[table.index()];
         let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
         let data = state.flows.entry_mut(id).1;
-        for side in [false, true] {
+        for side in Direction::BOTH {
             if facts.has_messages(data, side) {
                 let record = FlowRecord { id: id.0, data: &mut *data };
                 self.messages.counters.message_bytes_lost +=
-                    self.sequences.waiting_bytes(sequence, record, side);
+                    self.sequences.waiting_bytes(sequence, record, side.is_responder());
             }
         }
     }

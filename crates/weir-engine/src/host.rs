@@ -19,8 +19,8 @@ use weir_ir::abi::{
     Slice,
 };
 use weir_ir::graph::Event;
-use weir_packet::Timestamp;
-use weir_sessions::{Data, Direction};
+use weir_packet::{Direction, Timestamp};
+use weir_sessions::Data;
 
 /// The host of one packet's tail.
 pub(crate) struct TailHost<'a, 'f, S> {
@@ -54,30 +54,30 @@ impl Origin {
 impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted {
         let SeqInsert { sequence, flow, direction, at, bytes, claimed_bytes, span, metas } = offer;
-        let side = direction.is_responder();
         let policies = &self.flow.plan.policies;
-        let own = self.flow.streams.as_ref().and_then(|streams| streams.policy(side));
+        let own = self.flow.streams.as_ref().and_then(|streams| streams.policy(direction));
         let policy = own.or_else(|| policies.uniform()).unwrap_or_else(|| {
             let two_sided = self.at.program.graph().tables[self.flow.table.index()].two_sided;
-            policies.of(receiver(self.flow.header, two_sided, side))
+            policies.of(receiver(self.flow.header, two_sided, direction))
         });
         // Of a segment that nobody sees only its place is kept.
-        let is_kept = self.flow.facts.keeps_bytes || self.flow.facts.wants_bytes(flow.data, side);
+        let is_kept = self.flow.facts.keeps_bytes || self.flow.facts.wants_bytes(flow.data, direction);
         let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
         let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
             let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.facts, flow.data);
             frame =
                 (is_kept && self.delivery.matcher.asks_for_packets(terms, streams)).then(|| self.at.packet());
-            let (priority, offset) = streams.rank(side, self.delivery.matcher.priority(terms));
+            let (priority, offset) = streams.rank(direction, self.delivery.matcher.priority(terms));
             let held = self.flow.sequences.held_bytes().0;
             let end = offset.saturating_add(bytes.len() as u64);
             self.delivery.streams.overload.admits(priority, end, waiting_cost(kept, frame), held)
         });
         let segment = Segment { at, bytes: kept, claimed_bytes, span, metas, policy, may_wait, frame };
-        let inserted = self.flow.sequences.insert(sequence, flow, side, segment, self.at.block);
+        let inserted =
+            self.flow.sequences.insert(sequence, flow, direction.is_responder(), segment, self.at.block);
         if let Some(streams) = &mut self.flow.streams {
-            streams.count(side, &inserted);
+            streams.count(direction, &inserted);
             if inserted.refused_bytes > 0 {
                 self.delivery.streams.overload.drop_segment();
             }
@@ -104,7 +104,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, whole: &[u64]) {
-        let (direction, block) = ((self.flow.flow_ref(), of.direction.is_responder()), self.at.block);
+        let (direction, block) = ((self.flow.flow_ref(), of.direction), self.at.block);
         let bytes = (next.bytes, next.claimed_bytes);
         self.flow.messages.collect(direction, next.gap_bytes, bytes, block, whole);
     }
@@ -120,7 +120,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let waits =
             sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, of.flow.data, side));
         let packet = waits.then_some(self.at.packet());
-        self.flow.messages.first(self.flow.flow_ref(), side, bearer, packet)
+        self.flow.messages.first(self.flow.flow_ref(), of.direction, bearer, packet)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
@@ -129,7 +129,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
 
     fn deliver(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>) {
         let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
-        let (now, side) = (self.at.packet.time.0, of.direction.is_responder());
+        let (now, side) = (self.at.packet.time.0, of.direction);
         let packet = self.origin.came(self.at.packet());
         let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
         deliver_bytes(self.flow, of.flow.data, self.delivery, &next);
@@ -175,7 +175,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let mut yielded: Yielded = vec![];
     let began = delivery.stages.begin();
     let counters = &mut delivery.counters.session;
-    let from = if next.side { Direction::Responder } else { Direction::Originator };
+    let from = next.side;
     let (originator, responder) = endpoints(flow.header);
     let ports = [originator, responder].map(|end| end.port as u16);
     let is_datagram = flow.facts.sequence.is_none();
@@ -243,7 +243,7 @@ fn after_sessions<S: Subscriber>(
         delivery.settle_streams(moment, &view, streams, known);
         flow.streams = Some(streams);
     }
-    for side in [false, true] {
+    for side in Direction::BOTH {
         let mut streams = flow.streams.as_mut();
         if over && streams.as_mut().is_none_or(|streams| delivery.is_over(streams, side, known)) {
             stop_bytes(data, flow.facts.wants_at, side);

@@ -36,7 +36,7 @@ impl Host for ReplayHost<'_> {
 
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         match self.is_read {
-            true => self.messages.first(self.flow, of.direction.is_responder(), self.bearer, None),
+            true => self.messages.first(self.flow, of.direction, self.bearer, None),
             false => Slice::default(),
         }
     }

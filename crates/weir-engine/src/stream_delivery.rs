@@ -13,6 +13,8 @@ use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::collections::hash_map::Entry;
 
+use weir_packet::Direction;
+
 impl<S: Subscriber> Delivery<S> {
     /// Bytes in order, for questions about streams. Whether nobody wants any more of this direction.
     pub fn stream(
@@ -62,7 +64,7 @@ impl<S: Subscriber> Delivery<S> {
     /// The priority of these questions, and where in the stream the bytes lie that they may be given; `None` where the
     /// bytes lie behind the cutoffs of all.
     fn rank(&self, questions: Mask, streams: &mut FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
-        let side = usize::from(next.side);
+        let side = next.side.index();
         let asked = self.matcher.plan.stream_questions(questions);
         let cutoff = asked.map(|(_, params)| params.cutoff[side]).max()?;
         let rank = streams.rank(next.side, self.matcher.priority_of(questions));
@@ -136,7 +138,7 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Whether no question about streams wants any more of what this side sends.
-    pub fn is_over(&self, streams: &mut FlowStreams, side: bool, known: FlowVerdict) -> bool {
+    pub fn is_over(&self, streams: &mut FlowStreams, side: Direction, known: FlowVerdict) -> bool {
         let possible = self.matcher.eligibility(streams, known).possible;
         streams.is_over(side, possible)
     }

@@ -15,6 +15,8 @@ use weir_ir::abi::{TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
 
+use weir_packet::Direction;
+
 /// The flows of one table.
 pub(crate) struct TableState {
     pub flows: FlowTable,
@@ -112,14 +114,14 @@ fn keeps_bytes(graph: &Graph, table: Table, sequence: Sequence) -> bool {
 
 impl TableLayout {
     /// Whether the bytes of a side are still wanted.
-    pub fn wants_bytes(&self, data: &[u8], side: bool) -> bool {
-        let of_side = WANTS_BYTES[usize::from(side)] as u8;
+    pub fn wants_bytes(&self, data: &[u8], side: Direction) -> bool {
+        let of_side = WANTS_BYTES[side.index()] as u8;
         self.wants_at.is_some_and(|at| data[at] & of_side != 0)
     }
 
     /// Whether it is known what a side's messages are.
-    pub fn has_messages(&self, data: &[u8], side: bool) -> bool {
-        let at = self.messages_at.map(|(at, stride)| at + usize::from(side) * stride);
+    pub fn has_messages(&self, data: &[u8], side: Direction) -> bool {
+        let at = self.messages_at.map(|(at, stride)| at + side.index() * stride);
         at.is_some_and(|at| read_number(data, at, 16) != 0)
     }
 }
@@ -191,8 +193,8 @@ impl TailFlow<'_> {
 }
 
 /// Nothing of a side's bytes is wanted any longer.
-pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>, side: bool) {
+pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>, side: Direction) {
     if let Some(at) = wants_at {
-        data[at] &= !(WANTS_BYTES[usize::from(side)] as u8);
+        data[at] &= !(WANTS_BYTES[side.index()] as u8);
     }
 }

@@ -25,12 +25,32 @@ impl Direction {
         self == Self::Responder
     }
 
+    /// Its place in [`BOTH`](Self::BOTH).
+    #[inline]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
     /// The other one.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
             Self::Originator => Self::Responder,
             Self::Responder => Self::Originator,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_is_made_of_its_parts() {
+        for (index, direction) in Direction::BOTH.into_iter().enumerate() {
+            assert_eq!(direction.index(), index);
+            assert_eq!(Direction::responder_if(direction.is_responder()), direction);
+            assert_eq!(direction.other().index(), 1 - index);
         }
     }
 }

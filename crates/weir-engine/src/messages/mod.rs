@@ -26,7 +26,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice, WHOLE_BEGINS, WHOLE_EDGE, WHOLE_ENDS};
 use weir_ir::graph::Table;
-use weir_packet::{Block, PacketMeta};
+use weir_packet::{Block, Direction, PacketMeta};
 
 /// Bytes of a message at most: what wants more is no message.
 pub const MESSAGE_BYTES_MAX: u64 = 16 << 20;
@@ -138,8 +138,8 @@ pub(crate) struct Messages {
 }
 
 /// The number of a direction.
-fn direction(flow: FlowRef, side: bool) -> u64 {
-    u64::from(flow.table.0) << 33 | u64::from(flow.id.0) << 1 | u64::from(side)
+fn direction(flow: FlowRef, side: Direction) -> u64 {
+    u64::from(flow.table.0) << 33 | u64::from(flow.id.0) << 1 | side.index() as u64
 }
 
 /// The flow of a [`direction`].
@@ -152,7 +152,7 @@ impl Messages {
     /// what it is of a whole, and the values that go with that; nothing where there are no wholes.
     pub fn collect(
         &mut self,
-        (flow, side): (FlowRef, bool),
+        (flow, side): (FlowRef, Direction),
         gap_bytes: u64,
         (bytes, claimed_bytes): (&[u8], u64),
         block: &Arc<Block>,
@@ -246,7 +246,7 @@ impl Messages {
     pub fn first(
         &mut self,
         flow: FlowRef,
-        side: bool,
+        side: Direction,
         bearer: MessageCarrier,
         packet: Option<FrameRef<'_>>,
     ) -> Slice {
@@ -296,7 +296,7 @@ impl Messages {
     }
 
     /// The last packet of a direction, if something waited then; it is kept no longer.
-    pub fn take_packet(&mut self, flow: FlowRef, side: bool) -> Option<LastPacket> {
+    pub fn take_packet(&mut self, flow: FlowRef, side: Direction) -> Option<LastPacket> {
         let last = self.unfinished.get_mut(&direction(flow, side))?.last.take()?;
         self.held_bytes -= last.block.bytes.len();
         self.kept_packets -= 1;
@@ -364,7 +364,7 @@ impl Messages {
 
     /// The flow is over.
     pub fn release(&mut self, flow: FlowRef) {
-        for side in [false, true] {
+        for side in Direction::BOTH {
             self.take_packet(flow, side);
             let Some(unfinished) = self.unfinished.remove(&direction(flow, side)) else { continue };
             for run in unfinished.runs {

@@ -24,11 +24,17 @@ struct Reader {
 impl Reader {
     fn collect(&mut self, gap_bytes: u64, text: &str, claimed_bytes: usize) {
         let block = Arc::new(Block::from(text.as_bytes().to_vec()));
-        self.messages.collect((FLOW, false), gap_bytes, (&block.bytes, claimed_bytes as u64), &block, &[]);
+        self.messages.collect(
+            (FLOW, Direction::Originator),
+            gap_bytes,
+            (&block.bytes, claimed_bytes as u64),
+            &block,
+            &[],
+        );
     }
 
     fn read(&mut self) {
-        let mut run = self.messages.first(FLOW, false, bearer(), None);
+        let mut run = self.messages.first(FLOW, Direction::Originator, bearer(), None);
         let mut fuel = self.most.unwrap_or(usize::MAX);
         while let Some(&first) = run.bytes().first() {
             let bytes = 1 + usize::from(first.wrapping_sub(b'0'));
@@ -86,7 +92,7 @@ fn what_is_too_short_to_be_told_from_a_message_spoils_no_segment_behind_it() {
     reader.read();
     reader.collect(0, "2ab", 3);
     reader.collect(0, "1c", 2);
-    assert_eq!(reader.messages.first(FLOW, false, bearer(), None).bytes(), b"42ab1c");
+    assert_eq!(reader.messages.first(FLOW, Direction::Originator, bearer(), None).bytes(), b"42ab1c");
     assert_eq!(reader.messages.next(0, MESSAGES_LOST).bytes(), b"2ab1c", "from the next segment on");
     assert_eq!(reader.messages.next(3, 0).bytes(), b"1c");
     assert_eq!(reader.messages.next(0, MESSAGES_LOST).length, 0);
@@ -123,7 +129,7 @@ fn what_one_packet_leaves_the_next_one_reads() {
 fn a_packet_that_ended_among_its_messages_loses_them() {
     let mut reader = Reader::default();
     reader.collect(0, "1a1b", 4);
-    reader.messages.first(FLOW, false, bearer(), None);
+    reader.messages.first(FLOW, Direction::Originator, bearer(), None);
     reader.collect(0, "c0", 2);
     reader.read();
     assert_eq!(reader.read, ["0"; 0], "`c` is none");
@@ -136,8 +142,8 @@ fn a_packet_that_ended_among_its_messages_loses_them() {
 fn what_would_be_too_long_is_no_message() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 10]));
-    messages.collect((FLOW, true), 0, (&block.bytes, 10), &block, &[]);
-    assert_eq!(messages.first(FLOW, true, bearer(), None).length, 10);
+    messages.collect((FLOW, Direction::Responder), 0, (&block.bytes, 10), &block, &[]);
+    assert_eq!(messages.first(FLOW, Direction::Responder, bearer(), None).length, 10);
     assert_eq!(messages.next(4, 0).length, 6);
     assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
     assert_eq!((messages.counters.messages_too_long, messages.counters.message_bytes_lost), (1, 6));
@@ -149,8 +155,8 @@ fn what_is_left_for_later_does_not_pile_up() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 1 << 16]));
     for _ in 0..64 {
-        messages.collect((FLOW, false), 0, (&block.bytes, 1 << 16), &block, &[]);
-        messages.first(FLOW, false, bearer(), None);
+        messages.collect((FLOW, Direction::Originator), 0, (&block.bytes, 1 << 16), &block, &[]);
+        messages.first(FLOW, Direction::Originator, bearer(), None);
         assert_eq!(messages.next(1, MESSAGES_LATER).length, 0);
         assert!(messages.held_bytes <= LATER_BYTES_MAX);
     }
@@ -165,8 +171,8 @@ fn all_that_waits_is_bounded() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 1 << 16]));
     for flow in 0..2_000 {
-        messages.collect((flow_ref(flow), false), 0, (&block.bytes, 1 << 16), &block, &[]);
-        messages.first(flow_ref(flow), false, bearer(), None);
+        messages.collect((flow_ref(flow), Direction::Originator), 0, (&block.bytes, 1 << 16), &block, &[]);
+        messages.first(flow_ref(flow), Direction::Originator, bearer(), None);
         messages.next(0, 1 << 17);
     }
     assert!(messages.held_bytes <= TOTAL_BYTES_MAX);
@@ -182,16 +188,16 @@ fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
     let (meta, bytes) = (PacketMeta { offset: 9, number: 4, ..PacketMeta::default() }, vec![7; 1 << 16]);
     let packet = Some(FrameRef { meta: &meta, bytes: &bytes });
     for flow in 0..2_000 {
-        messages.first(flow_ref(flow), true, bearer(), packet);
-        messages.first(flow_ref(flow), true, bearer(), packet);
+        messages.first(flow_ref(flow), Direction::Responder, bearer(), packet);
+        messages.first(flow_ref(flow), Direction::Responder, bearer(), packet);
     }
     assert!(messages.held_bytes <= TOTAL_BYTES_MAX && messages.held_bytes > TOTAL_BYTES_MAX / 2);
-    assert!(messages.take_packet(flow_ref(0), false).is_none(), "it is the other side's");
-    let last = messages.take_packet(flow_ref(0), true).expect("it is kept");
+    assert!(messages.take_packet(flow_ref(0), Direction::Originator).is_none(), "it is the other side's");
+    let last = messages.take_packet(flow_ref(0), Direction::Responder).expect("it is kept");
     assert_eq!((last.meta.offset, last.meta.number, last.block.bytes.len()), (0, 4, 1 << 16));
     // Nothing waits any more.
-    messages.first(flow_ref(1), true, bearer(), None);
-    assert!(messages.take_packet(flow_ref(1), true).is_none());
+    messages.first(flow_ref(1), Direction::Responder, bearer(), None);
+    assert!(messages.take_packet(flow_ref(1), Direction::Responder).is_none());
     messages.release_tables(|table| table != Table(0));
     assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
 }
@@ -200,12 +206,18 @@ fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
 fn part(messages: &mut Messages, gap_bytes: u64, kind: u64, text: &str, cut: u64) {
     let block = Arc::new(Block::from(text.as_bytes().to_vec()));
     let captured = (&block.bytes[..], text.len() as u64 + cut);
-    messages.collect((FLOW, false), gap_bytes, captured, &block, &[kind, 7, text.len() as u64]);
+    messages.collect(
+        (FLOW, Direction::Originator),
+        gap_bytes,
+        captured,
+        &block,
+        &[kind, 7, text.len() as u64],
+    );
 }
 
 /// All wholes that are there, and which edge each is of.
 fn wholes(messages: &mut Messages) -> Vec<(String, u64)> {
-    let (mut run, mut all) = (messages.first(FLOW, false, bearer(), None), vec![]);
+    let (mut run, mut all) = (messages.first(FLOW, Direction::Originator, bearer(), None), vec![]);
     while run.length > 0 {
         let edge = messages.whole_value(0) & WHOLE_EDGE;
         assert_eq!(messages.whole_value(1), 7);
@@ -261,7 +273,7 @@ fn what_a_whole_lacks_no_other_one_brings() {
     let mut messages = Messages::default();
     part(&mut messages, 0, 1 | WHOLE, "ab", 0);
     part(&mut messages, 0, 1 | WHOLE, "cd", 0);
-    assert_eq!(messages.first(FLOW, false, bearer(), None).bytes(), b"ab");
+    assert_eq!(messages.first(FLOW, Direction::Originator, bearer(), None).bytes(), b"ab");
     assert_eq!(messages.next(0, 4).bytes(), b"cd");
     assert_eq!(messages.next(0, MESSAGES_LOST).length, 0);
     let counters = messages.counters;
@@ -292,7 +304,7 @@ fn a_packet_leaves_few_runs_to_the_next_one() {
         part(&mut messages, 0, 1 | WHOLE, "xy", 0);
     }
     part(&mut messages, 0, 1 | WHOLE_BEGINS, "open", 0);
-    messages.first(FLOW, false, bearer(), None);
+    messages.first(FLOW, Direction::Originator, bearer(), None);
     messages.next(2, MESSAGES_LATER);
     assert_eq!(messages.held_bytes, 2 * LATER_RUNS_MAX);
     assert_eq!(messages.counters.message_bytes_lost as usize, 2 * (RUNS_MAX - 1 - LATER_RUNS_MAX) + 4);

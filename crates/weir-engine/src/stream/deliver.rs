@@ -9,7 +9,7 @@ use crate::flow_ref::FlowRef;
 use crate::order::Order;
 use crate::sequence::Policy;
 use std::collections::BTreeSet;
-use weir_sessions::Direction;
+use weir_packet::Direction;
 
 /// What all streams of a worker share.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Due {
     pub at: i64,
     /// Number of the flow's first packet: so that those of one time come in one order.
     pub first_packet: u64,
-    pub side: bool,
+    pub side: Direction,
     pub question: usize,
     pub flow: FlowRef,
     /// When the chunk began: it may have gone since, and be another one.
@@ -70,7 +70,7 @@ pub(crate) struct Handover<'a, S> {
     /// Bytes that wait in the worker's sequences.
     queued_bytes: usize,
     /// The current direction, where its next byte lies, what its sequence met, and the policy that was set for it.
-    pub side: bool,
+    pub side: Direction,
     pub offset: u64,
     pub sequence: DirectionCounts,
     pub policy: Option<Policy>,
@@ -85,7 +85,7 @@ impl<'a, S: StreamSubscriber> Handover<'a, S> {
         budget: &'a mut StreamBudget,
     ) -> Self {
         let Moment { order, now, queued_bytes } = moment;
-        let (side, offset) = (false, 0);
+        let (side, offset) = (Direction::Originator, 0);
         let (sequence, policy) = (DirectionCounts::default(), None);
         Self { order, flow, now, subscriber, budget, queued_bytes, side, offset, sequence, policy }
     }
@@ -111,8 +111,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
     }
 
     fn handle<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut S, StreamHandle<'a>) {
-        let from = if self.side { Direction::Responder } else { Direction::Originator };
-        let Self { flow, now, sequence, offset, .. } = *self;
+        let Self { flow, now, sequence, offset, side: from, .. } = *self;
         let policy = &mut self.policy;
         (self.subscriber, StreamHandle { flow, from, now, sequence, policy, offset, state })
     }

@@ -8,6 +8,8 @@ use crate::flow::EndReason;
 use crate::mask::Mask;
 use crate::sequence::{Inserted, Policy};
 
+use weir_packet::Direction;
+
 /// Both streams of a flow; the originator's first.
 #[derive(Debug, Default)]
 pub struct FlowStreams {
@@ -66,10 +68,10 @@ impl Side {
 
 impl FlowStreams {
     /// A segment came to the sequence of a direction.
-    pub(crate) fn count(&mut self, side: bool, inserted: &Inserted) {
+    pub(crate) fn count(&mut self, side: Direction, inserted: &Inserted) {
         let Inserted { is_early, retransmitted_bytes, overlap_bytes, inconsistent_bytes, .. } = *inserted;
         if is_early || retransmitted_bytes | overlap_bytes != 0 {
-            let counts = &mut self.sides[usize::from(side)].rare().counts;
+            let counts = &mut self.sides[side.index()].rare().counts;
             counts.out_of_order += u64::from(is_early);
             counts.retransmitted_bytes += retransmitted_bytes;
             counts.overlap_bytes += overlap_bytes;
@@ -80,14 +82,14 @@ impl FlowStreams {
     }
 
     /// The policy that was set for a direction.
-    pub(crate) fn policy(&self, side: bool) -> Option<Policy> {
-        self.sides[usize::from(side)].rare.as_ref()?.policy
+    pub(crate) fn policy(&self, side: Direction) -> Option<Policy> {
+        self.sides[side.index()].rare.as_ref()?.policy
     }
 
     /// The highest priority that a question gives a direction, and where its next byte lies. `otherwise`: of one that
     /// nobody was told of yet.
-    pub(crate) fn rank(&mut self, side: bool, otherwise: u8) -> (u8, u64) {
-        let side = &mut self.sides[usize::from(side)];
+    pub(crate) fn rank(&mut self, side: Direction, otherwise: u8) -> (u8, u64) {
+        let side = &mut self.sides[side.index()];
         let offset = side.offset;
         (side.states().map(|state| state.priority).max().unwrap_or(otherwise), offset)
     }
@@ -128,9 +130,9 @@ impl FlowStreams {
         next: &InOrder<'_>,
     ) -> bool {
         self.point(to, next.side);
-        let side = &mut self.sides[usize::from(next.side)];
+        let side = &mut self.sides[next.side.index()];
         if side.state(question).is_none() {
-            let mut state = StreamState::new(question, params, usize::from(to.side));
+            let mut state = StreamState::new(question, params, to.side);
             to.budget.overload.hold(state.fixed_bytes());
             to.created(&mut state);
             match &mut side.first {
@@ -155,7 +157,7 @@ impl FlowStreams {
         question: (usize, &StreamParams),
         piece: &InOrder<'_>,
     ) {
-        let side = usize::from(piece.side);
+        let side = piece.side.index();
         let now = std::mem::replace(&mut self.sides[side].offset, offset);
         self.take(to, question, piece);
         let side = &mut self.sides[side];
@@ -164,16 +166,16 @@ impl FlowStreams {
     }
 
     /// Bytes of a direction that waited for a filter were given up for want of memory.
-    pub(crate) fn drop_late(&mut self, side: bool, bytes: u64) {
+    pub(crate) fn drop_late(&mut self, side: Direction, bytes: u64) {
         if bytes > 0 {
-            self.sides[usize::from(side)].rare().counts.late_dropped_bytes += bytes;
+            self.sides[side.index()].rare().counts.late_dropped_bytes += bytes;
         }
     }
 
     /// The direction that is at hand from now on.
     #[inline]
-    fn point<S: StreamSubscriber>(&self, to: &mut Handover<'_, S>, side: bool) {
-        let this = &self.sides[usize::from(side)];
+    fn point<S: StreamSubscriber>(&self, to: &mut Handover<'_, S>, side: Direction) {
+        let this = &self.sides[side.index()];
         (to.side, to.offset) = (side, this.offset);
         let (sequence, policy) = match &this.rare {
             Some(rare) => (rare.counts, rare.policy),
@@ -185,12 +187,12 @@ impl FlowStreams {
     /// These have passed, whoever was given them.
     pub(crate) fn pass(&mut self, next: &InOrder<'_>) {
         let bytes = next.gap_bytes + next.bytes.len() as u64 + next.cut_bytes();
-        self.sides[usize::from(next.side)].offset += bytes;
+        self.sides[next.side.index()].offset += bytes;
     }
 
     /// Whether none of these questions wants any more of what this side sends.
-    pub(crate) fn is_over(&mut self, side: bool, questions: Mask) -> bool {
-        let side = &mut self.sides[usize::from(side)];
+    pub(crate) fn is_over(&mut self, side: Direction, questions: Mask) -> bool {
+        let side = &mut self.sides[side.index()];
         let offset = side.offset;
         let closed = side.states().filter(|state| offset >= state.cutoff);
         closed.fold(Mask::default(), |mask, state| mask | 1 << state.question()) & questions == questions
@@ -205,9 +207,9 @@ impl FlowStreams {
 
     /// What chunks hold is handed over.
     pub(crate) fn flush<S: StreamSubscriber>(&mut self, to: &mut Handover<'_, S>) {
-        for side in [false, true] {
+        for side in Direction::BOTH {
             self.point(to, side);
-            let side = &mut self.sides[usize::from(side)];
+            let side = &mut self.sides[side.index()];
             side.states().for_each(|state| to.flush(state));
             side.set_policy(to.policy);
         }
@@ -216,7 +218,7 @@ impl FlowStreams {
     /// A chunk has waited long enough, if it is still that one.
     pub(crate) fn flush_due<S: StreamSubscriber>(&mut self, to: &mut Handover<'_, S>, due: &Due) {
         self.point(to, due.side);
-        let side = &mut self.sides[usize::from(due.side)];
+        let side = &mut self.sides[due.side.index()];
         let Some(state) = side.state(due.question) else { return };
         to.due(state, due);
         side.set_policy(to.policy);
@@ -230,9 +232,9 @@ impl FlowStreams {
         questions: impl Iterator<Item = (usize, &'p StreamParams)> + Clone,
         reason: EndReason,
     ) {
-        for side in [false, true] {
+        for side in Direction::BOTH {
             self.point(to, side);
-            let this = &mut self.sides[usize::from(side)];
+            let this = &mut self.sides[side.index()];
             for state in this.states() {
                 to.flush(state);
                 to.forget_chunk(state);
@@ -242,7 +244,7 @@ impl FlowStreams {
             }
             for (question, params) in questions.clone() {
                 if this.state(question).is_none() {
-                    let mut state = StreamState::new(question, params, usize::from(side));
+                    let mut state = StreamState::new(question, params, side);
                     to.created(&mut state);
                     to.terminated(&mut state, reason);
                 }

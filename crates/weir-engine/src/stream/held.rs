@@ -10,6 +10,8 @@ use super::{CarrierPacket, InOrder, Overload, StreamParams, StreamSubscriber};
 use crate::mask::Mask;
 use crate::sequence::FrameRef;
 
+use weir_packet::Direction;
+
 /// What waits of one flow.
 #[derive(Debug, Default)]
 pub(crate) struct HeldStreams {
@@ -24,7 +26,7 @@ pub(crate) struct HeldStreams {
 #[derive(Debug)]
 struct Held {
     now: i64,
-    side: bool,
+    side: Direction,
     /// Where the stream stood.
     offset: u64,
     gap_bytes: u64,
@@ -79,7 +81,7 @@ impl HeldStreams {
         overload.drop_bytes(lost);
         // What was lost joins on where it can: a flood of pieces without room takes none.
         let missing_bytes = gap_bytes + lost + next.cut_bytes();
-        let last = self.last[usize::from(side)].map(|at| &mut self.pieces[at]);
+        let last = self.last[side.index()].map(|at| &mut self.pieces[at]);
         match last.filter(|last| last.bytes.is_empty() && last.claimed_bytes == 0) {
             Some(last) => last.gap_bytes += missing_bytes,
             None => {
@@ -94,7 +96,7 @@ impl HeldStreams {
 
     fn push(&mut self, held: Held, overload: &mut Overload) {
         overload.hold(held.cost());
-        self.last[usize::from(held.side)] = Some(self.pieces.len());
+        self.last[held.side.index()] = Some(self.pieces.len());
         self.pieces.push(held);
     }
 
@@ -103,7 +105,7 @@ impl HeldStreams {
         self.pending |= other.pending;
         for held in other.pieces {
             overload.let_go(held.cost());
-            let last = self.last[usize::from(held.side)].map(|at| self.pieces[at].offset);
+            let last = self.last[held.side.index()].map(|at| self.pieces[at].offset);
             if last.is_none_or(|last| last < held.offset) {
                 self.push(held, overload);
             }

@@ -2,13 +2,15 @@
 
 use super::CarrierPacket;
 
+use weir_packet::Direction;
+
 /// Bytes of a direction whose turn it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InOrder<'a> {
     /// When they came, or their turn did.
     pub now: i64,
-    /// False: the originator's.
-    pub side: bool,
+    /// Who sent them.
+    pub side: Direction,
     /// Missing before them.
     pub gap_bytes: u64,
     /// As many as were captured.

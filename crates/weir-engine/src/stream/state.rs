@@ -5,7 +5,7 @@ use super::{DirectionCounts, StreamCounts, StreamParams};
 use crate::flow::FlowView;
 use crate::sequence::Policy;
 use std::num::NonZeroU8;
-use weir_sessions::Direction;
+use weir_packet::Direction;
 
 /// One question's state of one stream. Small: there is one for each stream that is alive.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub struct StreamHandle<'a> {
 }
 
 impl StreamState {
-    pub(super) fn new(question: usize, params: &StreamParams, side: usize) -> Self {
+    pub(super) fn new(question: usize, params: &StreamParams, side: Direction) -> Self {
         let chunks = params.chunk.map(|params| {
             Box::new(Chunks {
                 params,
@@ -72,7 +72,7 @@ impl StreamState {
             })
         });
         Self {
-            cutoff: params.cutoff[side],
+            cutoff: params.cutoff[side.index()],
             gap_bytes: 0,
             delivered_bytes: 0,
             missing_bytes: 0,
