@@ -8,7 +8,7 @@ use crate::counters::{Account, Counters};
 use crate::effects::{Effects, OpenSession};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
-use crate::matcher::{Matcher, OpenMatch, PacketMatch, SessionMatch};
+use crate::matcher::{FlowVerdict, Matcher, OpenMatch, PacketMatch, SessionMatch};
 use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, places};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
@@ -156,16 +156,16 @@ impl<S: Subscriber> Delivery<S> {
         self.effects.emitted.clear();
     }
 
-    /// A session is complete. The remainders that it fulfils, for its flow's verdict. `terms` and `open` are the flow's.
+    /// A session is complete. The remainders that it fulfils, for its flow's verdict. `known`: of the flow.
     pub fn session(
         &mut self,
         flow: &FlowView<'_>,
-        (terms, open): (u64, u64),
+        known: FlowVerdict,
         protocol: usize,
         session: Arc<dyn Session>,
     ) -> Mask {
         let plan = &self.matcher.plan;
-        let (remainders, open) = (plan.remainders_of(terms), plan.remainders_of(open));
+        let (remainders, open) = (plan.remainders_of(known.terms), plan.remainders_of(known.open));
         let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, remainders, given: 0 };
         let (verdict, given) = self.session_by(flow, remainders, &waiting);
         if self.matcher.wants_session(protocol, open & !remainders) {

@@ -19,7 +19,7 @@ use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
 use crate::host::{deliver_bytes, finish_sessions};
 use crate::matcher::FlowVerdict;
-use crate::messages::LastPacket;
+use crate::messages::{LastPacket, Segment};
 use crate::packet_ctx::PacketCtx;
 use crate::packet_run::{Advance, Lane, PacketRun, Place, Rereading};
 use crate::sessions::FlowSessions;
@@ -121,10 +121,10 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             while let Some(next) = self.flows.flush_sequence(flow, side) {
                 let (mut tail, data) = self.flows.tail(flow);
                 if tail.facts.has_messages(data, side) {
-                    let Ordered { gap_bytes, bytes, claimed_bytes, metas, .. } = &next.ordered;
-                    let whole = &metas[..tail.facts.whole_values];
-                    let captured = (bytes.bytes(), *claimed_bytes);
-                    tail.messages.collect((flow, side), *gap_bytes, captured, &bytes.block, whole);
+                    let &Ordered { gap_bytes, ref bytes, claimed_bytes, ref metas, .. } = &next.ordered;
+                    let (block, whole) = (&bytes.block, &metas[..tail.facts.whole_values]);
+                    let segment = Segment { gap_bytes, bytes: bytes.bytes(), claimed_bytes, block, whole };
+                    tail.messages.collect(flow, side, &segment);
                 }
                 if tail.sessions.is_none() || !tail.facts.wants_bytes(data, side) {
                     continue;
@@ -252,7 +252,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         };
         let known = FlowVerdict::of(&self.flows.plan, &state.facts, data);
         if let Some(streams) = streams {
-            let moment = Moment { order: self.delivery.order, now: header.last_time, queued_bytes: 0 };
+            let moment = Moment::at(header.last_time);
             self.delivery.streams_over(moment, &view, streams, known, reason);
         }
         if !state.facts.part {

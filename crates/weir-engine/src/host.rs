@@ -3,7 +3,7 @@
 use crate::delivery::{Delivery, with_session};
 use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
 use crate::matcher::FlowVerdict;
-use crate::messages::MessageCarrier;
+use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
 use crate::plan::SESSIONS_OVER;
 use crate::recognised::Recognised;
@@ -104,9 +104,9 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, whole: &[u64]) {
-        let (direction, block) = ((self.flow.flow_ref(), of.direction), self.at.block);
-        let bytes = (next.bytes, next.claimed_bytes);
-        self.flow.messages.collect(direction, next.gap_bytes, bytes, block, whole);
+        let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
+        let segment = messages::Segment { gap_bytes, bytes, claimed_bytes, block: self.at.block, whole };
+        self.flow.messages.collect(self.flow.flow_ref(), of.direction, &segment);
     }
 
     fn whole_value(&mut self, number: usize) -> u64 {
@@ -160,7 +160,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let known = known_of(flow, data);
         let view = view(flow, data, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
-        let moment = Moment { order: delivery.order, now: next.now, queued_bytes };
+        let moment = Moment { now: next.now, queued_bytes, packet: None };
         let over = delivery.stream(moment, &view, streams, next, known);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
@@ -225,8 +225,7 @@ fn after_sessions<S: Subscriber>(
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted >> protocol & 1 == 1) {
         some = true;
         let view = view(flow, data, recognised);
-        let at_packet = (known.terms, known.open);
-        known.verdict |= delivery.session(&view, at_packet, protocol, session.into());
+        known.verdict |= delivery.session(&view, known, protocol, session.into());
         known.verdict = with_session(known.verdict);
     }
     if some {
@@ -239,7 +238,7 @@ fn after_sessions<S: Subscriber>(
     if let Some(streams) = flow.streams.take() {
         let view = view(flow, data, recognised);
         let queued_bytes = flow.sequences.held_bytes().0;
-        let moment = Moment { order: delivery.order, now: flow.header.last_time, queued_bytes };
+        let moment = Moment { now: flow.header.last_time, queued_bytes, packet: None };
         delivery.settle_streams(moment, &view, streams, known);
         flow.streams = Some(streams);
     }

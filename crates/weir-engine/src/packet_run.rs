@@ -245,8 +245,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         if let Some((view, streams)) = self.flows.streams_of(flow.flow())
             && streams.have_chunks()
         {
-            let moment = Moment { order: self.delivery.order, now, queued_bytes: 0 };
-            self.delivery.flush_chunks(moment, &view, streams);
+            self.delivery.flush_chunks(Moment::at(now), &view, streams);
         }
     }
 

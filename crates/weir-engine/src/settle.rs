@@ -41,8 +41,8 @@ pub(crate) fn settle_open<S: Subscriber>(
         let (header, data) = state.flows.entry(flow.id);
         let view = FlowView::new(&*flows.program, flow, header, data);
         let known = FlowVerdict::of(&flows.plan, &state.facts, data);
-        let moment = Moment { order: delivery.order, now: header.last_time, queued_bytes };
-        delivery.settle_streams_at_packet_end(moment, &view, (streams, packet), held, known);
+        let moment = Moment { now: header.last_time, queued_bytes, packet };
+        delivery.settle_streams_at_packet_end(moment, &view, streams, held, known);
     }
     for session in delivery.effects.take_sessions(only) {
         let flow = session.flow;

@@ -8,7 +8,6 @@ use crate::flow::{EndReason, FlowView};
 use crate::mask::{Mask, places};
 use crate::matcher::{Eligibility, FlowVerdict};
 use crate::plan::Want;
-use crate::sequence::FrameRef;
 use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::collections::hash_map::Entry;
@@ -19,7 +18,7 @@ impl<S: Subscriber> Delivery<S> {
     /// Bytes in order, for questions about streams. Whether nobody wants any more of this direction.
     pub fn stream(
         &mut self,
-        moment: Moment,
+        moment: Moment<'_>,
         flow: &FlowView<'_>,
         streams: &mut FlowStreams,
         next: &InOrder<'_>,
@@ -52,7 +51,7 @@ impl<S: Subscriber> Delivery<S> {
             }
         }
         let plan = &self.matcher.plan;
-        let mut to = Handover::new(moment, flow, &mut self.subscriber, &mut self.streams);
+        let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
         let mut is_over = false;
         for question in places(given) {
             let Want::Streams(params) = &plan.questions[question].want else { break };
@@ -74,7 +73,7 @@ impl<S: Subscriber> Delivery<S> {
     /// More is known of a flow: what is held goes to the questions that are given it, and is let go where none can be.
     pub fn settle_streams(
         &mut self,
-        moment: Moment,
+        moment: Moment<'_>,
         flow: &FlowView<'_>,
         streams: &mut FlowStreams,
         known: FlowVerdict,
@@ -91,7 +90,8 @@ impl<S: Subscriber> Delivery<S> {
             return;
         }
         let Some(mut held) = self.held.remove(&name) else { return };
-        self.replay(moment, flow, (streams, None), &mut held, given, pending);
+        held.pending = pending;
+        self.replay(moment, flow, streams, &mut held, given);
         match pending {
             0 => held.release(&mut self.streams.overload),
             _ => drop(self.held.insert(name, held)),
@@ -102,16 +102,17 @@ impl<S: Subscriber> Delivery<S> {
     /// questions that are given it, or is held on for the flow's sessions and its end.
     pub fn settle_streams_at_packet_end(
         &mut self,
-        moment: Moment,
+        moment: Moment<'_>,
         flow: &FlowView<'_>,
-        (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
+        streams: &mut FlowStreams,
         mut held: HeldStreams,
         known: FlowVerdict,
     ) {
         let name = flow.flow_ref();
         let Eligibility { given, pending, .. } = self.matcher.eligibility(streams, known);
         let (given, pending) = (given & held.pending, pending & held.pending);
-        self.replay(moment, flow, (streams, packet), &mut held, given, pending);
+        held.pending = pending;
+        self.replay(moment, flow, streams, &mut held, given);
         match self.held.entry(name) {
             _ if pending == 0 => held.release(&mut self.streams.overload),
             Entry::Vacant(none) => drop(none.insert(held)),
@@ -119,22 +120,20 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Hands what is held to the questions `given`; these are `pending` from now on.
+    /// Hands what is held to the questions `given`.
     fn replay(
         &mut self,
-        moment: Moment,
+        moment: Moment<'_>,
         flow: &FlowView<'_>,
-        to_streams: (&mut FlowStreams, Option<FrameRef<'_>>),
+        streams: &mut FlowStreams,
         held: &mut HeldStreams,
         given: Mask,
-        pending: Mask,
     ) {
         if given != 0 {
             let questions: Vec<_> = self.matcher.plan.stream_questions(given).collect();
-            let mut to = Handover::new(moment, flow, &mut self.subscriber, &mut self.streams);
-            held.replay(to_streams, &mut to, &questions, pending == 0);
+            let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
+            held.replay(streams, &mut to, &questions);
         }
-        held.pending = pending;
     }
 
     /// Whether no question about streams wants any more of what this side sends.
@@ -144,19 +143,28 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Hands over what the chunks of a flow's streams hold.
-    pub fn flush_chunks(&mut self, moment: Moment, flow: &FlowView<'_>, streams: &mut FlowStreams) {
-        streams.flush(&mut Handover::new(moment, flow, &mut self.subscriber, &mut self.streams));
+    pub fn flush_chunks(&mut self, moment: Moment<'_>, flow: &FlowView<'_>, streams: &mut FlowStreams) {
+        streams.flush(&mut Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams));
     }
 
     /// Hands over a chunk that has waited long enough.
-    pub fn flush_chunk(&mut self, moment: Moment, flow: &FlowView<'_>, streams: &mut FlowStreams, due: &Due) {
-        streams.flush_due(&mut Handover::new(moment, flow, &mut self.subscriber, &mut self.streams), due);
+    pub fn flush_chunk(
+        &mut self,
+        moment: Moment<'_>,
+        flow: &FlowView<'_>,
+        streams: &mut FlowStreams,
+        due: &Due,
+    ) {
+        streams.flush_due(
+            &mut Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams),
+            due,
+        );
     }
 
     /// A flow has ended, and its streams with it.
     pub fn streams_over(
         &mut self,
-        moment: Moment,
+        moment: Moment<'_>,
         flow: &FlowView<'_>,
         mut streams: FlowStreams,
         known: FlowVerdict,
@@ -166,7 +174,7 @@ impl<S: Subscriber> Delivery<S> {
         let known = FlowVerdict { ended, ..known };
         self.settle_streams(moment, flow, &mut streams, known);
         let given = self.matcher.eligibility(&streams, known).given;
-        let mut to = Handover::new(moment, flow, &mut self.subscriber, &mut self.streams);
+        let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
         streams.end(&mut to, self.matcher.plan.stream_questions(given), reason);
     }
 

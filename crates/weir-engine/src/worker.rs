@@ -96,8 +96,7 @@ impl<S: Subscriber> Worker<S> {
             return;
         }
         if let Some((view, streams)) = self.flows.streams_of(due.flow) {
-            let moment = Moment { order: self.delivery.order, now: due.at, queued_bytes: 0 };
-            self.delivery.flush_chunk(moment, &view, streams, due);
+            self.delivery.flush_chunk(Moment::at(due.at), &view, streams, due);
         }
     }
 

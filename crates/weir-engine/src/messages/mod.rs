@@ -92,6 +92,20 @@ impl Unfinished {
     }
 }
 
+/// A segment whose turn it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment<'a> {
+    /// Missing before it.
+    pub gap_bytes: u64,
+    /// As many of its bytes as were captured. They lie in `block`, or are copied.
+    pub bytes: &'a [u8],
+    /// As many as the headers claim.
+    pub claimed_bytes: u64,
+    pub block: &'a Arc<Block>,
+    /// What the segment is of a whole, and the values that go with that; nothing where there are no wholes.
+    pub whole: &'a [u64],
+}
+
 /// A part of a whole.
 struct Part<'a> {
     kind: u64,
@@ -148,16 +162,9 @@ fn flow_of(direction: u64) -> FlowRef {
 }
 
 impl Messages {
-    /// A segment comes whose turn it is: `bytes`, captured of `claimed_bytes`, which lie in `block` or are copied. `whole` is
-    /// what it is of a whole, and the values that go with that; nothing where there are no wholes.
-    pub fn collect(
-        &mut self,
-        (flow, side): (FlowRef, Direction),
-        gap_bytes: u64,
-        (bytes, claimed_bytes): (&[u8], u64),
-        block: &Arc<Block>,
-        whole: &[u64],
-    ) {
+    /// A segment of a direction comes.
+    pub fn collect(&mut self, flow: FlowRef, side: Direction, segment: &Segment<'_>) {
+        let &Segment { gap_bytes, bytes, claimed_bytes, block, whole } = segment;
         if let Some(&kind) = whole.first() {
             let is_cut = (bytes.len() as u64) < claimed_bytes;
             let part = Part { kind, values: whole, has_gap: gap_bytes > 0, bytes, block, is_cut };

@@ -8,6 +8,11 @@ fn flow_ref(id: u32) -> FlowRef {
     FlowRef::new(Table(0), FlowId(id))
 }
 
+/// All of a block, next in order.
+fn segment(block: &Arc<Block>) -> Segment<'_> {
+    Segment { gap_bytes: 0, bytes: &block.bytes, claimed_bytes: block.bytes.len() as u64, block, whole: &[] }
+}
+
 fn bearer() -> MessageCarrier {
     MessageCarrier { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
 }
@@ -24,13 +29,9 @@ struct Reader {
 impl Reader {
     fn collect(&mut self, gap_bytes: u64, text: &str, claimed_bytes: usize) {
         let block = Arc::new(Block::from(text.as_bytes().to_vec()));
-        self.messages.collect(
-            (FLOW, Direction::Originator),
-            gap_bytes,
-            (&block.bytes, claimed_bytes as u64),
-            &block,
-            &[],
-        );
+        let claimed_bytes = claimed_bytes as u64;
+        let segment = Segment { gap_bytes, claimed_bytes, ..segment(&block) };
+        self.messages.collect(FLOW, Direction::Originator, &segment);
     }
 
     fn read(&mut self) {
@@ -142,7 +143,7 @@ fn a_packet_that_ended_among_its_messages_loses_them() {
 fn what_would_be_too_long_is_no_message() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 10]));
-    messages.collect((FLOW, Direction::Responder), 0, (&block.bytes, 10), &block, &[]);
+    messages.collect(FLOW, Direction::Responder, &segment(&block));
     assert_eq!(messages.first(FLOW, Direction::Responder, bearer(), None).length, 10);
     assert_eq!(messages.next(4, 0).length, 6);
     assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
@@ -155,7 +156,7 @@ fn what_is_left_for_later_does_not_pile_up() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 1 << 16]));
     for _ in 0..64 {
-        messages.collect((FLOW, Direction::Originator), 0, (&block.bytes, 1 << 16), &block, &[]);
+        messages.collect(FLOW, Direction::Originator, &segment(&block));
         messages.first(FLOW, Direction::Originator, bearer(), None);
         assert_eq!(messages.next(1, MESSAGES_LATER).length, 0);
         assert!(messages.held_bytes <= LATER_BYTES_MAX);
@@ -171,7 +172,7 @@ fn all_that_waits_is_bounded() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 1 << 16]));
     for flow in 0..2_000 {
-        messages.collect((flow_ref(flow), Direction::Originator), 0, (&block.bytes, 1 << 16), &block, &[]);
+        messages.collect(flow_ref(flow), Direction::Originator, &segment(&block));
         messages.first(flow_ref(flow), Direction::Originator, bearer(), None);
         messages.next(0, 1 << 17);
     }
@@ -205,14 +206,10 @@ fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
 /// A part of a whole: its kind, and its text.
 fn part(messages: &mut Messages, gap_bytes: u64, kind: u64, text: &str, cut: u64) {
     let block = Arc::new(Block::from(text.as_bytes().to_vec()));
-    let captured = (&block.bytes[..], text.len() as u64 + cut);
-    messages.collect(
-        (FLOW, Direction::Originator),
-        gap_bytes,
-        captured,
-        &block,
-        &[kind, 7, text.len() as u64],
-    );
+    let length = text.len() as u64;
+    let whole = &[kind, 7, length];
+    let segment = Segment { gap_bytes, claimed_bytes: length + cut, whole, ..segment(&block) };
+    messages.collect(FLOW, Direction::Originator, &segment);
 }
 
 /// All wholes that are there, and which edge each is of.

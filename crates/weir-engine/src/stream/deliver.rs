@@ -7,7 +7,7 @@ use super::{Chunk, DirectionCounts, Overload, OverloadParams, StreamSubscriber};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::order::Order;
-use crate::sequence::Policy;
+use crate::sequence::{FrameRef, Policy};
 use std::collections::BTreeSet;
 use weir_packet::Direction;
 
@@ -51,12 +51,20 @@ impl StreamBudget {
 
 /// When bytes are handed over.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    pub order: Order,
+pub(crate) struct Moment<'a> {
     /// Nanoseconds since 1970.
     pub now: i64,
     /// Bytes that wait in the worker's sequences.
     pub queued_bytes: usize,
+    /// The current packet, where bytes that were held may be of it.
+    pub packet: Option<FrameRef<'a>>,
+}
+
+impl Moment<'_> {
+    /// A time at which no bytes are taken: nothing is asked of memory, and nothing of packets.
+    pub fn at(now: i64) -> Self {
+        Self { now, queued_bytes: 0, packet: None }
+    }
 }
 
 /// What handing over needs besides the stream's state.
@@ -65,6 +73,8 @@ pub(crate) struct Handover<'a, S> {
     flow: &'a FlowView<'a>,
     /// Time of the bytes.
     pub now: i64,
+    /// The current packet, where bytes that were held may be of it.
+    pub packet: Option<FrameRef<'a>>,
     subscriber: &'a mut S,
     pub budget: &'a mut StreamBudget,
     /// Bytes that wait in the worker's sequences.
@@ -79,15 +89,16 @@ pub(crate) struct Handover<'a, S> {
 impl<'a, S: StreamSubscriber> Handover<'a, S> {
     /// Of the flow's streams, to the subscriber.
     pub fn new(
-        moment: Moment,
+        order: Order,
+        moment: Moment<'a>,
         flow: &'a FlowView<'a>,
         subscriber: &'a mut S,
         budget: &'a mut StreamBudget,
     ) -> Self {
-        let Moment { order, now, queued_bytes } = moment;
+        let Moment { now, queued_bytes, packet } = moment;
         let (side, offset) = (Direction::Originator, 0);
         let (sequence, policy) = (DirectionCounts::default(), None);
-        Self { order, flow, now, subscriber, budget, queued_bytes, side, offset, sequence, policy }
+        Self { order, flow, now, packet, subscriber, budget, queued_bytes, side, offset, sequence, policy }
     }
 }
 

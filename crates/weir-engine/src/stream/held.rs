@@ -8,7 +8,6 @@ use super::deliver::Handover;
 use super::flow::FlowStreams;
 use super::{CarrierPacket, InOrder, Overload, StreamParams, StreamSubscriber};
 use crate::mask::Mask;
-use crate::sequence::FrameRef;
 
 use weir_packet::Direction;
 
@@ -43,12 +42,12 @@ impl Held {
 
     fn give<S: StreamSubscriber>(
         &self,
-        (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
+        streams: &mut FlowStreams,
         to: &mut Handover<'_, S>,
         questions: &[(usize, &StreamParams)],
     ) {
         let &Self { now, side, offset, gap_bytes, claimed_bytes, came, .. } = self;
-        let packet = packet.zip(came).filter(|(frame, (number, _))| frame.meta.number == *number);
+        let packet = to.packet.zip(came).filter(|(frame, (number, _))| frame.meta.number == *number);
         let packet = packet.map(|(frame, (_, is_repeated))| CarrierPacket { frame, is_repeated });
         let piece = InOrder { now, side, gap_bytes, bytes: &self.bytes, claimed_bytes, packet };
         to.now = now;
@@ -112,24 +111,22 @@ impl HeldStreams {
         }
     }
 
-    /// All of it, for these questions. `is_last`: nobody else waits for it, and it is let go as it is handed over.
-    /// `packet`: the one at hand, where it is still that in which some of it came.
+    /// All of it, for these questions. Where nobody waits for it from now on, it is let go as it is handed over.
     pub fn replay<S: StreamSubscriber>(
         &mut self,
-        (streams, packet): (&mut FlowStreams, Option<FrameRef<'_>>),
+        streams: &mut FlowStreams,
         to: &mut Handover<'_, S>,
         questions: &[(usize, &StreamParams)],
-        is_last: bool,
     ) {
         let now = to.now;
-        if is_last {
+        if self.pending == 0 {
             for held in std::mem::take(&mut self.pieces) {
                 to.budget.overload.let_go(held.cost());
-                held.give((streams, packet), to, questions);
+                held.give(streams, to, questions);
             }
             self.last = [None; 2];
         } else {
-            self.pieces.iter().for_each(|held| held.give((streams, packet), to, questions));
+            self.pieces.iter().for_each(|held| held.give(streams, to, questions));
         }
         to.now = now;
     }
