@@ -1,4 +1,4 @@
-//! What the program emitted on the packet at hand.
+//! What the program emitted on the current packet.
 
 use crate::subscriber::EventView;
 use crate::table::Header;

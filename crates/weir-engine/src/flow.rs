@@ -46,7 +46,7 @@ pub struct FlowView<'a> {
     pub header: &'a Header,
     /// Its variables.
     pub data: &'a [u8],
-    /// The session protocols that were recognised in it; only known where it has ended or a session is at hand.
+    /// The session protocols that were recognised in it; only known where it has ended or a session is handed over.
     pub recognised: Recognised,
     /// The connections that it runs in, outermost first; only known where it has ended.
     pub outer: &'a [(Table, Header)],

@@ -105,7 +105,7 @@ impl Flows {
     }
 
     /// A new connection was found in a packet of another one: it runs in a tunnel.
-    pub fn note_outer(&mut self, inner: FlowHit, outer: FlowHit) {
+    pub fn record_outer(&mut self, inner: FlowHit, outer: FlowHit) {
         if !self.tables[inner.table().index()].facts.observed
             || !self.tables[outer.table().index()].facts.observed
         {
@@ -122,9 +122,9 @@ impl Flows {
 
     /// A connection was found in another one: what the packet comes to as far as that one goes is known.
     #[inline]
-    pub fn note_outer_terms(&mut self, outer: FlowHit, k: &Continuation) {
+    pub fn record_outer_terms(&mut self, outer: FlowHit, k: &Continuation) {
         if let Some(at) = self.outer_terms_at {
-            self.note_terms(outer.flow(), k.outs[at]);
+            self.record_terms(outer.flow(), k.outs[at]);
         }
     }
 
@@ -263,7 +263,7 @@ impl Flows {
     /// layer, before bytes are delivered; this adds what layers above it told. The terms that its connection
     /// fulfils now; none where the flow is none, but a datagram's fragments.
     #[inline]
-    pub fn note_terms(&mut self, flow: FlowRef, terms: u64) -> u64 {
+    pub fn record_terms(&mut self, flow: FlowRef, terms: u64) -> u64 {
         let state = &mut self.tables[flow.table.index()];
         let mut all = terms | self.plan.unconditional;
         if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(flow.id)) {
@@ -361,9 +361,9 @@ impl Flows {
     }
 
     /// Parts of connections learn what the packet comes to; the connection itself has.
-    pub fn note_terms_of_part(&mut self, flow: FlowRef, terms: u64) {
+    pub fn record_terms_of_part(&mut self, flow: FlowRef, terms: u64) {
         if self.is_part(flow.table) {
-            self.note_terms(flow, terms);
+            self.record_terms(flow, terms);
         }
     }
 

@@ -34,16 +34,16 @@ pub(crate) struct TailHost<'a, 'f, S> {
 /// The packet that bytes whose turn it is came in.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// The one at hand.
-    AtHand,
+    /// The current one.
+    Current,
     /// One that waited with them, where it was kept; and whether other bytes of it have passed before.
     Kept(Option<Arc<KeptFrame>>, bool),
 }
 
 impl Origin {
-    fn came<'a>(&'a self, at_hand: FrameRef<'a>) -> Option<CarrierPacket<'a>> {
+    fn carrier_packet<'a>(&'a self, current: FrameRef<'a>) -> Option<CarrierPacket<'a>> {
         Some(match self {
-            Origin::AtHand => CarrierPacket { frame: at_hand, is_repeated: false },
+            Origin::Current => CarrierPacket { frame: current, is_repeated: false },
             Origin::Kept(frame, is_repeated) => {
                 CarrierPacket { frame: frame.as_ref()?.frame(), is_repeated: *is_repeated }
             }
@@ -115,12 +115,12 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
 
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         let side = of.direction.is_responder();
-        let bearer = MessageCarrier { table: self.flow.table, header: *self.flow.header };
+        let carrier = MessageCarrier { table: self.flow.table, header: *self.flow.header };
         let sequence = self.flow.facts.sequence;
         let waits =
             sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, of.flow.data, side));
         let packet = waits.then_some(self.at.packet());
-        self.flow.messages.first(self.flow.flow_ref(), of.direction, bearer, packet)
+        self.flow.messages.first(self.flow.flow_ref(), of.direction, carrier, packet)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
@@ -130,7 +130,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     fn deliver(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>) {
         let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
         let (now, side) = (self.at.packet.time.0, of.direction);
-        let packet = self.origin.came(self.at.packet());
+        let packet = self.origin.carrier_packet(self.at.packet());
         let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
         deliver_bytes(self.flow, of.flow.data, self.delivery, &next);
     }
@@ -143,7 +143,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let own = MessageCarrier { table: self.flow.table, header: *self.flow.header };
         let MessageCarrier { table, header } = match flow {
             Some(_) => own,
-            None => self.flow.messages.bearer().unwrap_or(own),
+            None => self.flow.messages.carrier().unwrap_or(own),
         };
         self.delivery.effects.emitted.push(event, table, header, values);
     }

@@ -138,7 +138,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         if self.flows.is_observed(table) && self.place.nesting.enter(flow, self.flows.is_part(table)) {
             self.record_outer(flow);
             if let (Some(outer), None) = (self.place.nesting.outer(), self.place.nesting.carrier()) {
-                self.flows.note_outer_terms(outer, &self.lane.k);
+                self.flows.record_outer_terms(outer, &self.lane.k);
             }
         }
         Ok(flow)
@@ -173,14 +173,14 @@ impl<S: Subscriber> PacketRun<'_, S> {
     #[inline]
     fn record_outer(&mut self, flow: FlowHit) {
         if let Some(outer) = self.place.nesting.outer().filter(|_| flow.is_new()) {
-            self.flows.note_outer(flow, outer);
+            self.flows.record_outer(flow, outer);
         }
     }
 
     /// The packet is read once more, and has not come to the messages.
     #[inline]
     fn is_before_messages(&self) -> bool {
-        self.rereading.is_some() && !self.flows.messages.is_at_hand()
+        self.rereading.is_some() && !self.flows.messages.is_reading()
     }
 
     /// A flow that was found when the packet was read for the first time: it stays as it is.
@@ -207,7 +207,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         let &PacketCtx { program, packet, frame, .. } = self.at;
         self.flows.messages.enter_flow();
         let (mut tail, data) = self.flows.open(flow);
-        let origin = Origin::AtHand;
+        let origin = Origin::Current;
         let mut host = TailHost { at: self.at, flow: &mut tail, delivery: self.delivery, origin };
         let resume = Resume {
             packet,
@@ -264,7 +264,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     pub fn settle_messages(&mut self, is_through: bool) {
         let terms = self.lane.k.terms;
         if let Some(carrier) = self.place.nesting.carrier().filter(|_| is_through) {
-            self.flows.note_terms(carrier.flow(), terms);
+            self.flows.record_terms(carrier.flow(), terms);
             self.delivery.events(self.at.packet, terms);
         }
         self.settle_open(terms);
@@ -296,7 +296,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     fn decide(&mut self, reason: Option<DropReason>, terms: u64) {
         let &PacketCtx { block, packet, frame, .. } = self.at;
         let connection = self.place.nesting.owner();
-        let of_connection = connection.map_or(0, |found| self.flows.note_terms(found.flow(), terms));
+        let of_connection = connection.map_or(0, |found| self.flows.record_terms(found.flow(), terms));
         if self.delivery.matcher.is_tracked(of_connection) {
             let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
             tracked.iter().for_each(|packet| self.delivery.tracked_packet(of_connection, packet));

@@ -18,9 +18,9 @@ use weir_packet::Direction;
 struct ReplayHost<'a> {
     messages: &'a mut Messages,
     emitted: &'a mut Emitted,
-    /// The flow at hand.
+    /// The current flow.
     flow: FlowRef,
-    bearer: MessageCarrier,
+    carrier: MessageCarrier,
     /// It is the one whose messages are read.
     is_read: bool,
 }
@@ -36,7 +36,7 @@ impl Host for ReplayHost<'_> {
 
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         match self.is_read {
-            true => self.messages.first(self.flow, of.direction, self.bearer, None),
+            true => self.messages.first(self.flow, of.direction, self.carrier, None),
             false => Slice::default(),
         }
     }
@@ -50,7 +50,7 @@ impl Host for ReplayHost<'_> {
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
-        if let Some(MessageCarrier { table, header }) = self.messages.bearer().filter(|_| flow.is_none()) {
+        if let Some(MessageCarrier { table, header }) = self.messages.carrier().filter(|_| flow.is_none()) {
             self.emitted.push(event, table, header, values);
         }
     }
@@ -80,9 +80,10 @@ pub(crate) fn retrace(
     };
     let (header, data) = flows.tables[found.table().index()].flows.entry_mut(found.id());
     let before = data.to_vec();
-    let bearer = MessageCarrier { table: found.table(), header: *header };
+    let carrier = MessageCarrier { table: found.table(), header: *header };
     let is_read = matches!(retraced, Retraced::Carrier(_));
-    let mut host = ReplayHost { messages: &mut flows.messages, emitted, flow: found.flow(), bearer, is_read };
+    let mut host =
+        ReplayHost { messages: &mut flows.messages, emitted, flow: found.flow(), carrier, is_read };
     let record = FlowRecord { id: found.id().0, data: &mut *data };
     let direction = Direction::responder_if(found.is_responder());
     let resume = Resume { packet: at.packet, frame: at.frame, flow: record, direction, is_new: false };
@@ -94,9 +95,9 @@ pub(crate) fn retrace(
 fn retrace_gone(flows: &mut Flows, at: &PacketCtx<'_>, k: &mut Continuation, emitted: &mut Emitted) -> Step {
     let table = Table(k.table);
     let mut data = vec![0; flows.program.layout().size(table)];
-    let bearer = MessageCarrier { table, header: Header::born(k.key, 0, 0, false) };
+    let carrier = MessageCarrier { table, header: Header::born(k.key, 0, 0, false) };
     let flow = FlowRef::new(table, FlowId(0));
-    let mut host = ReplayHost { messages: &mut flows.messages, emitted, flow, bearer, is_read: false };
+    let mut host = ReplayHost { messages: &mut flows.messages, emitted, flow, carrier, is_read: false };
     let record = FlowRecord { id: 0, data: &mut data };
     let direction = Direction::responder_if(k.sender().0);
     let resume = Resume { packet: at.packet, frame: at.frame, flow: record, direction, is_new: true };

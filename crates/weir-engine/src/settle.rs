@@ -31,7 +31,7 @@ pub(crate) fn settle_open<S: Subscriber>(
         Settled::Flow(flow) => (Some(flow), None, 0),
     };
     for (flow, held) in delivery.effects.take_streams(only) {
-        flows.note_terms_of_part(flow, terms);
+        flows.record_terms_of_part(flow, terms);
         let queued_bytes = flows.sequences.held_bytes().0;
         let state = &mut flows.tables[flow.table.index()];
         let Some(streams) = state.streams.get_mut(flow.id) else {
@@ -46,7 +46,7 @@ pub(crate) fn settle_open<S: Subscriber>(
     }
     for session in delivery.effects.take_sessions(only) {
         let flow = session.flow;
-        flows.note_terms_of_part(flow, terms);
+        flows.record_terms_of_part(flow, terms);
         let state = &flows.tables[flow.table.index()];
         let (header, data) = state.flows.entry(flow.id);
         let terms = FlowVerdict::of(&flows.plan, &state.facts, data).terms;

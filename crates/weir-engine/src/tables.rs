@@ -36,7 +36,7 @@ pub(crate) struct TableLayout {
     /// decided. `None` where the passes took it out.
     pub wants_at: Option<usize>,
     pub terms_at: Option<usize>,
-    /// Terms that the packet at hand may still decide.
+    /// Terms that the current packet may still decide.
     pub open_at: Option<usize>,
     pub verdict_at: Option<usize>,
     /// What its sides' messages are, where somebody wants to know of them: the originator's, and how far behind it the
@@ -171,7 +171,7 @@ pub(crate) struct TailFlow<'a> {
     pub sequences: &'a mut Reassembler,
     pub messages: &'a mut Messages,
     pub facts: &'a TableLayout,
-    /// Where among its variables the terms are that the packet at hand may still decide; in a packet's tail.
+    /// Where among its variables the terms are that the current packet may still decide; in a packet's tail.
     pub open_at: Option<usize>,
     pub plan: &'a Plan,
 }

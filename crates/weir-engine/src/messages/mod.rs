@@ -120,7 +120,7 @@ struct Part<'a> {
 
 /// Whose messages are being read.
 #[derive(Debug)]
-struct RunAtHand {
+struct CurrentRun {
     direction: u64,
     /// The run that was given out.
     run: Run,
@@ -137,9 +137,9 @@ pub(crate) struct MessageCarrier {
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     unfinished: HashMap<u64, Unfinished, BuildIdHasher>,
-    at_hand: Option<RunAtHand>,
-    /// The flow that carries the messages at hand.
-    bearer: Option<MessageCarrier>,
+    current: Option<CurrentRun>,
+    /// The flow that carries the current messages.
+    carrier: Option<MessageCarrier>,
     /// A flow was found since the message was given out.
     is_inside: bool,
     /// Whether one was given out since somebody asked.
@@ -242,19 +242,19 @@ impl Messages {
         true
     }
 
-    /// A value that came with the whole at hand.
+    /// A value that came with the current whole.
     pub fn whole_value(&self, number: usize) -> u64 {
-        let at_hand = self.at_hand.as_ref();
-        at_hand.and_then(|at_hand| at_hand.run.values.get(number)).copied().unwrap_or(0)
+        let current = self.current.as_ref();
+        current.and_then(|current| current.run.values.get(number)).copied().unwrap_or(0)
     }
 
-    /// The first run of a direction in which there is something new to read, or no bytes. `packet` is the one at hand, where
+    /// The first run of a direction in which there is something new to read, or no bytes. `packet` is the current one, where
     /// others have to come before all of its bytes can be read.
     pub fn first(
         &mut self,
         flow: FlowRef,
         side: Direction,
-        bearer: MessageCarrier,
+        carrier: MessageCarrier,
         packet: Option<FrameRef<'_>>,
     ) -> Slice {
         if packet.is_some() || self.kept_packets > 0 {
@@ -264,13 +264,13 @@ impl Messages {
             self.keep_packet(direction(flow, side), packet);
         }
         self.abandon();
-        self.bearer = Some(bearer);
+        self.carrier = Some(carrier);
         self.give(direction(flow, side))
     }
 
     /// A packet may have ended in the middle of its messages: where a flow table was full.
     pub fn abandon(&mut self) {
-        let Some(RunAtHand { direction, run }) = self.at_hand.take() else { return };
+        let Some(CurrentRun { direction, run }) = self.current.take() else { return };
         self.counters.messages_cut += 1;
         self.counters.message_bytes_lost += run.len() as u64;
         if let Some(unfinished) = self.unfinished.get_mut(&direction) {
@@ -279,7 +279,7 @@ impl Messages {
         self.leave(direction);
     }
 
-    /// The packet at hand reads no more: of what is left only so much waits for the next one.
+    /// The current packet reads no more: of what is left only so much waits for the next one.
     fn leave(&mut self, direction: u64) {
         let Some(unfinished) = self.unfinished.get_mut(&direction) else { return };
         while unfinished.runs.len() > LATER_RUNS_MAX {
@@ -310,10 +310,10 @@ impl Messages {
         Some(last)
     }
 
-    /// Of the run at hand the first message took `done` bytes; or it takes `wanted`, or is none ([`MESSAGES_LOST`]), or is
+    /// Of the current run the first message took `done` bytes; or it takes `wanted`, or is none ([`MESSAGES_LOST`]), or is
     /// for later ([`MESSAGES_LATER`]). What is left of it to read, or the next run.
     pub fn next(&mut self, done: u64, wanted: u64) -> Slice {
-        let Some(RunAtHand { direction, run }) = self.at_hand.take() else { return Slice::default() };
+        let Some(CurrentRun { direction, run }) = self.current.take() else { return Slice::default() };
         if wanted == MESSAGES_LATER {
             self.leave(direction);
         }
@@ -404,8 +404,8 @@ impl Messages {
     }
 
     /// Whether one was given out that is not over.
-    pub fn is_at_hand(&self) -> bool {
-        self.at_hand.is_some()
+    pub fn is_reading(&self) -> bool {
+        self.current.is_some()
     }
 
     /// A flow was found: what happens is of it.
@@ -414,8 +414,8 @@ impl Messages {
     }
 
     /// The flow that what happens is of, where it is not the one found last.
-    pub fn bearer(&self) -> Option<MessageCarrier> {
-        self.bearer.filter(|_| self.at_hand.is_some() && !self.is_inside)
+    pub fn carrier(&self) -> Option<MessageCarrier> {
+        self.carrier.filter(|_| self.current.is_some() && !self.is_inside)
     }
 
     fn give(&mut self, direction: u64) -> Slice {
@@ -425,7 +425,7 @@ impl Messages {
             if run.len() as u64 >= wanted {
                 self.held_bytes -= run.len();
                 let slice = run.slice();
-                self.at_hand = Some(RunAtHand { direction, run });
+                self.current = Some(CurrentRun { direction, run });
                 self.has_begun = true;
                 self.is_inside = false;
                 return slice;

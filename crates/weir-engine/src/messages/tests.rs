@@ -13,7 +13,7 @@ fn segment(block: &Arc<Block>) -> Segment<'_> {
     Segment { gap_bytes: 0, bytes: &block.bytes, claimed_bytes: block.bytes.len() as u64, block, whole: &[] }
 }
 
-fn bearer() -> MessageCarrier {
+fn carrier() -> MessageCarrier {
     MessageCarrier { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
 }
 
@@ -35,7 +35,7 @@ impl Reader {
     }
 
     fn read(&mut self) {
-        let mut run = self.messages.first(FLOW, Direction::Originator, bearer(), None);
+        let mut run = self.messages.first(FLOW, Direction::Originator, carrier(), None);
         let mut fuel = self.most.unwrap_or(usize::MAX);
         while let Some(&first) = run.bytes().first() {
             let bytes = 1 + usize::from(first.wrapping_sub(b'0'));
@@ -93,7 +93,7 @@ fn what_is_too_short_to_be_told_from_a_message_spoils_no_segment_behind_it() {
     reader.read();
     reader.collect(0, "2ab", 3);
     reader.collect(0, "1c", 2);
-    assert_eq!(reader.messages.first(FLOW, Direction::Originator, bearer(), None).bytes(), b"42ab1c");
+    assert_eq!(reader.messages.first(FLOW, Direction::Originator, carrier(), None).bytes(), b"42ab1c");
     assert_eq!(reader.messages.next(0, MESSAGES_LOST).bytes(), b"2ab1c", "from the next segment on");
     assert_eq!(reader.messages.next(3, 0).bytes(), b"1c");
     assert_eq!(reader.messages.next(0, MESSAGES_LOST).length, 0);
@@ -130,7 +130,7 @@ fn what_one_packet_leaves_the_next_one_reads() {
 fn a_packet_that_ended_among_its_messages_loses_them() {
     let mut reader = Reader::default();
     reader.collect(0, "1a1b", 4);
-    reader.messages.first(FLOW, Direction::Originator, bearer(), None);
+    reader.messages.first(FLOW, Direction::Originator, carrier(), None);
     reader.collect(0, "c0", 2);
     reader.read();
     assert_eq!(reader.read, ["0"; 0], "`c` is none");
@@ -144,7 +144,7 @@ fn what_would_be_too_long_is_no_message() {
     let mut messages = Messages::default();
     let block = Arc::new(Block::from(vec![7; 10]));
     messages.collect(FLOW, Direction::Responder, &segment(&block));
-    assert_eq!(messages.first(FLOW, Direction::Responder, bearer(), None).length, 10);
+    assert_eq!(messages.first(FLOW, Direction::Responder, carrier(), None).length, 10);
     assert_eq!(messages.next(4, 0).length, 6);
     assert_eq!(messages.next(0, MESSAGE_BYTES_MAX + 1).length, 0);
     assert_eq!((messages.counters.messages_too_long, messages.counters.message_bytes_lost), (1, 6));
@@ -157,7 +157,7 @@ fn what_is_left_for_later_does_not_pile_up() {
     let block = Arc::new(Block::from(vec![7; 1 << 16]));
     for _ in 0..64 {
         messages.collect(FLOW, Direction::Originator, &segment(&block));
-        messages.first(FLOW, Direction::Originator, bearer(), None);
+        messages.first(FLOW, Direction::Originator, carrier(), None);
         assert_eq!(messages.next(1, MESSAGES_LATER).length, 0);
         assert!(messages.held_bytes <= LATER_BYTES_MAX);
     }
@@ -173,7 +173,7 @@ fn all_that_waits_is_bounded() {
     let block = Arc::new(Block::from(vec![7; 1 << 16]));
     for flow in 0..2_000 {
         messages.collect(flow_ref(flow), Direction::Originator, &segment(&block));
-        messages.first(flow_ref(flow), Direction::Originator, bearer(), None);
+        messages.first(flow_ref(flow), Direction::Originator, carrier(), None);
         messages.next(0, 1 << 17);
     }
     assert!(messages.held_bytes <= TOTAL_BYTES_MAX);
@@ -189,15 +189,15 @@ fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
     let (meta, bytes) = (PacketMeta { offset: 9, number: 4, ..PacketMeta::default() }, vec![7; 1 << 16]);
     let packet = Some(FrameRef { meta: &meta, bytes: &bytes });
     for flow in 0..2_000 {
-        messages.first(flow_ref(flow), Direction::Responder, bearer(), packet);
-        messages.first(flow_ref(flow), Direction::Responder, bearer(), packet);
+        messages.first(flow_ref(flow), Direction::Responder, carrier(), packet);
+        messages.first(flow_ref(flow), Direction::Responder, carrier(), packet);
     }
     assert!(messages.held_bytes <= TOTAL_BYTES_MAX && messages.held_bytes > TOTAL_BYTES_MAX / 2);
     assert!(messages.take_packet(flow_ref(0), Direction::Originator).is_none(), "it is the other side's");
     let last = messages.take_packet(flow_ref(0), Direction::Responder).expect("it is kept");
     assert_eq!((last.meta.offset, last.meta.number, last.block.bytes.len()), (0, 4, 1 << 16));
     // Nothing waits any more.
-    messages.first(flow_ref(1), Direction::Responder, bearer(), None);
+    messages.first(flow_ref(1), Direction::Responder, carrier(), None);
     assert!(messages.take_packet(flow_ref(1), Direction::Responder).is_none());
     messages.release_tables(|table| table != Table(0));
     assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
@@ -214,14 +214,14 @@ fn part(messages: &mut Messages, gap_bytes: u64, kind: u64, text: &str, cut: u64
 
 /// All wholes that are there, and which edge each is of.
 fn wholes(messages: &mut Messages) -> Vec<(String, u64)> {
-    let (mut run, mut all) = (messages.first(FLOW, Direction::Originator, bearer(), None), vec![]);
+    let (mut run, mut all) = (messages.first(FLOW, Direction::Originator, carrier(), None), vec![]);
     while run.length > 0 {
         let edge = messages.whole_value(0) & WHOLE_EDGE;
         assert_eq!(messages.whole_value(1), 7);
         all.push((String::from_utf8(run.bytes().to_vec()).unwrap(), edge));
         run = messages.next(u64::from(run.length), 0);
     }
-    assert_eq!(messages.whole_value(0), 0, "none is at hand");
+    assert_eq!(messages.whole_value(0), 0, "none is read");
     all
 }
 
@@ -270,7 +270,7 @@ fn what_a_whole_lacks_no_other_one_brings() {
     let mut messages = Messages::default();
     part(&mut messages, 0, 1 | WHOLE, "ab", 0);
     part(&mut messages, 0, 1 | WHOLE, "cd", 0);
-    assert_eq!(messages.first(FLOW, Direction::Originator, bearer(), None).bytes(), b"ab");
+    assert_eq!(messages.first(FLOW, Direction::Originator, carrier(), None).bytes(), b"ab");
     assert_eq!(messages.next(0, 4).bytes(), b"cd");
     assert_eq!(messages.next(0, MESSAGES_LOST).length, 0);
     let counters = messages.counters;
@@ -301,7 +301,7 @@ fn a_packet_leaves_few_runs_to_the_next_one() {
         part(&mut messages, 0, 1 | WHOLE, "xy", 0);
     }
     part(&mut messages, 0, 1 | WHOLE_BEGINS, "open", 0);
-    messages.first(FLOW, Direction::Originator, bearer(), None);
+    messages.first(FLOW, Direction::Originator, carrier(), None);
     messages.next(2, MESSAGES_LATER);
     assert_eq!(messages.held_bytes, 2 * LATER_RUNS_MAX);
     assert_eq!(messages.counters.message_bytes_lost as usize, 2 * (RUNS_MAX - 1 - LATER_RUNS_MAX) + 4);

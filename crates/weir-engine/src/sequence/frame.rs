@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_ir::abi::Slice;
 use weir_packet::PacketMeta;
 
-/// A packet at hand.
+/// A packet while it is processed.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameRef<'a> {
     /// What the capture says of it.

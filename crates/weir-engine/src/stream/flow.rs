@@ -172,7 +172,7 @@ impl FlowStreams {
         }
     }
 
-    /// The direction that is at hand from now on.
+    /// Points at a direction: what is handed over next is of it.
     #[inline]
     fn point<S: StreamSubscriber>(&self, to: &mut Handover<'_, S>, side: Direction) {
         let this = &self.sides[side.index()];

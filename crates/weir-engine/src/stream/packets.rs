@@ -1,6 +1,6 @@
 //! The packets that a chunk is made of, for who asks for them ([`StreamParams::packets`](super::StreamParams)).
 //!
-//! Where bytes pass by reference the packet does, too: the one at hand, or one that waited with its bytes in the
+//! Where bytes pass by reference the packet does, too: the current one, or one that waited with its bytes in the
 //! sequence. A chunk that is being filled copies frames, as it copies their payload: `PacketLog`. It counts in the memory
 //! of streams.
 

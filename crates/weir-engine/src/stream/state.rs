@@ -35,7 +35,7 @@ pub(super) struct Chunks {
     pub params: ChunkParams,
     pub chunker: Chunker,
     pub dropped_bytes: u64,
-    /// The chunk at hand is to be merged with the next one.
+    /// The current chunk is to be merged with the next one.
     pub keeps: bool,
     /// When what waits is handed over, if that is set, and when the chunk began for which it was.
     pub due: Option<(i64, i64)>,
@@ -48,7 +48,7 @@ pub struct StreamHandle<'a> {
     pub flow: &'a FlowView<'a>,
     /// Who sends it.
     pub from: Direction,
-    /// Time of the packet at hand, nanoseconds since 1970.
+    /// Time of the current packet, nanoseconds since 1970.
     pub now: i64,
     /// What the sequence met so far.
     pub sequence: DirectionCounts,
@@ -125,7 +125,7 @@ impl StreamState {
         }
     }
 
-    /// The chunk at hand is kept: the next one begins with all of it (up to 16 MiB).
+    /// The current chunk is kept: the next one begins with all of it (up to 16 MiB).
     pub fn keep_chunk(&mut self) {
         if let Some(chunks) = &mut self.chunks {
             chunks.keeps = true;
