@@ -83,7 +83,7 @@ pub fn run(args: &[String]) -> Result {
     } else if differing.is_empty() {
         Ok(())
     } else {
-        Err(format!("{} questions of {} have other answers", differing.len(), QUESTIONS.len()))
+        Err(format!("{} questions of {} have different output", differing.len(), QUESTIONS.len()))
     }
 }
 

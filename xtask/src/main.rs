@@ -26,9 +26,9 @@ struct Chore {
 }
 
 const CHORES: &[Chore] = &[
-    Chore { name: "ci", about: "everything the CI machine checks", run: ci::run },
+    Chore { name: "ci", about: "all checks of CI", run: ci::run },
     Chore { name: "tidy", about: "the house style, with ratchets", run: tidy::run },
-    Chore { name: "gallery", about: "explain the filters of docs/gallery anew [--check]", run: gallery::run },
+    Chore { name: "gallery", about: "regenerate docs/gallery [--check]", run: gallery::run },
     Chore {
         name: "api",
         about: "list the public API of `weir` in docs/api.md anew [--check]",
@@ -41,15 +41,15 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "layers",
-        about: "make protocols/*.pcap anew [NAME…| vxlan (root)| --check (tshark)]",
+        about: "regenerate protocols/*.pcap [NAME…| vxlan (root)| --check (tshark)]",
         run: layers::run,
     },
     Chore {
         name: "compare",
-        about: "two builds give the same answers over all captures: OLD NEW [FILE|FOLDER…]",
+        about: "compare the output of two builds over all captures: OLD NEW [FILE|FOLDER…]",
         run: compare::run,
     },
-    Chore { name: "traces", about: "make the benchmark's traces in bench/data (root)", run: traces::run },
+    Chore { name: "traces", about: "generate the benchmark's traces in bench/data (root)", run: traces::run },
     Chore {
         name: "bench",
         about: "measure, and write the tables of docs/benchmarks.md [TITLE…]",

@@ -80,7 +80,7 @@ pub fn build_example(name: &str) -> Result<PathBuf> {
 
 fn build(what: &[&str], file: &str, release: bool) -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(said("own path"))?;
-    let target = own.parent().and_then(Path::parent).ok_or("xtask does not lie in a target folder")?;
+    let target = own.parent().and_then(Path::parent).ok_or("xtask is not in a target folder")?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet"]).args(what).current_dir(root());
     cargo.arg("--target-dir").arg(target);

@@ -61,7 +61,7 @@ impl Captures {
         let number = self.signal.load(Ordering::Relaxed);
         let is_this = |(signal, _): &&(i32, &str)| self.is_cut && *signal as usize == number;
         let (_, name) = SIGNALS.iter().find(is_this)?;
-        say!("weir: {name} after {} packets: what was read until then is answered", self.packets);
+        say!("weir: {name} after {} packets; the packets before are processed", self.packets);
         (!self.is_live).then(|| ExitCode::from(128 + number as u8))
     }
 }

@@ -71,13 +71,13 @@ pub fn listen(path: &Path, control: Control, board: Arc<QuestionSet>) -> Result<
     if UnixStream::connect(path).is_err() && path.exists() {
         let is_socket = std::os::unix::fs::FileTypeExt::is_socket(&file_type(path)?);
         if !is_socket {
-            return Err(Failure::new(format!("{} is a file, and no socket", path.display())));
+            return Err(Failure::new(format!("{} is a file, not a socket", path.display())));
         }
         std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
     }
     let at = |e: std::io::Error| Failure::new(format!("{}: {e}", path.display()));
     let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
-        ErrorKind::AddrInUse => Failure::new(format!("{}: another run listens there", path.display())),
+        ErrorKind::AddrInUse => Failure::new(format!("{}: another run uses this socket", path.display())),
         _ => at(e),
     })?;
     // Questions create files: nobody else may ask.
@@ -173,7 +173,7 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
     let at = |e: std::io::Error| Failure::new(format!("{}: {e}", path.display()));
     let mut stream = UnixStream::connect(path).map_err(|e| match e.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            Failure::new(format!("{}: no `weir run --control` listens there", path.display()))
+            Failure::new(format!("{}: no `weir run --control` uses this socket", path.display()))
         }
         _ => at(e),
     })?;
@@ -183,14 +183,14 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(|e| match e.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::new(format!(
-            "{}: no answer in {} s: the run waits for who reads its rows; it is carried out when they do",
+            "{}: no answer in {} s: the run waits for the reader of its rows; the request is executed afterwards",
             path.display(),
             ANSWER_MAX.as_secs()
         )),
         _ => at(e),
     })?;
     if line.is_empty() {
-        return Err(Failure::new(format!("{}: the run is over", path.display())));
+        return Err(Failure::new(format!("{}: the run has ended", path.display())));
     }
     let answer: Answer = serde_json::from_str(&line).map_err(Failure::new)?;
     match answer.error {

@@ -55,7 +55,7 @@ impl Known {
         if self.forgotten > 0 {
             let times = self.forgotten;
             say!(
-                "weir: more than {KNOWN_MAX} certificates: {times} times all were forgotten, and are shown again"
+                "weir: more than {KNOWN_MAX} certificates: {times} times all were forgotten and may be shown again"
             );
         }
     }

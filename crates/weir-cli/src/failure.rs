@@ -84,7 +84,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Mistakes(list) => f.write_str(&list.render(false)),
-            Failure::BrokenPipe => f.write_str("nobody reads the output any more"),
+            Failure::BrokenPipe => f.write_str("the reader of the output has closed it"),
             Failure::Message(message) => f.write_str(message),
             Failure::Several(all) => {
                 let lines: Vec<String> = all.iter().map(Failure::to_string).collect();

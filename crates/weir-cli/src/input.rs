@@ -43,8 +43,8 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
     let Some((lost, (names, _))) = lost else { return Ok(compiler) };
     let (last, name) = (&compiler.stack().name, names.last().map_or("", String::as_str));
     Err(Failure::new(format!(
-        "--stack {lost} would be of no use: one stack is run, `{last}`, the last one named, and it has nothing of \
-         `{name}`. Where you want both, let one extend the other: `stack both extends {name} {{ … }}`"
+        "--stack {lost} has no effect: only the last stack is used, `{last}`, and it includes nothing of \
+         `{name}`. To use both, extend one: `stack both extends {name} {{ … }}`"
     )))
 }
 

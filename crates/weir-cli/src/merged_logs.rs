@@ -27,7 +27,7 @@ impl Union {
 
     fn new(is_narrow: bool) -> Self {
         let logs = Log::all();
-        let path = Column::new("_path", ValueType::Text, "the log that the row belongs to");
+        let path = Column::new("_path", ValueType::Text, "log of the row");
         let mut columns = vec![path];
         let of_connection = logs.iter().take(1).flat_map(Log::connection_columns);
         columns.extend(of_connection);

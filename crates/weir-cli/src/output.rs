@@ -47,7 +47,9 @@ pub fn create(
         return Ok(Box::new(partitions));
     }
     if target.is_none() && format.is_columnar() && io::stdout().is_terminal() {
-        return Err(Failure::new(format!("{format} is nothing for a terminal: -o FILE, or a pipe")));
+        return Err(Failure::new(format!(
+            "{format} cannot be printed on a terminal: use -o FILE, or a pipe"
+        )));
     }
     Ok(weir::io::sink::create(format, open(target)?, options))
 }
@@ -86,7 +88,7 @@ pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
     });
     let stacks = input.program.stack.iter().map(Path::new);
     match captures.chain(stacks).any(|path| identity(path) == Some(target)) {
-        true => Err(Failure::new(format!("{} is read: write to another file", output.display()))),
+        true => Err(Failure::new(format!("{} is an input file: write to another file", output.display()))),
         false => Ok(()),
     }
 }

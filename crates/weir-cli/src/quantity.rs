@@ -10,10 +10,9 @@ pub fn number<T>(text: &str, range: RangeFrom<T>, example: T) -> Result<T, Strin
 where
     T: std::str::FromStr + PartialOrd + Display + Bounds,
 {
-    text.parse()
-        .ok()
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| format!("give a whole number from {} to {}, as {example}", range.start, T::LARGEST))
+    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+        format!("give a whole number from {} to {}, for example {example}", range.start, T::LARGEST)
+    })
 }
 
 /// Types of whole numbers.
@@ -36,13 +35,17 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     let of_unit = |(unit, seconds)| Some((text.strip_suffix(unit)?, seconds));
     let (digits, unit) = units.into_iter().find_map(of_unit).unwrap_or((text, 1.0));
     let number = digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    number.map(|number| number * unit).ok_or_else(|| "give a time, as 300, 1.5s, 500ms, 5m or 1h".to_string())
+    number
+        .map(|number| number * unit)
+        .ok_or_else(|| "give a time, for example 300, 1.5s, 500ms, 5m or 1h".to_string())
 }
 
 /// Bytes: a number, with `k`, `M` or `G` for powers of 1024.
 pub fn bytes(option: &str, text: &str) -> Result<u64, Failure> {
     let shown = if text.is_empty() { "''" } else { text };
-    let wrong = || Failure::new(format!("{option} {shown}: give bytes, as 1500, 10k, 512M or 2G"));
+    let wrong = || {
+        Failure::new(format!("{option} {shown}: give a number of bytes, for example 1500, 10k, 512M or 2G"))
+    };
     let (digits, unit) = match text.char_indices().last().ok_or_else(wrong)? {
         (at, 'k' | 'K') => (&text[..at], 1u64 << 10),
         (at, 'm' | 'M') => (&text[..at], 1 << 20),

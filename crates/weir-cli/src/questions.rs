@@ -92,7 +92,7 @@ impl QuestionSet {
         others: impl IntoIterator<Item = &'a QuestionSpec>,
     ) -> Vec<Failure> {
         if spec.name.is_empty() || spec.name.contains(char::is_control) {
-            return vec![Failure::new("a question needs a name of visible letters")];
+            return vec![Failure::new("a question needs a name of printable characters")];
         }
         let mut wrong = vec![];
         for other in others {
@@ -103,12 +103,12 @@ impl QuestionSet {
             match (&spec.output, &other.output) {
                 (Some(mine), Some(theirs)) if output::is_same_file(mine, theirs) => {
                     let (path, name) = (mine.display(), &other.name);
-                    let message = format!("{path} is what `{name}` writes to: take another file");
+                    let message = format!("{path} is the output of `{name}`: use another file");
                     wrong.push(Failure::new(message).of_question(&spec.name));
                 }
                 (None, None) if !(spec.is_json() && other.is_json()) => {
                     let message = format!(
-                        "`{}` writes to standard output, too: give one of them an `output`",
+                        "`{}` also writes to standard output: give one of them an `output`",
                         other.name
                     );
                     wrong.push(Failure::new(message).of_question(&spec.name));
@@ -257,8 +257,7 @@ impl QuestionSpec {
         let compiler = &board.compiler;
         self.check_options()?;
         if self.is_capture() && (self.ask != "packets" || self.format.is_some()) {
-            let message =
-                "a capture file takes packets, and in no other format: `ask = \"packets\"`, no `format`";
+            let message = "a capture file can only hold packets: `ask = \"packets\"`, no `format`";
             return Err(Failure::new(message));
         }
         if self.is_of_streams() {
@@ -350,7 +349,7 @@ impl QuestionSpec {
             ("cutoff", self.cutoff.is_some(), self.is_of_streams()),
         ];
         match options.iter().find(|(_, is_given, is_its)| *is_given && !is_its) {
-            Some((option, ..)) => Err(Failure::new(format!("`{option}` is nothing for `{}`", self.ask))),
+            Some((option, ..)) => Err(Failure::new(format!("`{option}` does not apply to `{}`", self.ask))),
             None => Ok(()),
         }
     }
@@ -408,7 +407,7 @@ fn unknown(ask: &str) -> String {
     let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
     let known: Vec<&str> =
         ["flows", "packets", "streams", "match", "events", "sessions"].into_iter().chain(logs).collect();
-    format!("`{ask}` is nothing that can be asked; there are: {}", known.join(", "))
+    format!("`{ask}` is not a type of question; known are: {}", known.join(", "))
 }
 
 impl Drop for Answers {

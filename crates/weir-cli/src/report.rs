@@ -33,26 +33,26 @@ pub fn losses(ran: &Ran) {
     }
     if undecided > 0 {
         say!(
-            "weir: {undecided} packets were given up before their connection was known: too many had to wait; \
-             find the flows first (weir flows), then ask for their addresses and ports"
+            "weir: {undecided} packets were dropped before their connection was known: too many had to \
+             wait; find the flows first (weir flows), then filter by their addresses and ports"
         );
     }
     let late = counters.clock.packets_late;
     if late > 0 && counters.flow.flows_created > 0 {
         say!(
-            "weir: {late} packets came more than 5 s after others that say they are later: connections may be in several \
-             parts (reordercap puts a capture in order)"
+            "weir: {late} packets came more than 5 s after packets with later timestamps: connections may \
+             be split (reordercap sorts a capture)"
         );
     }
     if ran.found.interfaces_beyond > 0 {
         let beyond = ran.found.interfaces_beyond;
-        say!("weir: {beyond} interfaces too many to be told apart: their packets count as the last one's");
+        say!("weir: {beyond} interfaces beyond the limit: their packets count for the last one");
     }
     if ran.found.files_late > 0 {
         let late = ran.found.files_late;
         say!(
-            "weir: {late} files overlap in time with more others than are read at once, and were read late: merge \
-             them first (mergecap)"
+            "weir: {late} files overlap in time with more files than can be read together, and were read \
+             late: merge them first (mergecap)"
         );
     }
     if ran.found.blocks_lost > 0 {
@@ -64,14 +64,14 @@ pub fn losses(ran: &Ran) {
     if ran.found.is_followed && ran.found.options_cut > 0 {
         let cut = ran.found.options_cut;
         say!(
-            "weir: {cut} interfaces or sections have options that are broken or too long: what is written (-w) lacks them"
+            "weir: {cut} interfaces or sections have invalid or too long options: the written file (-w) lacks them"
         );
     }
     let messages = &ran.outcome.counters.message;
     if messages.message_bytes_lost > 0 {
         let bytes = messages.message_bytes_lost;
         say!(
-            "weir: {bytes} bytes of streams are in no message: some are missing or no messages (--stats, messages_…)"
+            "weir: {bytes} bytes of streams are in no message: they are missing or invalid (--stats, messages_…)"
         );
     }
 }
@@ -81,18 +81,18 @@ pub fn lost_bytes(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (gap_bytes, dropped) = (counters.sequence.gap_bytes, counters.stream.stream_bytes_dropped);
     if gap_bytes > 0 {
-        say!("weir: {gap_bytes} bytes of connections are missing from the capture: streams have holes there");
+        say!("weir: {gap_bytes} bytes of connections are missing from the capture: streams have gaps there");
     }
     if dropped > 0 || counters.stream.stream_segments_dropped > 0 {
         let segments = counters.stream.stream_segments_dropped;
         say!(
-            "weir: memory was short: {dropped} bytes of chunks and {segments} segments that came early were given \
-             up (--memory)"
+            "weir: memory was short: {dropped} bytes of chunks and {segments} out-of-order segments were \
+             dropped (--memory)"
         );
     }
     if counters.sequence.refused_behind_hole > 0 {
         let refused = counters.sequence.refused_behind_hole;
-        say!("weir: {refused} segments behind holes were refused: more wait than may (--mode fast goes on)");
+        say!("weir: {refused} segments after gaps were rejected: too many wait (--mode fast skips gaps)");
     }
 }
 
@@ -122,7 +122,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let (swaps, longest) = ran.outcome.swaps;
     if swaps > 0 {
         let millis = longest.as_secs_f64() * 1e3;
-        say!("swaps      {swaps} programs took over, the slowest in {millis:.2} ms of the reading thread");
+        say!("swaps      {swaps} program changes, the slowest took {millis:.2} ms of the reading thread");
     }
     for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
         say!("{name:<20} {value}");

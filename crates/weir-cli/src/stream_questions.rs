@@ -85,7 +85,9 @@ fn read_classes<T>(
                 classes.push((Some(filter), value));
             }
             None if others.is_some() => {
-                return Err(Failure::new(format!("{option} {text}: there is one for all streams already")));
+                return Err(Failure::new(format!(
+                    "{option} {text}: a value for all streams is already given"
+                )));
             }
             None => others = Some(value),
         }
@@ -144,7 +146,7 @@ fn read_priority(text: &str) -> Result<u8, Failure> {
     let priority = text.parse().ok().filter(|&priority: &u8| priority < PRIORITIES_MAX);
     priority.ok_or_else(|| {
         let (shown, most) = (if text.is_empty() { "''" } else { text }, PRIORITIES_MAX - 1);
-        Failure::new(format!("--priority {shown}: give FILTER:N with N from 0 to {most}, as dns:9"))
+        Failure::new(format!("--priority {shown}: give FILTER:N with N from 0 to {most}, for example dns:9"))
     })
 }
 
@@ -158,13 +160,15 @@ fn read_chunk(bounds: &StreamBounds) -> Result<Option<ChunkParams>, Failure> {
     let overlap = bounds.overlap.as_deref().map_or(Ok(0), |text| read("--overlap", text))?;
     if size == 0 || overlap >= size {
         return Err(Failure::new(format!(
-            "--chunk {size} --overlap {overlap}: a chunk is longer than what it repeats"
+            "--chunk {size} --overlap {overlap}: a chunk must be longer than its overlap"
         )));
     }
     let flush_ns = match bounds.flush {
         // 0 would be none.
         Some(seconds) if seconds > 0.0 => ((seconds * 1e9) as i64).max(1),
-        Some(_) => return Err(Failure::new("--flush 0: give a time, more than 0, as 10, 500ms or 5m")),
+        Some(_) => {
+            return Err(Failure::new("--flush 0: give a time of more than 0, for example 10, 500ms or 5m"));
+        }
         None => 0,
     };
     Ok(Some(ChunkParams { bytes: size, overlap, flush_ns }))

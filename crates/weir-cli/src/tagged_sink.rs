@@ -20,7 +20,7 @@ impl Named {
 
 impl Sink for Named {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
-        let question = Column::new("question", ValueType::Text, "the question that the row answers");
+        let question = Column::new("question", ValueType::Text, "question of the row");
         let all: Vec<Column> = [question].into_iter().chain(columns.iter().cloned()).collect();
         self.sink.begin(&all)
     }

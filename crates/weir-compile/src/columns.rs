@@ -16,7 +16,7 @@ pub const CONNECTION_COLUMNS: &[Column] = &[
     Column::new("duration", ValueType::Interval, "from the first packet to the last"),
     Column::new("orig_bytes", ValueType::Unsigned, "payload bytes that the originator sent"),
     Column::new("resp_bytes", ValueType::Unsigned, "payload bytes that the responder sent"),
-    Column::new("conn_state", ValueType::Text, "how the connection went, as Zeek sums it up"),
+    Column::new("conn_state", ValueType::Text, "state of the connection, as in Zeek's conn.log"),
     Column::new(
         "local_orig",
         ValueType::Bool,

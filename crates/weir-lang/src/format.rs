@@ -37,7 +37,7 @@ pub fn format(name: &str, text: &str) -> Result<String, Diagnostics> {
     let mut list = Vec::new();
     let outline = outline(text, source, &mut list);
     if list.iter().any(Diagnostic::is_error) {
-        return Err(Diagnostics { sources, list: library::worth_saying(list, source) });
+        return Err(Diagnostics { sources, list: library::relevant_diagnostics(list, source) });
     }
     let mut lines = Reading::lines_of(text, &outline);
     settle_blank_lines(&mut lines);

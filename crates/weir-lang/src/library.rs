@@ -40,7 +40,7 @@ impl Library {
     pub fn builtin() -> Library {
         match load(BUILTIN) {
             Ok((library, _)) => library,
-            Err(wrong) => panic!("the protocols that come with Weir are wrong:\n{wrong}"),
+            Err(wrong) => panic!("the built-in protocols are wrong:\n{wrong}"),
         }
     }
 
@@ -173,7 +173,7 @@ impl Library {
                         list.push(
                             Diagnostic::error(check::codes::IMPORT, message)
                                 .at(*span)
-                                .help("what is imported is named as seen from this file"),
+                                .help("imports are relative to this file"),
                         );
                     }
                 }
@@ -190,7 +190,7 @@ impl Library {
         let (mut protocols, mut stacks) = (Vec::new(), Vec::new());
         check::check(&files, &mut protocols, &mut stacks, &mut list);
         check::drop_followers(&mut list, &files, &sources);
-        let list = worth_saying(list, first.unwrap_or(0));
+        let list = relevant_diagnostics(list, first.unwrap_or(0));
         let has_errors = list.iter().any(Diagnostic::is_error);
         let diagnostics = Diagnostics { sources: sources.clone(), list };
         if has_errors {
@@ -266,7 +266,7 @@ fn replace(file: &mut ast::File, added: &[ast::File]) {
 
 /// Selects the diagnostics about the texts from `first` on; about other texts only if the new texts cause
 /// them and have no mistakes of their own. The list is sorted by place and truncated to a readable number.
-pub(crate) fn worth_saying(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnostic> {
+pub(crate) fn relevant_diagnostics(mut list: Vec<Diagnostic>, first: u16) -> Vec<Diagnostic> {
     let is_own =
         |one: &Diagnostic| one.spans.is_empty() || one.spans.iter().any(|(span, _)| span.source >= first);
     let has_errors = list.iter().any(Diagnostic::is_error);

@@ -73,12 +73,12 @@ fn collect_runs<'a>(items: &'a [HeaderItem], runs: &mut Vec<(&'a str, Vec<usize>
 
 fn values(page: &mut String, protocol: &Protocol) {
     // A value without a description is internal to the protocol.
-    let told: Vec<_> = protocol.lets.iter().filter(|value| !value.doc.is_empty()).collect();
-    if told.is_empty() && protocol.aliases.is_empty() {
+    let documented: Vec<_> = protocol.lets.iter().filter(|value| !value.doc.is_empty()).collect();
+    if documented.is_empty() && protocol.aliases.is_empty() {
         return;
     }
     page.push_str("\n## Values\n\n| name | meaning |\n|---|---|\n");
-    for value in told {
+    for value in documented {
         page.push_str(&row([&named(protocol, &value.name), &value.doc]));
     }
     for alias in &protocol.aliases {
@@ -93,14 +93,14 @@ fn instance(page: &mut String, protocol: &Protocol) {
     let sides = if instance.destination.is_empty() { "one side" } else { "two sides" };
     let sequence = match &protocol.sequence {
         Some(sequence) => {
-            let wholes = if sequence.wholes.is_some() { ", in wholes of some chunks each" } else { "" };
-            format!(", and puts bytes in order by numbers of {} bits{wholes}", sequence.bits)
+            let wholes = if sequence.wholes.is_some() { ", in wholes of several chunks each" } else { "" };
+            format!(", and orders bytes by {}-bit numbers{wholes}", sequence.bits)
         }
         None => String::new(),
     };
-    let _ = writeln!(page, "\n## Instance\n\nRemembers instances of {sides}{sequence}.");
+    let _ = writeln!(page, "\n## Instance\n\nKeeps instances with {sides}{sequence}.");
     if !protocol.vars.is_empty() {
-        page.push_str("\n| variable | bits | of | begins |\n|---|---|---|---|\n");
+        page.push_str("\n| variable | bits | per | initial value |\n|---|---|---|---|\n");
     }
     for var in &protocol.vars {
         let of = match var.held {
@@ -109,9 +109,9 @@ fn instance(page: &mut String, protocol: &Protocol) {
             Held::Packet => "the packet",
         };
         let first = match &var.first {
-            None => "at 0".into(),
-            Some(Expr::Number(number)) => format!("at {number}"),
-            Some(_) => "as its first packet says".into(),
+            None => "0".into(),
+            Some(Expr::Number(number)) => number.to_string(),
+            Some(_) => "from its first packet".into(),
         };
         let _ = writeln!(page, "| {} | {} | {of} | {first} |", var.name, var.bits);
     }
@@ -121,7 +121,7 @@ fn instance(page: &mut String, protocol: &Protocol) {
         let when = match (states.is_empty(), protocol.timeouts.len()) {
             (true, 1) => String::new(),
             (true, _) => " otherwise".into(),
-            (false, _) => format!(" when {states}"),
+            (false, _) => format!(" in {states}"),
         };
         let _ = writeln!(page, "\nAn instance ends after {:?} without packets{when}.", timeout.after);
     }
@@ -131,7 +131,7 @@ fn states(page: &mut String, protocol: &Protocol) {
     if protocol.states.is_empty() {
         return;
     }
-    page.push_str("\n## States\n\n| transition | from | to | then idle at most |\n|---|---|---|---|\n");
+    page.push_str("\n## States\n\n| transition | from | to | time-out afterwards |\n|---|---|---|---|\n");
     let state = |index: usize| protocol.states[index].name.as_str();
     for transition in &protocol.transitions {
         let from: Vec<&str> = transition.from.iter().map(|&index| state(index)).collect();
@@ -149,9 +149,9 @@ fn states(page: &mut String, protocol: &Protocol) {
     let ends = if accepted.is_empty() {
         String::new()
     } else {
-        format!("; ends well when {}", accepted.join(" or "))
+        format!("; proper final states: {}", accepted.join(", "))
     };
-    let _ = writeln!(page, "\nStarts {first}{ends}.");
+    let _ = writeln!(page, "\nInitial state: {first}{ends}.");
 }
 
 fn events(page: &mut String, protocol: &Protocol) {
@@ -229,9 +229,9 @@ mod tests {
             "| tcp.data_offset |  | 4 bits, at least 5 |",
             "`options` is a run of: tcp.options.end",
             "| tcp.port | source or destination port (src_port or dst_port) |",
-            "Remembers instances of two sides, and puts bytes in order by numbers of 32 bits.",
+            "Keeps instances with two sides, and orders bytes by 32-bit numbers.",
             "| reuse | any | a new instance |  |",
-            "| vlan | 16 | the instance | as its first packet says |",
+            "| vlan | 16 | the instance | from its first packet |",
             "| tcp.aborted | reset | seq ack | a reset |",
         ] {
             assert!(page.contains(part), "{part}\n{page}");

@@ -123,7 +123,7 @@ fn check(arguments: &Arguments) -> syn::Result<()> {
             let mut sources = Sources::new();
             sources.add("filter", text.as_str());
             let rendered = Diagnostics { sources, list }.render(false);
-            Err(syn::Error::new(arguments.filter.span(), format!("the filter is wrong\n{rendered}")))
+            Err(syn::Error::new(arguments.filter.span(), format!("the filter is invalid\n{rendered}")))
         }
     }
 }

@@ -148,7 +148,7 @@ impl Patterns {
     /// installed or faulty.
     pub fn compile(patterns: &[Pattern], engine: EngineChoice) -> Result<Self, PatternError> {
         if patterns.len() > PATTERNS_MAX {
-            let message = format!("{} patterns, and {PATTERNS_MAX} is the most", patterns.len());
+            let message = format!("{} patterns; the maximum is {PATTERNS_MAX}", patterns.len());
             return Err(PatternError::of_all(message, "join some with `|`, or search in several runs"));
         }
         let read = |(number, pattern)| syntax::read(number, pattern);
@@ -160,7 +160,7 @@ impl Patterns {
         };
         let skip = match engine {
             EngineChoice::Vectorscan => {
-                let help = "or let the engine be chosen: `auto`";
+                let help = "or use `auto`";
                 weir_vectorscan::version()
                     .map_err(|missing| PatternError::of_all(missing.to_string(), help))?;
                 Skip::needles(&hirs)
@@ -306,7 +306,7 @@ fn machine(hirs: &[Hir], is_reverse: bool) -> Result<Machine, PatternError> {
     let config = config.nfa_size_limit(Some(NFA_BYTES_MAX));
     let mut compiler = NFA::compiler();
     compiler.configure(config);
-    let help = "large counted repetitions, `{1000}`, are what takes most";
+    let help = "large counted repetitions such as `{1000}` need the most memory";
     let built = compiler.build_many_from_hir(hirs);
     if built.as_ref().is_ok_and(|nfa| nfa.memory_usage() > PATTERN_NFA_BYTES_MAX) {
         let is_large = |hir: &Hir| {

@@ -17,21 +17,21 @@ const NESTING_MAX: u32 = 100;
 pub(crate) fn read(number: usize, pattern: &Pattern) -> Result<Hir, PatternError> {
     let bytes = pattern.text.len();
     if bytes > PATTERN_BYTES_MAX {
-        let message = format!("{bytes} bytes long, and {PATTERN_BYTES_MAX} is the most");
+        let message = format!("{bytes} bytes long; the maximum is {PATTERN_BYTES_MAX}");
         return Err(PatternError::of(number, message, "write it as several patterns"));
     }
     let hir = if pattern.literal { literal(pattern) } else { expression(number, pattern)? };
     let properties = hir.properties();
     if properties.look_set().contains_word_unicode() {
-        let help = "`(?-u:\\b)` asks for the words of ASCII";
-        return Err(PatternError::of(number, "words of Unicode can't be told piece by piece", help));
+        let help = "`(?-u:\\b)` uses ASCII words";
+        return Err(PatternError::of(number, "Unicode words are not supported in streams", help));
     }
     match properties.minimum_len() {
         None => Err(PatternError::of(number, "no bytes match it", "a class in it is empty")),
         Some(0) => Err(PatternError::of(
             number,
-            "it matches where there are no bytes, that is, everywhere",
-            "ask for at least one byte: `+` instead of `*`, or leave the `?` out",
+            "it matches the empty string, that is, everywhere",
+            "require at least one byte: `+` instead of `*`, or omit the `?`",
         )),
         Some(_) => Ok(hir),
     }
@@ -60,7 +60,7 @@ fn expression(number: usize, pattern: &Pattern) -> Result<Hir, PatternError> {
         let (span, message, help) = match &error {
             regex_syntax::Error::Parse(error) => (error.span(), error.kind().to_string(), None),
             regex_syntax::Error::Translate(error) => {
-                let help = "patterns are of bytes; `(?u)` in front makes this one of text in UTF-8";
+                let help = "patterns match bytes; `(?u)` at the start makes this one match UTF-8 text";
                 let is_text = matches!(error.kind(), UnicodeNotAllowed);
                 (error.span(), error.kind().to_string(), is_text.then(|| help.to_string()))
             }
@@ -77,7 +77,7 @@ fn expression(number: usize, pattern: &Pattern) -> Result<Hir, PatternError> {
 fn unsupported(wrong: &str) -> Option<String> {
     let is_reference = wrong.starts_with('\\') && wrong[1..].starts_with(|c: char| c.is_ascii_digit());
     (is_reference || wrong.starts_with("(?")).then(|| {
-        "references back and looking around need unbounded memory: match more, and look at it after".into()
+        "back-references and look-around need unbounded memory: use a broader pattern and filter its matches".into()
     })
 }
 
@@ -93,7 +93,7 @@ mod tests {
     fn faults_tell_where_and_what_instead() {
         let wrong = fault("ab(c");
         assert_eq!((wrong.pattern, wrong.span), (Some(3), Some(2..3)));
-        assert!(fault("a(?=b)").help.unwrap().contains("looking around"));
+        assert!(fault("a(?=b)").help.unwrap().contains("look-around"));
         assert!(fault(r"(a)\1").help.unwrap().contains("references"));
         assert!(fault("[é]").help.unwrap().contains("(?u)"));
         assert!(fault("a*").help.unwrap().contains('+'));

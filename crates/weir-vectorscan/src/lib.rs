@@ -61,7 +61,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(why) => write!(f, "vectorscan can't be used: {why}"),
-            Self::Refused(why) => write!(f, "vectorscan does not take this: {why}"),
+            Self::Refused(why) => write!(f, "vectorscan rejects the literals: {why}"),
             Self::Failed(code) => write!(f, "vectorscan failed with {code}"),
         }
     }
@@ -113,7 +113,7 @@ impl Database {
     fn compile_with(hs: &'static Functions, literals: &[Literal]) -> Result<Self, Error> {
         if literals.is_empty() || literals.len() > LITERALS_MAX {
             return Err(Error::Refused(format!(
-                "{} of them, and {LITERALS_MAX} is the most",
+                "{} literals; the maximum is {LITERALS_MAX}",
                 literals.len()
             )));
         }
@@ -153,7 +153,7 @@ impl Database {
         let status = unsafe { (hs.database_size)(compiled.database.as_ptr(), &mut bytes) };
         match status {
             SUCCESS if bytes <= DATABASE_BYTES_MAX => Ok(Self(Arc::new(compiled))),
-            SUCCESS => Err(Error::Refused(format!("they take {bytes} bytes, compiled"))),
+            SUCCESS => Err(Error::Refused(format!("the compiled database needs {bytes} bytes"))),
             failed => Err(Error::Failed(failed)),
         }
     }
@@ -178,7 +178,7 @@ impl Database {
         let status = unsafe { (hs.scratch_size)(scratch.as_ptr(), &mut bytes) };
         match status {
             SUCCESS if bytes <= SCRATCH_BYTES_MAX => Ok(scanner),
-            SUCCESS => Err(Error::Refused(format!("they take {bytes} bytes to scan with"))),
+            SUCCESS => Err(Error::Refused(format!("a scan needs {bytes} bytes"))),
             failed => Err(Error::Failed(failed)),
         }
     }

@@ -96,7 +96,7 @@ pub(crate) fn load(file: &str) -> Result<Functions, Error> {
             *library.get(c"hs_version").map_err(missing)?;
         let version_text = CStr::from_ptr(version()).to_string_lossy().trim().to_owned();
         if !version_text.starts_with(MAJOR) {
-            return Err(Error::Missing(format!("{file} is version {version_text}, and 5 is needed")));
+            return Err(Error::Missing(format!("{file} has version {version_text}; version 5 is required")));
         }
         let valid_platform: unsafe extern "C" fn() -> c_int =
             *library.get(c"hs_valid_platform").map_err(missing)?;

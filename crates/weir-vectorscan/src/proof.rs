@@ -60,7 +60,7 @@ pub(crate) fn prove(hs: &'static Functions) -> Result<(), Error> {
 fn faulty(hs: &Functions, literal: &Literal, before: usize) -> Error {
     let (version, text) = (&hs.version_text, literal.bytes.escape_ascii());
     Error::Missing(format!(
-        "version {version} is faulty on this processor: it does not find \"{text}\" behind {before} bytes; {INSTALL}"
+        "version {version} is faulty on this processor: it does not find \"{text}\" after {before} bytes; {INSTALL}"
     ))
 }
 

@@ -60,11 +60,11 @@ fn ratio(on_s: &[f64], off_s: &[f64]) -> f64 {
 /// The table. Cases of unselected traces are omitted.
 pub(super) fn table(options: &Options, programs: &Programs) -> Result<String> {
     let mut text = format!(
-        "\n### {TITLE}\n\nThe example `assembler`: all payload in order, both directions, counted; `off` is with `--without \
-         all`. Gbit/s of whole runs, and of packets alone, without what compiling took; \
-         `on / off` is the median over rounds.\n\n\
-         | stack, trace | MB | M packets | floor | on | off | on / off | packets alone: on | off | on / off | MB in order |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "\n### {TITLE}\n\nThe example `assembler`: all payload in order, both directions, counted; `off` \
+         is with `--without all`. Gbit/s of whole runs, and of packet processing without compilation; \
+         `on / off` is the median over rounds.\n\n| stack, trace | MB | M packets | floor | on | off | \
+         on / off | packets alone: on | off | on / off | MB in order \
+         |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     let mut differing = String::new();
     for (stack, trace) in CASES {

@@ -91,8 +91,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "All streams, fast and strict",
-        note: "Strict reassembly takes what a receiver would: checksums, acknowledgements, windows and time stamps are looked at \
-               in every segment.",
+        note: "Strict reassembly accepts what a receiver accepts: it checks checksums, acknowledgements, \
+             windows and timestamps of every segment.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,
@@ -116,7 +116,7 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "The first 10 KB of each stream",
-        note: "Against walking the packets, which counts them by their layers alone.",
+        note: "Compared with walking the packets, which only parses their layers.",
         traces: &["https", "http"],
         rows: &[
             row("weir packets --count", &["{weir}", "packets", "-r", "{trace}", "--count", "tcp"]),
@@ -130,8 +130,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "50 regular expressions",
-        note: "Searched in all streams, both directions (`bench/patterns.txt`). The peer is vectorscan in its streaming \
-               mode behind libnids.",
+        note: "The patterns of `bench/patterns.txt`, searched in all streams, both directions. The peer \
+             is vectorscan in streaming mode with libnids.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,
@@ -217,8 +217,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "1, 10, 100 questions at once",
-        note: "Sessions of TLS by server name (https), of HTTP by URI (http), each question with another filter and an output of its \
-               own (`bench/questions`); one reading, one program.",
+        note: "TLS sessions by server name (https), HTTP sessions by URI (http); each question has its \
+             own filter and output (`bench/questions`); one pass, one program.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,
@@ -229,8 +229,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "Half-open connections",
-        note: "5 M SYNs of as many connections, 100 000 a second: with the time-out of 5 s for unanswered ones, and without any. \
-               The memory is the point.",
+        note: "5 M SYNs of as many connections, 100 000 per second: with the time-out of 5 s for \
+             unanswered ones, and without. The table is about memory.",
         traces: &["syn"],
         rows: &[
             FLOOR,
@@ -241,8 +241,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "Packets counted by a filter of four terms",
-        note: "Host, port, SYN and time to live. Of `hostile` 17 % are fragments, which Weir puts together before it \
-               looks for a port, and tcpdump does not; nor does Weir over `bench/flat.weir`.",
+        note: "Host, port, SYN and time to live. 17 % of `hostile` are fragments. Weir reassembles them \
+             before it compares ports; tcpdump does not, nor does Weir over `bench/flat.weir`.",
         traces: &["https", "http", "hostile", "udp64"],
         rows: &[
             FLOOR,
@@ -300,8 +300,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "A million flows of 64-byte packets",
-        note: "10 M packets over 1 M random flows; bytes per flow are what the program's memory grows by over \
-               `weir packets --count udp`.",
+        note: "10 M packets over 1 M random flows; bytes per flow are the growth of the program's memory \
+             over `weir packets --count udp`.",
         traces: &["udp64"],
         rows: &[
             FLOOR,

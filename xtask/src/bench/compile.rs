@@ -74,10 +74,10 @@ fn usual(weir: &Path, scratch: &Path) -> Result<PathBuf> {
 pub fn table(weir: &Path, scratch: &Path) -> Result<String> {
     let (whole, usual) = (whole(), usual(weir, scratch)?);
     let mut text = format!(
-        "\n### {TITLE}\n\nMilliseconds, medians of whole runs. Code is compiled when a packet first needs it: \
-         here for HTTPS over Ethernet and IPv4, and, last, for the whole shipped capture, which has something of \
-         all layers.\n\n\
-         | | parse | lower | passes | code | all four | code, all layers |\n|---|--:|--:|--:|--:|--:|--:|\n",
+        "\n### {TITLE}\n\nMilliseconds, medians of whole runs. Code is compiled on demand: here for HTTPS \
+         over Ethernet and IPv4; the last column is for the included capture, which covers all \
+         layers.\n\n| | parse | lower | passes | code | all four | code, all layers \
+         |\n|---|--:|--:|--:|--:|--:|--:|\n",
     );
     for (name, command, more, filter) in QUESTIONS {
         let question = [&[*command], *more].concat();
@@ -121,11 +121,11 @@ pub fn stacks_table(weir: &Path, scratch: &Path) -> Result<String> {
         }
     }
     let mut text = format!(
-        "\n### {STACKS_TITLE}\n\nMilliseconds, medians of whole runs of `weir match`, which wants all bytes in order and nothing else. `code` is \
-         all of it: the shipped capture and the stack's own one have a packet for every part. Last, what a link needs \
-         that carries HTTPS over Ethernet (of `raw`: over nothing) and IPv4.\n\n\
-         | stack | parse | lower | passes | code | all four | code, usual | all four, usual |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|\n",
+        "\n### {STACKS_TITLE}\n\nMilliseconds, medians of whole runs of `weir match`, which needs all \
+         bytes in order and nothing else. `code` is for all code: the included capture and the stack's \
+         own one have a packet for every part. The last columns are for a link with HTTPS over Ethernet \
+         (for `raw`: over nothing) and IPv4.\n\n| stack | parse | lower | passes | code | all four | \
+         code, usual | all four, usual |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for (stack, runs) in stacks.iter().zip(&runs) {
         let median = |of: &dyn Fn(&[f64; 5]) -> f64| median(runs.iter().map(of)) / 1000.0;

@@ -278,8 +278,8 @@ fn parse(args: &[String]) -> Result<Options> {
             "--weir" => options.weir = Some(value()?.into()),
             "--dry" => options.dry = true,
             words if !words.starts_with('-') => options.titles.push(words.into()),
-            _ => return Err(format!("{arg}: there are --runs, --trace, --only, --weir and --dry")),
+            _ => return Err(format!("{arg}: known are --runs, --trace, --only, --weir and --dry")),
         }
     }
-    if options.runs == 0 { Err("--runs 0 measures nothing".into()) } else { Ok(options) }
+    if options.runs == 0 { Err("--runs must be at least 1".into()) } else { Ok(options) }
 }

@@ -35,9 +35,11 @@ struct Share {
 /// Shares of packets and cycles, by stage.
 pub fn funnel(weir: &Path, _: &Path) -> Result<String> {
     let mut text = format!(
-        "\n### {FUNNEL_TITLE}\n\nHow much of the traffic comes to each stage of a run, and what that costs there (`--stats`; Retina, SIGCOMM'22, \
-         figure 7); one worker, medians of {RUNS} runs. Percent are of packets, and of the cycles of the run after compilation; `read` has \
-         the kernel's copying in it.\n\n| | | comes to it | % of packets | % of cycles | cycles each |\n|---|---|--:|--:|--:|--:|\n"
+        "\n### {FUNNEL_TITLE}\n\nThe share of the traffic that reaches each stage of a run, and its cost \
+         (`--stats`; Retina, SIGCOMM'22, figure 7); one worker, medians of {RUNS} runs. Percent are of \
+         packets, and of the cycles of the run after compilation; `read` includes the kernel's \
+         copying.\n\n| | | comes to it | % of packets | % of cycles | cycles each \
+         |\n|---|---|--:|--:|--:|--:|\n"
     );
     for (command, trace) in QUESTIONS {
         let file = trace_file(trace)?;
@@ -88,9 +90,11 @@ fn trace_file(trace: &str) -> Result<PathBuf> {
 /// The time until an added question is answered, under traffic.
 pub fn swaps(weir: &Path, scratch: &Path) -> Result<String> {
     let mut text = format!(
-        "\n### {SWAPS_TITLE}\n\n`weir ctl add` and `remove` while `weir run` answers another question and reads without a pause: milliseconds \
-         from the start of `weir ctl` to its end, by when the new program runs; most of it is compiling beside the run. Last, the longest that the reading \
-         thread stood still for the change, no packet lost. Medians of {SWAPS}.\n\n| trace, over and over | asked | added | add | remove | longest standstill |\n|---|---|---|--:|--:|--:|\n"
+        "\n### {SWAPS_TITLE}\n\n`weir ctl add` and `remove` while `weir run` answers another question and \
+         reads without a pause: milliseconds from the start of `weir ctl` to its end, by when the new \
+         program runs; most of it is compiling beside the run. The last column is the longest pause of \
+         the reading thread for the change; no packet was lost. Medians of {SWAPS}.\n\n| trace, over and \
+         over | asked | added | add | remove | longest standstill |\n|---|---|---|--:|--:|--:|\n"
     );
     for (trace, asked, added) in [("https", "flows", "tls"), ("http", "tls", "http"), ("dns", "flows", "dns")]
     {
@@ -125,8 +129,7 @@ fn swap(
     feeder.join().map_err(|_| "the thread that feeds the run panicked")?;
     let report = child.wait_with_output().map_err(said(weir.display()))?.stderr;
     let report = String::from_utf8_lossy(&report);
-    let line =
-        report.lines().find(|line| line.starts_with("swaps ")).ok_or("--stats says nothing of swaps")?;
+    let line = report.lines().find(|line| line.starts_with("swaps ")).ok_or("--stats shows no swaps")?;
     let standstill = line.split_once("slowest in ").and_then(|(_, rest)| rest.split_once(" ms"));
     let (standstill, _) = standstill.ok_or(format!("a line that was not expected: {line}"))?;
     Ok((times?, standstill.to_string()))

@@ -111,7 +111,7 @@ impl Question {
             status = ExitCode::from(2);
         }
         if let Some(why) = &outcome.one_worker {
-            say!("weir: one worker runs, and not {}: {why}", self.args.input.workers);
+            say!("weir: using one worker instead of {}: {why}", self.args.input.workers);
         }
         let found = self.findings.found();
         warn_of_links(self.compiled.stack(), &found);
@@ -132,9 +132,7 @@ pub fn warn_of_links(stack: &Stack, found: &Found) {
         if !known && !named.contains(&interface.link) {
             named.push(interface.link);
             let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-            say!(
-                "weir: {file}: {link} is none that the stack `{stack}` starts from: its packets have no layers"
-            );
+            say!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
         }
     }
 }

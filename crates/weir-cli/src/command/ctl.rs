@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use weir::packet::{Column, Value, ValueType};
 
 const COLUMNS: &[Column] = &[
-    Column::new("name", ValueType::Text, "what it is called"),
+    Column::new("name", ValueType::Text, "name of the question"),
     Column::new("ask", ValueType::Text, "what is wanted"),
     Column::new("filter", ValueType::Text, "which traffic"),
-    Column::new("output", ValueType::Text, "where the answers go"),
+    Column::new("output", ValueType::Text, "output of the rows"),
 ];
 
 pub fn run(args: &Ctl) -> Result<ExitCode, Failure> {

@@ -29,7 +29,7 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
                 Some(stage @ ("ir" | "opt")) => explain::trace(&compiled, catalog, &burst, stage),
                 Some(other) => {
                     return Err(Failure::new(format!(
-                        "no packet goes through the stage `{other}`: --packet goes with --stage ir or opt"
+                        "--packet cannot be combined with --stage {other}, only with --stage ir or opt"
                     )));
                 }
             }
@@ -69,7 +69,7 @@ fn asked(compiler: &Compiler, args: &Explain) -> Result<Ask, Failure> {
 
 fn split_place(place: &str) -> Result<(&str, u64), Failure> {
     let wrong =
-        || Failure::new(format!("`{place}` is no FILE:N; write for example --packet capture.pcap:17"));
+        || Failure::new(format!("`{place}` is not of the form FILE:N; for example --packet capture.pcap:17"));
     let (path, number) = place.rsplit_once(':').ok_or_else(wrong)?;
     Ok((path, number.parse().map_err(|_| wrong())?))
 }

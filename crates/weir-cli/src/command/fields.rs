@@ -10,8 +10,8 @@ use weir::packet::{Column, Value, ValueType};
 
 const COLUMNS: &[Column] = &[
     Column::new("field", ValueType::Text, "its name"),
-    Column::new("type", ValueType::Text, "the type of its values"),
-    Column::new("aliases", ValueType::Texts, "other names for it"),
+    Column::new("type", ValueType::Text, "type of its values"),
+    Column::new("aliases", ValueType::Texts, "other names of the field"),
     Column::new("meaning", ValueType::Text, "what it says"),
 ];
 
@@ -44,7 +44,7 @@ pub fn run(args: &Fields) -> Result<ExitCode, Failure> {
     }
     sink.end()?;
     if found == 0 {
-        return Err(Failure::new(format!("no field starts with `{prefix}`; `weir fields` lists them all")));
+        return Err(Failure::new(format!("no field starts with `{prefix}`; `weir fields` lists all fields")));
     }
     Ok(ExitCode::SUCCESS)
 }

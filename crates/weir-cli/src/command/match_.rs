@@ -23,22 +23,22 @@ pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the packet that completed the match"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
     Column::new("is_orig", ValueType::Bool, "the stream is the originator's"),
-    Column::new("src_h", ValueType::Address, "address of who sends"),
-    Column::new("src_p", ValueType::Unsigned, "port of who sends"),
-    Column::new("dst_h", ValueType::Address, "address of who receives"),
-    Column::new("dst_p", ValueType::Unsigned, "port of who receives"),
+    Column::new("src_h", ValueType::Address, "address of the sender"),
+    Column::new("src_p", ValueType::Unsigned, "port of the sender"),
+    Column::new("dst_h", ValueType::Address, "address of the receiver"),
+    Column::new("dst_p", ValueType::Unsigned, "port of the receiver"),
     Column::new("proto", ValueType::Text, "transport protocol"),
     Column::new("pattern", ValueType::Text, "the pattern"),
-    Column::new("offset", ValueType::Unsigned, "where in the stream the match starts"),
+    Column::new("offset", ValueType::Unsigned, "offset in the stream at which the match starts"),
     Column::new("length", ValueType::Unsigned, "its bytes"),
     Column::new(
         "is_exact",
         ValueType::Bool,
-        "false where it is longer than 32 KiB: it starts before the offset",
+        "false if the match is longer than 32 KiB and starts before the offset",
     ),
-    Column::new("before", ValueType::Text, "bytes before it; what is not printable as \\xNN"),
-    Column::new("match", ValueType::Text, "its first 256 bytes, as far as they are still there"),
-    Column::new("after", ValueType::Text, "bytes after it, of the same segment"),
+    Column::new("before", ValueType::Text, "bytes before the match; unprintable ones as \\xNN"),
+    Column::new("match", ValueType::Text, "first 256 bytes of the match, as far as they are still buffered"),
+    Column::new("after", ValueType::Text, "bytes after the match, in the same segment"),
 ];
 
 /// Columns that say which stream it is: the first ones.
@@ -191,7 +191,7 @@ fn read_patterns(args: &Args) -> Result<Vec<String>, Failure> {
         texts.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
     match texts.is_empty() {
-        true => Err(Failure::new("there is no pattern: give one with -e, or a file of them with -f")),
+        true => Err(Failure::new("no pattern: give one with -e, or a file of patterns with -f")),
         false => Ok(texts),
     }
 }

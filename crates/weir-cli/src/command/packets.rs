@@ -16,7 +16,7 @@ pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of capture"),
     Column::new("length", ValueType::Unsigned, "bytes on the wire"),
     Column::new("layers", ValueType::Text, "layers, outermost first"),
-    Column::new("info", ValueType::Text, "what the layers say"),
+    Column::new("info", ValueType::Text, "text of the layers"),
 ];
 
 pub fn run(args: &Packets) -> Result<ExitCode, Failure> {

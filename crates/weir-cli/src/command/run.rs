@@ -41,7 +41,7 @@ struct Questions {
 /// As the command line's.
 fn workers<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
     let value = i64::deserialize(value).ok().and_then(|number| usize::try_from(number).ok());
-    let wanted = || D::Error::custom("`workers`: give a whole number from 1 on, as 4");
+    let wanted = || D::Error::custom("`workers`: give a whole number of at least 1, for example 4");
     value.filter(|number| *number > 0).map(Some).ok_or_else(wanted)
 }
 
@@ -75,7 +75,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         let overwrites =
             |spec: &&QuestionSpec| spec.output.as_ref().is_some_and(|out| output::is_same_file(out, path));
         wrong.extend(specs.iter().filter(overwrites).map(|spec| {
-            let message = format!("{} has the questions: write to another file", path.display());
+            let message = format!("{} is the file of questions: write to another file", path.display());
             Failure::new(message).of_question(&spec.name)
         }));
     }
@@ -90,12 +90,10 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         input.workers = questions.workers.unwrap_or(1);
     }
     if input.read.is_empty() {
-        return Err(Failure::new(
-            "nothing to read: -r FILE, or `read = [\"FILE\"]` in the file of questions",
-        ));
+        return Err(Failure::new("no input: give -r FILE, or `read = [\"FILE\"]` in the file of questions"));
     }
     if questions.question.is_empty() && args.control.is_none() {
-        return Err(Failure::new("no question: `[[question]]` in a file, or --control SOCKET"));
+        return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));
     }
     answer(&input, (&specs, wrong), args.control.as_deref(), args.stats)
 }
@@ -171,7 +169,7 @@ fn answer(
         ran.status = ExitCode::from(2);
     }
     if let Some(why) = &ran.outcome.one_worker {
-        say!("weir: one worker runs, and not {}: {why}", input.workers);
+        say!("weir: using one worker instead of {}: {why}", input.workers);
     }
     ask::warn_of_links(board.compiler.stack(), &ran.found);
     report::losses(&ran);

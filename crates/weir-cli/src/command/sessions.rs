@@ -47,8 +47,8 @@ fn name_carriers(name: &str, wrong: Failure) -> Failure {
         (Some(log), Failure::Mistakes(list)) => {
             let of: Vec<&str> = log.of.iter().map(|(protocol, _)| *protocol).collect();
             let tip = format!(
-                "the filter of `weir {name}` asks for the log's columns (`weir fields {name}`), and for the sessions \
-                 that carry them, of {} (`weir fields {}`)",
+                "the filter of `weir {name}` uses the log's columns (`weir fields {name}`), and fields of \
+                 the sessions that carry them, of {} (`weir fields {}`)",
                 of.join(" and "),
                 of[0]
             );

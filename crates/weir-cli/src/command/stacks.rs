@@ -9,7 +9,7 @@ use weir::packet::{Column, Value, ValueType};
 const COLUMNS: &[Column] = &[
     Column::new("stack", ValueType::Text, "its name"),
     Column::new("meaning", ValueType::Text, "what it is for"),
-    Column::new("layers", ValueType::Texts, "its layers, those that frames begin with first"),
+    Column::new("layers", ValueType::Texts, "its layers, the outermost ones first"),
 ];
 
 pub fn run(args: &Stacks) -> Result<ExitCode, Failure> {

@@ -11,16 +11,20 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "section",
         ValueType::Text,
-        "what the row counts; `stopped`: packets not followed to their end",
+        "subject of the row; `stopped`: packets that were not parsed completely",
     ),
     Column::new("name", ValueType::Text, "of what"),
     Column::new("packets", ValueType::Unsigned, "packets"),
-    Column::new("bytes", ValueType::Unsigned, "bytes on the wire; a talker's are those of IP"),
-    Column::new("share", ValueType::Fraction, "share of all bytes, 0 to 1; of `stopped` of all packets"),
-    Column::new("value", ValueType::Fraction, "the number itself, in the unit that ends its name"),
-    Column::new("ts", ValueType::Time, "when it was, or began"),
-    Column::new("sent_bytes", ValueType::Unsigned, "of a talker's bytes, those that it sent"),
-    Column::new("received_bytes", ValueType::Unsigned, "of a talker's bytes, those that it received"),
+    Column::new("bytes", ValueType::Unsigned, "bytes on the wire; for a talker: IP bytes"),
+    Column::new(
+        "share",
+        ValueType::Fraction,
+        "share of all bytes, 0 to 1; for `stopped`: share of all packets",
+    ),
+    Column::new("value", ValueType::Fraction, "the value, in the unit at the end of its name"),
+    Column::new("ts", ValueType::Time, "time of the occurrence, or of its start"),
+    Column::new("sent_bytes", ValueType::Unsigned, "bytes that a talker sent"),
+    Column::new("received_bytes", ValueType::Unsigned, "bytes that a talker received"),
 ];
 
 /// Paths and hosts listed at most.

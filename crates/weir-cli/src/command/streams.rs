@@ -16,43 +16,47 @@ pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the connection's first packet"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
     Column::new("is_orig", ValueType::Bool, "it is the originator's"),
-    Column::new("src_h", ValueType::Address, "address of who sends"),
-    Column::new("src_p", ValueType::Unsigned, "port of who sends"),
-    Column::new("dst_h", ValueType::Address, "address of who receives"),
-    Column::new("dst_p", ValueType::Unsigned, "port of who receives"),
+    Column::new("src_h", ValueType::Address, "address of the sender"),
+    Column::new("src_p", ValueType::Unsigned, "port of the sender"),
+    Column::new("dst_h", ValueType::Address, "address of the receiver"),
+    Column::new("dst_p", ValueType::Unsigned, "port of the receiver"),
     Column::new("proto", ValueType::Text, "transport protocol"),
     Column::new("packets", ValueType::Unsigned, "packets"),
     Column::new(
         "payload_bytes",
         ValueType::Unsigned,
-        "bytes of the stream up to the last seen: the sum of the next five",
+        "bytes of the stream up to the last one seen: the sum of the next five columns",
     ),
     Column::new("delivered_bytes", ValueType::Unsigned, "bytes delivered in order"),
-    Column::new("gap_bytes", ValueType::Unsigned, "bytes missing, where reassembly went on over a hole"),
+    Column::new("gap_bytes", ValueType::Unsigned, "missing bytes, in gaps that reassembly skipped"),
     Column::new(
         "cut_bytes",
         ValueType::Unsigned,
-        "bytes beyond the cutoff, or before the connection fulfilled the filter",
+        "bytes beyond the cutoff, or before the connection matched the filter",
     ),
-    Column::new(
-        "stuck_bytes",
-        ValueType::Unsigned,
-        "bytes behind a hole that strict reassembly does not pass over",
-    ),
-    Column::new("dropped_bytes", ValueType::Unsigned, "bytes given up for want of memory"),
+    Column::new("stuck_bytes", ValueType::Unsigned, "bytes after a gap that strict reassembly does not skip"),
+    Column::new("dropped_bytes", ValueType::Unsigned, "bytes dropped for lack of memory"),
     Column::new(
         "refused_bytes",
         ValueType::Unsigned,
-        "bytes besides these that strict reassembly left out, as their receiver would",
+        "additional bytes that strict reassembly rejected, as the receiver does",
     ),
-    Column::new("retransmitted_bytes", ValueType::Unsigned, "bytes that came again after they had passed"),
-    Column::new("overlap_bytes", ValueType::Unsigned, "bytes that came again while the first ones waited"),
-    Column::new("inconsistent_bytes", ValueType::Unsigned, "of these, those that differed"),
-    Column::new("out_of_order", ValueType::Unsigned, "segments that came before their turn"),
-    Column::new("state", ValueType::Text, "how the connection went, as Zeek sums it up"),
+    Column::new(
+        "retransmitted_bytes",
+        ValueType::Unsigned,
+        "bytes that were sent again after their delivery",
+    ),
+    Column::new(
+        "overlap_bytes",
+        ValueType::Unsigned,
+        "bytes that were sent again while the first copy waited",
+    ),
+    Column::new("inconsistent_bytes", ValueType::Unsigned, "overlapping bytes that differed"),
+    Column::new("out_of_order", ValueType::Unsigned, "out-of-order segments"),
+    Column::new("state", ValueType::Text, "state of the connection, as in Zeek's conn.log"),
 ];
 
-const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the bytes delivered");
+const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the delivered bytes");
 
 /// Makes rows, and what else is wanted of each stream.
 #[derive(Default)]

@@ -166,7 +166,10 @@ fn a_stack_that_would_be_lost_is_an_error() {
     let lost = asked(&[first, second]);
     assert_eq!(lost.status.code(), Some(2));
     let said = text(&lost.stderr);
-    assert!(said.contains("one stack is run, `two`") && said.contains("stack both extends one"), "{said}");
+    assert!(
+        said.contains("only the last stack is used, `two`") && said.contains("stack both extends one"),
+        "{said}"
+    );
     assert_eq!(asked(&["quic", first]).status.code(), Some(2));
     // What the last one extends or uses is not lost, and neither is a stack that is chosen by its name.
     std::fs::write(&two, protocol("second") + &stack("two", "one", "second")).expect("a file");

@@ -9,7 +9,11 @@ use std::time::Duration;
 
 fn refused(output: &Output) {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(text(&output.stderr).contains("is read: write to another file"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("is an input file: write to another file"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -51,7 +55,7 @@ fn nor_by_another_name() {
     assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
     // What is no file can't be destroyed.
     let output = weir(&["flows", "-r", "/dev/null", "-o", "/dev/null"]);
-    assert!(!text(&output.stderr).contains("is read"), "{output:?}");
+    assert!(!text(&output.stderr).contains("is an input file"), "{output:?}");
 }
 
 #[test]

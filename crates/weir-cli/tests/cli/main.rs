@@ -304,7 +304,7 @@ fn what_is_wrong_with_a_command_line_is_named_with_the_remedy() {
     for (args, said) in [
         (
             &["files", "-r", file, "files.mime == \"image/png\""][..],
-            "asks for the log's columns (`weir fields files`), and for the sessions that carry them, of http",
+            "uses the log's columns (`weir fields files`), and fields of the sessions that carry them, of http",
         ),
         (&["tls", "-r", "tcp.port == 443"], "no such file: `tcp.port == 443`; if that is the filter"),
         (&["streams", "-r", "udp"], "no such file: `udp`; if that is the filter"),
@@ -404,8 +404,8 @@ fn quantities_that_mean_nothing_are_refused_with_what_is_wanted() {
     let file = file.to_str().unwrap();
     let (number, bytes, time) = (
         "give a whole number from 1 to ",
-        "give bytes, as 1500, 10k, 512M or 2G",
-        "give a time, as 300, 1.5s",
+        "give a number of bytes, for example 1500, 10k, 512M or 2G",
+        "give a time, for example 300, 1.5s",
     );
     let priority = "give FILTER:N with N from 0 to 15, as dns:9";
     for (args, option, said) in [
@@ -449,7 +449,7 @@ fn quantities_that_mean_nothing_are_refused_with_what_is_wanted() {
         let err = text_of(&output);
         assert_eq!(output.status.code(), Some(2), "{err}");
         assert!(
-            err.contains(line) && err.contains("^") && err.contains("give a whole number from 1 on"),
+            err.contains(line) && err.contains("^") && err.contains("give a whole number of at least 1"),
             "{err}"
         );
     }

@@ -104,7 +104,7 @@ fn all_that_is_wrong_with_a_file_of_questions_is_said_at_once_and_nothing_is_wri
         "question `c`: `tlss` is nothing that can be asked",
         "did you mean `tcp.port`?",
         "two questions are called `c`",
-        "question `c`: a log of Zeek's has rows of one kind",
+        "question `c`: a Zeek log has rows of one kind",
     ] {
         assert!(err.contains(said), "{said}: {err}");
     }
@@ -443,8 +443,8 @@ fn streams_and_matches_are_questions_beside_others() {
             "ask = \"match\"\npatterns = ['a']\nmatcher = \"rost\"\n",
             "expected one of `auto`, `rust`, `vectorscan`",
         ),
-        ("ask = \"flows\"\nmatcher = \"rust\"\n", "`matcher` is nothing for `flows`"),
-        ("ask = \"flows\"\npatterns = ['a']\n", "`patterns` is nothing for `flows`"),
+        ("ask = \"flows\"\nmatcher = \"rust\"\n", "`matcher` does not apply to `flows`"),
+        ("ask = \"flows\"\npatterns = ['a']\n", "`patterns` does not apply to `flows`"),
         ("ask = \"events\"\nfilter = 'tls'\n", "handed over before this is known"),
     ] {
         std::fs::write(&file, format!("[[question]]\nname = \"a\"\n{text}")).unwrap();

@@ -273,15 +273,15 @@ fn what_is_wrong_with_options_is_said() {
     let file = example();
     let file = file.to_str().unwrap();
     for (args, wanted) in [
-        (&["streams", "--cutoff", "10x"][..], "give bytes, as 1500, 10k"),
+        (&["streams", "--cutoff", "10x"][..], "give a number of bytes, for example 1500, 10k"),
         (&["streams", "--cutoff", "tcp.prot == 1:10k"], "did you mean `tcp.port`?"),
         (&["streams", "--policy", "beos"], "there are: first, last, bsd"),
         (&["streams", "--policy", "10.0.0.0/99:linux"], "give NETWORK:POLICY"),
         (&["streams", "--priority", "tcp:99"], "N from 0 to 15"),
-        (&["streams", "--chunk", "10", "--overlap", "10"], "a chunk is longer than what it repeats"),
+        (&["streams", "--chunk", "10", "--overlap", "10"], "a chunk must be longer than its overlap"),
         (&["events", "tls"], "handed over before this is known"),
         (&["match", "-e", "a(b"], "unclosed group\n  | a(b\n  |  ^"),
-        (&["match", "-e", "a*"], "ask for at least one byte"),
+        (&["match", "-e", "a*"], "require at least one byte"),
     ] {
         let output = weir(&[args, &["-r", file]].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}");

@@ -49,7 +49,7 @@ impl CaptureWriter {
         let format = CaptureFormat::of_path(path).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{}: end the name in .pcapng or .pcap, to say which is meant", path.display()),
+                format!("{}: the name must end in .pcapng or .pcap", path.display()),
             )
         })?;
         let out: Out = if path.as_os_str() == "-" {

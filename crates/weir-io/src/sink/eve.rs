@@ -77,7 +77,7 @@ impl Sink for Eve {
         self.path_at = columns.iter().position(|column| column.name == "_path");
         if self.path.is_empty() && self.path_at.is_none() {
             return Err(io::Error::other(
-                "eve has events of connections and sessions (flows, sessions, tls, http …): take --format json for these rows",
+                "eve only has events of connections and sessions (flows, sessions, tls, http …): use --format json for these rows",
             ));
         }
         self.columns = columns.to_vec();

@@ -61,7 +61,7 @@ impl Partitions {
         if !format.is_columnar() {
             let formats: Vec<_> = Format::ALL.iter().filter(|f| f.is_columnar()).map(|f| f.label()).collect();
             return Err(format!(
-                "{} is a directory, and {format} goes to one file: name a file, or take --format {}",
+                "{} is a directory, and {format} needs one file: name a file, or use --format {}",
                 directory.display(),
                 formats.join(" or ")
             ));

@@ -39,8 +39,8 @@ impl<W: Write> PcapWriter<W> {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
                     format!(
-                        "packet {} is {}, the ones before are {link}, and a pcap file has one link type only: \
-                         write pcapng (a name that ends in .pcapng)",
+                        "packet {} has link type {}, the packets before have {link}, and a pcap file has \
+                         only one link type: write pcapng (a name that ends in .pcapng)",
                         meta.number, meta.link
                     ),
                 ));
@@ -88,5 +88,5 @@ impl<W: Write> PcapWriter<W> {
 
 /// The error for a packet whose length does not fit into 32 bits.
 pub(super) fn too_long() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "a packet is longer than a capture file can have it")
+    io::Error::new(io::ErrorKind::InvalidInput, "a packet exceeds the length limit of capture files")
 }

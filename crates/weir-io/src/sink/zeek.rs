@@ -64,8 +64,8 @@ impl Sink for Zeek {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         if columns.iter().any(|column| column.name == "_path") {
             return Err(io::Error::other(
-                "a log of Zeek's has rows of one kind, and these are of several: `weir zeek -r FILE -d DIR` writes a \
-                 file for each, --format json has them all with their `_path`",
+                "a Zeek log has rows of one kind, and these rows are of several: `weir zeek -r FILE -d \
+                 DIR` writes one file per log, --format json writes all rows with their `_path`",
             ));
         }
         let line = &mut self.rows.bytes;

@@ -34,7 +34,7 @@ impl Constants {
         let mut constants = Constants::default();
         for function in files.iter().flat_map(|file| &file.functions) {
             if constants.functions.len() >= FUNCTIONS_MAX {
-                let message = format!("at most {FUNCTIONS_MAX} functions are known together");
+                let message = format!("at most {FUNCTIONS_MAX} functions are visible to a text");
                 diagnostics.push(Diagnostic::error(codes::TOO_MUCH, message).at(function.name.span));
                 break;
             }
@@ -65,7 +65,7 @@ impl Constants {
             names.into_iter().filter(|name| constants.calls(&name.text, &name.text)).collect();
         for name in circles {
             let message = format!("`{}` calls itself", name.text);
-            let help = "functions are put where they are named: this would never end";
+            let help = "functions are substituted where they are called: this would never end";
             diagnostics.push(Diagnostic::error(codes::CYCLE, message).at(name.span).help(help));
             // A body without calls, so that the bodies that call it can be checked.
             if let Some(known) = constants.functions.get_mut(&name.text) {
@@ -129,10 +129,10 @@ impl Constants {
             self.substitute(&function.body, &function.params, &args, Some(span), &mut nodes)
         });
         put.ok_or_else(|| {
-            let message = format!("more than {NODES_MAX} operators once `{}` is in place", name.text);
+            let message = format!("more than {NODES_MAX} operators after substitution of `{}`", name.text);
             Diagnostic::error(codes::TOO_MUCH, message)
                 .at(span)
-                .help("name what is used several times: `let part = …`")
+                .help("name the repeated part: `let part = …`")
         })
     }
 
@@ -189,12 +189,12 @@ impl Constants {
         }
         each(&function.body, &mut |expr| match &expr.kind {
             ExprKind::Name(name) if !seen.contains_key(name.as_str()) => {
-                let message = format!("`{}` knows no `{name}`", function.name.text);
+                let message = format!("`{}` has no parameter `{name}`", function.name.text);
                 let params = function.params.iter().map(|param| param.text.as_str());
                 diagnostics.push(
                     Diagnostic::error(codes::UNKNOWN_NAME, message)
                         .at(expr.span)
-                        .help("a function knows its parameters alone: hand it over")
+                        .help("a function sees only its parameters: pass the value as one")
                         .did_you_mean(name, params),
                 );
             }
@@ -242,7 +242,7 @@ fn unknown<'a>(what: &str, name: &Name, known: impl Iterator<Item = &'a String>)
     let declare = if what == "table" { "table NAME { 0: 6  1: 14 }" } else { "fn NAME(a, b) = a + b" };
     Diagnostic::error(codes::UNKNOWN_NAME, format!("there is no {what} `{}`", name.text))
         .at(name.span)
-        .help(format!("one is declared beside protocols: `{declare}`"))
+        .help(format!("declare one outside of protocols: `{declare}`"))
         .did_you_mean(&name.text, known)
 }
 

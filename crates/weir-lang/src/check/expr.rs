@@ -135,8 +135,8 @@ impl Resolver<'_> {
             return Value::unknown();
         };
         if self.place.is_header() {
-            let help = "lengths and conditions of a header use fields that stand before them";
-            return self.not_here("sum16", "only known behind the header", help, span);
+            let help = "lengths and conditions of a header can only use earlier fields";
+            return self.not_here("sum16", "only known after the header", help, span);
         }
         let args = [offset, length, first].map(|expr| self.number(expr).expr);
         Value::number(Expr::Sum16(Box::new(args)), Range::of_bits(16))
@@ -154,11 +154,12 @@ impl Resolver<'_> {
         };
         let rows = table.rows.len().max(1);
         if size_of(&inner.expr) * rows > LOOKUP_NODES_MAX {
-            let message = format!("more than {LOOKUP_NODES_MAX} operators once `{}` is in place", name.text);
+            let message =
+                format!("more than {LOOKUP_NODES_MAX} operators after substitution of `{}`", name.text);
             self.diagnostics.push(
                 Diagnostic::error(codes::TOO_MUCH, message)
                     .at(name.span)
-                    .help("name what it is asked with: `let part = …`"),
+                    .help("name the looked-up value: `let part = …`"),
             );
             return Value::unknown();
         }
@@ -209,9 +210,11 @@ impl Resolver<'_> {
         let is_fixed = self.place == Place::Payload && b.range.low == b.range.high;
         let is_length = self.place == Place::Length || is_fixed;
         if op == BinaryOp::Sub && is_length && known && a.range.low < b.range.high {
-            let diagnostic =
-                Diagnostic::warning(codes::NEGATIVE_LENGTH, "this length can be negative; it is 0 then")
-                    .label(span, format!("from {} - {}", a.range.low, b.range.high));
+            let diagnostic = Diagnostic::warning(
+                codes::NEGATIVE_LENGTH,
+                "this length can be negative, and then counts as 0",
+            )
+            .label(span, format!("from {} - {}", a.range.low, b.range.high));
             let remedy = self.remedy(&a.expr, b.range.high);
             self.diagnostics.push(diagnostic.help(remedy));
         }
@@ -236,8 +239,8 @@ impl Resolver<'_> {
                 if least <= high {
                     let name = self.scope.name_of(id);
                     return format!(
-                        "malformed packets are refused by a constraint on `{name}`: `where >= {least}`; \
-                         an `if` around it does, too"
+                        "a constraint on `{name}` rejects malformed packets: `where >= {least}`; an `if` \
+                         around the use is sufficient, too"
                     );
                 }
                 format!("`{}` is never that large", self.scope.name_of(id))
@@ -254,7 +257,7 @@ impl Resolver<'_> {
             let meets = Range { low: low.min(high), high }.meet(whole).is_some();
             if low <= high && !meets {
                 self.diagnostics.push(
-                    Diagnostic::warning(codes::CONSTANT_CONDITION, "the value is never this")
+                    Diagnostic::warning(codes::CONSTANT_CONDITION, "the value can never be this")
                         .at(span)
                         .label(inner.span, format!("{} to {}", whole.low, whole.high)),
                 );
@@ -315,7 +318,7 @@ impl Resolver<'_> {
         }
         match name.split_once('.') {
             Some(("below", inner)) => {
-                self.scope.below.push(BelowUse { name: inner.to_string(), span, number, told: false });
+                self.scope.below.push(BelowUse { name: inner.to_string(), span, number, shown: false });
                 Value { expr: Expr::Below(inner.to_string()), kind: Kind::Unknown, range: Range::ANY }
             }
             Some((side @ ("me" | "peer"), inner)) => self.side(side, inner, span),
@@ -339,14 +342,14 @@ impl Resolver<'_> {
             Some(Symbol::Var(_)) => self.not_here(
                 name,
                 "a variable",
-                "only statements, sequences, transitions and events know an instance",
+                "only statements, sequences, transitions and events can use an instance",
                 span,
             ),
             Some(Symbol::Group) => self.not_here(name, "a group", "name one of its fields", span),
             Some(Symbol::Alias) => self.not_here(
                 name,
                 "a name for several fields",
-                "such a name is compared, or `in` a set; else name one of the fields",
+                "compare it or use `in`; otherwise name one of its fields",
                 span,
             ),
             None => self.unknown_name(name, span),
@@ -358,11 +361,11 @@ impl Resolver<'_> {
             self.diagnostics.push(
                 Diagnostic::error(
                     codes::TOO_EARLY,
-                    format!("`{name}` is not known yet where the header is read here"),
+                    format!("`{name}` is read later than this place of the header"),
                 )
                 .at(span)
                 .label(declared, "declared here")
-                .help("lengths and conditions of a header use fields that stand before them"),
+                .help("lengths and conditions of a header can only use earlier fields"),
             );
             return Value::unknown();
         }
@@ -384,7 +387,7 @@ impl Resolver<'_> {
             return self.not_here(
                 &name,
                 "a variable",
-                "only statements, sequences, transitions and events know an instance",
+                "only statements, sequences, transitions and events can use an instance",
                 span,
             );
         }
@@ -403,7 +406,7 @@ impl Resolver<'_> {
         if self.place.is_header() {
             return Value::number(Expr::Cursor, self.scope.cursor.map_or(Range::of_bits(16), Range::one));
         }
-        self.not_here("cursor", "a place in the header", "behind the header it is `header.length`", span)
+        self.not_here("cursor", "a place in the header", "after the header it is `header.length`", span)
     }
 
     fn state(&mut self, inner: &str, span: Span) -> Value {
@@ -412,7 +415,7 @@ impl Resolver<'_> {
             return self.not_here(
                 &name,
                 "the state of an instance",
-                "only statements, sequences, transitions and events know an instance",
+                "only statements, sequences, transitions and events can use an instance",
                 span,
             );
         }
@@ -424,7 +427,7 @@ impl Resolver<'_> {
         let diagnostic = Diagnostic::error(codes::UNKNOWN_STATE, message).at(span);
         self.diagnostics.push(
             diagnostic
-                .help("name it in `states { … }`")
+                .help("declare it in `states { … }`")
                 .did_you_mean(&name, known.iter().map(String::as_str)),
         );
         Value::unknown()
@@ -436,7 +439,7 @@ impl Resolver<'_> {
             return self.not_here(
                 &name,
                 "a value of a packet in order",
-                "`ordered.` stands in conditions of transitions",
+                "`ordered.` is allowed in conditions of transitions",
                 span,
             );
         }
@@ -448,13 +451,14 @@ impl Resolver<'_> {
                 let at = usize::from(id.0);
                 let kind = self.scope.kinds[at];
                 if !kind.is_operand() {
-                    let help = "numbers and addresses of up to 64 bits are kept until a packet is in order";
+                    let help =
+                        "only numbers and addresses of up to 64 bits are stored until a packet is in order";
                     return self.not_here(&name, kind.describe(), help, span);
                 }
                 Value { expr: Expr::Ordered(id), kind, range: self.scope.ranges[at] }
             }
             Some(_) => {
-                self.not_here(&name, "no field", "only fields are kept until a packet is in order", span)
+                self.not_here(&name, "no field", "only fields are stored until a packet is in order", span)
             }
             None => self.unknown_name(inner, span),
         }
@@ -464,8 +468,8 @@ impl Resolver<'_> {
         if self.place == Place::Payload {
             return self.not_here(
                 "payload.length",
-                "what is being defined",
-                "`rest.length` is what the enclosing layer leaves",
+                "the value that is being defined",
+                "`rest.length` is the number of bytes left in the enclosing layer",
                 span,
             );
         }
@@ -479,8 +483,8 @@ impl Resolver<'_> {
         if self.place.is_header() {
             return self.not_here(
                 name,
-                "only known behind the header",
-                "lengths and conditions of a header use fields that stand before them",
+                "only known after the header",
+                "lengths and conditions of a header can only use earlier fields",
                 span,
             );
         }
@@ -493,7 +497,7 @@ impl Resolver<'_> {
             return self.not_here(
                 name,
                 "a direction",
-                "only statements, sequences, transitions and events know an instance",
+                "only statements, sequences, transitions and events can use an instance",
                 span,
             );
         }
@@ -516,7 +520,7 @@ impl Resolver<'_> {
 
     fn missing(&mut self, name: &str, clause: &str, span: Span) -> Value {
         self.diagnostics.push(
-            Diagnostic::error(codes::MISSING_CLAUSE, format!("`{name}` needs a clause that is not there"))
+            Diagnostic::error(codes::MISSING_CLAUSE, format!("`{name}` needs a clause that is missing"))
                 .at(span)
                 .help(format!("add `{clause}`")),
         );

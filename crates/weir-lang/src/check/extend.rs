@@ -30,10 +30,10 @@ pub(super) fn check_lost(
         }
         let name = tree.of.clone();
         let alone = Protocol { name, filter_name: None, doc: String::new(), clauses: tree.clauses.clone() };
-        let mut said = Vec::new();
-        protocol::check(&alone, &constants[&file.addition], &mut said);
-        followers::drop_unknowable(&mut said);
-        diagnostics.append(&mut said);
+        let mut found = Vec::new();
+        protocol::check(&alone, &constants[&file.addition], &mut found);
+        followers::drop_unknowable(&mut found);
+        diagnostics.append(&mut found);
     }
 }
 

@@ -95,11 +95,11 @@ fn join_places(list: &mut Vec<Diagnostic>) {
     const PLACES_MAX: usize = 4;
     let mut first: FxHashMap<(&str, String, u16), usize> = FxHashMap::default();
     let mut joined: Vec<Diagnostic> = Vec::new();
-    let mut said: FxHashSet<(&str, String, Span)> = FxHashSet::default();
+    let mut seen: FxHashSet<(&str, String, Span)> = FxHashSet::default();
     for one in list.drain(..) {
         // An error in a stack is also found in the stacks that extend it.
         let place = one.spans.first().map_or_else(Span::default, |(span, _)| *span);
-        if !one.spans.is_empty() && !said.insert((one.code, one.message.clone(), place)) {
+        if !one.spans.is_empty() && !seen.insert((one.code, one.message.clone(), place)) {
             continue;
         }
         let source = one.spans.first().map_or(0, |(span, _)| span.source);

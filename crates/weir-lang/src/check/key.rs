@@ -24,7 +24,7 @@ impl Checker<'_> {
                 codes::BAD_CLAUSE,
                 message,
                 span,
-                "both keys name the same things, each of its own side",
+                "both keys need the same parts, each of its own side",
             );
         }
         let pairs = source_kinds.iter().zip(&others);
@@ -49,16 +49,16 @@ impl Checker<'_> {
         let (too_long, help) = match destination {
             Some(_) => (
                 !is_side(&source_kinds) || !is_side(&others),
-                "a side's key is one address or number of up to 128 bits, and one number of up to 32; \
-                 what is `below` counts 128: `let port = below.src_port` makes a number of it",
+                "a side's key is one address or number of up to 128 bits, and one number of up to 32; a \
+                 `below` value counts 128 bits: `let port = below.src_port` makes it a number",
             ),
             None => (
                 2 * wide(&bits, 64) + (bits.len() - wide(&bits, 64)) > KEY_WORDS_MAX,
-                "a key holds 320 bits; an address of IPv6 and what is `below` takes 128, a number 64 at most",
+                "a key has at most 320 bits; an IPv6 address and a `below` value take 128, a number at most 64",
             ),
         };
         if too_long {
-            self.error(codes::TOO_MUCH, "the key has more parts than fit", span, help);
+            self.error(codes::TOO_MUCH, "the key is too large", span, help);
         }
         if let ([_, Some(reversed)], None) = (conditions, destination) {
             let help = "give it `instance (…) <-> (…)`";
@@ -89,7 +89,7 @@ impl Checker<'_> {
     fn key(&mut self, part: &ast::Expr) -> Value {
         let value = self.resolver(Place::Packet).value(part);
         if value.kind == Kind::Bytes {
-            let help = "numbers and addresses can be; calculate a number from it";
+            let help = "keys consist of numbers and addresses; compute a number from it";
             self.error(codes::TYPE, "bytes can't be part of a key", part.span, help);
         }
         value

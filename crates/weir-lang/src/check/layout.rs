@@ -186,9 +186,9 @@ impl Checker<'_> {
         };
         let span = field.name.span.to(field.ty.name.span);
         if self.bits > 0 && self.bits + bits > 64 {
-            let message = format!("`{path}` lies in nine bytes; a field lies in at most eight");
+            let message = format!("`{path}` spans nine bytes; a field spans at most eight");
             let help =
-                "let it begin at a byte, or make two fields of it, joined by a `let`: `high << 32 | low`";
+                "align it to a byte, or split it into two fields that a `let` joins: `high << 32 | low`";
             self.diagnostics.push(Diagnostic::error(codes::UNALIGNED, message).at(span).help(help));
         }
         if field.peek {
@@ -267,7 +267,7 @@ impl Checker<'_> {
         match range.fulfilling(op, value) {
             Some(kept) if value <= ones(*bits) => *range = kept,
             _ => {
-                let message = format!("no value of `{}` can fulfil this", field.name.text);
+                let message = format!("no value of `{}` satisfies this", field.name.text);
                 let most = ones(*bits);
                 self.diagnostics.push(
                     Diagnostic::error(codes::TOO_WIDE, message)
@@ -304,12 +304,9 @@ impl Checker<'_> {
             }
             (Some(_), Some(length)) => {
                 self.diagnostics.push(
-                    Diagnostic::error(
-                        codes::UNKNOWN_TYPE,
-                        format!("`{}` has no length of its own choice", ty.name.text),
-                    )
-                    .at(length.span)
-                    .help("only `bytes[…]`, `text[…]` and `uint[…]` have a length"),
+                    Diagnostic::error(codes::UNKNOWN_TYPE, format!("`{}` has a fixed length", ty.name.text))
+                        .at(length.span)
+                        .help("only `bytes[…]`, `text[…]` and `uint[…]` have a length"),
                 );
                 None
             }
@@ -465,7 +462,7 @@ impl Checker<'_> {
             self.diagnostics.push(
                 Diagnostic::warning(
                     codes::NEGATIVE_LENGTH,
-                    "the run can end before it starts; it is empty then",
+                    "the run can end before it starts, and is then empty",
                 )
                 .label(until.span, format!("{} at least", end.range.low))
                 .label(name.span, format!("starts at byte {start}"))
@@ -505,10 +502,10 @@ impl Checker<'_> {
         }
         if let Some(others) = tags.get(&None).filter(|_| tag.is_some()) {
             self.diagnostics.push(
-                Diagnostic::error(codes::RUN_TAG, "this item is never met")
+                Diagnostic::error(codes::RUN_TAG, "this item is unreachable")
                     .at(span)
-                    .label(*others, "takes all tags not named before it")
-                    .help("`_` stands last"),
+                    .label(*others, "matches all other tags")
+                    .help("`_` must be the last item"),
             );
         }
         if let Some(first) = tags.get(&tag) {

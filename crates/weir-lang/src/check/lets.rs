@@ -122,7 +122,7 @@ impl<'a> Order<'a> {
         diagnostics.push(
             Diagnostic::error(codes::CYCLE, format!("`{}` depends on itself", names[0]))
                 .label(span, names.join(" \u{2192} "))
-                .help("calculate it from fields"),
+                .help("compute it from fields"),
         );
     }
 }

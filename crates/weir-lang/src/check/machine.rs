@@ -107,7 +107,7 @@ impl Checker<'_> {
         if trees.is_empty() {
             self.error(
                 codes::EXPECTED,
-                "no state is named",
+                "no state is declared",
                 clause,
                 "write `states { first: start  last: accept }`",
             );
@@ -150,7 +150,7 @@ impl Checker<'_> {
         let diagnostic =
             Diagnostic::error(codes::UNKNOWN_STATE, format!("there is no state `{}`", name.text))
                 .at(name.span)
-                .help("name it in `states { … }`")
+                .help("declare it in `states { … }`")
                 .did_you_mean(&name.text, names);
         self.diagnostics.push(diagnostic);
         None
@@ -160,7 +160,7 @@ impl Checker<'_> {
         let name = &tree.name;
         if TRIGGERS.iter().any(|(trigger, _)| *trigger == name.text) {
             let message =
-                format!("no transition can be called `{}`: events happen by that name already", name.text);
+                format!("no transition can be called `{}`: it is the name of a built-in trigger", name.text);
             self.error(codes::RESERVED_NAME, message, name.span, "give it another name");
         }
         if let Some((_, first)) = self.transitions.get(&name.text) {
@@ -207,7 +207,7 @@ impl Checker<'_> {
         // errors.
         let condition = if always && !ordered { Expr::Number(1) } else { condition };
         if let Some((_, span)) = tree.timeout.filter(|_| tree.to.text == "restart") {
-            let help = "the instance that begins then has the time-out of its state";
+            let help = "the new instance has the time-out of its state";
             self.error(codes::BAD_CLAUSE, "`restart` ends the instance", span, help);
         }
         let unknown = if self.protocol.states.is_empty() { Target::Restart } else { Target::State(0) };
@@ -288,8 +288,8 @@ impl Checker<'_> {
             ordered_fields(expr, &mut fields);
         }
         if fields.len() > ORDERED_FIELDS_MAX {
-            let message = format!("{} fields are kept until a packet is in order", fields.len());
-            let help = format!("at most {ORDERED_FIELDS_MAX} different ones may stand behind `ordered.`");
+            let message = format!("{} fields are stored until a packet is in order", fields.len());
+            let help = format!("at most {ORDERED_FIELDS_MAX} different fields may be used with `ordered.`");
             let span = self.protocol.span;
             self.error(codes::TOO_MUCH, message, span, &help);
         }
@@ -321,7 +321,7 @@ impl Checker<'_> {
                     let Some(state) = self.find_state(name) else { continue };
                     if std::mem::replace(&mut covered[state], true) {
                         let message = format!("`{}` has a timeout already", name.text);
-                        self.error(codes::DUPLICATE, message, name.span, "one of them is meant");
+                        self.error(codes::DUPLICATE, message, name.span, "keep one of them");
                     }
                     states.push(state);
                 }
@@ -367,7 +367,7 @@ impl Checker<'_> {
             let help = "let the event happen on a transition: `on last: fragments -> complete when ordered.more == 0`";
             self.error(
                 codes::ASSEMBLE,
-                "a one-sided instance hands its bytes on once all are there",
+                "a one-sided instance delivers its bytes once they are complete",
                 span,
                 help,
             );
@@ -383,15 +383,14 @@ impl Checker<'_> {
             && self.scope.has_sequence
             && !triggers.iter().all(is_transition)
         {
-            let help = "say `when` of the sequence: what is not offered to it is in no order";
-            self.error(codes::ASSEMBLE, "what is in order is handed up whatever holds", span, help);
+            let help = "put the `when` on the sequence: packets that do not match are not ordered";
+            self.error(codes::ASSEMBLE, "in-order bytes are delivered regardless of `when`", span, help);
         }
     }
 
     fn event(&mut self, tree: &ast::Event) {
         if let Some((_, first)) = self.scope.symbols.get(&tree.name.text) {
-            let message =
-                format!("`{}` is there already: filters would not know which is meant", tree.name.text);
+            let message = format!("`{}` already exists: filters could not tell them apart", tree.name.text);
             self.diagnostics.push(
                 Diagnostic::error(codes::DUPLICATE, message)
                     .label(tree.name.span, "again here")
@@ -416,7 +415,7 @@ impl Checker<'_> {
                 self.diagnostics.push(duplicate(&name.text, first, name.span));
             }
             let found = self.resolver(place).value(value);
-            self.scope.is_told(&found.expr);
+            self.scope.mark_shown(&found.expr);
             columns.push((name.text.clone(), found.expr));
         }
         self.protocol.events.push(Event {
@@ -440,7 +439,7 @@ impl Checker<'_> {
                     let help = "let it happen `on packet`, with the transition's condition";
                     self.error(
                         codes::BAD_CLAUSE,
-                        "an instance that restarts tells of nothing",
+                        "an instance that restarts reports no events",
                         name.span,
                         help,
                     );
@@ -453,7 +452,7 @@ impl Checker<'_> {
             known.sort_unstable();
             let diagnostic = Diagnostic::error(
                 codes::UNKNOWN_TRIGGER,
-                format!("nothing called `{}` happens", name.text),
+                format!("there is no transition or trigger `{}`", name.text),
             )
             .at(name.span)
             .help(

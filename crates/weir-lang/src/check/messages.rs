@@ -17,7 +17,7 @@ pub(super) fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let own: FxHashSet<Span> = tree.edges.iter().map(|edge| edge.to.span).collect();
-    let mut said: FxHashSet<(String, Span)> = FxHashSet::default();
+    let mut reported: FxHashSet<(String, Span)> = FxHashSet::default();
     // An unreadable part of a protocol does not count as missing.
     let is_read = |layer: LayerId| !wrong.contains(&protocol(stack, layer).span);
     let edges = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages);
@@ -25,12 +25,12 @@ pub(super) fn check(
         let one = protocol(stack, edge.to);
         let place = format!("`layer {0}_message: {0}` gives the protocol a second place", one.declared);
         let starts = stack.starts.iter().any(|(_, layer)| *layer == edge.to);
-        let of_frame = format!("`{}` is a message here, and what frames begin with there", one.name);
+        let of_frame = format!("`{}` is a message here, and the start of frames there", one.name);
         let of_frame = starts.then(|| (of_frame, place.clone()));
         for (message, help) in mistake(stack, edge).into_iter().chain(of_frame) {
             // Mistakes that exist without this stack were reported with the other stack.
-            let is_new = own.contains(&edge.span) || !is_said(diagnostics, &message, edge.span);
-            if is_new && said.insert((message.clone(), edge.span)) {
+            let is_new = own.contains(&edge.span) || !is_reported(diagnostics, &message, edge.span);
+            if is_new && reported.insert((message.clone(), edge.span)) {
                 diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(edge.span).help(help));
             }
         }
@@ -64,20 +64,20 @@ fn find_values(stack: &Stack, edge: &Edge, protocols: &[CheckedProtocol], diagno
     for layer in layers.filter(|layer| seen.insert(*layer)) {
         let declared = &protocol(stack, layer).declared;
         let Some(found) = protocols.iter().find(|one| one.protocol.name == *declared) else { continue };
-        for asked in &found.below {
-            let field = from.fields.iter().find(|field| field.is_called(&asked.name));
+        for used in &found.below {
+            let field = from.fields.iter().find(|field| field.is_called(&used.name));
             if let Some(field) = field.filter(|field| !is_number(&field.ty)) {
                 let message = format!("`{}` of `{}` is no number", field.path, from.name);
-                if !is_said(diagnostics, &message, asked.span) {
-                    let help = "with a message only numbers are kept of the chunks that it came in";
-                    diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(asked.span).help(help));
+                if !is_reported(diagnostics, &message, used.span) {
+                    let help = "of a message's chunks only numbers are stored";
+                    diagnostics.push(Diagnostic::error(codes::MESSAGES, message).at(used.span).help(help));
                 }
-            } else if field.is_some() || from.lets.iter().any(|value| value.name == asked.name) {
-                names.insert(&asked.name);
+            } else if field.is_some() || from.lets.iter().any(|value| value.name == used.name) {
+                names.insert(&used.name);
             }
         }
     }
-    let message = format!("messages ask for more than {WHOLE_VALUES_MAX} values of `{}`", from.name);
+    let message = format!("messages use more than {WHOLE_VALUES_MAX} values of `{}`", from.name);
     let is_new = !diagnostics.iter().any(|one| one.message == message);
     if names.len() > WHOLE_VALUES_MAX && is_new {
         let help = "join some of them in a `let`";
@@ -96,9 +96,8 @@ fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
     let edges = stack.edges.iter().filter(|next| next.from == edge.to);
     let places = one.rest_length.into_iter().chain(edges.filter_map(|next| next.rest_length));
     for span in places {
-        let message =
-            format!("nobody knows what is left behind the header of `{}`, as it is a message", one.name);
-        let help = "what follows a message is the next one: let fields of its header say how long it is";
+        let message = format!("`{}` is a message: the number of bytes after its header is unknown", one.name);
+        let help = "the next message follows: give the length in a field of the header";
         let diagnostic = Diagnostic::error(codes::MESSAGES, message);
         // The mistake is in the text that declares the messages.
         let diagnostic = match span.source == edge.span.source {
@@ -109,7 +108,7 @@ fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-fn is_said(diagnostics: &[Diagnostic], message: &str, span: Span) -> bool {
+fn is_reported(diagnostics: &[Diagnostic], message: &str, span: Span) -> bool {
     let at = |one: &Diagnostic| one.spans.first().is_some_and(|(place, _)| *place == span);
     diagnostics.iter().any(|one| one.message == message && at(one))
 }
@@ -122,14 +121,14 @@ fn protocol(stack: &Stack, layer: LayerId) -> &Protocol {
 fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
     let (from, to) = (protocol(stack, edge.from), protocol(stack, edge.to));
     if !puts_in_order(from) {
-        let message = format!("`{}` puts no bytes of two sides in order", from.name);
-        let help = "messages are made of the bytes that `instance (…) <-> (…)`, `sequence … from first` \
-                    and `event … on ordered { assemble }` put together";
+        let message = format!("`{}` has no ordered bytes of two sides", from.name);
+        let help = "messages need the bytes that `instance (…) <-> (…)`, `sequence … from first` and \
+             `event … on ordered { assemble }` reassemble";
         return Some((message, help.into()));
     }
     if !is_whole(from) && to.payload.as_ref().is_some_and(|payload| payload.length.is_none()) {
-        let message = format!("nobody knows where a message of `{}` ends", to.name);
-        let help = "say how much follows its header: `payload = rest[.. length]`, or leave `payload` out";
+        let message = format!("the end of a message of `{}` is unknown", to.name);
+        let help = "give the length of its payload: `payload = rest[.. length]`, or omit `payload`";
         return Some((message, help.into()));
     }
     if to.header.is_empty() {
@@ -137,7 +136,7 @@ fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
         return Some((message, "give it a `header`".into()));
     }
     if peeks(&to.header) {
-        let message = format!("`{}` peeks at what is not part of the message", to.name);
+        let message = format!("`{}` peeks beyond the end of the message", to.name);
         return Some((message, "read it as a field".into()));
     }
     let mut open = vec![edge.to];
@@ -147,8 +146,8 @@ fn mistake(stack: &Stack, edge: &Edge) -> Option<(String, String)> {
             if next.kind == EdgeKind::Messages {
                 let name = &protocol(stack, layer).name;
                 let message =
-                    format!("messages of `{}` hold `{name}`, which is made of messages itself", to.name);
-                return Some((message, "streams inside messages are not put together".into()));
+                    format!("messages of `{}` hold `{name}`, which itself carries messages", to.name);
+                return Some((message, "streams inside messages are not reassembled".into()));
             }
             if seen.insert(next.to) {
                 open.push(next.to);

@@ -19,14 +19,14 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
             diagnostics.push(
                 Diagnostic::error(codes::ASSEMBLE, "an event that happens with another one can't assemble")
                     .at(tree.assemble.unwrap_or(tree.name.span))
-                    .help("let the other one assemble, or say `on` what this one happens"),
+                    .help("let the other one assemble, or declare this one with `on`"),
             );
         }
     }
     let with = |at: usize| protocol.events[at].with.as_slice();
     let mut circles = find_circle(trees, with, "happens with itself", diagnostics);
     let after = |at: usize| protocol.events[at].after.as_slice();
-    circles |= find_circle(trees, after, "is told before itself", diagnostics);
+    circles |= find_circle(trees, after, "is reported before itself", diagnostics);
     if circles {
         for event in &mut protocol.events {
             (event.with, event.after) = (Vec::new(), Vec::new());
@@ -69,7 +69,7 @@ fn find_repeated(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut V
             }
             if protocol.events[cause].triggers.contains(&Trigger::Ordered) {
                 let message = format!(
-                    "`{}` may happen several times on a packet, as its packets come in order: it can't wait for others",
+                    "`{}` may happen several times on a packet: it cannot be reported `after` others",
                     tree.name.text
                 );
                 diagnostics.push(
@@ -144,11 +144,10 @@ fn find_ambiguous(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut 
             let meet = meets(&one.triggers, &two.triggers);
             if both_wait && meet && !is_before(first, second) && !is_before(second, first) {
                 let (name, other) = (&trees[first].name, &trees[second].name);
-                let message =
-                    format!("which of `{}` and `{}` is told first is not said", name.text, other.text);
+                let message = format!("the order of `{}` and `{}` is not defined", name.text, other.text);
                 diagnostics.push(
                     Diagnostic::warning(codes::EVENT_ORDER, message)
-                        .label(other.span, "as it stands, this one is second")
+                        .label(other.span, "currently this one is second")
                         .label(name.span, "")
                         .help(format!("add `after {}` to `{}`", name.text, other.text)),
                 );

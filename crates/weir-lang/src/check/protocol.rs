@@ -44,7 +44,7 @@ pub(super) fn check(
     }
     let filter_name = tree.filter_name.as_ref().unwrap_or(&tree.name);
     if is_word_of_filters(&filter_name.text) {
-        let message = format!("`{}` means something else in filters", filter_name.text);
+        let message = format!("`{}` is a reserved word in filters", filter_name.text);
         let diagnostic = Diagnostic::error(codes::RESERVED_NAME, message).at(filter_name.span);
         checker
             .diagnostics
@@ -249,7 +249,7 @@ impl Checker<'_> {
             };
             self.needs_instance(clause, span);
             if held == Held::Side && self.scope.has_instance && !self.scope.two_sided {
-                let help = "variables of an instance with one key stand in `vars { … }`";
+                let help = "variables of an instance with one key belong in `vars { … }`";
                 self.error(codes::MISSING_CLAUSE, "`each side` needs an instance with two sides", span, help);
             }
             for var in vars {
@@ -307,7 +307,7 @@ impl Checker<'_> {
         if self.scope.sides.contains_key(&name.text)
             || each_side && self.protocol.vars.iter().any(|var| var.name == name.text)
         {
-            let message = format!("`{}` is there already", name.text);
+            let message = format!("`{}` is already declared", name.text);
             self.error(codes::DUPLICATE, message, name.span, "give it another name");
         } else if !each_side {
             self.scope.declare(&name.text, Symbol::Var(id), name.span, self.diagnostics);
@@ -351,7 +351,7 @@ impl Checker<'_> {
             if let Some(odd) = found.iter().find(|id| kind_of(id) != kind_of(&found[0])) {
                 let (first, second) = (kind_of(&found[0]).describe(), kind_of(odd).describe());
                 let message =
-                    format!("the fields of `{}` are not of one type: {first} and {second}", name.text);
+                    format!("the fields of `{}` have different types: {first} and {second}", name.text);
                 self.error(
                     codes::TYPE,
                     message,
@@ -402,7 +402,7 @@ impl Checker<'_> {
                 match (letters.next(), letters.next()) {
                     (Some(letter @ 'A'..='Z'), None) => Some(Stmt::History { letter, condition }),
                     _ => {
-                        let help = "the responder's letters are its lower-case form";
+                        let help = "the responder's letters are lower case";
                         self.error(codes::BAD_CLAUSE, "a history is of letters A to Z", letter.span, help);
                         None
                     }
@@ -462,13 +462,8 @@ impl Checker<'_> {
             && (tree.from_first || tree.overwrite || self.scope.two_sided)
         {
             let help =
-                "it is for wholes put together of parts: a one-sided instance, `from 0`, without `overwrite`";
-            self.error(
-                codes::BAD_CLAUSE,
-                "`distinct` does not go with the rest of this sequence",
-                span,
-                help,
-            );
+                "it requires a datagram in pieces: a one-sided instance, `from 0`, without `overwrite`";
+            self.error(codes::BAD_CLAUSE, "`distinct` is not allowed in this sequence", span, help);
         }
         let at = self.resolver(Place::Instance).number(&tree.at).expr;
         let span = tree.span.as_ref().map(|span| self.resolver(Place::Instance).number(span).expr);
@@ -502,9 +497,8 @@ impl Checker<'_> {
     ) -> (Expr, Expr) {
         let is_one = tree.span.as_ref().is_some_and(|span| matches!(span.kind, ast::ExprKind::Number(1)));
         if !is_one || !tree.from_first || !self.scope.two_sided {
-            let help =
-                "it is for chunks with a number each: `instance (…) <-> (…)`, `spanning 1`, `from first`";
-            let message = "`wholes` does not go with the rest of this sequence";
+            let help = "it requires numbered chunks: `instance (…) <-> (…)`, `spanning 1`, `from first`";
+            let message = "`wholes` is not allowed in this sequence";
             self.error(codes::BAD_CLAUSE, message, *span, help);
         }
         let mut condition = |tree| self.resolver(Place::Instance).condition(tree).expr;
@@ -538,7 +532,7 @@ impl Checker<'_> {
             Expr::Number(_) => None,
             _ => {
                 let message = format!("`{}` is no field of bytes", name.text);
-                let help = "what is put in order is the payload, or a field `bytes[…]`";
+                let help = "a sequence orders the payload, or a field `bytes[…]`";
                 self.error(codes::TYPE, message, name.span, help);
                 None
             }
@@ -554,7 +548,7 @@ impl Checker<'_> {
             return Some((low, self.resolver(Place::Instance).number(length).expr));
         }
         let help = "write `window low .. low + length`";
-        self.error(codes::BAD_CLAUSE, "a window ends a length after its start", high.span, help);
+        self.error(codes::BAD_CLAUSE, "the end of a window is its start plus a length", high.span, help);
         None
     }
 
@@ -591,7 +585,7 @@ impl Checker<'_> {
             return ShowPart::Flags(Vec::new());
         }
         let found = self.resolver(Place::Packet).value(value);
-        self.scope.is_told(&found.expr);
+        self.scope.mark_shown(&found.expr);
         ShowPart::Value(found.expr)
     }
 }

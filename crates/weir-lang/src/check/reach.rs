@@ -28,7 +28,7 @@ pub(super) fn check(
                 .help("add an edge to it, or a `start`"),
         );
     }
-    find_untold(stack, tree, diagnostics);
+    find_unattributed_events(stack, tree, diagnostics);
     find_circle(stack, repeated, diagnostics);
     let mut below: Vec<Vec<LayerId>> = vec![Vec::new(); stack.layers.len()];
     for edge in &stack.edges {
@@ -56,7 +56,7 @@ pub(super) fn check(
 }
 
 /// Reports events of layers without any instance, their own or below: such events cannot be attributed.
-fn find_untold(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
+fn find_unattributed_events(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnostic>) {
     let has_instance =
         |layer: LayerId| protocol(stack, layer).instance.as_ref().is_some_and(|one| one.condition.is_none());
     let before = reach_through(stack, |layer| !has_instance(layer));
@@ -68,9 +68,9 @@ fn find_untold(stack: &Stack, tree: &ast::Stack, diagnostics: &mut Vec<Diagnosti
         let mentions = tree.edges.iter().flat_map(|edge| edge.from.iter().chain([&edge.to]));
         let mut mentions = mentions.chain(tree.starts.iter().map(|(_, name)| name));
         let Some(mention) = mentions.find(|mention| mention.text == protocol.name) else { continue };
-        let message = format!("events of `{}` are of no instance", protocol.name);
-        let help = "say in the protocol how its packets are grouped: `instance (src, dst)`; where an instance comes \
-                    before on every way, events are told of that";
+        let message = format!("events of `{}` have no instance", protocol.name);
+        let help = "declare in the protocol how its packets are grouped: `instance (src, dst)`; if every \
+             path has an instance below, events belong to that instance";
         let diagnostic = Diagnostic::error(codes::MISSING_CLAUSE, message).at(mention.span);
         diagnostics.push(diagnostic.help(help));
     }
@@ -137,9 +137,9 @@ fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnosti
     names.reverse();
     let circle = names.join(" \u{2192} ");
     diagnostics.push(
-        Diagnostic::error(codes::UNBOUNDED, "layers follow each other in a circle without a bound")
+        Diagnostic::error(codes::UNBOUNDED, "unbounded cycle of layers")
             .label(path[first].1.span, circle)
-            .help(format!("say how often at most: `repeat {} 4`", name(at))),
+            .help(format!("add a bound: `repeat {} 4`", name(at))),
     );
 }
 
@@ -173,7 +173,7 @@ fn find_below(
             lower.push(protocol);
             match provides(protocol, &need.name) {
                 Some(kind) => {
-                    let fits = (!need.number || kind.is_operand()) && (!need.told || kind != Kind::Bytes);
+                    let fits = (!need.number || kind.is_operand()) && (!need.shown || kind != Kind::Bytes);
                     unfit = unfit.or((!fits).then_some(protocol));
                 }
                 None => {
@@ -187,12 +187,12 @@ fn find_below(
     if let Some(start) = without {
         let path = path_up(start, layer, &above);
         let path: Vec<&str> = path.into_iter().map(name).collect();
-        let message = format!("`{}` needs `below.{wanted}`, which not every path to it has", name(layer));
+        let message = format!("`{}` needs `below.{wanted}`, which some path to it lacks", name(layer));
         let names = lower.iter().flat_map(|protocol| names_of(protocol));
         let edge = stack.edges.iter().find(|edge| edge.to == layer && path.contains(&name(edge.from)));
         let diagnostic = Diagnostic::error(codes::UNKNOWN_BELOW, message)
             .label(need.span, format!("not on {}", path.join(" \u{2192} ")))
-            .help("a field or `let` of that name in a layer below would do")
+            .help("declare a field or `let` of that name in a layer below")
             .did_you_mean(wanted, names);
         diagnostics.push(match edge.filter(|edge| edge.span.source != need.span.source) {
             Some(edge) => diagnostic.label(edge.span, "by this edge"),
@@ -200,7 +200,7 @@ fn find_below(
         });
     } else if let Some(protocol) = unfit {
         let message = format!("`{wanted}` of `{}` is no number", protocol.name);
-        let use_of_it = if need.number { "calculated with" } else { "told of" };
+        let use_of_it = if need.number { "used in arithmetic" } else { "used as a column or in `show`" };
         diagnostics.push(
             Diagnostic::error(codes::TYPE, message)
                 .label(need.span, format!("{use_of_it}, in `{}`", name(layer)))

@@ -67,7 +67,7 @@ pub(crate) struct BelowUse {
     /// The value is used in arithmetic: bytes and long addresses are not allowed.
     pub(crate) number: bool,
     /// The value is a column or shown: bytes are not allowed.
-    pub(crate) told: bool,
+    pub(crate) shown: bool,
 }
 
 /// The names of one protocol.
@@ -113,10 +113,10 @@ pub(super) const VALUES: [&str; 7] =
 const PREFIXES: [&str; 9] = ["me", "peer", "below", "ordered", "payload", "rest", "header", "layer", "state"];
 
 impl Scope {
-    /// Records that `told`, resolved last, is a column or shown.
-    pub(super) fn is_told(&mut self, told: &Expr) {
-        if let (Expr::Below(_), Some(last)) = (told, self.below.last_mut()) {
-            last.told = true;
+    /// Records that `value`, resolved last, is a column or shown.
+    pub(super) fn mark_shown(&mut self, value: &Expr) {
+        if let (Expr::Below(_), Some(last)) = (value, self.below.last_mut()) {
+            last.shown = true;
         }
     }
 
@@ -196,7 +196,7 @@ impl Scope {
             diagnostics.push(
                 Diagnostic::error(
                     codes::RESERVED_NAME,
-                    format!("`{name}` can't be a name: `{word}` has a meaning"),
+                    format!("`{name}` can't be a name: `{word}` is reserved"),
                 )
                 .at(span),
             );
@@ -232,9 +232,9 @@ impl Scope {
 
 /// The diagnostic for a duplicate name.
 pub(super) fn duplicate(name: &str, first: Span, second: Span) -> Diagnostic {
-    Diagnostic::error(codes::DUPLICATE, format!("`{name}` is there already"))
-        .label(second, "again here")
-        .label(first, "first here")
+    Diagnostic::error(codes::DUPLICATE, format!("`{name}` is already declared"))
+        .label(second, "declared again here")
+        .label(first, "first declared here")
 }
 
 fn field_range(ty: &FieldType) -> Range {

@@ -31,7 +31,7 @@ pub(super) fn check(
 ) -> Option<Stack> {
     if let Some(known) = stacks.iter().find(|stack| stack.name == tree.name.text) {
         let diagnostic =
-            Diagnostic::error(codes::DUPLICATE, format!("there is a stack `{}` already", known.name));
+            Diagnostic::error(codes::DUPLICATE, format!("there is already a stack `{}`", known.name));
         diagnostics.push(diagnostic.at(tree.name.span).help("give it another name"));
         return None;
     }
@@ -61,7 +61,7 @@ pub(super) fn check(
         repeated,
         scopes: FxHashMap::default(),
         unknown: FxHashSet::default(),
-        said: FxHashSet::default(),
+        reported: FxHashSet::default(),
         wrong,
         stack,
         diagnostics,
@@ -122,11 +122,8 @@ fn extended(
         let help = format!("give it another name: `stack my_{0} extends {0} {{ … }}`", base.text);
         Diagnostic::error(codes::CYCLE, format!("`{}` extends itself", base.text)).at(base.span).help(help)
     } else if open.iter().any(|tree| tree.name.text == base.text) {
-        Diagnostic::error(
-            codes::CYCLE,
-            format!("`{}` is never complete: stacks extend each other in a circle", base.text),
-        )
-        .at(base.span)
+        Diagnostic::error(codes::CYCLE, format!("`{}` is part of a cycle of `extends`", base.text))
+            .at(base.span)
     } else {
         Diagnostic::error(codes::UNKNOWN_LAYER, format!("there is no stack `{}`", base.text))
             .at(base.span)
@@ -137,34 +134,34 @@ fn extended(
 }
 
 /// Maximum number of condition values that are compared; beyond it there are no warnings.
-const ASKED_MAX: usize = 1_000;
+const COMPARED_MAX: usize = 1_000;
 
 /// The subject of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Subject {
     Field(FieldId),
     Let(LetId),
 }
 
-/// The single numbers for which a condition holds; `None` if the condition has another form.
-fn asked_values(condition: &Expr) -> Option<Vec<(Asked, (u64, u64))>> {
-    let asked = |expr: &Expr| match expr {
-        Expr::Field(field) => Some(Asked::Field(*field)),
-        Expr::Let(value) => Some(Asked::Let(*value)),
+/// The subjects of a condition with their matching ranges; `None` if the condition has another form.
+fn matched_values(condition: &Expr) -> Option<Vec<(Subject, (u64, u64))>> {
+    let subject = |expr: &Expr| match expr {
+        Expr::Field(field) => Some(Subject::Field(*field)),
+        Expr::Let(value) => Some(Subject::Let(*value)),
         _ => None,
     };
     match condition {
         Expr::Binary(BinaryOp::Eq, value, number) => match &**number {
-            Expr::Number(number) => Some(vec![(asked(value)?, (*number, *number))]),
+            Expr::Number(number) => Some(vec![(subject(value)?, (*number, *number))]),
             _ => None,
         },
         Expr::In(value, ranges) => {
-            let what = asked(value)?;
+            let what = subject(value)?;
             Some(ranges.iter().map(|&range| (what, range)).collect())
         }
         Expr::Binary(BinaryOp::LogicalOr, a, b) => {
-            let mut a = asked_values(a)?;
-            a.extend(asked_values(b)?);
+            let mut a = matched_values(a)?;
+            a.extend(matched_values(b)?);
             Some(a)
         }
         _ => None,
@@ -182,7 +179,7 @@ struct Checker<'a> {
     /// Layers that were reported as unknown.
     unknown: FxHashSet<String>,
     /// Reported mistakes of conditions: an edge from several layers is checked for each.
-    said: FxHashSet<(&'static str, Span)>,
+    reported: FxHashSet<(&'static str, Span)>,
     /// Spans of protocols with mistakes.
     wrong: FxHashSet<Span>,
     stack: Stack,
@@ -210,7 +207,7 @@ impl Checker<'_> {
                 self.stack.layers.iter().find(|l| l.protocol.filter_name == protocol.filter_name)
             {
                 let (own, other) = (&protocol.filter_name, &other.protocol.name);
-                let message = format!("filters know `{other}` as `{own}` already");
+                let message = format!("`{own}` is already the filter name of `{other}`");
                 self.diagnostics.push(
                     Diagnostic::error(codes::DUPLICATE, message)
                         .at(place.map_or(name.span, |place| place.name.span))
@@ -326,7 +323,7 @@ impl Checker<'_> {
     /// The stack's own edges, before those of the extended stack.
     fn edges(&mut self, tree: &ast::Stack) {
         let inherited = std::mem::take(&mut self.stack.edges);
-        let mut asked: Vec<(LayerId, Asked, Span, (u64, u64))> = Vec::new();
+        let mut compared: Vec<(LayerId, Subject, Span, (u64, u64))> = Vec::new();
         let mut always: FxHashMap<LayerId, Span> = FxHashMap::default();
         for edge in &tree.edges {
             let to = self.layer(&edge.to);
@@ -339,7 +336,7 @@ impl Checker<'_> {
                 }
                 if let Some(first) = always.get(&from) {
                     self.diagnostics.push(
-                        Diagnostic::warning(codes::DEAD_EDGE, format!("`{}` is never followed by this", name.text))
+                        Diagnostic::warning(codes::DEAD_EDGE, format!("`{}` can never be followed by this", name.text))
                             .at(edge.to.span)
                             .label(*first, "always taken before it")
                             .help("the first edge whose condition holds is taken: add a `when` to it, or move it down"),
@@ -353,10 +350,10 @@ impl Checker<'_> {
                     .as_ref()
                     .map_or((Expr::Number(1), None), |expr| self.condition(from, expr));
                 let span = edge.to.span;
-                for (what, range) in asked_values(&condition).into_iter().flatten() {
-                    if asked.len() < ASKED_MAX {
-                        self.find_overlap(&asked, &(from, &what, span, range));
-                        asked.push((from, what, span, range));
+                for (what, range) in matched_values(&condition).into_iter().flatten() {
+                    if compared.len() < COMPARED_MAX {
+                        self.find_overlap(&compared, &(from, &what, span, range));
+                        compared.push((from, what, span, range));
                     }
                 }
                 self.stack.edges.push(Edge { from, to, condition, kind: edge.kind, rest_length, span });
@@ -368,18 +365,18 @@ impl Checker<'_> {
     /// Warns if an earlier edge of the same text is taken for some of these values.
     fn find_overlap(
         &mut self,
-        asked: &[(LayerId, Asked, Span, (u64, u64))],
-        &(from, what, span, (low, high)): &(LayerId, &Asked, Span, (u64, u64)),
+        compared: &[(LayerId, Subject, Span, (u64, u64))],
+        &(from, what, span, (low, high)): &(LayerId, &Subject, Span, (u64, u64)),
     ) {
-        let meets = |other: &&(LayerId, Asked, Span, (u64, u64))| {
+        let meets = |other: &&(LayerId, Subject, Span, (u64, u64))| {
             let (least, most) = other.3;
             other.0 == from && other.1 == *what && other.2 != span && least <= high && low <= most
         };
-        let Some(earlier) = asked.iter().find(meets) else { return };
-        if self.said.insert((codes::OVERLAP, span)) {
+        let Some(earlier) = compared.iter().find(meets) else { return };
+        if self.reported.insert((codes::OVERLAP, span)) {
             let value = low.max(earlier.3.0);
             self.diagnostics.push(
-                Diagnostic::warning(codes::OVERLAP, format!("{value} leads elsewhere already"))
+                Diagnostic::warning(codes::OVERLAP, format!("{value} already leads elsewhere"))
                     .at(span)
                     .label(earlier.2, "taken first")
                     .help("the first edge whose condition holds is taken"),
@@ -408,13 +405,13 @@ impl Checker<'_> {
                 )
                 .at(below.span)
                 .help(format!(
-                    "an edge knows the layer that it leaves: `let {name} = below.{name}` in its protocol"
+                    "an edge can use the layer that it leaves: `let {name} = below.{name}` in its protocol"
                 )),
             );
         }
         for diagnostic in found {
             let span = diagnostic.spans.first().map_or(expr.span, |(span, _)| *span);
-            if self.said.insert((diagnostic.code, span)) {
+            if self.reported.insert((diagnostic.code, span)) {
                 self.diagnostics.push(diagnostic);
             }
         }
@@ -451,11 +448,11 @@ impl Checker<'_> {
     fn events(&mut self, tree: &ast::Stack) {
         let count: usize = self.stack.layers.iter().map(|layer| layer.protocol.events.len()).sum();
         if count > EVENTS_MAX {
-            let message = format!("this stack has {count} events, and {EVENTS_MAX} can be told apart");
+            let message = format!("this stack has {count} events, and at most {EVENTS_MAX} are allowed");
             self.diagnostics.push(
                 Diagnostic::error(codes::TOO_MUCH, message)
                     .at(tree.name.span)
-                    .help("leave out layers, or tell several of their events by a column of one"),
+                    .help("omit layers, or merge events and distinguish them by a column"),
             );
         }
     }

@@ -37,26 +37,26 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
                     let name = one.name.text.as_str();
                     if !here.contains(name) && !elsewhere.contains(name) {
                         diagnostics.push(
-                            Diagnostic::warning(codes::UNREAD, format!("nobody reads `{name}`"))
+                            Diagnostic::warning(codes::UNREAD, format!("nothing uses `{name}`"))
                                 .at(one.name.span)
-                                .help("with a text behind it, it is a field that filters know"),
+                                .help("with a description it becomes a filter field"),
                         );
                     }
                 }
                 // Records of connections use some of the variables by name.
                 ClauseKind::Vars { held, vars } if *held == Held::Packet || is_one_sided(protocol) => {
                     for var in vars.iter().filter(|var| !here.contains(var.name.text.as_str())) {
-                        let message = format!("nobody reads `{}`", var.name.text);
+                        let message = format!("nothing uses `{}`", var.name.text);
                         diagnostics.push(Diagnostic::warning(codes::UNREAD, message).at(var.name.span));
                     }
                 }
                 ClauseKind::Sequence(_) if !has_use_for_order(protocol) => {
                     diagnostics.push(
-                        Diagnostic::warning(codes::UNREAD, "nothing comes of this sequence")
+                        Diagnostic::warning(codes::UNREAD, "nothing uses this sequence")
                             .at(clause.span)
                             .help(
-                                "let an event `assemble` its bytes, or happen `on ordered`, or a condition ask for \
-                                 `ordered.` fields",
+                                "let an event `assemble` its bytes or happen `on ordered`, or use \
+                                 `ordered.` fields in a condition",
                             ),
                     );
                 }

@@ -111,7 +111,7 @@ impl<'a> Parser<'a, '_> {
                 Kind::RightParen if self.open > 0 => return left,
                 Kind::RightParen => {
                     let span = self.advance();
-                    self.report.error(report::UNBALANCED, span, "`)` closes nothing").help =
+                    self.report.error(report::UNBALANCED, span, "unmatched `)`").help =
                         Some("remove it, or open it with `(`".to_string());
                     left = None;
                     continue;
@@ -120,7 +120,7 @@ impl<'a> Parser<'a, '_> {
                 _ => {
                     let span = self.span();
                     self.report
-                        .error(report::UNEXPECTED, span, "there is no `and` or `or` before this")
+                        .error(report::UNEXPECTED, span, "`and` or `or` is missing before this")
                         .help = Some("join two primitives with `and` or `or`".to_string());
                     self.recover(0);
                     left = None;
@@ -146,7 +146,7 @@ impl<'a> Parser<'a, '_> {
         let depth = left_depth.max(right_depth + 1) + usize::from(!flat);
         if depth > NESTING_MAX - PRIMITIVE_DEPTH {
             self.report.error(report::LIMIT, span, "`and` and `or` alternate too often").help =
-                Some("they bind alike, from the left: group them with parentheses".to_string());
+                Some("they have equal precedence, from the left: group them with parentheses".to_string());
             return None;
         }
         let expr = match (is_or, left, right) {
@@ -282,13 +282,8 @@ impl<'a> Parser<'a, '_> {
             }
             _ if words::UNSUPPORTED.contains(&word) => {
                 let span = self.advance();
-                self.report
-                    .error(
-                        report::BPF_UNSUPPORTED,
-                        span,
-                        format!("Weir knows nothing that `{word}` could mean"),
-                    )
-                    .help = Some("`weir fields` lists what can be asked".to_string());
+                self.report.error(report::BPF_UNSUPPORTED, span, format!("unknown word `{word}`")).help =
+                    Some("`weir fields` lists all fields".to_string());
                 None
             }
             _ => self.qualified(),

@@ -132,7 +132,7 @@ fn slice_literal(
                 constant.span,
                 format!("the slice has {length} bytes, this constant {have}"),
             )
-            .help = Some("both must be of one length".to_string());
+            .help = Some("both must have the same length".to_string());
         return None;
     }
     if contains || length > 8 {
@@ -260,7 +260,7 @@ pub(super) fn without_host_bits(literal: Literal, span: Span, report: &mut Repor
     };
     if clean != literal {
         report
-            .warning(report::HOST_BITS, span, "this address has bits beyond its prefix, which do not count")
+            .warning(report::HOST_BITS, span, "this address has bits beyond its prefix, which are ignored")
             .help = Some(format!("write `{shown}`, or the address without a prefix"));
     }
     clean

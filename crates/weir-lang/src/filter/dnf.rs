@@ -29,7 +29,7 @@ pub(super) fn dnf(
             .error(
                 report::LIMIT,
                 span(0, text.len()),
-                format!("this filter has more than {TERMS_MAX} alternatives once `and` is spread over `or`"),
+                format!("this filter has more than {TERMS_MAX} alternatives in disjunctive normal form"),
             )
             .help =
             Some("use sets (`tcp.port in {80, 443}`) instead of `or`, or ask several questions".to_string());
@@ -46,7 +46,7 @@ pub(super) fn dnf(
         .collect();
     if terms.is_empty() {
         report.warning(report::CONSTANT_TRUTH, span(0, text.len()), "this filter can never hold").help =
-            Some("it demands a condition and its opposite at once".to_string());
+            Some("it requires a condition and its negation".to_string());
     }
     Some((predicates, terms))
 }

@@ -184,7 +184,7 @@ impl Lexer<'_, '_> {
         let diagnostic = self.report.error(
             report::CHARACTER,
             span(start, self.at),
-            format!("`{first}` is no quote of a filter"),
+            format!("`{first}` is not a quote character of filters"),
         );
         diagnostic.help = Some(format!("text is quoted with `\"`: `\"{value}\"`"));
         Some(Kind::Quoted(value.as_bytes().to_vec()))
@@ -208,7 +208,7 @@ impl Lexer<'_, '_> {
                 _ => value.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
-        self.report.error(report::QUOTE, span(start, start + 1), "this text has no end").help =
+        self.report.error(report::QUOTE, span(start, start + 1), "this text has no closing quote").help =
             Some(format!("close it with `{quote}`; inside, a quote is written `\\{quote}`"));
         Kind::Quoted(value)
     }

@@ -31,9 +31,9 @@ pub(super) fn describe_word(word: &str) -> &'static str {
     } else if word.contains(':') && parse_bytes(word).is_ok() {
         "bytes"
     } else if parse_interval(word).is_ok() {
-        if word.ends_with(|c: char| c.is_alphabetic()) { "a length of time" } else { "a fraction" }
+        if word.ends_with(|c: char| c.is_alphabetic()) { "a duration" } else { "a fraction" }
     } else if parse_time(word).is_ok() {
-        "a point in time"
+        "a time"
     } else {
         "a word"
     }
@@ -203,7 +203,7 @@ pub(super) fn parse_interval(word: &str) -> Result<u64, Fault> {
         "h" => 3_600_000_000_000,
         "d" => 86_400_000_000_000,
         _ if word.starts_with('-') && word.len() > 1 => {
-            return Err(Fault::Range("no length of time is negative".to_string()));
+            return Err(Fault::Range("no duration is negative".to_string()));
         }
         _ if number.is_empty() => return Err(Fault::Type),
         _ => {
@@ -244,7 +244,7 @@ pub(super) fn parse_time(text: &str) -> Result<u64, Fault> {
     }
     let wrong = || {
         Fault::Malformed(
-            format!("`{text}` is no point in time"),
+            format!("`{text}` is not a time"),
             "write it as `\"2026-11-21 02:00:00\"`, in UTC, or as seconds since 1970".to_string(),
         )
     };

@@ -92,7 +92,7 @@ impl Parser<'_, '_> {
                 Kind::RightParen if self.open > 0 => return left,
                 Kind::RightParen => {
                     let span = self.advance();
-                    self.report.error(report::UNBALANCED, span, "`)` closes nothing").help =
+                    self.report.error(report::UNBALANCED, span, "unmatched `)`").help =
                         Some("remove it, or open it with `(`".to_string());
                     continue;
                 }
@@ -116,7 +116,7 @@ impl Parser<'_, '_> {
                 "" => drop(self.advance()),
                 "nothing" => {
                     self.report
-                        .error(report::UNEXPECTED, span, "there is no `and` or `or` before this")
+                        .error(report::UNEXPECTED, span, "`and` or `or` is missing before this")
                         .help = Some("join two conditions with `and` or `or`".to_string());
                 }
                 _ => {

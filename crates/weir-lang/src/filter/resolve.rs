@@ -255,7 +255,7 @@ impl Resolver<'_, '_> {
             diagnostic.help = Some(match number {
                 Some(number) => format!("did you mean `{port} {op} {number}`?"),
                 None => format!(
-                    "let `{subject}` stand alone;{} `weir fields {subject}` lists all",
+                    "use `{subject}` alone;{} `weir fields {subject}` lists all",
                     example.unwrap_or_default()
                 ),
             });
@@ -263,7 +263,7 @@ impl Resolver<'_, '_> {
         }
         let what = site.domain.describe();
         let help = match (comparison.op, site.domain) {
-            (_, Domain::Fraction) => format!("ask whether it is there: `{subject}`"),
+            (_, Domain::Fraction) => format!("test its presence: `{subject}`"),
             (Op::Contains | Op::Matches, _) => {
                 format!("compare it: `{subject} == {}`", site.domain.example())
             }
@@ -311,7 +311,7 @@ pub(super) fn mirror(op: Op) -> Op {
 /// Warns about a comparison with the same result for every number.
 pub(super) fn warn_truth(predicate: &Predicate, domain: Domain, subject: &str, report: &mut Report) {
     let Some(found) = never_or_always(predicate, domain) else { return };
-    let what = if found { "always holds where the field is there" } else { "never holds" };
+    let what = if found { "always holds if the field is present" } else { "never holds" };
     let subject = match predicate.mask {
         Some(mask) => format!("{subject} & {mask:#x}"),
         None => subject.to_string(),

@@ -91,8 +91,8 @@ impl Parser<'_> {
         let Some(op) = comparison(self.peek()) else {
             let help = match self.peek() {
                 TokenKind::In => {
-                    "a field is held against one number; a set is asked where it matters: `if kind in { … }`, \
-                                  `-> x when kind in { … }`"
+                    "a field is compared with one number; test a set where it is needed: `if kind in { … \
+                     }`, `-> x when kind in { … }`"
                 }
                 _ => "",
             };

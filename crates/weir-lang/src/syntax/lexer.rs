@@ -125,7 +125,7 @@ pub struct Token {
     /// The token is the first of its line: the parser may resume here after a mistake.
     pub first_of_line: bool,
     /// The token was reported; further mistakes at its place are follow-up errors.
-    pub is_said: bool,
+    pub is_reported: bool,
 }
 
 /// All tokens of a text, and the documentation lines between them.
@@ -182,7 +182,7 @@ const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
     ),
     ("**", Some(TokenKind::Star), "there are no powers; shift instead: `1 << n` is the nth power of 2"),
     ("~", None, "there is no complement; `x ^ 0xff` has the other 8 bits"),
-    (";", None, "nothing separates statements but space"),
+    (";", None, "statements are separated only by white space"),
 ];
 
 /// Delimiters of other languages' comments.
@@ -219,7 +219,7 @@ impl Lexer<'_> {
         loop {
             self.skip_blanks();
             let Some(&first) = self.text.as_bytes().get(self.at) else { break };
-            let (start, said) = (self.at, self.diagnostics.len());
+            let (start, before) = (self.at, self.diagnostics.len());
             let kind = match first {
                 b'A'..=b'Z' | b'a'..=b'z' | b'_' => Some(self.read_name()),
                 b'0'..=b'9' => self.read_number(),
@@ -227,18 +227,18 @@ impl Lexer<'_> {
                 _ => self.read_sign(),
             };
             if let Some(kind) = kind {
-                self.push(kind, start, self.diagnostics.len() > said);
+                self.push(kind, start, self.diagnostics.len() > before);
             }
         }
         self.push(TokenKind::End, self.at, false);
     }
 
-    fn push(&mut self, kind: TokenKind, start: usize, is_said: bool) {
+    fn push(&mut self, kind: TokenKind, start: usize, is_reported: bool) {
         if !self.doc.is_empty() {
             self.tokens.docs.push((self.tokens.list.len(), std::mem::take(&mut self.doc)));
         }
         let span = self.span(start);
-        self.tokens.list.push(Token { kind, span, first_of_line: self.first_of_line, is_said });
+        self.tokens.list.push(Token { kind, span, first_of_line: self.first_of_line, is_reported });
         self.first_of_line = false;
     }
 
@@ -328,7 +328,7 @@ impl Lexer<'_> {
             let message = format!("`{written}` is not a number");
             let help = match written.parse::<std::net::Ipv4Addr>() {
                 Ok(address) => format!(
-                    "texts have no addresses but as numbers: `{:#010x}`; filters have them as they are written",
+                    "write an address as a number: `{:#010x}`; filters accept addresses",
                     address.to_bits()
                 ),
                 Err(_) => {
@@ -373,9 +373,9 @@ impl Lexer<'_> {
         let start = self.at;
         if let Some(&(begin, end)) = FOREIGN_COMMENTS.iter().find(|(begin, _)| rest.starts_with(begin)) {
             self.at += begin.len();
-            let message = format!("`{begin}` begins no comment in this language");
+            let message = format!("`{begin}` does not begin a comment in this language");
             let diagnostic = Diagnostic::error(codes::BAD_CHARACTER, message).at(self.span(start));
-            self.diagnostics.push(diagnostic.help("comments begin with `//` and end with their line"));
+            self.diagnostics.push(diagnostic.help("comments begin with `//` and end at the end of the line"));
             // The words of the comment are not reported.
             let inside = &rest[begin.len()..];
             self.at += inside.find(end).map_or(inside.len(), |at| at + end.len());
@@ -404,7 +404,7 @@ impl Lexer<'_> {
         self.at += rest.find(|c| !unknown(c)).unwrap_or(rest.len()).max(first);
         let written = &self.text[start..self.at];
         self.diagnostics.push(
-            Diagnostic::error(codes::BAD_CHARACTER, format!("`{written}` means nothing here"))
+            Diagnostic::error(codes::BAD_CHARACTER, format!("`{written}` has no meaning here"))
                 .at(self.span(start)),
         );
         None

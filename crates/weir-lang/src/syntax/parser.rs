@@ -105,7 +105,7 @@ pub(super) struct Parser<'a> {
     /// The last token before which a brace was missing.
     unclosed_at: Option<usize>,
     /// The place of the last reported mistake.
-    said_at: Option<Span>,
+    reported_at: Option<Span>,
     /// The tokens that began an item, for [`outline`].
     item_starts: Vec<usize>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
             unread: Vec::new(),
             depth: 0,
             unclosed_at: None,
-            said_at: None,
+            reported_at: None,
             item_starts: Vec::new(),
             diagnostics,
         }
@@ -418,10 +418,10 @@ impl<'a> Parser<'a> {
     /// Reports a mistake. Only the first one at a place is kept, because the others are follow-up errors.
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         let place = diagnostic.spans.last().map(|(span, _)| *span);
-        if place.is_some() && place == self.said_at {
+        if place.is_some() && place == self.reported_at {
             return;
         }
-        self.said_at = place;
+        self.reported_at = place;
         self.diagnostics.push(diagnostic);
     }
 
@@ -432,7 +432,7 @@ impl<'a> Parser<'a> {
 
     /// Reports the expected token with a remedy.
     pub(super) fn expected_with(&mut self, what: &str, help: &str) {
-        if self.token().is_said {
+        if self.token().is_reported {
             return;
         }
         let found = match self.peek() {
@@ -459,7 +459,7 @@ impl<'a> Parser<'a> {
                     | TokenKind::False
             )
         {
-            diagnostic = diagnostic.help(format!("{found} is a word of the language; no name can be that"));
+            diagnostic = diagnostic.help(format!("{found} is a word of the language and cannot be a name"));
         }
         self.report(diagnostic);
     }
@@ -467,7 +467,7 @@ impl<'a> Parser<'a> {
     pub(super) fn too_deep(&mut self, span: Span) {
         let diagnostic = Diagnostic::error(codes::TOO_MUCH, "nested too deeply")
             .at(span)
-            .help(format!("at most {DEPTH_MAX} blocks or parentheses stand inside one another"));
+            .help(format!("at most {DEPTH_MAX} levels of blocks or parentheses are allowed"));
         self.report(diagnostic);
     }
 }

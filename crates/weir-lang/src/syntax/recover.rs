@@ -332,8 +332,10 @@ impl Parser<'_> {
         let message = format!("`{}` stands outside of a block", self.written(self.span()));
         let mut diagnostic = Diagnostic::error(codes::UNKNOWN_CLAUSE, message).at(self.span());
         if let Some(closed) = self.closed {
-            diagnostic = diagnostic
-                .label(closed, "this brace closes it: is it one too many, or is one missing before it?");
+            diagnostic = diagnostic.label(
+                closed,
+                "this brace closes the block: is it superfluous, or is one missing before it?",
+            );
         }
         self.report(diagnostic);
         loop {
@@ -366,7 +368,7 @@ impl Parser<'_> {
             let message = format!("`{word}` stands outside of a protocol");
             let diagnostic = Diagnostic::error(codes::EXPECTED, message)
                 .at(self.span())
-                .label(closed, "it ended here: is this brace one too many?");
+                .label(closed, "the protocol ended here: is this brace superfluous?");
             self.report(diagnostic);
             return;
         }

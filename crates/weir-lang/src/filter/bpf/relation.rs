@@ -122,7 +122,7 @@ fn sum(parser: &mut Parser, binding_min: u8) -> Option<Side> {
             }
             _ => {
                 let help = "bytes of a packet take a mask and a shift to the right: `ip[0] & 0xf != 5`";
-                refuse(parser, start, "Weir does not calculate with bytes of a packet", help);
+                refuse(parser, start, "arithmetic on bytes of a packet is not supported", help);
                 return None;
             }
         };
@@ -202,7 +202,7 @@ fn access(parser: &mut Parser, word: &str) -> Option<Access> {
         Some(Protocol::Number { number: 1, .. }) => ("icmp", true),
         Some(Protocol::Number { number: 58, .. }) => ("icmpv6", false),
         _ => {
-            let message = format!("`{word}` has no bytes that could be read");
+            let message = format!("`{word}` has no accessible bytes");
             parser.report.error(report::BPF_UNSUPPORTED, name_span, message).help =
                 Some("ether, ip, ip6, arp, tcp, udp, sctp, icmp and icmp6 have".to_string());
             return None;
@@ -216,7 +216,7 @@ fn access(parser: &mut Parser, word: &str) -> Option<Access> {
     }
     if parser.peek() != &Kind::RightBracket {
         let help = "an offset is a number or a name like `tcpflags`: `tcp[0:2]`";
-        refuse(parser, open, "this is no offset that Weir can read at", help);
+        refuse(parser, open, "this is not a supported offset", help);
         return None;
     }
     let end = parser.advance();

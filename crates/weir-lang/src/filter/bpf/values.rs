@@ -105,7 +105,7 @@ impl Builder<'_> {
         if parts.is_empty() {
             self.report
                 .error(report::BPF_UNSUPPORTED, self.span, format!("this stack has no {fields}"))
-                .help = Some("`weir fields` lists what there is".to_string());
+                .help = Some("`weir fields` lists all fields".to_string());
             return None;
         }
         Some(join(true, parts))
