@@ -64,7 +64,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let is_kept = self.flow.facts.keeps_bytes || self.flow.facts.wants_bytes(flow.data, direction);
         let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
-        let may_wait = self.flow.streams.as_mut().is_none_or(|streams| {
+        let may_wait = self.flow.streams.as_deref().is_none_or(|streams| {
             let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.facts, flow.data);
             frame =
                 (is_kept && self.delivery.matcher.asks_for_packets(terms, streams)).then(|| self.at.packet());
@@ -243,8 +243,8 @@ fn after_sessions<S: Subscriber>(
         flow.streams = Some(streams);
     }
     for side in Direction::BOTH {
-        let mut streams = flow.streams.as_mut();
-        if over && streams.as_mut().is_none_or(|streams| delivery.is_over(streams, side, known)) {
+        let streams = flow.streams.as_deref();
+        if over && streams.is_none_or(|streams| delivery.is_over(streams, side, known)) {
             stop_bytes(data, flow.facts.wants_at, side);
         }
     }

@@ -62,7 +62,7 @@ impl<S: Subscriber> Delivery<S> {
     }
     /// The priority of these questions, and where in the stream the bytes lie that they may be given; `None` where the
     /// bytes lie behind the cutoffs of all.
-    fn rank(&self, questions: Mask, streams: &mut FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
+    fn rank(&self, questions: Mask, streams: &FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
         let side = next.side.index();
         let asked = self.matcher.plan.stream_questions(questions);
         let cutoff = asked.map(|(_, params)| params.cutoff[side]).max()?;
@@ -137,7 +137,7 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Whether no question about streams wants any more of what this side sends.
-    pub fn is_over(&self, streams: &mut FlowStreams, side: Direction, known: FlowVerdict) -> bool {
+    pub fn is_over(&self, streams: &FlowStreams, side: Direction, known: FlowVerdict) -> bool {
         let possible = self.matcher.eligibility(streams, known).possible;
         streams.is_over(side, possible)
     }

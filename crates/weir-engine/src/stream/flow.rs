@@ -51,7 +51,11 @@ impl Side {
         }
     }
 
-    fn states(&mut self) -> impl Iterator<Item = &mut StreamState> {
+    fn states(&self) -> impl Iterator<Item = &StreamState> {
+        self.first.iter().chain(self.rare.iter().flat_map(|rare| &rare.others))
+    }
+
+    fn states_mut(&mut self) -> impl Iterator<Item = &mut StreamState> {
         self.first.iter_mut().chain(self.rare.iter_mut().flat_map(|rare| &mut rare.others))
     }
 
@@ -88,8 +92,8 @@ impl FlowStreams {
 
     /// The highest priority that a question gives a direction, and where its next byte lies. `otherwise`: of one that
     /// nobody was told of yet.
-    pub(crate) fn rank(&mut self, side: Direction, otherwise: u8) -> (u8, u64) {
-        let side = &mut self.sides[side.index()];
+    pub(crate) fn rank(&self, side: Direction, otherwise: u8) -> (u8, u64) {
+        let side = &self.sides[side.index()];
         let offset = side.offset;
         (side.states().map(|state| state.priority).max().unwrap_or(otherwise), offset)
     }
@@ -115,9 +119,8 @@ impl FlowStreams {
 
     /// The questions that were told of one of the streams, a bit each.
     pub(crate) fn questions(&self) -> Mask {
-        let first = self.sides.iter().flat_map(|side| &side.first);
-        let others = self.sides.iter().flat_map(|side| &side.rare).flat_map(|rare| &rare.others);
-        first.chain(others).fold(0, |mask, state| mask | 1 << state.question())
+        let states = self.sides.iter().flat_map(Side::states);
+        states.fold(Mask::default(), |mask, state| mask | 1 << state.question())
     }
 
     /// Bytes in order of one direction, with what is missing before and after them, for one question. Whether it wants no more
@@ -191,8 +194,8 @@ impl FlowStreams {
     }
 
     /// Whether none of these questions wants any more of what this side sends.
-    pub(crate) fn is_over(&mut self, side: Direction, questions: Mask) -> bool {
-        let side = &mut self.sides[side.index()];
+    pub(crate) fn is_over(&self, side: Direction, questions: Mask) -> bool {
+        let side = &self.sides[side.index()];
         let offset = side.offset;
         let closed = side.states().filter(|state| offset >= state.cutoff);
         closed.fold(Mask::default(), |mask, state| mask | 1 << state.question()) & questions == questions
@@ -210,7 +213,7 @@ impl FlowStreams {
         for side in Direction::BOTH {
             self.point(to, side);
             let side = &mut self.sides[side.index()];
-            side.states().for_each(|state| to.flush(state));
+            side.states_mut().for_each(|state| to.flush(state));
             side.set_policy(to.policy);
         }
     }
@@ -235,7 +238,7 @@ impl FlowStreams {
         for side in Direction::BOTH {
             self.point(to, side);
             let this = &mut self.sides[side.index()];
-            for state in this.states() {
+            for state in this.states_mut() {
                 to.flush(state);
                 to.forget_chunk(state);
                 to.disarm(state);
