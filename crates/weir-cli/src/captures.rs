@@ -23,6 +23,8 @@ pub struct Captures {
     packets: u64,
     /// It came before their end.
     is_cut: bool,
+    /// Nobody wants more of them.
+    is_over: Arc<AtomicBool>,
 }
 
 /// Who reads.
@@ -52,7 +54,12 @@ impl Captures {
             true => Reader::Attended(Attended::start(reader).map_err(Failure::new)?),
             false => Reader::Own(Box::new(reader)),
         };
-        Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
+        Ok(Self { reader, is_live, signal, packets: 0, is_cut: false, is_over: Arc::default() })
+    }
+
+    /// They end where `is_over` is set.
+    pub fn end_with(&mut self, is_over: Arc<AtomicBool>) {
+        self.is_over = is_over;
     }
 
     /// Where a signal ended them: says so; the exit status, that of a command that the signal ended, where they were not
@@ -68,9 +75,10 @@ impl Captures {
 
 impl Source for Captures {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        if self.signal.load(Ordering::Relaxed) != 0 {
+        let is_cut = self.signal.load(Ordering::Relaxed) != 0;
+        if is_cut || self.is_over.load(Ordering::Relaxed) {
             burst.packets.clear();
-            self.is_cut = true;
+            self.is_cut = is_cut;
             return Ok(Poll::End);
         }
         let polled = match &mut self.reader {

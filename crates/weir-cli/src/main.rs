@@ -26,6 +26,7 @@ mod policies;
 mod quantity;
 mod questions;
 mod report;
+mod runner;
 mod stream_files;
 mod stream_questions;
 mod tagged_sink;

@@ -17,13 +17,6 @@ pub struct Ran {
     pub found: Found,
 }
 
-impl Ran {
-    /// How a run went whose reader `found` this, as far as the outcome tells.
-    pub fn of(outcome: Outcome, found: Found) -> Self {
-        Self { outcome, status: ExitCode::SUCCESS, is_whole: true, found }
-    }
-}
-
 /// What a bound cut off is said even without `--stats`.
 pub fn losses(ran: &Ran) {
     let counters = &ran.outcome.counters;

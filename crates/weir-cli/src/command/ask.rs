@@ -1,30 +1,26 @@
-//! What every question does: compile, open the captures, run, report.
+//! What commands with one question have in common: compile it, run it (`runner`), write its rows or their number.
 
 use crate::args::{Ask, Output};
-use crate::captures::Captures;
 use crate::failure::Failure;
 use crate::report::{self, Ran};
+use crate::runner::{self, Runner};
 use crate::stream_questions::Classes;
-use crate::{input, output, terminal};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal, Write};
+use crate::{input, output};
+use std::cell::RefCell;
+use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::Instant;
-use weir::io::{Findings, Found};
-use weir::lang::model::Stack;
-use weir::packet::{Column, Sink, Source, Value};
-use weir::stream::Streams;
-use weir::{Compiled, Compiler, Item, Need, Shape, Stages, Want};
-
-/// Bytes of input from which on a progress bar is worth its space.
-const PROGRESS_BYTES_MIN: u64 = 64 << 20;
-
-/// Workers beyond this many are no use.
-pub const WORKERS_MAX: usize = 256;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir::io::Findings;
+use weir::packet::{Column, Sink, Value};
+use weir::stream::StreamQuestion;
+use weir::{Compiled, Compiler, Engine, Item, Need, Next, Options, Shape, TakeItems, Want};
 
 /// A program ready to be run.
 pub struct Question {
     compiler: Compiler,
+    options: Options,
+    asked: Vec<Asked>,
     /// The program.
     pub compiled: Compiled,
     /// What its rows are made of.
@@ -32,6 +28,13 @@ pub struct Question {
     /// What its reader meets beside packets.
     pub findings: Findings,
     args: Ask,
+}
+
+/// What is asked of the program.
+#[derive(Clone)]
+enum Asked {
+    Items(weir::Ask),
+    Stream(StreamQuestion),
 }
 
 /// One question: the filter of the command line, and what is wanted of what it lets through.
@@ -53,99 +56,112 @@ pub fn compile_over<const N: usize>(
     if let Some(path) = &args.output.output {
         output::refuse_input(path, &args.input)?;
     }
-    let mut options = input::options(&args.input.program, Some(&args.input))?;
-    options.timed = args.output.stats;
-    input::check_files(&args.input, &compiler)?;
-    let compiled = compiler.compile(&asks, &options)?;
-    if !compiled.warnings().list.is_empty() {
-        say!("{}", compiled.warnings().render(terminal::stderr_color()));
-    }
-    Ok(Question::of(compiler, compiled, args))
+    let options = options(&compiler, args)?;
+    let question = Question::of(compiler, options, args, asks.map(Asked::Items).to_vec())?;
+    runner::warn(&question.compiled);
+    Ok(question)
 }
 
-/// Compiles subscriptions to streams into one program.
+/// Compiles questions about streams into one program.
 pub fn compile_streams(
     compiler: Compiler,
     args: &Ask,
-    streams: &Streams,
+    questions: Vec<StreamQuestion>,
     classes: Classes,
 ) -> Result<Question, Failure> {
-    let mut options = input::options(&args.input.program, Some(&args.input))?;
-    (options.timed, options.overload) = (args.output.stats, classes.overload);
-    input::check_files(&args.input, &compiler)?;
-    let compiled = streams.compile(&compiler, &options)?;
-    Ok(Question::of(compiler, compiled, args))
+    let options = Options { overload: classes.overload, ..options(&compiler, args)? };
+    Question::of(compiler, options, args, questions.into_iter().map(Asked::Stream).collect())
+}
+
+/// How the questions are compiled; the captures are checked, too.
+fn options(compiler: &Compiler, args: &Ask) -> Result<Options, Failure> {
+    let options = input::options(&args.input.program, Some(&args.input))?;
+    input::check_files(&args.input, compiler)?;
+    Ok(Options { timed: args.output.stats, ..options })
 }
 
 impl Question {
-    fn of(compiler: Compiler, compiled: Compiled, args: &Ask) -> Self {
+    fn of(compiler: Compiler, options: Options, args: &Ask, asked: Vec<Asked>) -> Result<Self, Failure> {
+        let mut engine = Engine::with(compiler.clone(), options.clone());
+        subscribe(&mut engine, &asked, Shape::default(), || Nobody)?;
+        let compiled = engine.compile()?;
         let (shape, findings) = (Shape::default(), Findings::default());
-        Self { compiler, compiled, shape, findings, args: args.clone() }
+        Ok(Self { compiler, options, asked, compiled, shape, findings, args: args.clone() })
     }
 
-    /// Runs it over the captures; every item goes to `each`. Faults are reported.
+    /// Runs the question over the captures; every item goes to `each`, whose first failure ends the run.
     pub fn run(
         &self,
         shape: Shape,
         each: &mut dyn FnMut(Item) -> Result<(), Failure>,
     ) -> Result<Ran, Failure> {
-        // The counter of cycles is calibrated once, and not at the expense of the run's time.
-        let _ = Stages::new(self.args.output.stats);
-        let started = Instant::now();
-        let mut captures = Captures::open(&self.args.input, false, &self.findings)?;
-        let bar = progress_bar(&captures);
-        let outcome = weir::run(
-            &self.compiler,
-            &self.compiled,
-            &mut captures,
-            &vec![shape; self.compiled.question_count()],
-            self.args.input.workers.min(WORKERS_MAX),
-            &mut |_, item| each(item),
-            &mut |source| bar.iter().for_each(|b| b.set_position(source.progress().0)),
-        )?;
-        bar.iter().for_each(ProgressBar::finish_and_clear);
-        let stopped = captures.stopped();
-        let mut status = stopped.unwrap_or(ExitCode::SUCCESS);
-        for error in &outcome.errors {
-            say!("weir: {error}");
-            status = ExitCode::from(2);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let taker = RefCell::new(Taker { each, failure: None, is_over: Arc::clone(&is_over) });
+        let mut engine = Engine::with(self.compiler.clone(), self.options.clone());
+        subscribe(&mut engine, &self.asked, shape, || Share(&taker))?;
+        let runner = Runner {
+            input: &self.args.input,
+            findings: &self.findings,
+            has_control: false,
+            lost_bytes: false,
+            stats: self.args.output.stats,
+            is_over,
+        };
+        let outcome = runner.run(&mut engine, &self.compiled)?;
+        drop(engine);
+        if let Some(failure) = taker.into_inner().failure {
+            return Err(failure);
         }
-        if let Some(why) = &outcome.one_worker {
-            say!("weir: using one worker instead of {}: {why}", self.args.input.workers);
-        }
-        let found = self.findings.found();
-        warn_of_links(self.compiled.stack(), &found);
-        let ran = Ran { status, is_whole: stopped.is_none(), ..Ran::of(outcome, found) };
-        report::losses(&ran);
-        if self.args.output.stats {
-            report::stats(&self.compiled, &ran, started.elapsed().as_secs_f64());
-        }
-        Ok(ran)
+        Ok(runner.report(&self.compiled, outcome))
     }
 }
 
-/// Interfaces whose packets the stack can't start from are named, once each.
-pub fn warn_of_links(stack: &Stack, found: &Found) {
-    let mut named = vec![];
-    for interface in &found.interfaces {
-        let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
-        if !known && !named.contains(&interface.link) {
-            named.push(interface.link);
-            let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-            say!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
-        }
+fn subscribe<'c, T: TakeItems + 'c>(
+    engine: &mut Engine<'c>,
+    asked: &[Asked],
+    shape: Shape,
+    take: impl Fn() -> T,
+) -> Result<(), Failure> {
+    for one in asked {
+        match one.clone() {
+            Asked::Items(ask) => engine.subscribe_items(ask, shape, take())?,
+            Asked::Stream(question) => engine.subscribe_stream_items(question, take())?,
+        };
+    }
+    Ok(())
+}
+
+/// Where items go while a program is only compiled.
+struct Nobody;
+
+impl TakeItems for Nobody {
+    fn take(&mut self, _: Item) -> Next {
+        Next::Go
     }
 }
 
-/// A bar where a person is watching and the input is large.
-pub fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
-    let total = source.progress().1?;
-    if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() {
-        return None;
+/// Takes the items of all questions, until one fails.
+struct Taker<'e> {
+    each: &'e mut dyn FnMut(Item) -> Result<(), Failure>,
+    failure: Option<Failure>,
+    is_over: Arc<AtomicBool>,
+}
+
+/// A question's share of the taker.
+struct Share<'t, 'e>(&'t RefCell<Taker<'e>>);
+
+impl TakeItems for Share<'_, '_> {
+    fn take(&mut self, item: Item) -> Next {
+        let taker = &mut *self.0.borrow_mut();
+        if taker.failure.is_none()
+            && let Err(failure) = (taker.each)(item)
+        {
+            taker.failure = Some(failure);
+            // The captures end here: a program without questions would read them to their end.
+            taker.is_over.store(true, Ordering::Relaxed);
+        }
+        Next::Go
     }
-    let style =
-        ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}").ok()?;
-    Some(ProgressBar::new(total).with_style(style))
 }
 
 /// Rows of one kind: the name of their log, columns, and what hands an item's values to the sink.

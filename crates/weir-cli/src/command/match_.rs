@@ -13,7 +13,7 @@ use weir::packet::{Column, Sink, Timestamp, Value, ValueType};
 use weir::patterns::{
     EngineChoice, MATCH_BYTES_MAX, Match, Pattern, PatternError, Patterns, Scratch, StreamState,
 };
-use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams, StreamQuestion};
 
 /// Bytes of a match that are shown.
 const SHOWN_BYTES_MAX: usize = 256;
@@ -302,17 +302,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.input.program.stack)?;
     let filter = args.filter.as_deref().unwrap_or_default();
     let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
-    let mut streams = Streams::new();
-    for (filter, params) in classes.questions.clone() {
-        streams.subscribe(&filter, params, make.clone());
-    }
+    let question =
+        |(filter, params): &(String, StreamParams)| StreamQuestion::new(filter, *params, make.clone());
+    let questions = classes.questions.iter().map(question).collect();
     let is_terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let is_usual = is_terminal || args.color == Colors::Always && args.output.is_none();
     let as_grep = args.format.as_ref().map_or(is_usual, |format| format == "grep");
     let format = args.format.clone().filter(|_| !as_grep);
     let output = Output { format, output: args.output.clone(), count: args.count, stats: args.stats };
     let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
-    let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
+    let question = ask::compile_streams(compiler, &ask, questions, classes)?;
     let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
     let color = match args.color {
         Colors::Auto => is_terminal && terminal::stdout_color(),

@@ -1,24 +1,20 @@
 //! `weir run`: several questions at once, from a file, over one reading of the packets; more may come and go through a
 //! control socket while it lasts. `weir zeek`: the questions that make Zeek's logs.
 
-use super::ask;
 use crate::args::{Input, Run, Zeek};
-use crate::captures::Captures;
 use crate::control;
 use crate::failure::Failure;
 use crate::questions::{Prepared, Question, QuestionSet, QuestionSpec};
-use crate::report::{self, Ran};
-use crate::{input, output, terminal};
+use crate::runner::{self, Runner};
+use crate::{input, output};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 use toml::Spanned;
+use weir::Engine;
 use weir::io::Format;
-use weir::packet::Source;
-use weir::{Engine, Outcome};
 
 /// What a file of questions says.
 #[derive(Debug, Default, Deserialize)]
@@ -153,46 +149,22 @@ fn answer(
     }
     let _listening =
         socket.map(|path| control::listen(path, engine.control(), Arc::clone(&board))).transpose()?;
-    let started = Instant::now();
     let compiled = engine.compile()?;
-    if !compiled.warnings().list.is_empty() {
-        say!("{}", compiled.warnings().render(terminal::stderr_color()));
-    }
-    // Who asks is not to wait until packets come.
-    let mut captures = Captures::open(input, socket.is_some(), &board.findings)?;
-    let outcome = run_over(&mut engine, &mut captures, input.workers)?;
-    let mut ran = Ran::of(outcome, board.findings.found());
-    // With a socket, who started the run ends it so.
-    ran.status = captures.stopped().filter(|_| socket.is_none()).unwrap_or(ran.status);
-    for error in &ran.outcome.errors {
-        say!("weir: {error}");
-        ran.status = ExitCode::from(2);
-    }
-    if let Some(why) = &ran.outcome.one_worker {
-        say!("weir: using one worker instead of {}: {why}", input.workers);
-    }
-    ask::warn_of_links(board.compiler.stack(), &ran.found);
-    report::losses(&ran);
-    if specs.iter().any(QuestionSpec::is_of_streams) {
-        report::lost_bytes(&ran);
-    }
-    if stats {
-        report::stats(&compiled, &ran, started.elapsed().as_secs_f64());
-    }
+    runner::warn(&compiled);
+    let runner = Runner {
+        input,
+        findings: &board.findings,
+        has_control: socket.is_some(),
+        lost_bytes: specs.iter().any(QuestionSpec::is_of_streams),
+        stats,
+        is_over: Arc::default(),
+    };
+    let outcome = runner.run(&mut engine, &compiled)?;
+    let ran = runner.report(&compiled, outcome);
     match board.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // Nobody reads one of the outputs any more; what is wrong with the input counts all the same.
         Some(Failure::BrokenPipe) => Ok(ran.status),
         Some(failure) => Err(failure),
         None => Ok(ran.status),
     }
-}
-
-/// Runs over a source until it, or who started the run, ends it.
-fn run_over(engine: &mut Engine<'_>, source: &mut dyn Source, workers: usize) -> Result<Outcome, Failure> {
-    let bar = ask::progress_bar(source);
-    let mut progress = |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
-    let workers = workers.min(ask::WORKERS_MAX);
-    let outcome = engine.run_shown(source, workers, &mut progress)?;
-    bar.iter().for_each(indicatif::ProgressBar::finish_and_clear);
-    Ok(outcome)
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::process::ExitCode;
 use std::sync::Arc;
 use weir::packet::{Column, Value, ValueType};
-use weir::stream::{Chunk, EndReason, Stream, StreamHandler, Streams};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamQuestion};
 
 /// The columns of its rows.
 pub const COLUMNS: &[Column] = &[
@@ -151,17 +151,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.input.program.stack)?;
     let files = args.output.as_deref().map(Files::create).transpose()?.map(Arc::new);
     let (count, digest) = (args.count, args.digest.is_some());
-    let mut streams = Streams::new();
     let filter = args.filter.as_deref().unwrap_or_default();
     let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
-    for (filter, params) in classes.questions.clone() {
+    let questions = classes.questions.iter().map(|(filter, params)| {
         let files = files.clone();
-        streams.subscribe(&filter, params, move || Rows { count, digest, files: files.clone() });
-    }
+        StreamQuestion::new(filter, *params, move || Rows { count, digest, files: files.clone() })
+    });
+    let questions = questions.collect();
     let columns: Vec<Column> = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
     let output = Output { format: args.format.clone(), output: None, count: args.count, stats: args.stats };
     let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
-    let question = ask::compile_streams(compiler, &ask, &streams, classes)?;
+    let question = ask::compile_streams(compiler, &ask, questions, classes)?;
     let (ran, found) = ask::stream_rows(&question, &ask.output, None, &columns)?;
     match files.and_then(|files| files.fault()) {
         Some(fault) => Err(fault),

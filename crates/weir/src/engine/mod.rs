@@ -373,6 +373,21 @@ impl<'c> Engine<'c> {
         progress: &mut dyn FnMut(&dyn Source),
     ) -> Result<Outcome, Diagnostics> {
         let compiled = self.compile()?;
+        Ok(self.run_compiled(compiled, source, workers, progress))
+    }
+
+    /// As [`run_shown`](Self::run_shown), with the program that [`compile`](Self::compile) made of the subscriptions there are.
+    ///
+    /// # Panics
+    /// If the program is one of other subscriptions.
+    pub fn run_compiled(
+        &mut self,
+        compiled: Compiled,
+        source: &mut dyn Source,
+        workers: usize,
+        progress: &mut dyn FnMut(&dyn Source),
+    ) -> Outcome {
+        assert_eq!(compiled.question_count(), self.parts().count(), "the program of these subscriptions");
         let compiler = self.compiler.clone();
         let shapes = self.shapes();
         self.entries.iter_mut().for_each(|entry| entry.is_free = entry.is_over);
@@ -386,7 +401,7 @@ impl<'c> Engine<'c> {
         outcome.lost =
             lost + std::mem::take(&mut self.lost) + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
         outcome.handlers.name(&owners);
-        Ok(outcome)
+        outcome
     }
 
     /// Runs it over capture files, in the order of time, on one worker.

@@ -1,0 +1,122 @@
+//! Runs the questions of an engine over the captures of the command line, and reports how the run went. Commands with
+//! one question (`command/ask.rs`) and with several (`command/run.rs`) come through here.
+
+use crate::args::Input;
+use crate::captures::Captures;
+use crate::failure::Failure;
+use crate::report::{self, Ran};
+use crate::terminal;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use weir::io::{Findings, Found};
+use weir::lang::model::Stack;
+use weir::packet::Source;
+use weir::{Compiled, Engine, Outcome, Stages};
+
+/// Bytes of input from which on a progress bar is worth its space.
+const PROGRESS_BYTES_MIN: u64 = 64 << 20;
+
+/// Workers beyond this many are no use.
+const WORKERS_MAX: usize = 256;
+
+/// What a run reads, and what is reported of it.
+pub struct Runner<'a> {
+    /// The captures, and the number of workers.
+    pub input: &'a Input,
+    /// What the reader meets beside packets.
+    pub findings: &'a Findings,
+    /// Questions come and go through a control socket: none of them waits until packets come, and whoever started the run
+    /// ends it.
+    pub has_control: bool,
+    /// Bytes that streams lack are reported.
+    pub lost_bytes: bool,
+    /// All counters are reported.
+    pub stats: bool,
+    /// Set once no question wants more: the captures end there.
+    pub is_over: Arc<AtomicBool>,
+}
+
+/// A run that is over, and not reported yet.
+pub struct Unreported {
+    outcome: Outcome,
+    stopped: Option<ExitCode>,
+    seconds: f64,
+}
+
+impl Runner<'_> {
+    /// Runs the questions of `engine`, of which `compiled` is the program.
+    pub fn run(&self, engine: &mut Engine<'_>, compiled: &Compiled) -> Result<Unreported, Failure> {
+        // The counter of cycles is calibrated once, and not at the expense of the run's time.
+        let _ = Stages::new(self.stats);
+        let started = Instant::now();
+        let mut captures = Captures::open(self.input, self.has_control, self.findings)?;
+        captures.end_with(Arc::clone(&self.is_over));
+        let bar = progress_bar(&captures);
+        let mut progress =
+            |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
+        let workers = self.input.workers.min(WORKERS_MAX);
+        let outcome = engine.run_compiled(compiled.clone(), &mut captures, workers, &mut progress);
+        bar.iter().for_each(ProgressBar::finish_and_clear);
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Unreported { outcome, stopped: captures.stopped(), seconds })
+    }
+
+    /// Reports faults and losses, and counters where they are asked for.
+    pub fn report(&self, compiled: &Compiled, run: Unreported) -> Ran {
+        let Unreported { outcome, stopped, seconds } = run;
+        let mut status = stopped.filter(|_| !self.has_control).unwrap_or(ExitCode::SUCCESS);
+        for error in &outcome.errors {
+            say!("weir: {error}");
+            status = ExitCode::from(2);
+        }
+        if let Some(why) = &outcome.one_worker {
+            say!("weir: using one worker instead of {}: {why}", self.input.workers);
+        }
+        let found = self.findings.found();
+        warn_of_links(compiled.stack(), &found);
+        let ran = Ran { outcome, status, is_whole: stopped.is_none(), found };
+        report::losses(&ran);
+        if self.lost_bytes {
+            report::lost_bytes(&ran);
+        }
+        if self.stats {
+            report::stats(compiled, &ran, seconds);
+        }
+        ran
+    }
+}
+
+/// Prints the warnings of a program.
+pub fn warn(compiled: &Compiled) {
+    if !compiled.warnings().list.is_empty() {
+        say!("{}", compiled.warnings().render(terminal::stderr_color()));
+    }
+}
+
+/// Names the interfaces whose link type the stack does not start from, once each.
+fn warn_of_links(stack: &Stack, found: &Found) {
+    let mut named = vec![];
+    for interface in &found.interfaces {
+        let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
+        if !known && !named.contains(&interface.link) {
+            named.push(interface.link);
+            let (file, link, stack) = (&interface.file, interface.link, &stack.name);
+            say!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
+        }
+    }
+}
+
+/// A bar where a person is watching and the input is large.
+fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
+    let total = source.progress().1?;
+    if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let style =
+        ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}").ok()?;
+    Some(ProgressBar::new(total).with_style(style))
+}
