@@ -1,7 +1,7 @@
 //! Matches as grep prints them: who to whom, where, and what, with colours on a terminal.
 
 use std::io::{self, Write};
-use weir::packet::{Column, Sink, Value};
+use weir::packet::{Column, RowSink, Value};
 
 /// Prints rows of `weir match`, one line each.
 pub struct Grep {
@@ -23,7 +23,7 @@ impl Grep {
     }
 }
 
-impl Sink for Grep {
+impl RowSink for Grep {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let place = |name: &&str| columns.iter().position(|column| column.name == *name);
         self.places = SHOWN.iter().filter_map(place).collect();

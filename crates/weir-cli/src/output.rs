@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weir::io::{Format, Options, Partitions};
-use weir::packet::Sink;
+use weir::packet::RowSink;
 
 /// Whether somebody may be waiting for each row: the input comes as it happens.
 pub fn is_live(input: &Input) -> bool {
@@ -21,7 +21,7 @@ pub fn is_live(input: &Input) -> bool {
 }
 
 /// The sink that the rows of a log are written to.
-pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn Sink + Send>, Failure> {
+pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn RowSink + Send>, Failure> {
     let is_terminal = output.output.is_none() && io::stdout().is_terminal();
     let format: Format = match &output.format {
         Some(name) => name.parse().map_err(Failure::new)?,
@@ -41,7 +41,7 @@ pub fn create(
     format: Format,
     target: Option<&Path>,
     options: &Options,
-) -> Result<Box<dyn Sink + Send>, Failure> {
+) -> Result<Box<dyn RowSink + Send>, Failure> {
     if let Some(directory) = target.filter(|path| is_directory(path)) {
         let partitions = Partitions::new(directory, format, options).map_err(Failure::new)?;
         return Ok(Box::new(partitions));

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use weir::io::{CaptureFormat, CaptureWriter, Findings, Following, Format, Options, Partitions};
-use weir::packet::{Column, Sink, Value};
+use weir::packet::{Column, RowSink, Value};
 use weir::stream::{StreamParams, StreamQuestion};
 use weir::{
     Ask, CONNECTION_COLUMNS, Compiler, EventRows, Item, Log, Need, Next, RowFilter, Shape, Subscription,
@@ -176,7 +176,7 @@ impl Part {
 enum Writer {
     /// Nothing was written yet.
     Unopened(Box<Opening>),
-    Rows(Box<dyn Sink + Send>),
+    Rows(Box<dyn RowSink + Send>),
     Capture(CaptureWriter, PathBuf),
     /// Given away at the end.
     Closed,
@@ -518,7 +518,7 @@ impl Answers {
 }
 
 /// Writes the row of an item.
-fn row(kind: &mut Kind, sink: &mut dyn Sink, item: &Item) -> io::Result<()> {
+fn row(kind: &mut Kind, sink: &mut dyn RowSink, item: &Item) -> io::Result<()> {
     match (kind, item) {
         (Kind::Flows, Item::Connection(connection)) => sink.row(&connection.values()),
         (Kind::Packets(stack), Item::Packet { meta, path, line, .. }) => {

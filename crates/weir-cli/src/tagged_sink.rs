@@ -1,24 +1,24 @@
 //! Rows on the output that all questions share: each begins with the name of its question.
 
 use std::io;
-use weir::packet::{Column, Sink, Value, ValueType};
+use weir::packet::{Column, RowSink, Value, ValueType};
 
 /// Puts a question's name before each of its rows.
 pub struct Named {
     /// The question.
     name: String,
     /// What the rows go to.
-    sink: Box<dyn Sink + Send>,
+    sink: Box<dyn RowSink + Send>,
 }
 
 impl Named {
     /// Rows of the question `name`, to `sink`.
-    pub fn new(name: &str, sink: Box<dyn Sink + Send>) -> Self {
+    pub fn new(name: &str, sink: Box<dyn RowSink + Send>) -> Self {
         Self { name: name.to_string(), sink }
     }
 }
 
-impl Sink for Named {
+impl RowSink for Named {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let question = Column::new("question", ValueType::Text, "question of the row");
         let all: Vec<Column> = [question].into_iter().chain(columns.iter().cloned()).collect();

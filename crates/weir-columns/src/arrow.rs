@@ -6,7 +6,7 @@ use crate::{Out, no_columns};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use std::io;
-use weir_packet::{Column, Sink, Value};
+use weir_packet::{Column, RowSink, Value};
 
 /// Writes an Arrow stream.
 pub struct ArrowSink {
@@ -23,7 +23,7 @@ impl ArrowSink {
     }
 }
 
-impl Sink for ArrowSink {
+impl RowSink for ArrowSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
         let batch = Batch::new(columns, about(columns, &self.path).collect(), true);

@@ -15,7 +15,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use std::collections::HashMap;
 use std::io;
-use weir_packet::{Column, Sink, Value};
+use weir_packet::{Column, RowSink, Value};
 
 /// Maximum number of rows of a row group.
 pub const GROUP_ROWS_MAX: usize = 1 << 16;
@@ -56,7 +56,7 @@ impl ParquetSink {
     }
 }
 
-impl Sink for ParquetSink {
+impl RowSink for ParquetSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
         // Parquet has its own dictionaries, and readers then see plain text columns.

@@ -13,7 +13,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, TimeUnit};
 use std::io::{self, Cursor, Write};
 use std::sync::{Arc, Mutex};
-use weir_packet::{Column, Sink, Timestamp, Value, ValueType};
+use weir_packet::{Column, RowSink, Timestamp, Value, ValueType};
 
 /// A writer whose bytes stay accessible.
 #[derive(Clone, Default)]
@@ -36,7 +36,7 @@ impl Shared {
     }
 }
 
-fn fill(sink: &mut dyn Sink, columns: &[Column], rows: impl Iterator<Item = Vec<Value<'static>>>) {
+fn fill(sink: &mut dyn RowSink, columns: &[Column], rows: impl Iterator<Item = Vec<Value<'static>>>) {
     sink.begin(columns).unwrap();
     for row in rows {
         sink.row(&row).unwrap();
@@ -243,7 +243,7 @@ impl Write for Broken {
 
 #[test]
 fn a_broken_pipe_stays_one() {
-    let sinks: [Box<dyn Sink>; 2] =
+    let sinks: [Box<dyn RowSink>; 2] =
         [Box::new(ParquetSink::new(Box::new(Broken), "")), Box::new(ArrowSink::new(Box::new(Broken), ""))];
     for mut sink in sinks {
         let written = sink.begin(TWO).and_then(|()| sink.row(&two(1))).and_then(|()| sink.end());

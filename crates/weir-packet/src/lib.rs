@@ -21,6 +21,6 @@ pub use direction::Direction;
 pub use drop::{DropReason, Drops};
 pub use link::LinkType;
 pub use readable::readable;
-pub use record::{Column, Sink, Value, ValueType};
+pub use record::{Column, RowSink, Value, ValueType};
 pub use source::{Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
 pub use time::Timestamp;

@@ -79,7 +79,7 @@ pub struct Column {
 /// What rows are written to: a table on a terminal, JSON lines, CSV …
 ///
 /// A sink is given its columns once, then rows of as many values in the same order, then the end.
-pub trait Sink {
+pub trait RowSink {
     /// Starts the output with these columns.
     ///
     /// # Errors
@@ -89,20 +89,20 @@ pub trait Sink {
     /// Writes one row: as many values as there are columns.
     ///
     /// # Errors
-    /// As [`begin`](Sink::begin).
+    /// As [`begin`](RowSink::begin).
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()>;
 
     /// Hands on the rows that wait to be written in larger pieces, as far as the format can be read before its end:
     /// somebody may be waiting for them. Costs a call of the system at least.
     ///
     /// # Errors
-    /// As [`begin`](Sink::begin).
+    /// As [`begin`](RowSink::begin).
     fn flush(&mut self) -> io::Result<()>;
 
     /// Ends the output and flushes it.
     ///
     /// # Errors
-    /// As [`begin`](Sink::begin).
+    /// As [`begin`](RowSink::begin).
     fn end(&mut self) -> io::Result<()>;
 }
 

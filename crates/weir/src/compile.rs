@@ -108,7 +108,7 @@ impl fmt::Debug for Compiled {
 
 impl Compiled {
     /// The graph as lowered, before the passes. Lowers once more. `catalog` is its compiler's.
-    pub fn lowered_graph(&self, catalog: &StackCatalog) -> Graph {
+    pub(crate) fn lowered_graph(&self, catalog: &StackCatalog) -> Graph {
         let lowered = lower(&self.stack, catalog, &self.questions);
         lowered.expect("what was lowered once is lowered again").graph
     }

@@ -59,7 +59,7 @@ pub struct Connection {
 
 /// Where the numbers that a record is made of lie in the flows of one table.
 #[derive(Debug, Clone, Copy)]
-pub struct Places {
+pub(crate) struct Places {
     packets: Option<NumberPlace>,
     ip_bytes: Option<NumberPlace>,
     bytes: Option<NumberPlace>,
@@ -125,13 +125,8 @@ impl Places {
 }
 
 impl Connection {
-    /// Reads the record out of a flow's variables.
-    pub fn of(flow: &FlowView<'_>) -> Self {
-        Self::read(flow, &Places::of(flow.graph, flow.layout, flow.table))
-    }
-
-    /// As [`of`](Self::of), with the variables' places looked up before.
-    pub fn read(flow: &FlowView<'_>, places: &Places) -> Self {
+    /// Reads the record out of a flow's variables; `places` says where its table keeps them.
+    pub(crate) fn read(flow: &FlowView<'_>, places: &Places) -> Self {
         let (orig, resp) = flow.endpoints();
         let both = |place: Option<NumberPlace>| match place {
             Some(place) => [flow.number_at(place, false), flow.number_at(place, true)],

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir::io::Findings;
-use weir::packet::{Column, Sink, Value};
+use weir::packet::{Column, RowSink, Value};
 use weir::stream::StreamQuestion;
 use weir::{Compiled, Compiler, Engine, Item, Need, Next, Options, Shape, TakeItems, Want};
 
@@ -191,7 +191,7 @@ pub fn rows(
 pub fn stream_rows(
     question: &Question,
     args: &Output,
-    own: Option<Box<dyn Sink + Send>>,
+    own: Option<Box<dyn RowSink + Send>>,
     columns: &[Column],
 ) -> Result<(Ran, u64), Failure> {
     let mut count = 0u64;

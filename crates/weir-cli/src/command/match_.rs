@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::packet::{Column, Sink, Timestamp, Value, ValueType};
+use weir::packet::{Column, RowSink, Timestamp, Value, ValueType};
 use weir::patterns::{
     EngineChoice, MATCH_BYTES_MAX, Match, Pattern, PatternError, Patterns, Scratch, StreamState,
 };
@@ -319,7 +319,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Colors::Never => false,
     };
     let columns = if look.told == Told::Matches { COLUMNS } else { &COLUMNS[..STREAM_COLUMNS] };
-    let grep = grep.map(|out| Box::new(Grep::new(out, color)) as Box<dyn Sink + Send>);
+    let grep = grep.map(|out| Box::new(Grep::new(out, color)) as Box<dyn RowSink + Send>);
     let (ran, count) = ask::stream_rows(&question, &ask.output, grep, columns)?;
     if args.stats {
         let (engine, prefilter) = (patterns.engine(), patterns.prefilter());

@@ -4,7 +4,7 @@ use super::ask;
 use crate::args::Ask;
 use crate::failure::Failure;
 use std::process::ExitCode;
-use weir::packet::{Column, Sink, Timestamp, Value, ValueType};
+use weir::packet::{Column, RowSink, Timestamp, Value, ValueType};
 use weir::{Shape, Stats, Talk, Volume, stats_asks};
 
 const COLUMNS: &[Column] = &[
@@ -83,7 +83,7 @@ pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
 }
 
 struct Table<'a> {
-    sink: &'a mut dyn Sink,
+    sink: &'a mut dyn RowSink,
     wire_bytes: u64,
 }
 

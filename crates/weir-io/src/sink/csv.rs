@@ -8,7 +8,7 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, Sink, Value};
+use weir_packet::{Column, RowSink, Value};
 
 pub(super) struct Csv {
     rows: Rows,
@@ -22,7 +22,7 @@ impl Csv {
     }
 }
 
-impl Sink for Csv {
+impl RowSink for Csv {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         for (index, column) in columns.iter().enumerate() {
             if index > 0 {

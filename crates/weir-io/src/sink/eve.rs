@@ -12,7 +12,7 @@ use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_packet::{Column, Sink, Timestamp, Value};
+use weir_packet::{Column, RowSink, Timestamp, Value};
 
 pub(super) struct Eve {
     rows: Rows,
@@ -72,7 +72,7 @@ impl Eve {
     }
 }
 
-impl Sink for Eve {
+impl RowSink for Eve {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         self.path_at = columns.iter().position(|column| column.name == "_path");
         if self.path.is_empty() && self.path_at.is_none() {

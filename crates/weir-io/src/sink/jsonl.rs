@@ -6,7 +6,7 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, Sink, Value};
+use weir_packet::{Column, RowSink, Value};
 
 pub(super) struct JsonLines {
     rows: Rows,
@@ -20,7 +20,7 @@ impl JsonLines {
     }
 }
 
-impl Sink for JsonLines {
+impl RowSink for JsonLines {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         self.keys = columns
             .iter()

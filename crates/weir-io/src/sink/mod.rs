@@ -1,7 +1,7 @@
 //! Output: rows as a table, as lines of text (JSON, CSV, Zeek's logs, Suricata's EVE) or as columns (Parquet,
 //! Arrow), and packets as pcap or pcapng.
 //!
-//! A new format of rows is one file that implements [`Sink`], and one line of the table below.
+//! A new format of rows is one file that implements [`RowSink`], and one line of the table below.
 
 mod capture;
 mod columns;
@@ -27,7 +27,7 @@ pub use pcapng::PcapngWriter;
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
-use weir_packet::Sink;
+use weir_packet::RowSink;
 
 /// The output of rows.
 type Out = Box<dyn Write + Send>;
@@ -56,7 +56,7 @@ macro_rules! formats {
         }
 
         /// A sink that writes rows of this format to `out`, which needs no buffering.
-        pub fn create(format: Format, out: Out, options: &Options) -> Box<dyn Sink + Send> {
+        pub fn create(format: Format, out: Out, options: &Options) -> Box<dyn RowSink + Send> {
             match format { $(Format::$name => Box::new($create(out, options)),)* }
         }
     };

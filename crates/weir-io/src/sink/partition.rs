@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use weir_packet::{Column, Sink, Timestamp, Value, ValueType};
+use weir_packet::{Column, RowSink, Timestamp, Value, ValueType};
 
 /// Maximum number of open files. Each buffers rows: up to a row group for Parquet.
 const OPEN_MAX: usize = 16;
@@ -46,7 +46,7 @@ pub struct Partitions {
 /// An open file.
 struct Part {
     hour: Hour,
-    sink: Box<dyn Sink + Send>,
+    sink: Box<dyn RowSink + Send>,
     /// Its final name.
     path: PathBuf,
     /// The number of the last written row.
@@ -101,7 +101,7 @@ impl Partitions {
     }
 }
 
-impl Sink for Partitions {
+impl RowSink for Partitions {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         self.time_at = columns.iter().position(|c| c.name == "ts" && c.value_type == ValueType::Time);
         self.columns = columns.to_vec();

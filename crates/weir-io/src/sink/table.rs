@@ -11,7 +11,7 @@ use super::text::*;
 use super::{Options, Out, Rows};
 use std::fmt::Write;
 use std::io;
-use weir_packet::{Column, Sink, Value, ValueType};
+use weir_packet::{Column, RowSink, Value, ValueType};
 
 /// Number of rows that determine the widths.
 const SAMPLE_ROWS: usize = 200;
@@ -155,7 +155,7 @@ impl Table {
     }
 }
 
-impl Sink for Table {
+impl RowSink for Table {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         self.columns = columns
             .iter()

@@ -8,7 +8,7 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, Sink, Value, ValueType};
+use weir_packet::{Column, RowSink, Value, ValueType};
 
 pub(super) struct Zeek {
     rows: Rows,
@@ -60,7 +60,7 @@ fn type_name(column: &Column) -> &'static str {
     }
 }
 
-impl Sink for Zeek {
+impl RowSink for Zeek {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         if columns.iter().any(|column| column.name == "_path") {
             return Err(io::Error::other(
