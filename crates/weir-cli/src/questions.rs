@@ -286,7 +286,7 @@ impl QuestionSpec {
             "events" => {
                 let rows = EventRows::of(compiler.stack(), &self.events)
                     .map_err(|name| Failure::new(format!("there is no event `{name}`")))?;
-                need.events = rows.mask;
+                need.events = rows.asked;
                 (Kind::Events, Want::Events, "", rows.columns)
             }
             "sessions" => {

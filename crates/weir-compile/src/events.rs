@@ -1,8 +1,11 @@
 //! The events that a stack declares, as they can be asked for.
 
 use crate::types::value_type;
-use weir_lang::model::{Layer, LayerId, Stack};
-use weir_packet::ValueType;
+use weir_lang::model::{EVENTS_MAX, Layer, LayerId, Stack};
+use weir_packet::{FixedSet, ValueType};
+
+/// Events of a stack, by their number in the graph of a program.
+pub type EventSet = FixedSet<StackEvent, { EVENTS_MAX.div_ceil(64) }>;
 
 /// An event of a stack.
 #[derive(Debug, Clone)]

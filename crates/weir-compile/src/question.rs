@@ -1,5 +1,6 @@
 //! What is asked: filters, and what is wanted of the traffic that fulfils them.
 
+use crate::events::EventSet;
 use weir_lang::filter::{Filter, Predicate};
 
 /// What a question needs of the program. Several may be needed at once.
@@ -25,8 +26,8 @@ pub struct Need {
     pub cutoff: Option<[u64; 2]>,
     /// Sessions; of these protocols (a bit by index into the registry).
     pub sessions: u64,
-    /// Events; a bit by index into [`events`](crate::events::events) of the stack.
-    pub events: u64,
+    /// Events, by index into [`events`](crate::events::events) of the stack.
+    pub events: EventSet,
     /// What a host would not take does not count (`strict` in the protocols' texts).
     pub strict: bool,
     /// The number by which packets are spread over workers, and nothing else.

@@ -146,7 +146,7 @@ impl Builder<'_> {
         let predicates = &question.filter.predicates;
         let is_late = |p: &usize| stage_of(self.catalog, &predicates[*p]) != Stage::Packet;
         let any_residue = question.filter.terms.iter().any(|term| term.predicates.iter().any(is_late));
-        let mode = match question.need.flows() || question.need.events != 0 || any_residue {
+        let mode = match question.need.flows() || !question.need.events.is_empty() || any_residue {
             true => Decides::Connections,
             false => Decides::Packets,
         };
@@ -155,7 +155,7 @@ impl Builder<'_> {
             for predicate in term.predicates.iter().map(|&p| &predicates[p]) {
                 let (stage, depth) = (stage_of(self.catalog, predicate), depth_of(self.catalog, predicate));
                 let key = self.catalog.key(predicate.field);
-                if question.need.events == 0 || !matches!(key, FieldKey::EventColumn(..)) {
+                if question.need.events.is_empty() || !matches!(key, FieldKey::EventColumn(..)) {
                     path.push((stage, depth, self.share(predicate)));
                     continue;
                 }
@@ -288,6 +288,7 @@ fn depth_of(catalog: &StackCatalog, predicate: &Predicate) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::EventSet;
     use crate::question::Need;
     use weir_lang::Library;
 
@@ -334,9 +335,9 @@ mod tests {
         let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
         let display = |predicate: &Predicate| predicate.display(&catalog).to_string();
         // By question: what packets are asked, and what rows.
-        let asked = |text: &str, events: u64| {
+        let asked = |text: &str, events: EventSet| {
             let filter = weir_lang::filter::compile(text, &catalog).expect("a filter");
-            let need = Need { events, packets: events == 0, ..Need::default() };
+            let need = Need { events, packets: events.is_empty(), ..Need::default() };
             let trie = Trie::of(&[Question { filter, need }], &catalog).expect("it is small");
             let of_packets = trie.nodes.iter().filter(|node| node.stage == Some(Stage::Packet));
             let packets = of_packets.filter_map(|node| node.predicate);
@@ -344,12 +345,19 @@ mod tests {
             (packets, trie.bits[0].row.iter().map(display).collect::<Vec<_>>())
         };
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let seq = "tcp.aborted.seq > 9";
-        assert_eq!(asked(&format!("{seq} and udp"), 0).1, texts(&[]), "packets have what any row has");
-        assert_eq!(asked(seq, 1), (texts(&[seq]), texts(&[seq])));
-        assert_eq!(asked("not tcp.aborted.seq > 9", 1), (texts(&[]), texts(&["not tcp.aborted.seq > 9"])));
+        let (seq, first) = ("tcp.aborted.seq > 9", [0].into_iter().collect());
         assert_eq!(
-            asked("tcp.aborted.seq != 9 and tcp.aborted", 1),
+            asked(&format!("{seq} and udp"), EventSet::EMPTY).1,
+            texts(&[]),
+            "packets have what any row has"
+        );
+        assert_eq!(asked(seq, first), (texts(&[seq]), texts(&[seq])));
+        assert_eq!(
+            asked("not tcp.aborted.seq > 9", first),
+            (texts(&[]), texts(&["not tcp.aborted.seq > 9"]))
+        );
+        assert_eq!(
+            asked("tcp.aborted.seq != 9 and tcp.aborted", first),
             (texts(&["tcp.aborted.seq", "tcp.aborted"]), texts(&["tcp.aborted.seq != 9"]))
         );
     }

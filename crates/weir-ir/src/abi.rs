@@ -15,9 +15,9 @@ pub const LIVE_VALUES_MAX: usize = 96;
 /// Added to [`Continuation::swap`]: if the flow is made for this packet, the sender is its responder.
 pub const REVERSED: u32 = 2;
 /// The most loops of a program.
-pub const FUELS_MAX: usize = 64;
+pub const FUELS_MAX: usize = 256;
 /// The most slots of a packet's record.
-pub const OUTS_MAX: usize = 64;
+pub const OUTS_MAX: usize = 256;
 
 /// The slot of the packet's record that has, where a connection is found in another one, which of the outer connection's
 /// [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before it.

@@ -523,8 +523,8 @@ impl BinaryOp {
     }
 }
 
-/// Maximum number of events of a stack: the requested events are bits of a word.
-pub const EVENTS_MAX: usize = 64;
+/// Maximum number of events of a stack.
+pub const EVENTS_MAX: usize = 256;
 
 /// Maximum number of values of a whole's chunks that messages may use.
 pub const WHOLE_VALUES_MAX: usize = 3;

@@ -15,7 +15,7 @@ mod record;
 mod source;
 mod time;
 
-pub use bit_set::{BitSet, INLINE_BITS};
+pub use bit_set::{BitSet, FixedSet, INLINE_BITS};
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta, Records};
 pub use direction::Direction;
 pub use drop::{DropReason, Drops};

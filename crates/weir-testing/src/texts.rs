@@ -22,7 +22,7 @@ use names::Names;
 use packets::Packet;
 pub use shrink::shrink_text;
 use std::fmt;
-use weir::{Ask, Compiled, Compiler, Executor, Need, Options, Want};
+use weir::{Ask, Compiled, Compiler, EventSet, Executor, Need, Options, Want};
 use weir_engine::plan::Limits;
 use weir_engine::sequence::{Policies, Policy};
 use weir_engine::stream::{ChunkParams, StreamParams};
@@ -174,7 +174,7 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
                 true => String::new(),
                 false => filter::write(choices, catalog, 2),
             };
-            let events = if want == Want::Events { u64::MAX } else { 0 };
+            let events = if want == Want::Events { EventSet::FULL } else { EventSet::EMPTY };
             let lines = want == Want::Packets;
             Ask {
                 filter,

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
+use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
 use weir_engine::plan::{ConnectionValue, Limits, Mask, Plan, QuestionPlan, VERDICTS_MAX, Want};
@@ -76,8 +77,8 @@ pub struct Compiled {
     pub(crate) plan: Arc<Plan>,
     /// The filters, checked, with what is kept for each.
     pub(crate) questions: Vec<Question>,
-    /// The events that each is given; a bit each.
-    pub(crate) events: Vec<u64>,
+    /// The events that each is given.
+    pub(crate) events: Vec<EventSet>,
     /// The questions' terms, and what the bits of a packet's terms mean.
     pub(crate) trie: Trie,
     /// What the slots of a packet's record hold.
@@ -436,7 +437,7 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
         0 => return None,
         parts => format!("{parts} parts of what layers show are left out of packets' lines"),
     };
-    let help = "a line has room for some 60 values; shorten the `show` clauses of the stack";
+    let help = "a line has room for some 250 values; shorten the `show` clauses of the stack";
     Some(Diagnostic::warning("W0194", message).help(help))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::flow_id;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_compile::events::{StackEvent, events};
+use weir_compile::events::{EventSet, StackEvent, events};
 use weir_compile::{FieldKey, StackCatalog};
 use weir_engine::flow::{address, endpoints};
 use weir_engine::subscriber::EventView;
@@ -29,8 +29,8 @@ const COMMON: &[Column] = &[
 pub struct EventRows {
     /// All events of the stack.
     pub events: Vec<StackEvent>,
-    /// Those asked for; a bit each.
-    pub mask: u64,
+    /// Those asked for.
+    pub asked: EventSet,
     /// Columns: those that all have, then those of the events asked for, of one name once.
     pub columns: Vec<Column>,
     /// By event: where its columns stand among all.
@@ -44,7 +44,7 @@ impl EventRows {
     /// The name that no event has.
     pub fn of(stack: &Stack, names: &[String]) -> Result<Self, String> {
         let events = events(stack);
-        let mut mask = 0;
+        let mut asked = EventSet::EMPTY;
         for name in names {
             // A layer's name is the layer's in filters, too.
             let of_layer = |event: &StackEvent| {
@@ -54,25 +54,25 @@ impl EventRows {
             let is_layer = events.iter().any(of_layer);
             let meant = |event: &StackEvent| if is_layer { of_layer(event) } else { event.is_called(name) };
             let found = events.iter().enumerate().filter(|(_, event)| meant(event));
-            let bits = found.fold(0, |bits: u64, (index, _)| bits | 1 << index);
-            if bits == 0 {
+            let found: EventSet = found.map(|(index, _)| index).collect();
+            if found.is_empty() {
                 return Err(name.clone());
             }
-            mask |= bits;
+            asked = asked | found;
         }
         if names.is_empty() {
             let with_columns = events.iter().enumerate().filter(|(_, event)| !event.columns.is_empty());
-            with_columns.for_each(|(index, _)| mask |= 1 << index);
+            with_columns.for_each(|(index, _)| asked.insert(index));
         }
-        Ok(Self::with_mask(stack, mask))
+        Ok(Self::of_set(stack, asked))
     }
 
-    /// As [`of`](Self::of), of the events whose bits are set.
-    pub fn with_mask(stack: &Stack, mask: u64) -> Self {
+    /// As [`of`](Self::of), of these events.
+    pub fn of_set(stack: &Stack, asked: EventSet) -> Self {
         let events = events(stack);
         let (mut columns, mut places) = (COMMON.to_vec(), vec![]);
         for (index, event) in events.iter().enumerate() {
-            let is_wanted = mask >> index & 1 == 1;
+            let is_wanted = asked.contains(index);
             let mut of_event = vec![];
             for (name, value_type) in event.columns.iter().filter(|_| is_wanted) {
                 let known = columns.iter().position(|column| column.name == *name);
@@ -87,13 +87,12 @@ impl EventRows {
             }
             places.push(of_event);
         }
-        Self { events, mask, columns, places }
+        Self { events, asked, columns, places }
     }
 
     /// Whether an event is one of those asked for.
     pub fn is_wanted(&self, view: &EventView<'_>) -> bool {
-        let index = view.event.index();
-        self.mask >> index & 1 == 1
+        self.asked.contains(view.event.index())
     }
 
     /// The values of an event's row.
@@ -127,11 +126,11 @@ impl EventRows {
     }
 }
 
-/// A warning where no row of the events `asked` for (a bit each) can fulfil the filter: a row is of one event, and fulfils
+/// A warning where no row of the events `asked` for can fulfil the filter: a row is of one event, and fulfils
 /// nothing that is asked of another's.
 pub(crate) fn never_told(
     filter: &Filter,
-    asked: u64,
+    asked: EventSet,
     (catalog, stack): (&StackCatalog, &Stack),
 ) -> Option<Diagnostic> {
     let event_of = |predicate: &Predicate| match catalog.key(predicate.field) {
@@ -146,16 +145,16 @@ pub(crate) fn never_told(
             .filter_map(|predicate| Some((predicate, event_of(predicate)?)))
             .collect();
         let (_, first) = *named.first()?;
-        let is_other = |&&(_, event): &&(&Predicate, usize)| event != first || asked >> event & 1 == 0;
+        let is_other = |&&(_, event): &&(&Predicate, usize)| event != first || !asked.contains(event);
         let &(predicate, event) = named.iter().find(is_other)?;
         wrong = wrong.or(Some((predicate, first, event)));
     }
     let (predicate, first, event) = wrong?;
     let events = events(stack);
     let (first, name) = (&events[first].name, &events[event].name);
-    let (message, help) = match asked >> event & 1 {
-        0 => (format!("no row of `{name}` is asked for"), format!("`-e {name}` asks for them")),
-        _ => (format!("no row is of `{first}` and of `{name}`"), "join them with `or`".to_string()),
+    let (message, help) = match asked.contains(event) {
+        false => (format!("no row of `{name}` is asked for"), format!("`-e {name}` asks for them")),
+        true => (format!("no row is of `{first}` and of `{name}`"), "join them with `or`".to_string()),
     };
     let help = format!("columns of an event are asked of its own rows: {help}");
     Some(Diagnostic::warning("W0119", message).at(predicate.span).help(help))

@@ -3,32 +3,43 @@
 use crate::events;
 use std::fmt::{self, Write as _};
 use weir_compile::OutValue;
-use weir_compile::lower::{EXCERPT_SLOTS, PATH_BITS};
+use weir_compile::lower::{EXCERPT_SLOTS, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS};
 use weir_compile::types::value_type;
 use weir_lang::model::{LayerId, ShowPart, Stack};
 use weir_packet::{Value, ValueType, readable};
 
-/// The path of a packet, from its record.
-pub fn path(outs: &[u64]) -> u128 {
-    u128::from(outs[1]) << 64 | u128::from(outs[0])
+/// The layers of a packet: of more than 32 the innermost.
+///
+/// Paths are ordered by their layers, outermost first, shorter ones before longer ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Path {
+    /// A byte for each layer, its number from 1 on; the innermost stands last, zeros before the outermost.
+    numbers: [u8; PATH_LAYERS_MAX],
 }
 
-/// The layers of a packet, outermost first, from its path.
-pub fn layers(path: u128) -> Vec<LayerId> {
-    let mut layers = vec![];
-    let mut left = path;
-    while left != 0 {
-        layers.push(LayerId((left & ((1 << PATH_BITS) - 1)) as u16 - 1));
-        left >>= PATH_BITS;
+// The program keeps a byte for each layer.
+const _: () = assert!(PATH_BITS == 8 && PATH_LAYERS_MAX == 32);
+
+impl Path {
+    /// The path of a packet, from its record.
+    pub(crate) fn of_record(outs: &[u64]) -> Self {
+        let mut numbers = [0; PATH_LAYERS_MAX];
+        for (bytes, word) in numbers.rchunks_mut(8).zip(&outs[..PATH_WORDS]) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        Self { numbers }
     }
-    layers.reverse();
-    layers
+
+    /// The layers, outermost first; none where no path was asked for.
+    pub fn layers(&self) -> impl DoubleEndedIterator<Item = LayerId> + Clone + '_ {
+        self.numbers.iter().filter(|&&number| number != 0).map(|&number| LayerId(u16::from(number) - 1))
+    }
 }
 
 /// What the layers show, innermost part last; a layer that occurs twice shows its last occurrence.
 pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
     let mut line = String::new();
-    let layers = layers(path(outs));
+    let layers: Vec<LayerId> = Path::of_record(outs).layers().collect();
     for (place, layer) in layers.iter().enumerate() {
         if layers[place + 1..].contains(layer) {
             continue;
@@ -118,6 +129,16 @@ mod tests {
         let mut line = String::new();
         excerpt(&mut line, ty, &words).expect("a String takes all");
         line
+    }
+
+    #[test]
+    fn paths_are_ordered_by_their_layers() {
+        let path = |words: [u64; PATH_WORDS]| Path::of_record(&words);
+        assert_eq!(path([0x01_02, 0, 0, 0]).layers().collect::<Vec<_>>(), [LayerId(0), LayerId(1)]);
+        let long = path([3, 0xfe, 0, 0]);
+        assert_eq!(long.layers().collect::<Vec<_>>(), [LayerId(253), LayerId(2)]);
+        assert!(path([0x01_02, 0, 0, 0]) < path([0x02_01, 0, 0, 0]) && path([u64::MAX, 0, 0, 0]) < long);
+        assert!(Path::default().layers().next().is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::flow_id;
+use crate::format_packet::Path;
 use std::any::Any;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -21,8 +22,8 @@ pub enum Item {
         frame: Vec<u8>,
         /// What pcapng says of it, where the question asks for that: see [`packet_options`](weir_io::packet_options).
         options: Vec<u8>,
-        /// Its layers (see `show`); 0 unless needed.
-        path: u128,
+        /// Its layers; none unless needed.
+        path: Path,
         /// What its layers show.
         line: String,
     },

@@ -51,12 +51,14 @@ pub use engine::{
     Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket, Tracked,
 };
 pub use events::EventRows;
+pub use format_packet::Path;
 pub use item::{Bytes, Flow, Item, Shape};
 pub use outcome::Outcome;
 pub use program::Executor;
 pub use run::run;
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
 pub use subscription::Subscription;
+pub use weir_compile::events::EventSet;
 pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;
 pub use weir_engine::plan::{Limits, Want};

@@ -1,12 +1,13 @@
 //! What a capture consists of: packets and bytes per layer, sizes, timing, top talkers.
 
 use crate::connection::Hosts;
-use crate::{Ask, Connection, Item, format_packet};
+use crate::format_packet::Path;
+use crate::{Ask, Connection, Item};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weir_compile::Need;
 use weir_engine::plan::Want;
-use weir_lang::model::Stack;
+use weir_lang::model::{LayerId, Stack};
 use weir_packet::{PacketMeta, Timestamp};
 
 /// What a question for packets and the paths of their layers needs of the program.
@@ -90,7 +91,7 @@ pub struct Stats {
     /// The longest time without a packet, nanoseconds, and when it began.
     pub largest_gap: Option<(u64, Timestamp)>,
     /// By whole path of layers.
-    pub paths: HashMap<u128, Volume>,
+    pub paths: HashMap<Path, Volume>,
     /// By size, in the classes of RMON.
     sizes: [Volume; SIZES.len() + 1],
     /// By host.
@@ -110,7 +111,7 @@ impl Stats {
     }
 
     /// Counts a packet.
-    pub fn packet(&mut self, packet: &PacketMeta, path: u128) {
+    pub fn packet(&mut self, packet: &PacketMeta, path: Path) {
         let bytes = u64::from(packet.wire_bytes);
         self.all.add(1, bytes);
         self.captured_bytes += u64::from(packet.captured_bytes);
@@ -126,7 +127,7 @@ impl Stats {
         self.sizes[class].add(1, bytes);
         // Hostile nesting makes any number of them.
         let known = self.paths.len() < PATHS_MAX || self.paths.contains_key(&path);
-        self.paths.entry(if known { path } else { 0 }).or_default().add(1, bytes);
+        self.paths.entry(if known { path } else { Path::default() }).or_default().add(1, bytes);
     }
 
     /// Counts a connection's packets and bytes for its hosts, where these have addresses of IP.
@@ -166,7 +167,7 @@ impl Stats {
     pub fn by_layer(&self, stack: &Stack) -> Vec<(String, Volume)> {
         let mut layers = vec![Volume::default(); stack.layers.len()];
         for (&path, &volume) in &self.paths {
-            let mut seen = format_packet::layers(path);
+            let mut seen: Vec<LayerId> = path.layers().collect();
             seen.sort_unstable();
             seen.dedup();
             for layer in seen {
@@ -184,7 +185,7 @@ impl Stats {
     }
 
     /// The paths with the most bytes.
-    pub fn top_paths(&self, count: usize) -> Vec<(u128, Volume)> {
+    pub fn top_paths(&self, count: usize) -> Vec<(Path, Volume)> {
         let mut paths: Vec<_> = self.paths.iter().map(|(&path, &volume)| (path, volume)).collect();
         paths.sort_unstable_by_key(|&(path, volume)| (std::cmp::Reverse(volume.bytes), path));
         paths.truncate(count);
@@ -200,15 +201,10 @@ impl Stats {
     }
 
     /// The path of layers as text: `eth:ip:tcp`.
-    pub fn path_name(stack: &Stack, path: u128) -> String {
-        if path == 0 {
-            return "?".into();
-        }
-        let names: Vec<&str> = format_packet::layers(path)
-            .iter()
-            .map(|l| stack.layers[l.0 as usize].protocol.filter_name.as_str())
-            .collect();
-        names.join(":")
+    pub fn path_name(stack: &Stack, path: Path) -> String {
+        let names: Vec<&str> =
+            path.layers().map(|l| stack.layers[l.0 as usize].protocol.filter_name.as_str()).collect();
+        if names.is_empty() { "?".into() } else { names.join(":") }
     }
 }
 
@@ -225,7 +221,7 @@ mod tests {
     fn timing_is_of_the_earliest_and_the_latest() {
         let mut stats = Stats::default();
         for time_ns in [5_000, 9_000, 2_000, 10_000, 17_000] {
-            stats.packet(&packet(time_ns, 60), 0);
+            stats.packet(&packet(time_ns, 60), Path::default());
         }
         assert_eq!((stats.first, stats.last), (Some(Timestamp(2_000)), Some(Timestamp(17_000))));
         assert_eq!(stats.largest_gap, Some((7_000, Timestamp(10_000))), "a packet out of order ends no gap");
@@ -236,7 +232,7 @@ mod tests {
     fn every_size_has_its_class() {
         let mut stats = Stats::default();
         for size in [0, 63, 64, 65, 127, 128, 1518, 1519, 65_535] {
-            stats.packet(&packet(0, size), 0);
+            stats.packet(&packet(0, size), Path::default());
         }
         let counts: Vec<_> = stats.by_size().map(|(name, volume)| (name, volume.packets)).collect();
         let wanted = [("0-63", 2), ("64", 1), ("65-127", 2), ("128-255", 1), ("1024-1518", 1), ("1519-", 2)];
@@ -261,9 +257,9 @@ mod tests {
     #[test]
     fn paths_beyond_the_bound_are_counted_together() {
         let mut stats = Stats::default();
-        for path in 1..=PATHS_MAX as u128 + 2 {
-            stats.packet(&packet(0, 60), path);
+        for path in 1..=PATHS_MAX as u64 + 2 {
+            stats.packet(&packet(0, 60), Path::of_record(&[path, 0, 0, 0]));
         }
-        assert_eq!(stats.paths[&0].packets, 2);
+        assert_eq!(stats.paths[&Path::default()].packets, 2);
     }
 }

@@ -3,6 +3,7 @@
 use crate::connection::{Connection, Places, proto_name};
 use crate::engine::HandlerSink;
 use crate::events::EventRows;
+use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
 use crate::stream_handler::{Stream, StreamSink};
 use crate::worker_sink::WorkerSink;
@@ -104,7 +105,7 @@ impl Presenter {
             meta: *meta,
             frame: if shape.frames { frame.to_vec() } else { vec![] },
             options: if shape.options { options.to_vec() } else { vec![] },
-            path: format_packet::path(outs),
+            path: Path::of_record(outs),
             line: if shape.lines {
                 format_packet::show(&self.stack, &self.outs, outs)
             } else {

@@ -42,7 +42,7 @@ impl WorkerParts {
             shapes,
             stack: stack.clone(),
             outs: compiled.outs.clone(),
-            events: compiled.events.iter().map(|&mask| EventRows::with_mask(stack, mask)).collect(),
+            events: compiled.events.iter().map(|&asked| EventRows::of_set(stack, asked)).collect(),
             sessions,
         };
         Self {

@@ -248,9 +248,9 @@ fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
     for (pcap, stack) in captures() {
         let mut compiler = Compiler::default();
         compiler.use_stack(&stack).unwrap();
-        let rows = weir::EventRows::with_mask(compiler.stack(), u64::MAX);
+        let rows = weir::EventRows::of_set(compiler.stack(), weir::EventSet::FULL);
         let mut packets: BTreeMap<String, std::collections::BTreeSet<u64>> = BTreeMap::new();
-        let need = Need { events: rows.mask, ..Need::default() };
+        let need = Need { events: rows.asked, ..Need::default() };
         let all = Ask { filter: String::new(), need, want: Want::Events };
         ask(&compiler, &pcap, all, |item| {
             let Item::Event(values) = item else { panic!("{item:?} instead of an event") };

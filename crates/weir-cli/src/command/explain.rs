@@ -51,7 +51,7 @@ fn asked(compiler: &Compiler, args: &Explain) -> Result<Ask, Failure> {
         "events" => {
             // No names: all of them.
             let rows = EventRows::of(compiler.stack(), &[]).map_err(Failure::new)?;
-            (Need { events: rows.mask, ..none }, Want::Events)
+            (Need { events: rows.asked, ..none }, Want::Events)
         }
         "sessions" => {
             let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use weir::io::CaptureWriter;
 use weir::lang::model::Stack;
 use weir::packet::{Column, PacketMeta, Value, ValueType};
-use weir::{Item, Need, Shape, Want};
+use weir::{Item, Need, Path, Shape, Want};
 
 /// Columns of a packet's row.
 pub const COLUMNS: &[Column] = &[
@@ -67,7 +67,7 @@ pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
 }
 
 /// The values of [`COLUMNS`].
-pub fn values<'a>(stack: &Stack, meta: &PacketMeta, path: u128, line: &'a str) -> [Value<'a>; 5] {
+pub fn values<'a>(stack: &Stack, meta: &PacketMeta, path: Path, line: &'a str) -> [Value<'a>; 5] {
     [
         Value::Unsigned(meta.number),
         Value::Time(meta.time),

@@ -51,7 +51,7 @@ impl Lower<'_> {
         for event in &protocol.events {
             let name = format!("{}.{}", protocol.name, event.name);
             let index = self.b.graph.events.len();
-            let wanted = self.need.events >> index & 1 == 1;
+            let wanted = self.need.events.contains(index);
             self.b.graph.events.push(EventDecl { name, wanted });
         }
     }
@@ -77,7 +77,7 @@ impl Lower<'_> {
     /// The events that `trigger` makes happen, in the order of the text. Where nobody heeds any, those that assemble.
     pub(super) fn lower_events(&mut self, id: LayerId, telling: &Telling, trigger: Trigger) {
         let events = &self.layer(id).protocol.events;
-        let are_heeded = self.need.events != 0 || self.is_asked_for_events(id);
+        let are_heeded = !self.need.events.is_empty() || self.is_asked_for_events(id);
         let happens =
             |event: &model::Event| event.triggers.contains(&trigger) && (are_heeded || event.assemble);
         for (index, event) in events.iter().enumerate().filter(|(_, event)| happens(event)) {

@@ -544,7 +544,7 @@ impl Lower<'_> {
     fn asks_for_lets(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
         let shows = self.outs.iter().any(|out| out.layer == id && out.known.is_some());
-        let told = self.need.events != 0 || self.is_asked_for_events(id);
+        let told = !self.need.events.is_empty() || self.is_asked_for_events(id);
         shows || told || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 

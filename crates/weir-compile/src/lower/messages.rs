@@ -99,7 +99,7 @@ impl Lower<'_> {
         let need = &self.need;
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
         let is_connection = |id: &LayerId| self.is_two_sided(*id);
-        need.events != 0
+        !need.events.is_empty()
             || need.lines
             || need.places
             || need.path

@@ -40,10 +40,10 @@ pub use header::RUN_ITEMS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};
 pub(crate) use predicate::{compare_part, compare_words};
 pub use sequence::ORDERED_MAX;
-pub use show::{EXCERPT_SLOTS, OutValue, PATH_BITS};
+pub use show::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS};
 pub use weir_ir::engine_var::HISTORY_LETTERS_MAX;
 
-/// Layers of a stack: a packet's path has so many bits for each.
+/// Layers of a stack: the path of a packet's layers has [`PATH_BITS`] for the number of each.
 pub const LAYERS_MAX: usize = (1 << PATH_BITS) - 2;
 
 /// What lowering yields.
@@ -81,10 +81,9 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
 }
 
 fn too_many_layers(stack: &Stack) -> Diagnostic {
-    let most = (1 << PATH_BITS) - 2;
     Diagnostic::error(
         "W0191",
-        format!("stack `{}` has {} layers; at most {most}", stack.name, stack.layers.len()),
+        format!("stack `{}` has {} layers; at most {LAYERS_MAX}", stack.name, stack.layers.len()),
     )
     .help("split it: a stack need only hold the layers that its questions meet")
 }
@@ -126,8 +125,8 @@ struct Lower<'a> {
     offset: Variable,
     end: Variable,
     quoted: Variable,
-    /// The layers so far, innermost lowest: low and high word.
-    path: [Variable; 2],
+    /// The layers so far, innermost lowest, the lowest word first.
+    path: [Variable; PATH_WORDS],
     layers: Vec<Rc<LayerVars>>,
     entries: Vec<Block>,
     /// Low and high word of what `below.NAME` means at this point.
@@ -188,7 +187,7 @@ impl<'a> Lower<'a> {
         });
         let need = Need { cutoff: cutoff_of(questions), ..need };
         let [buf, offset, end] = [Type::Buf, Type::Int, Type::Int].map(|ty| b.variable(ty));
-        let path = [Type::Int; 2].map(|ty| b.variable(ty));
+        let path = [Type::Int; PATH_WORDS].map(|ty| b.variable(ty));
         let quoted = b.variable(Type::Bool);
         Self {
             buf,
@@ -344,14 +343,15 @@ impl<'a> Lower<'a> {
     }
 
     fn lower_path(&mut self, id: LayerId) {
-        let [low, high] = self.path.map(|word| self.b.read(word));
-        let (six, others) = (self.b.int(show::PATH_BITS), self.b.int(64 - show::PATH_BITS));
-        let carried = self.b.binary(BinaryOp::Shr, low, others);
-        let number = self.b.int(u64::from(id.0) + 1);
-        for (word, value, below) in [(1, high, carried), (0, low, number)] {
-            let shifted = self.b.binary(BinaryOp::Shl, value, six);
+        let (own, others) = (self.b.int(PATH_BITS), self.b.int(64 - PATH_BITS));
+        let mut below = self.b.int(u64::from(id.0) + 1);
+        for word in self.path {
+            let value = self.b.read(word);
+            let carried = self.b.binary(BinaryOp::Shr, value, others);
+            let shifted = self.b.binary(BinaryOp::Shl, value, own);
             let value = self.b.binary(BinaryOp::Or, shifted, below);
-            self.b.write(self.path[word], value);
+            self.b.write(word, value);
+            below = carried;
         }
     }
 

@@ -415,7 +415,7 @@ impl Lower<'_> {
 
     /// Whether somebody is told of bytes that contradict those that are kept.
     fn tells_inconsistent(&self, id: LayerId) -> bool {
-        let is_heeded = self.need.events != 0 || self.is_asked_for_events(id);
+        let is_heeded = !self.need.events.is_empty() || self.is_asked_for_events(id);
         let mut events = self.layer(id).protocol.events.iter();
         is_heeded && events.any(|event| event.triggers.contains(&Trigger::Inconsistent))
     }

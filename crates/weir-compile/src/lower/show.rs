@@ -9,9 +9,15 @@ use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, FieldId, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;
 
-/// Bits of one layer's number in the path (slots 0 and 1: low and high word); the last layer stands lowest,
-/// 0 ends it. Of more than 21 layers the innermost are there.
-pub const PATH_BITS: u64 = 6;
+/// Bits of one layer's number (from 1 on) in the path of a packet's layers; the last layer stands lowest, 0 ends the path. Of
+/// more than [`PATH_LAYERS_MAX`] layers the innermost are there.
+pub const PATH_BITS: u64 = 8;
+
+/// Words of the path: the first slots of the packet's record, the lowest word first.
+pub const PATH_WORDS: usize = 4;
+
+/// Layers of one packet that its path has room for.
+pub const PATH_LAYERS_MAX: usize = 64 / PATH_BITS as usize * PATH_WORDS;
 
 /// Slots of bytes and text: their number, and the first of them, eight a slot.
 pub const EXCERPT_SLOTS: u16 = 5;
@@ -37,8 +43,10 @@ pub struct OutValue {
 
 impl Lower<'_> {
     pub(super) fn declare_outs(&mut self) {
-        let first: &[&str] = if self.need.dispatch { &["dispatch"] } else { &["path", "path.high"] };
-        self.b.graph.outs.extend(first.iter().map(ToString::to_string));
+        match self.need.dispatch {
+            true => self.b.graph.outs.push("dispatch".to_string()),
+            false => self.b.graph.outs.extend((0..PATH_WORDS).map(|word| format!("path.{word}"))),
+        }
         self.declare_outer_terms();
         if !self.need.lines {
             return;

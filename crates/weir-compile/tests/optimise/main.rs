@@ -9,6 +9,7 @@ mod window;
 
 use engine::run;
 use frames::Frames;
+use weir_compile::events::EventSet;
 use weir_compile::{Need, Question, StackCatalog, lower};
 use weir_ir::abi::Layout;
 use weir_ir::graph::{Graph, Table, Terminator};
@@ -51,7 +52,7 @@ fn needs() -> [(&'static str, Need); 6] {
         ("sessions", Need { sessions: 1, ..Need::default() }),
         (
             "streams and events",
-            Need { streams: true, connections: true, events: u64::MAX, ..Need::default() },
+            Need { streams: true, connections: true, events: EventSet::FULL, ..Need::default() },
         ),
         ("dispatch", Need { dispatch: true, ..Need::default() }),
     ]

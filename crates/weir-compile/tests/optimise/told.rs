@@ -1,7 +1,8 @@
 //! What a stack of a test's own tells of packets: its events and the bytes it delivers, in words.
 
 use super::engine::run;
-use weir_compile::{Need, Question, StackCatalog, events, lower};
+use weir_compile::events::{self, EventSet};
+use weir_compile::{Need, Question, StackCatalog, lower};
 use weir_ir::interpret::Interpreter;
 use weir_ir::passes::{Options, optimize};
 use weir_ir::verify::assert_valid;
@@ -22,7 +23,7 @@ pub fn told(text: &str, stack: &str, filter: &str, frames: &[Vec<u8>]) -> Vec<Ve
     let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
     let filter = weir_lang::filter::compile(filter, &catalog).unwrap_or_else(|wrong| panic!("{wrong:?}"));
     let names: Vec<String> = events::events(stack).into_iter().map(|event| event.name).collect();
-    let need = Need { packets: true, streams: true, events: u64::MAX, ..Need::default() };
+    let need = Need { packets: true, streams: true, events: EventSet::FULL, ..Need::default() };
     let lowered = lower(stack, &catalog, &[Question { filter, need }]).expect("few terms").graph;
     assert_valid(&lowered, "lowered");
     let mut optimised = lowered.clone();

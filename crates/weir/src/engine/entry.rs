@@ -11,6 +11,7 @@ use crate::worker_sink::{MakeWorkerSink, WorkerSink};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_compile::Need;
+use weir_compile::events::EventSet;
 use weir_engine::plan::Want;
 use weir_engine::stream::{ChunkParams, StreamParams};
 use weir_sessions::Session;
@@ -121,7 +122,7 @@ impl<'c> Entry<'c> {
         }
         if needs.events {
             let mut part = Part::new(filter, Want::Events);
-            part.ask.need.events = u64::MAX;
+            part.ask.need.events = EventSet::FULL;
             parts.push(part);
         }
         let (each_session, at_end) = (needs.each_session > 0, needs.at_end);

@@ -443,7 +443,7 @@ fn events_are_chosen_by_their_own_columns() {
         stack records extends internet { tcp -> messages record when port == 443 }";
     let mut compiler = crate::Compiler::default();
     compiler.add("records.weir", records).unwrap();
-    let columns = crate::EventRows::with_mask(compiler.stack(), u64::MAX).columns;
+    let columns = crate::EventRows::of_set(compiler.stack(), crate::EventSet::FULL).columns;
     let at = |name: &str| columns.iter().position(|column| column.name == name).unwrap();
     let (name, kind) = (at("event"), at("type"));
     let is_record = |row: &EventRow| row.values[name] == Value::Text("record.seen".into());

@@ -5,6 +5,7 @@
 
 use super::line;
 use crate::compile::Compiled;
+use crate::format_packet::Path;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -51,7 +52,7 @@ struct Asked<'a> {
 pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number: u64) -> String {
     let mut asked = Asked { stack: &compiled.stack, catalog, burst, path: vec![], reason: None };
     if let Some(ran) = asked.run(asked.stack, "", Need { path: true, ..Need::default() }) {
-        asked.path = crate::format_packet::layers(crate::format_packet::path(&ran.k.outs));
+        asked.path = Path::of_record(&ran.k.outs).layers().collect();
         asked.reason = ran.reason;
     }
     let meta = &burst.packets[0];

@@ -138,8 +138,8 @@ fn what_bounds_cut_off_sessions() {
 #[test]
 fn lines_with_more_values_than_there_is_room_for() {
     let mut compiler = Compiler::default();
-    let fields: String = (0..80).map(|n| format!("f{n}: u8\n")).collect();
-    let shown: String = (0..80).map(|n| format!("{{f{n}}} ")).collect();
+    let fields: String = (0..300).map(|n| format!("f{n}: u8\n")).collect();
+    let shown: String = (0..300).map(|n| format!("{{f{n}}} ")).collect();
     let text = format!(
         "//! Long\nprotocol long {{ header {{ {fields} }} show \"{shown}\" }}\nstack s {{ start ETHERNET: long }}"
     );

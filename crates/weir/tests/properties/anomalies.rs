@@ -36,7 +36,7 @@ fn events(segments: &[Segment]) -> Vec<(String, u64)> {
     let names = ["inconsistent", "data_in_syn", "urgent", "stray", "old_clock", "new_hops", "beyond_window"];
     let names: Vec<String> = names.iter().map(|name| format!("tcp.{name}")).collect();
     let wanted = EventRows::of(compiler.stack(), &names).expect("they are declared");
-    let need = Need { events: wanted.mask, ..Need::default() };
+    let need = Need { events: wanted.asked, ..Need::default() };
     let ask = Ask { filter: String::new(), need, want: Want::Events };
     let compiled = compile(&compiler, &[ask], &Options::default());
     let (rows, _) = rows(&compiler, &compiled, &packets, 1);

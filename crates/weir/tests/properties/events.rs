@@ -5,7 +5,7 @@ use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use weir::packet::Value;
-use weir::{Ask, Compiled, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
+use weir::{Ask, Compiled, Compiler, EventRows, EventSet, Executor, Item, Need, Options, Shape, Want};
 use weir_testing::Random;
 
 const TALK: &str = "
@@ -73,12 +73,18 @@ fn talk(random: &mut Random) -> Vec<Packet> {
 /// A question about rows of these events.
 fn asked(compiler: &Compiler, filter: &str, events: &[&str]) -> Ask {
     let names: Vec<String> = events.iter().map(ToString::to_string).collect();
-    let mask = EventRows::of(compiler.stack(), &names).expect("they are declared").mask;
-    Ask { filter: filter.into(), need: Need { events: mask, ..Need::default() }, want: Want::Events }
+    let asked = EventRows::of(compiler.stack(), &names).expect("they are declared").asked;
+    Ask { filter: filter.into(), need: Need { events: asked, ..Need::default() }, want: Want::Events }
 }
 
-fn told(compiler: &Compiler, compiled: &Compiled, mask: u64, packets: &[Packet], workers: usize) -> Vec<Row> {
-    let columns = EventRows::with_mask(compiler.stack(), mask).columns;
+fn told(
+    compiler: &Compiler,
+    compiled: &Compiled,
+    asked: EventSet,
+    packets: &[Packet],
+    workers: usize,
+) -> Vec<Row> {
+    let columns = EventRows::of_set(compiler.stack(), asked).columns;
     let place = |name: &str| columns.iter().position(|column| column.name == name);
     let mut told = vec![];
     let mut each = |_: usize, item: Item| {
@@ -223,13 +229,13 @@ fn a_row_is_told_if_it_fulfils_the_filter_itself() {
     let mut compiler = Compiler::default();
     compiler.add("talk.weir", TALK).unwrap_or_else(|wrong| panic!("{wrong}"));
     let everything = asked(&compiler, "", &["talk.said", "talk.meant"]);
-    let mask = everything.need.events;
+    let all_events = everything.need.events;
     let all = compile(&compiler, &[everything], &Options::default());
     let (mut some, mut few) = (0, 0);
     for seed in seeds(0..80) {
         let mut random = Random::new(seed);
         let packets = talk(&mut random);
-        let rows = told(&compiler, &all, mask, &packets, 1);
+        let rows = told(&compiler, &all, all_events, &packets, 1);
         let said = Said { rows: &rows, packets: &packets };
         let tree = if seed < TERMS.len() as u64 * 2 {
             let term = Tree::Term(seed as usize / 2);
@@ -246,7 +252,7 @@ fn a_row_is_told_if_it_fulfils_the_filter_itself() {
             let options = Options { engine, ..Options::default() };
             let compiled = compile(&compiler, std::slice::from_ref(&ask), &options);
             for workers in [1, 3] {
-                let found = told(&compiler, &compiled, mask, &packets, workers);
+                let found = told(&compiler, &compiled, all_events, &packets, workers);
                 assert_eq!(found, wanted, "seed {seed}: {filter}, {engine:?}, {workers} workers");
             }
         }
@@ -260,7 +266,7 @@ fn columns_have_the_bytes_of_their_own_message() {
     let mut compiler = Compiler::default();
     compiler.add("talk.weir", TALK).unwrap_or_else(|wrong| panic!("{wrong}"));
     let asks = asked(&compiler, "", &["talk.said"]);
-    let mask = asks.need.events;
+    let all_events = asks.need.events;
     for seed in seeds(0..20) {
         let packets = talk(&mut Random::new(seed));
         let mut sent = vec![];
@@ -278,7 +284,7 @@ fn columns_have_the_bytes_of_their_own_message() {
                 let without_passes = without_passes.clone();
                 let options = Options { engine, without_passes, ..Options::default() };
                 let compiled = compile(&compiler, std::slice::from_ref(&asks), &options);
-                let told = told(&compiler, &compiled, mask, &packets, 1);
+                let told = told(&compiler, &compiled, all_events, &packets, 1);
                 let of_row = |row: &Row| {
                     let words = row.words.as_ref().map(|words| words.clone().into_bytes());
                     (row.kind.unwrap(), words.xor(row.raw.clone()).expect("one of them"))

@@ -15,6 +15,7 @@
 //! * `wholes`: messages made of chunks.
 //! * `above`: what layers above a connection say of it.
 //! * `claims`: headers and ports that claim what is not.
+//! * `many`: stacks of many layers and many events.
 //! * `layers`: the same of damaged packets of every layer that has a capture.
 //! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
 //! * `texts`: protocols that nobody wrote mean the same to every engine.
@@ -37,6 +38,7 @@ mod frames;
 mod hostile;
 mod layers;
 mod libpcap;
+mod many;
 mod messages;
 mod packets;
 mod probing;

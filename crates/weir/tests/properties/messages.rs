@@ -136,7 +136,7 @@ fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Pa
 /// What asks for an event's rows, for both engines.
 fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
     let wanted = EventRows::of(compiler.stack(), &[event.to_string()]).expect("it is declared");
-    let need = Need { events: wanted.mask, ..Need::default() };
+    let need = Need { events: wanted.asked, ..Need::default() };
     [Executor::Interpreter, Executor::Native].map(|engine| {
         let asked = Ask { filter: String::new(), need, want: Want::Events };
         compile(compiler, &[asked], &Options { engine, ..Options::default() })
@@ -241,7 +241,7 @@ fn what_nobody_reads_is_counted() {
     let streams = Ask { want: Want::Sessions(1), ..ask("", Want::Packets) };
     let with_sessions = {
         let wanted = EventRows::of(compiler.stack(), &["note.noted".to_string()]).expect("it is declared");
-        let need = Need { events: wanted.mask, ..Need::default() };
+        let need = Need { events: wanted.asked, ..Need::default() };
         let asked = Ask { filter: String::new(), need, want: Want::Events };
         compile(&compiler, &[asked, streams], &Options::default())
     };
@@ -319,7 +319,7 @@ fn what_waits_when_its_connection_ends_is_read() {
     let mut compiler = Compiler::default();
     compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
     let names = ["chat.said", "word.written", "tcp.retransmission", "tcp.aborted"].map(str::to_string);
-    let mask = EventRows::of(compiler.stack(), &names).expect("they are declared").mask;
+    let mask = EventRows::of(compiler.stack(), &names).expect("they are declared").asked;
     let need = Need { events: mask, ..Need::default() };
     let events = |filter: &str| Ask { filter: filter.into(), need, want: Want::Events };
     let asks = [
@@ -468,7 +468,7 @@ fn messages_of_one_packet_do_not_hold_each_other() {
     assert!(lengths.iter().max() < Some(&(lengths.iter().min().unwrap() + 200)), "{lengths:?}");
     assert_eq!(flows("mark.tag == 0").len(), 1, "what TCP's connection holds");
     let names = ["mark.made".to_string()];
-    let need = Need { events: EventRows::of(compiler.stack(), &names).unwrap().mask, ..Need::default() };
+    let need = Need { events: EventRows::of(compiler.stack(), &names).unwrap().asked, ..Need::default() };
     let asked = Ask { filter: String::new(), need, want: Want::Events };
     let compiled = compile(&compiler, &[asked], &Options::default());
     let told = rows(&compiler, &compiled, &packets, 1).0;
@@ -581,7 +581,7 @@ fn messages_are_the_same_to_every_engine() {
     compiler.add("all.weir", ALL).unwrap_or_else(|wrong| panic!("{wrong}"));
     let names = ["item.told", "inner.came", "head.counted"].map(str::to_string);
     let need =
-        Need { events: EventRows::of(compiler.stack(), &names).expect("declared").mask, ..Need::default() };
+        Need { events: EventRows::of(compiler.stack(), &names).expect("declared").asked, ..Need::default() };
     let asks = vec![
         Ask { filter: String::new(), need, want: Want::Events },
         Ask { filter: "head or inner.b == 1".into(), need, want: Want::Events },

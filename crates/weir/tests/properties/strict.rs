@@ -370,7 +370,7 @@ fn who_is_not_taken_is_told_why() {
         let all = [HANDSHAKE.as_slice(), &TALK[..2], &[segment], &TALK[2..]].concat();
         let packets: Vec<Packet> = all.iter().map(packet).collect();
         for (strict, told) in [(true, 1), (false, 0)] {
-            let need = Need { events: wanted.mask, ..Need::default() };
+            let need = Need { events: wanted.asked, ..Need::default() };
             let ask = Ask { filter: String::new(), need, want: Want::Events };
             let limits = Limits { strict, ..Limits::default() };
             let compiled = compile(&compiler, &[ask], &Options { limits, ..Options::default() });

@@ -250,7 +250,7 @@ fn what_is_not_admitted_is_counted_and_no_more() {
     compiler.add("gate.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
     let names: Vec<String> = vec!["gate.opened".into(), "gate.passed".into()];
     let wanted = weir::EventRows::of(compiler.stack(), &names).expect("they are declared");
-    let need = weir::Need { events: wanted.mask, ..weir::Need::default() };
+    let need = weir::Need { events: wanted.asked, ..weir::Need::default() };
     let packets = packets(&[&[1, 0], &[1, 7], &[1, 5], &[1, 0], &[1, 9]]);
     for engine in [Executor::Interpreter, Executor::Auto] {
         let options = Options { engine, ..Options::default() };

@@ -150,7 +150,7 @@ fn compiler() -> Compiler {
 fn of_events(compiler: &Compiler) -> [Compiled; 2] {
     let events = ["blob.came".to_string(), "record.came".to_string()];
     let wanted = EventRows::of(compiler.stack(), &events).expect("they are declared");
-    let need = Need { events: wanted.mask, ..Need::default() };
+    let need = Need { events: wanted.asked, ..Need::default() };
     [Executor::Interpreter, Executor::Native].map(|engine| {
         let asked = Ask { filter: String::new(), need, want: Want::Events };
         compile(compiler, &[asked], &Options { engine, ..Options::default() })

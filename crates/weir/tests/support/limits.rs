@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use weir::lang::limits::{CHECKED, Limit};
-use weir_compile::lower::{HISTORY_LETTERS_MAX, LAYERS_MAX, MESSAGES_MAX, ORDERED_MAX, RUN_ITEMS_MAX};
+use weir_compile::lower::{
+    HISTORY_LETTERS_MAX, LAYERS_MAX, MESSAGES_MAX, ORDERED_MAX, PATH_WORDS, RUN_ITEMS_MAX,
+};
 use weir_engine::plan::Limits;
 use weir_engine::sequence::SequenceLimits;
 use weir_engine::{COLUMN_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -20,7 +22,7 @@ fn later() -> Vec<Limit> {
         ),
         Limit::new(
             "values in the `show` clauses of a stack (IPv6 addresses count as 2, bytes and text as 5)",
-            OUTS_MAX as u64 - 2,
+            (OUTS_MAX - PATH_WORDS) as u64,
             "warning W0194: the others are omitted from packet lines",
         ),
         Limit::new("items of a run", u64::from(RUN_ITEMS_MAX), "the run ends"),

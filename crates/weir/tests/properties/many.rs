@@ -1,0 +1,134 @@
+//! What there may be many of: layers of a stack and of a packet, events.
+
+use crate::drive::{Memory, Packet, ask, compile, rows};
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use weir::packet::Value;
+use weir::{Ask, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
+
+/// A stack of `layers` protocols: each packet begins with the first, and a byte says which one follows.
+fn stack_of(layers: usize) -> Compiler {
+    let mut text = String::new();
+    for layer in 0..layers {
+        let _ = writeln!(text, "//! Layer {layer}\nprotocol l{layer} {{ header {{ next: u8 }} }}");
+    }
+    text += "//! Many layers\nstack many {\n    start ETHERNET: l0\n";
+    for layer in 0..layers - 1 {
+        let _ = writeln!(text, "    l{layer} -> l{} when next == {}", layer + 1, (layer + 1) % 256);
+        if layer > 0 {
+            let _ = writeln!(text, "    l0 -> l{} when next == {}", layer + 1, (layer + 1) % 256);
+        }
+    }
+    text += "}\n";
+    let mut compiler = Compiler::default();
+    compiler.add("many.weir", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    compiler
+}
+
+#[test]
+fn a_stack_has_200_layers() {
+    let compiler = stack_of(200);
+    // From layer 0 to another one, and on from there, layer by layer.
+    let packets: Vec<Packet> = (1..200usize)
+        .map(|first| {
+            let bytes: Vec<u8> = (first..(first + 40).min(200)).map(|layer| layer as u8).chain([0]).collect();
+            Packet::ethernet(bytes)
+        })
+        .collect();
+    for engine in [Executor::Interpreter, Executor::Native] {
+        let options = Options { engine, ..Options::default() };
+        let need = Need { path: true, ..Need::default() };
+        let asks = [
+            Ask { filter: String::new(), need, want: Want::Packets },
+            ask("l199", Want::Packets),
+            ask("l199 and not l198", Want::Packets),
+            ask("l7 or l150.next == 151", Want::Packets),
+        ];
+        let compiled = compile(&compiler, &asks, &options);
+        let mut seen = vec![vec![]; asks.len()];
+        let mut paths = vec![];
+        let mut each = |question: usize, item: Item| {
+            if let Item::Packet { meta, path, .. } = item {
+                seen[question].push(meta.number as usize);
+                if question == 0 {
+                    paths.push(path.layers().map(|layer| usize::from(layer.0)).collect::<Vec<_>>());
+                }
+            }
+            Ok::<(), Infallible>(())
+        };
+        let shapes = vec![Shape::default(); asks.len()];
+        let mut source = Memory::new(&packets);
+        let Ok(_) = weir::run(&compiler, &compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
+        assert_eq!(seen[0].len(), packets.len());
+        assert_eq!(seen[1], (160..200).collect::<Vec<_>>());
+        assert_eq!(seen[2], [199]);
+        let either = |first: &usize| *first <= 7 || (112..=150).contains(first);
+        assert_eq!(seen[3], (1..200).filter(either).collect::<Vec<_>>());
+        for (first, path) in (1..200).zip(&paths) {
+            let all: Vec<usize> = [0].into_iter().chain(first..(first + 40).min(200)).collect();
+            // A path has room for 32 layers: the innermost.
+            assert_eq!(*path, all[all.len().saturating_sub(32)..]);
+        }
+    }
+}
+
+#[test]
+fn a_stack_has_256_events() {
+    let mut text = String::new();
+    for protocol in 0..4 {
+        let _ = write!(text, "//! Part {protocol}\nprotocol p{protocol} {{ header {{ kind: u8 }}");
+        if protocol == 0 {
+            text += " instance (kind)";
+        }
+        for event in 0..64 {
+            let _ = write!(text, " event e{event} on packet when kind == {event} {{ kind }}");
+        }
+        text += " }\n";
+    }
+    text += "//! Many events\nstack many { start ETHERNET: p0";
+    for protocol in 0..3 {
+        let _ = write!(text, " p{protocol} -> p{} when kind < 64", protocol + 1);
+    }
+    text += " }\n";
+    let mut compiler = Compiler::default();
+    compiler.add("many.weir", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let packets: Vec<Packet> = (0..64u8).map(|kind| Packet::ethernet(vec![kind, 63 - kind, 5, 9])).collect();
+    let all = EventRows::of(compiler.stack(), &[]).expect("all have columns").asked;
+    assert_eq!((0..256).filter(|&event| all.contains(event)).count(), 256);
+    let last = EventRows::of(compiler.stack(), &["p3.e9".to_string()]).expect("it is declared").asked;
+    for engine in [Executor::Interpreter, Executor::Native] {
+        let options = Options { engine, ..Options::default() };
+        let asked = |filter: &str, events| Ask {
+            filter: filter.to_string(),
+            need: Need { events, ..Need::default() },
+            want: Want::Events,
+        };
+        let asks = [asked("", all), asked("", last), asked("p1.e60.kind == 60", all)];
+        let compiled = compile(&compiler, &asks, &options);
+        let mut names = vec![vec![]; asks.len()];
+        let mut each = |question: usize, item: Item| {
+            if let Item::Event(values) = item
+                && let Value::Text(name) = &values[1]
+            {
+                names[question].push(name.to_string());
+            }
+            Ok::<(), Infallible>(())
+        };
+        let shapes = vec![Shape::default(); asks.len()];
+        let mut source = Memory::new(&packets);
+        let Ok(_) = weir::run(&compiler, &compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
+        let of_packet = |kind: usize| {
+            [format!("p0.e{kind}"), format!("p1.e{}", 63 - kind), "p2.e5".to_string(), "p3.e9".to_string()]
+        };
+        assert_eq!(names[0], (0..64).flat_map(of_packet).collect::<Vec<_>>());
+        assert_eq!(names[1], vec!["p3.e9"; 64]);
+        assert_eq!(names[2], ["p1.e60"]);
+    }
+    // One event more is one too many.
+    let text = text.replace("event e0 on", "event more on packet { kind } event e0 on");
+    let wrong = Compiler::default().add("many.weir", &text).expect_err("260 events");
+    assert!(wrong.list.iter().any(|one| one.message.contains("260 events, and 256")), "{wrong}");
+    let packets = [Packet::ethernet(vec![1, 1, 1, 1])];
+    let compiled = compile(&compiler, &[ask("p3.e1", Want::Packets)], &Options::default());
+    assert_eq!(rows(&compiler, &compiled, &packets, 1).0, ["0 packet 1"]);
+}
