@@ -96,7 +96,7 @@ mod tests {
             [Some(1), None, None, None, None, None]
         );
         let refused = number("70000", 0.., 24u16).unwrap_err();
-        assert_eq!(refused, "give a whole number from 0 to 65535, as 24");
+        assert_eq!(refused, "give a whole number from 0 to 65535, for example 24");
     }
 
     #[test]

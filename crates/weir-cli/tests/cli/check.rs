@@ -144,7 +144,7 @@ fn without_keys_one_worker_runs_and_says_so() {
         "3",
     ]);
     assert_eq!(text(&output.stdout).trim().parse(), Ok(count("")));
-    assert!(text(&output.stderr).contains("one worker runs, and not 3: the stack `bare`"), "{output:?}");
+    assert!(text(&output.stderr).contains("using one worker instead of 3: the stack `bare`"), "{output:?}");
 }
 
 #[test]

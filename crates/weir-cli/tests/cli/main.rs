@@ -374,7 +374,7 @@ fn rows_of_several_logs_are_no_log_of_zeeks() {
     let output = weir(&["sessions", "-r", file.to_str().unwrap(), "--format", "zeek"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     assert!(
-        text_of(&output).contains("`weir zeek -r FILE -d DIR` writes a file for each"),
+        text_of(&output).contains("`weir zeek -r FILE -d DIR` writes one file per log"),
         "{}",
         text_of(&output)
     );
@@ -407,13 +407,13 @@ fn quantities_that_mean_nothing_are_refused_with_what_is_wanted() {
         "give a number of bytes, for example 1500, 10k, 512M or 2G",
         "give a time, for example 300, 1.5s",
     );
-    let priority = "give FILTER:N with N from 0 to 15, as dns:9";
+    let priority = "give FILTER:N with N from 0 to 15, for example dns:9";
     for (args, option, said) in [
         (&["flows"][..], "-j", number),
         (&["flows"], "--flows-max", number),
         (&["flows"], "--idle-timeout", time),
         (&["match", "-e", "x"], "-m", number),
-        (&["match", "-e", "x"], "-C", "give a whole number from 0 to 65535, as 24"),
+        (&["match", "-e", "x"], "-C", "give a whole number from 0 to 65535, for example 24"),
         (&["streams"], "--cutoff", bytes),
         (&["streams"], "--chunk", bytes),
         (&["streams", "--chunk", "1k"], "--overlap", bytes),

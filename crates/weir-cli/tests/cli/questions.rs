@@ -53,7 +53,7 @@ fn a_file_of_questions_answers_as_each_would_alone() {
 fn what_is_wrong_with_a_file_of_questions_is_said() {
     let dir = directory("wrong-questions");
     for (text, said) in [
-        ("[[question]]\nname = \"a\"\nask = \"tlss\"\n", "question `a`: `tlss` is nothing that can be asked"),
+        ("[[question]]\nname = \"a\"\nask = \"tlss\"\n", "question `a`: `tlss` is not a type of question"),
         ("[[question]]\nname = \"a\"\nask = \"tls\"\nfilter = \"tls.sny\"\n", "did you mean `tls.sni`?"),
         ("[[question]]\nname = \"a\"\nasks = \"tls\"\n", "unknown field `asks`"),
         ("", "no question"),
@@ -64,11 +64,11 @@ fn what_is_wrong_with_a_file_of_questions_is_said() {
         (
             "[[question]]\nname = \"a\"\nask = \"tls\"\noutput = \"same.json\"\n\
              [[question]]\nname = \"b\"\nask = \"flows\"\noutput = \"same.json\"\n",
-            "is what `a` writes to",
+            "is the output of `a`",
         ),
         (
             "[[question]]\nname = \"a\"\nask = \"tls\"\nformat = \"csv\"\n[[question]]\nname = \"b\"\nask = \"flows\"\n",
-            "`a` writes to standard output, too",
+            "`a` also writes to standard output",
         ),
     ] {
         let file = dir.join("questions.toml");
@@ -101,7 +101,7 @@ fn all_that_is_wrong_with_a_file_of_questions_is_said_at_once_and_nothing_is_wri
     for said in [
         "the question of line 6: unknown field `asks`",
         "did you mean `tls.sni`?",
-        "question `c`: `tlss` is nothing that can be asked",
+        "question `c`: `tlss` is not a type of question",
         "did you mean `tcp.port`?",
         "two questions are called `c`",
         "question `c`: a Zeek log has rows of one kind",

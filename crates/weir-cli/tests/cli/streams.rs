@@ -275,7 +275,7 @@ fn what_is_wrong_with_options_is_said() {
     for (args, wanted) in [
         (&["streams", "--cutoff", "10x"][..], "give a number of bytes, for example 1500, 10k"),
         (&["streams", "--cutoff", "tcp.prot == 1:10k"], "did you mean `tcp.port`?"),
-        (&["streams", "--policy", "beos"], "there are: first, last, bsd"),
+        (&["streams", "--policy", "beos"], "known are: first, last, bsd"),
         (&["streams", "--policy", "10.0.0.0/99:linux"], "give NETWORK:POLICY"),
         (&["streams", "--priority", "tcp:99"], "N from 0 to 15"),
         (&["streams", "--chunk", "10", "--overlap", "10"], "a chunk must be longer than its overlap"),

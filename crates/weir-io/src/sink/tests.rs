@@ -462,7 +462,7 @@ fn a_capture_file_has_the_format_of_its_name() {
     assert_eq!(of("-"), Some(CaptureFormat::Pcapng));
     assert_eq!(of("b.cap"), None);
     let error = CaptureWriter::create("x.txt").err().unwrap();
-    assert!(error.to_string().contains("end the name in"));
+    assert!(error.to_string().contains("the name must end in"));
     assert!(CaptureWriter::create("/nonexistent/x.pcap").err().unwrap().to_string().contains("x.pcap"));
 }
 
