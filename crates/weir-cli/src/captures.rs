@@ -51,7 +51,10 @@ impl Captures {
         let is_live = output::is_live(input);
         let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
         let reader = match is_live || is_attended {
-            true => Reader::Attended(Attended::start(reader).map_err(Failure::new)?),
+            true => {
+                let attended = Attended::start(reader).map_err(Failure::new)?;
+                Reader::Attended(if is_live { attended.with_passing_time() } else { attended })
+            }
             false => Reader::Own(Box::new(reader)),
         };
         Ok(Self { reader, is_live, signal, packets: 0, is_cut: false, is_over: Arc::default() })

@@ -127,6 +127,8 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("options_cut", ran.found.options_cut),
         ("blocks_lost", ran.found.blocks_lost),
         ("table_bytes", ran.outcome.table_bytes),
+        ("source_received", ran.outcome.source.received),
+        ("source_dropped", ran.outcome.source.dropped),
     ];
     for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {
         say!("{name:<20} {value}");

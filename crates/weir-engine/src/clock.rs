@@ -5,6 +5,12 @@
 //! connections; Suricata's goes wherever packets say.) Time does not go back for packets that are late, as those of
 //! several interfaces are. It does where thousands in a row lie far behind: captures read in the wrong order, or a
 //! clock that was set. One clock sees all packets in their order, so it shows the same to any number of workers.
+//!
+//! While no packets arrive, a live source claims a time ([`Clock::idle`]), and the clock follows the claim: flows end although
+//! nothing is captured. A claim and the next packet are two witnesses, as two packets are. A packet less than a second
+//! behind the claim confirms the claim. An older packet, such as one of a pipe that buffers, overrules it: the clock
+//! goes back to that packet's time, and flows that begin in late packets have their whole time-out. Flows that
+//! the claim has ended stay ended. A regular file claims nothing.
 
 use crate::counters::ClockCounters;
 
@@ -14,6 +20,9 @@ const FAR_NS: i64 = 3_600_000_000_000;
 /// Packets further behind than this are counted as late: the shortest time-out of a connection, after which one whose packet
 /// is late may be over.
 const LATE_NS: i64 = 5_000_000_000;
+/// A packet up to this much behind the time that an idle source claimed confirms the claim: less than the shortest time-out
+/// that a layer declares, so no flow that begins in such a packet ends before its time.
+const CLAIM_TOLERANCE_NS: i64 = 1_000_000_000;
 /// So many packets in a row must be far behind for the clock to be set back: setting it visits every flow.
 const BEHIND_PACKETS: u32 = 4096;
 
@@ -25,12 +34,20 @@ pub struct Clock {
     last: i64,
     /// Packets in a row that were far behind.
     behind: u32,
+    /// Where `now` was claimed by an idle source, and no packet has come since: the time that packets had agreed on.
+    before_claim: Option<i64>,
     counters: ClockCounters,
 }
 
 impl Default for Clock {
     fn default() -> Self {
-        Self { now: i64::MIN, last: i64::MIN, behind: 0, counters: ClockCounters::default() }
+        Self {
+            now: i64::MIN,
+            last: i64::MIN,
+            behind: 0,
+            before_claim: None,
+            counters: ClockCounters::default(),
+        }
     }
 }
 
@@ -59,9 +76,29 @@ impl Clock {
         }
     }
 
-    /// A packet is late.
+    /// The source is idle and claims that traffic has reached `time`. Whether the clock has moved.
+    pub fn idle(&mut self, time: i64) -> bool {
+        if time <= self.now {
+            return false;
+        }
+        // The last packet and the claim agree on this much.
+        let agreed = self.now.max(self.last.min(time));
+        self.before_claim.get_or_insert(agreed);
+        self.now = time;
+        // The next packet is compared with the claim.
+        self.last = i64::MIN;
+        true
+    }
+
+    /// A packet is late, or the first one after a claim.
     #[cold]
     fn look_back(&mut self, time: i64, agreed: i64, is_far: bool) {
+        if let Some(before_claim) = self.before_claim.take()
+            && time < self.now.saturating_sub(CLAIM_TOLERANCE_NS)
+        {
+            self.now = before_claim.max(time);
+            self.counters.claims_overruled += 1;
+        }
         self.counters.packets_ahead += u64::from(is_far);
         self.now = self.now.max(agreed);
         self.counters.packets_late += u64::from(time < self.now.saturating_sub(LATE_NS));
@@ -125,6 +162,61 @@ mod tests {
         assert_eq!(shown[9 + 4_094], START + CENTURY);
         assert_eq!(shown[9 + 4_095], START + 4_094);
         assert_eq!((counters.clock_set_back, counters.packets_ahead), (1, 1));
+    }
+
+    #[test]
+    fn time_passes_while_a_source_is_idle() {
+        let mut clock = Clock::default();
+        assert!(!clock.idle(i64::MIN), "a source that knows no time");
+        clock.tick(START);
+        assert_eq!(clock.now(), i64::MIN, "one packet is no agreement");
+        assert!(clock.idle(START + SECOND));
+        assert!(clock.idle(START + 5 * SECOND));
+        assert!(!clock.idle(START + 2 * SECOND) && !clock.idle(i64::MIN), "claims do not set it back");
+        assert_eq!(clock.now(), START + 5 * SECOND);
+        // A packet that is a little late confirms the claim.
+        clock.tick(START + 5 * SECOND - CLAIM_TOLERANCE_NS);
+        assert_eq!(clock.now(), START + 5 * SECOND);
+        clock.tick(START + 7 * SECOND);
+        clock.tick(START + 8 * SECOND);
+        assert_eq!(clock.now(), START + 7 * SECOND);
+        assert_eq!(clock.counters, ClockCounters::default());
+    }
+
+    #[test]
+    fn late_packets_overrule_a_claim() {
+        let mut clock = Clock::default();
+        [START, START + SECOND].into_iter().for_each(|time| clock.tick(time));
+        assert!(clock.idle(START + 100 * SECOND));
+        clock.tick(START + 50 * SECOND);
+        assert_eq!(clock.now(), START + 50 * SECOND, "a claim and a packet agree on the packet's time");
+        clock.tick(START + 51 * SECOND);
+        clock.tick(START + 52 * SECOND);
+        assert_eq!(clock.now(), START + 51 * SECOND);
+        assert_eq!(clock.counters, ClockCounters { claims_overruled: 1, ..ClockCounters::default() });
+    }
+
+    #[test]
+    fn a_packet_of_a_wrong_time_does_not_take_a_claim_far_back() {
+        let mut clock = Clock::default();
+        [START, START + 100 * SECOND].into_iter().for_each(|time| clock.tick(time));
+        assert!(clock.idle(START + 110 * SECOND));
+        clock.tick(START - CENTURY);
+        assert_eq!(clock.now(), START + 100 * SECOND);
+        [START + 111 * SECOND, START + 112 * SECOND].into_iter().for_each(|time| clock.tick(time));
+        assert_eq!(clock.now(), START + 111 * SECOND);
+    }
+
+    #[test]
+    fn a_claim_that_was_confirmed_is_never_overruled() {
+        let mut clock = Clock::default();
+        clock.tick(START);
+        assert!(clock.idle(START + 10 * SECOND));
+        [START + 10 * SECOND, START + 10 * SECOND, START + 3 * SECOND]
+            .into_iter()
+            .for_each(|time| clock.tick(time));
+        assert_eq!(clock.now(), START + 10 * SECOND);
+        assert_eq!(clock.counters.claims_overruled, 0);
     }
 
     #[test]

@@ -174,6 +174,7 @@ counters! {
         packets_ahead, "Packets more than an hour ahead of the next: no time passed by them.";
         packets_late, "Packets more than 5 s behind those before them: what they belong to may have been over.";
         clock_set_back, "Times that the clock was set back: thousands of packets in a row lay more than an hour behind.";
+        claims_overruled, "Times that packets came more than 1 s behind the time that an idle source had claimed: a pipe that buffers, or one that stood still.";
     }
 }
 

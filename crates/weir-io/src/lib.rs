@@ -19,6 +19,6 @@ pub use sink::{
     CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, json_text,
 };
 pub use source::{
-    Attended, CaptureReader, Description, Findings, Following, Found, Interface, TimeResolution,
-    packet_options,
+    Attended, CaptureReader, Description, Findings, Following, Found, Interface, MemoryPacket, MemorySource,
+    TimeResolution, packet_options,
 };

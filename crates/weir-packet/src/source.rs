@@ -17,6 +17,19 @@ pub trait Source {
     /// source continues with the next file, if it has one; otherwise it answers [`Poll::End`].
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError>;
 
+    /// Splits the source into `parts` sources, one for each worker, which polls its part on its own thread. `None`: it cannot be
+    /// split, as a capture file cannot; one thread reads it and dispatches its packets. Called before the first poll.
+    ///
+    /// All packets of two hosts, in both directions and with all fragments, must come from the same part. A source that
+    /// was split is at its end, and its own [`stats`](Self::stats) leave out those of its parts.
+    ///
+    /// # Errors
+    /// Where a part cannot be opened.
+    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+        let _ = parts;
+        Ok(None)
+    }
+
     /// Packets that the source received and dropped so far, as the source itself counts them. All zero for files, which drop
     /// nothing.
     fn stats(&self) -> SourceStats {
@@ -51,6 +64,14 @@ pub struct SourceStats {
     pub received: u64,
     /// Packets that the source dropped before a burst could take them.
     pub dropped: u64,
+}
+
+impl SourceStats {
+    /// Adds those of another source.
+    pub fn add(&mut self, other: Self) {
+        self.received += other.received;
+        self.dropped += other.dropped;
+    }
 }
 
 /// What kind of trouble a source met.

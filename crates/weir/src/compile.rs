@@ -3,6 +3,7 @@
 use crate::connection::{self, Connection, Places};
 use crate::deferred_predicate::{bit_plan, deferred_predicates};
 use crate::events::never_told;
+use crate::ordering::Ordering;
 use crate::program::{Executor, make_program};
 use crate::worker_sink::MakeWorkerSink;
 use crate::{contradiction, vocabulary};
@@ -44,6 +45,8 @@ pub struct Options {
     pub policies: Policies,
     /// The cycles that each stage takes are counted.
     pub timed: bool,
+    /// The order in which a run over several workers hands out items.
+    pub ordering: Ordering,
 }
 
 /// One question: a filter, and what is wanted of what matches.

@@ -113,10 +113,10 @@ impl<'a, E> Merger<'a, E> {
         }
     }
 
-    /// Takes all that the only worker yielded.
-    pub fn take_all(&mut self, queue: &mut Yields) -> Result<(), E> {
+    /// Takes all that a worker yielded.
+    pub fn take_all(&mut self, worker: usize, queue: &mut Yields) -> Result<(), E> {
         let (began, count) = (self.stages.begin(), queue.len());
-        self.take_from(0, queue, count)?;
+        self.take_from(worker, queue, count)?;
         self.stages.end(Stage::Output, count, began);
         Ok(())
     }

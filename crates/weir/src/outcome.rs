@@ -6,7 +6,7 @@ use crate::item::{Item, Shape};
 use std::time::Duration;
 use weir_engine::counters::Counters;
 use weir_engine::stage::Stages;
-use weir_packet::SourceError;
+use weir_packet::{SourceError, SourceStats};
 
 /// How a run went.
 #[derive(Debug, Default)]
@@ -32,6 +32,8 @@ pub struct Outcome {
     pub swaps: (u64, Duration),
     /// Packets that each worker was given, where there are several.
     pub shares: Vec<u64>,
+    /// What the source counted, all its parts together.
+    pub source: SourceStats,
 }
 
 /// Whom a run hands out to, and who may change what is asked while it goes on.

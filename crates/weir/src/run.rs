@@ -1,18 +1,19 @@
-//! Runs a compiled program over a source, on one worker or several (`spread`). What workers yield
-//! (`collect`) is brought into one order (`merge`), the same whatever their number.
+//! Runs a compiled program over a source, on one worker or several (`workers`; `split_run` where each has a source of its
+//! own). What workers yield (`worker_output`) is brought into one order (`ordered_merge`), the same whatever their number;
+//! or merged by time (`timed_merge`) where they have sources of their own.
 
 use crate::compile::{Compiled, Compiler};
 use crate::item::{Item, Shape};
 use crate::ordered_merge::Merger;
+use crate::ordering::Ordering;
 use crate::outcome::{Changes, Outcome};
-use crate::worker_parts::{WorkerParts, gather, read};
+use crate::split_run::run_split;
+use crate::worker_loop::WorkerLoop;
+use crate::worker_parts::WorkerParts;
 use crate::workers::{Dispatcher, run_many};
 use std::sync::Arc;
 use std::time::Instant;
-use weir_engine::clock::Clock;
-use weir_engine::stage::Stages;
-use weir_engine::worker::Worker;
-use weir_packet::{Burst, Poll, Source};
+use weir_packet::{Poll, Source};
 
 /// What is asked stays as it is.
 struct Fixed<'a, E>(&'a mut dyn FnMut(usize, Item) -> Result<(), E>);
@@ -56,13 +57,19 @@ pub(crate) fn run_changing<E>(
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
     let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, &compiled, workers)).transpose();
     let one_worker = dispatcher.as_ref().err().cloned();
-    let mut outcome = match dispatcher {
-        Ok(Some(dispatcher)) => {
+    let mut outcome = match (dispatcher, compiled.options.ordering) {
+        (Ok(Some(dispatcher)), Ordering::ByWorker { delay }) => match source.split(workers) {
+            Ok(Some(sources)) => run_split(&compiled, sources, delay, &parts, &mut merger)?,
+            Ok(None) => run_many(&compiled, source, dispatcher, workers, &parts, &mut merger, progress)?,
+            Err(error) => Outcome { errors: vec![error], ..Outcome::default() },
+        },
+        (Ok(Some(dispatcher)), Ordering::Total) => {
             run_many(&compiled, source, dispatcher, workers, &parts, &mut merger, progress)?
         }
         _ => run_one(&compiled, source, &parts, &mut merger, progress)?,
     };
     outcome.one_worker = one_worker;
+    outcome.source.add(source.stats());
     merger.finish(&mut outcome)?;
     debug_assert_eq!(outcome.counters.adds_up(0), Ok(()));
     Ok(outcome)
@@ -75,43 +82,34 @@ fn run_one<E>(
     merger: &mut Merger<'_, E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
-    let mut worker = Worker::new(Arc::clone(&compiled.plan), parts.collector());
-    let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
-    let mut burst = Burst::default();
-    let mut clock = Clock::default();
-    let mut number = 0;
+    let mut work = WorkerLoop::new(compiled, parts);
+    let mut outcome = Outcome::default();
     loop {
-        match read(source, &mut burst, &mut outcome.stages) {
-            // Questions may change while no packets come.
+        let polled = work.step(source);
+        merger.take_all(0, &mut work.worker.subscriber().yielded)?;
+        match polled {
+            Ok(Poll::Packets) => {}
+            // Rows do not wait for packets, and questions may change while none come.
             Ok(Poll::Idle { .. }) => merger.pause()?,
-            Ok(Poll::Packets) => {
-                worker.pass_time(number, clock.now());
-                worker.take(&burst, number);
-                burst.packets.iter().for_each(|packet| clock.tick(packet.time.0));
-                number += 1;
-            }
             Ok(Poll::End) => break,
             Err(error) => outcome.errors.push(error),
         }
-        merger.take_all(&mut worker.subscriber().yielded)?;
         if let Some((compiled, shapes)) = merger.changed() {
             let began = Instant::now();
             let parts = WorkerParts::of(&compiled, &shapes);
             merger.change(&compiled.plan, &parts.presenter)?;
-            parts.change(worker.subscriber());
-            worker.change(Arc::clone(&compiled.plan));
+            work.change(&compiled.plan, &parts);
             outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
         }
-        if number % 4096 == 0 {
+        if work.number.is_multiple_of(4096) {
             progress(source);
         }
     }
     let mut more = true;
     while more {
-        more = worker.finish(number);
-        merger.take_all(&mut worker.subscriber().yielded)?;
+        more = work.worker.finish(work.number);
+        merger.take_all(0, &mut work.worker.subscriber().yielded)?;
     }
-    gather(&mut outcome, worker);
-    outcome.counters.clock.merge(clock.counters());
+    work.gather(&mut outcome);
     Ok(outcome)
 }

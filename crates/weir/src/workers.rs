@@ -16,7 +16,7 @@ use weir_engine::plan::{Plan, Want};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::{Continuation, TIMEOUT_MS};
-use weir_packet::{Burst, PacketMeta, Poll, Source};
+use weir_packet::{Burst, PacketMeta, Poll, Source, Timestamp};
 
 /// Bursts handed over at once, so that threads wake each other rarely.
 const BATCH_BURSTS: usize = 64;
@@ -38,8 +38,10 @@ enum Message {
 #[derive(PartialEq, Eq)]
 enum Filled {
     More,
-    /// Nothing waits to be read.
+    /// No packet waits behind those of the batch.
     Pause,
+    /// No packet waits, and the batch has none.
+    Idle,
     End,
 }
 
@@ -63,12 +65,17 @@ impl Dispatcher {
 
     /// Fills every worker's share of a batch, as long as packets come; what follows.
     fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> Filled {
+        let mut has_packets = false;
         for _ in 0..BATCH_BURSTS {
             let mut burst = Burst::default();
             match read(source, &mut burst, &mut outcome.stages) {
                 // Packets that came so far do not wait for others.
-                Ok(Poll::Idle { .. }) => return Filled::Pause,
+                Ok(Poll::Idle { now }) => {
+                    self.pass_idle_time(now, shares);
+                    return if has_packets { Filled::Pause } else { Filled::Idle };
+                }
                 Ok(Poll::Packets) => {
+                    has_packets = true;
                     let (began, packets) = (outcome.stages.begin(), burst.packets.len());
                     self.split(&burst, shares);
                     outcome.stages.end(Stage::Dispatch, packets, began);
@@ -93,6 +100,15 @@ impl Dispatcher {
             share.push((number, time, Burst { block: Arc::clone(&burst.block), packets }));
         }
         self.number += 1;
+    }
+
+    /// The source is idle at the time `now`: every worker learns a time that is news.
+    fn pass_idle_time(&mut self, now: Timestamp, shares: &mut [Batch]) {
+        if self.clock.idle(now.0) {
+            let (number, time) = (self.number, self.clock.now());
+            shares.iter_mut().for_each(|share| share.push((number, time, Burst::default())));
+            self.number += 1;
+        }
     }
 
     fn worker_of(&mut self, packet: &PacketMeta, frame: &[u8]) -> usize {
@@ -169,11 +185,13 @@ pub(crate) fn run_many<E>(
                 let _ = input.send(Message::Batch(share));
             }
             sent += 1;
-            if sent - merged > BATCHES_MAX {
+            // Workers may be behind while packets come; while none come, their rows do not wait for the next batch.
+            let behind_max = if filled == Filled::Idle { 0 } else { BATCHES_MAX };
+            while sent - merged > behind_max {
                 merger.take_batch(&outputs)?;
                 merged += 1;
             }
-            if filled == Filled::Pause {
+            if matches!(filled, Filled::Pause | Filled::Idle) {
                 merger.pause()?;
             }
             if let Some((compiled, shapes)) = merger.changed() {

@@ -2,7 +2,7 @@
 
 use crate::{answer, example, scratch, text, weir};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -191,6 +191,35 @@ fn packets_go_on_while_more_may_come() {
         drop(input);
         assert!(child.wait().expect("it ends").success());
         assert!(got.expect("what was found is handed on") == whole, "with {workers} workers");
+        reading.join().expect("it read");
+    }
+}
+
+/// A pipe that stays open and silent: a row comes as soon as its connection's time-out has passed, without another packet.
+#[test]
+fn connections_end_while_a_pipe_is_silent() {
+    for workers in ["1", "2"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(["flows", "-r", "-", "-j", workers, "--idle-timeout", "1"]);
+        let command = command.args(["--format", "json", "udp"]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        // The last connections of the capture are idle for less than a second at its end.
+        input.write_all(&std::fs::read(example()).unwrap()).expect("it reads");
+        let expected =
+            weir(&["flows", "-r", example().to_str().unwrap(), "--idle-timeout", "1", "--count", "udp"]);
+        let expected: usize = text(&expected.stdout).trim().parse().expect("a number");
+        let (done, is_done) = channel();
+        let reading = std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines();
+            let rows: Vec<_> = lines.take(expected).map(|line| line.expect("text")).collect();
+            done.send(rows.len()).expect("somebody waits");
+        });
+        let rows = is_done.recv_timeout(Duration::from_secs(30));
+        drop(input);
+        assert!(child.wait().expect("it ends").success());
+        assert_eq!(rows, Ok(expected), "with {workers} workers");
         reading.join().expect("it read");
     }
 }

@@ -5,7 +5,7 @@ use super::{CaptureReader, Findings};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_packet::{Burst, Poll, Source, SourceError, Timestamp};
+use weir_packet::{Burst, PacketMeta, Poll, Source, SourceError, Timestamp};
 
 /// Time between two answers that the source is idle.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -16,8 +16,51 @@ const BUSY_MAX: Duration = Duration::from_millis(100);
 /// Bursts that may wait to be taken.
 const BURSTS_WAITING_MAX: usize = 64;
 
-/// What was read, and how far the reader is.
-type Reading = (Result<Burst, SourceError>, (u64, Option<u64>));
+/// A live capture that was silent for less than this claims no time: a pipe that a slow program fills with an old capture
+/// is to yield the same rows as that capture's file.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
+
+/// One answer of the reader.
+struct Reading {
+    read: Result<Burst, SourceError>,
+    progress: (u64, Option<u64>),
+    /// When it was read.
+    at: Instant,
+}
+
+/// The clock of a live capture while no packets come: the time of packets, and the time elapsed since they were read.
+///
+/// The last two packets have to agree, as in the engine's clock: the one of the two that is less ahead of its reading
+/// counts. So a single packet of a wrong time moves nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct CaptureClock {
+    /// Of the last packet and of the one before, the time of the packet less the time at which it was read, both in nanoseconds.
+    offsets_ns: [Option<i64>; 2],
+    /// When the last packet was read.
+    read_ns: i64,
+}
+
+impl CaptureClock {
+    /// These packets were read at `read_ns`, nanoseconds of any clock that is never set.
+    fn note(&mut self, packets: &[PacketMeta], read_ns: i64) {
+        self.read_ns = read_ns;
+        for packet in &packets[packets.len().saturating_sub(2)..] {
+            let [last, _] = self.offsets_ns;
+            self.offsets_ns = [Some(packet.time.0.saturating_sub(read_ns)), last];
+        }
+    }
+
+    /// The time of the capture at `now_ns`; [`Timestamp::MIN`] where the silence is short or no packet came yet.
+    fn now(&self, now_ns: i64) -> Timestamp {
+        let is_silent = now_ns.saturating_sub(self.read_ns) >= as_ns(SILENCE_MIN);
+        let offset_ns = self.offsets_ns.into_iter().flatten().min().filter(|_| is_silent);
+        offset_ns.map_or(Timestamp::MIN, |offset_ns| Timestamp(now_ns.saturating_add(offset_ns)))
+    }
+}
+
+fn as_ns(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
 
 /// Reads captures on a thread of its own. As soon as none of their packets waits [`poll`](Source::poll) answers
 /// [`Poll::Idle`], and then every 10 ms until packets come; where packets come without a break, every 100 ms: rows that
@@ -27,6 +70,9 @@ pub struct Attended {
     progress: (u64, Option<u64>),
     findings: Findings,
     thread: Option<JoinHandle<()>>,
+    /// The clock of a capture that is being made while it is read; `None` for one that is complete.
+    clock: Option<CaptureClock>,
+    started: Instant,
     /// The last answer was [`Poll::Idle`].
     is_idle: bool,
     /// The time of the last such answer.
@@ -49,13 +95,36 @@ impl Attended {
         let (progress, findings) = (reader.progress(), reader.findings().clone());
         let thread = std::thread::Builder::new().name("weir-read".into());
         let thread = Some(thread.spawn(move || read(reader, &sender))?);
-        Ok(Self { readings, progress, findings, thread, is_idle: false, idle_at: Instant::now() })
+        let started = Instant::now();
+        Ok(Self {
+            readings,
+            progress,
+            findings,
+            thread,
+            clock: None,
+            started,
+            is_idle: false,
+            idle_at: started,
+        })
     }
 
-    fn idle(&mut self) -> Poll {
+    /// The capture is being made while it is read: its time passes also while it is silent for more than a second. The claimed time
+    /// is the time of the last packets and the time elapsed since they were read.
+    #[must_use]
+    pub fn with_passing_time(mut self) -> Self {
+        self.clock = Some(CaptureClock::default());
+        self
+    }
+
+    fn idle(&mut self, now: Timestamp) -> Poll {
         self.is_idle = true;
         self.idle_at = Instant::now();
-        Poll::Idle { now: Timestamp::MIN }
+        Poll::Idle { now }
+    }
+
+    /// Nanoseconds from the start to `at`.
+    fn ns(&self, at: Instant) -> i64 {
+        as_ns(at.saturating_duration_since(self.started))
     }
 
     /// What the reader met so far.
@@ -73,7 +142,8 @@ fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
             Ok(Poll::End) => return,
             Err(error) => Err(error),
         };
-        if sender.send((read, reader.progress())).is_err() {
+        let reading = Reading { read, progress: reader.progress(), at: Instant::now() };
+        if sender.send(reading).is_err() {
             return;
         }
     }
@@ -83,17 +153,24 @@ impl Source for Attended {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         burst.packets.clear();
         if !self.is_idle && self.idle_at.elapsed() >= BUSY_MAX {
-            return Ok(self.idle());
+            // Packets wait: they, and no claim, say what time it is.
+            return Ok(self.idle(Timestamp::MIN));
         }
         let patience = if self.is_idle { PATIENCE } else { Duration::ZERO };
         match self.readings.recv_timeout(patience) {
-            Ok((read, progress)) => {
+            Ok(Reading { read, progress, at }) => {
                 self.is_idle = false;
                 self.progress = progress;
                 *burst = read?;
+                let read_ns = self.ns(at);
+                self.clock.iter_mut().for_each(|clock| clock.note(&burst.packets, read_ns));
                 Ok(Poll::Packets)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(self.idle()),
+            Err(RecvTimeoutError::Timeout) => {
+                let now_ns = self.ns(Instant::now());
+                let now = self.clock.map_or(Timestamp::MIN, |clock| clock.now(now_ns));
+                Ok(self.idle(now))
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 // It ended as it should, or a panic there is one here.
                 if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
@@ -157,6 +234,29 @@ mod tests {
         while source.poll(&mut burst) != END {
             assert!(burst.packets.is_empty());
         }
+    }
+
+    #[test]
+    fn the_time_of_a_silent_live_capture_passes() {
+        const SECOND: i64 = 1_000_000_000;
+        const START: i64 = 1_790_000_000 * SECOND;
+        let at = |time| PacketMeta { time: Timestamp(time), ..PacketMeta::default() };
+        let mut clock = CaptureClock::default();
+        assert_eq!(clock.now(9 * SECOND), Timestamp::MIN, "no packet came");
+        clock.note(&[at(START)], SECOND);
+        assert_eq!(clock.now(2 * SECOND - 1), Timestamp::MIN, "it is not silent");
+        assert_eq!(clock.now(6 * SECOND), Timestamp(START + 5 * SECOND));
+        // A packet of a wrong time moves nothing.
+        for wrong in [START + START, i64::MAX] {
+            let mut clock = clock;
+            clock.note(&[at(wrong)], 2 * SECOND);
+            assert_eq!(clock.now(6 * SECOND), Timestamp(START + 5 * SECOND));
+        }
+        clock.note(&[at(i64::MIN)], 2 * SECOND);
+        assert!(clock.now(6 * SECOND) < Timestamp(0));
+        // The next two count again.
+        clock.note(&[at(0), at(START + 8 * SECOND), at(START + 9 * SECOND)], 10 * SECOND);
+        assert_eq!(clock.now(12 * SECOND), Timestamp(START + 10 * SECOND));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - `interface.rs`: what captures say of their interfaces; `options.rs`: as pcapng has it
 //! - `findings.rs`: what was met beside packets, shared with those who write and report
 //! - `attended.rs`: all of it on a thread of its own, for runs that must not wait for packets
+//! - `memory.rs`: packets from memory, for tests
 
 mod attended;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod findings;
 mod inflate;
 mod input;
 mod interface;
+mod memory;
 mod options;
 mod order;
 mod pcap;
@@ -34,6 +36,7 @@ mod window;
 pub use attended::Attended;
 pub use findings::{Findings, Following, Found};
 pub use interface::{Description, Interface, TimeResolution};
+pub use memory::{MemoryPacket, MemorySource};
 pub use options::packet_options;
 
 use file::OpenFile;

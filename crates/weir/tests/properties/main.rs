@@ -12,6 +12,7 @@
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
 //! * `events`: rows of events fulfil their filters themselves.
 //! * `clock`: wrong times of packets.  `anomalies`: segments that nobody honest sends.
+//! * `idle`: time passes without packets.
 //! * `wholes`: messages made of chunks.
 //! * `above`: what layers above a connection say of it.
 //! * `claims`: headers and ports that claim what is not.
@@ -36,6 +37,7 @@ mod events;
 mod filters;
 mod frames;
 mod hostile;
+mod idle;
 mod layers;
 mod libpcap;
 mod many;

@@ -1,0 +1,240 @@
+//! Several workers, each of which polls a source of its own: a queue of a link. No thread stands between a source and its
+//! worker. This thread hands out what they yield, merged by time (`timed_merge`), and changes their program.
+
+use crate::compile::Compiled;
+use crate::ordered_merge::{Merger, Yields};
+use crate::outcome::Outcome;
+use crate::timed_merge::TimedMerge;
+use crate::worker_loop::WorkerLoop;
+use crate::worker_parts::WorkerParts;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+use weir_engine::plan::Plan;
+use weir_packet::{Poll, Source, SourceError};
+
+/// Reports of all workers that may wait to be taken.
+const REPORTS_MAX: usize = 256;
+/// Time between two pauses, at which rows that were handed out are flushed and questions may change.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Another program that a worker runs from now on.
+struct Change {
+    plan: Arc<Plan>,
+    parts: Arc<WorkerParts>,
+}
+
+/// A worker's report.
+struct Report {
+    worker: usize,
+    said: Said,
+}
+
+enum Said {
+    /// It has reached a time, with these yields.
+    Reached(i64, Yields),
+    /// It runs another program from now on.
+    Changed,
+    /// It is over, or has panicked.
+    Over,
+}
+
+/// Sends a worker's reports; the last one also where the worker panics, so that nobody waits for it.
+struct Reports {
+    worker: usize,
+    sender: SyncSender<Report>,
+}
+
+impl Reports {
+    /// Whether somebody still takes them.
+    fn send(&self, said: Said) -> bool {
+        self.sender.send(Report { worker: self.worker, said }).is_ok()
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        self.send(Said::Over);
+    }
+}
+
+/// What this thread knows of its workers.
+struct Workers {
+    reports: Receiver<Report>,
+    changes: Vec<Sender<Change>>,
+    merge: TimedMerge,
+    /// Workers that are not over.
+    live: usize,
+}
+
+impl Workers {
+    /// Takes a report.
+    fn take(&mut self, Report { worker, said }: Report) {
+        match said {
+            Said::Reached(time, yields) => self.merge.push(worker, time, yields, Instant::now()),
+            Said::Changed => {}
+            Said::Over => {
+                self.merge.end(worker);
+                self.live -= 1;
+            }
+        }
+    }
+
+    /// Waits for a report, and takes those that are there; at most until a portion is due, or a pause is.
+    fn wait(&mut self) {
+        let now = Instant::now();
+        let until_due = self.merge.next_due().map_or(PAUSE, |due| due.saturating_duration_since(now));
+        match self.reports.recv_timeout(until_due.min(PAUSE)) {
+            Ok(report) => self.take(report),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+        }
+        for _ in 0..REPORTS_MAX {
+            let Ok(report) = self.reports.try_recv() else { return };
+            self.take(report);
+        }
+    }
+
+    /// Hands out all that may be handed out now; whether there was something.
+    fn hand_out<E>(&mut self, merger: &mut Merger<'_, E>) -> Result<bool, E> {
+        let now = Instant::now();
+        let mut has_any = false;
+        while let Some((worker, mut yields)) = self.merge.pop(now) {
+            has_any = true;
+            merger.take_all(worker, &mut yields)?;
+        }
+        Ok(has_any)
+    }
+
+    /// All workers go over to other questions. All that was yielded for those before is handed out first.
+    fn change<E>(
+        &mut self,
+        plan: &Arc<Plan>,
+        parts: WorkerParts,
+        merger: &mut Merger<'_, E>,
+    ) -> Result<(), E> {
+        let parts = Arc::new(parts);
+        for worker in &self.changes {
+            // One that is over has no yields either.
+            let _ = worker.send(Change { plan: Arc::clone(plan), parts: Arc::clone(&parts) });
+        }
+        let mut has_changed = vec![false; self.changes.len()];
+        let mut later = vec![];
+        let mut waits = self.live;
+        while waits > 0 {
+            let Ok(report) = self.reports.recv() else { break };
+            match report.said {
+                Said::Changed => {
+                    has_changed[report.worker] = true;
+                    waits -= 1;
+                }
+                Said::Over if !has_changed[report.worker] => {
+                    waits -= 1;
+                    self.take(report);
+                }
+                // Yields for the new questions.
+                _ if has_changed[report.worker] => later.push(report),
+                _ => self.take(report),
+            }
+        }
+        while let Some((worker, mut yields)) = self.merge.pop_any() {
+            merger.take_all(worker, &mut yields)?;
+        }
+        merger.change(plan, &parts.presenter)?;
+        later.into_iter().for_each(|report| self.take(report));
+        Ok(())
+    }
+}
+
+/// Runs `compiled` over `sources`, a worker each; their yields go to `merger` within `delay`.
+pub(crate) fn run_split<E>(
+    compiled: &Compiled,
+    sources: Vec<Box<dyn Source + Send>>,
+    delay: Duration,
+    parts: &WorkerParts,
+    merger: &mut Merger<'_, E>,
+) -> Result<Outcome, E> {
+    let mut outcome = Outcome::default();
+    std::thread::scope(|scope| {
+        let count = sources.len();
+        let (sender, reports) = sync_channel::<Report>(REPORTS_MAX);
+        let (mut changes, mut threads) = (vec![], vec![]);
+        for (worker, source) in sources.into_iter().enumerate() {
+            let (change, changed) = channel();
+            changes.push(change);
+            let work = WorkerLoop::new(compiled, parts);
+            let reports = Reports { worker, sender: sender.clone() };
+            threads.push(scope.spawn(move || run_worker(work, source, &changed, &reports)));
+        }
+        drop(sender);
+        let mut workers = Workers { reports, changes, merge: TimedMerge::new(count, delay), live: count };
+        let mut paused = Instant::now();
+        let mut is_unflushed = false;
+        while workers.live > 0 {
+            workers.wait();
+            is_unflushed |= workers.hand_out(merger)?;
+            if paused.elapsed() < PAUSE {
+                continue;
+            }
+            paused = Instant::now();
+            if std::mem::take(&mut is_unflushed) {
+                merger.pause()?;
+            }
+            if let Some((compiled, shapes)) = merger.changed() {
+                let began = Instant::now();
+                workers.change(&compiled.plan, WorkerParts::of(&compiled, &shapes), merger)?;
+                outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
+            }
+        }
+        workers.hand_out(merger)?;
+        for thread in threads {
+            let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            outcome.errors.extend(ended.errors);
+            outcome.source.add(ended.source.stats());
+            outcome.shares.push(ended.packets);
+            ended.work.gather(&mut outcome);
+        }
+        Ok(outcome)
+    })
+}
+
+/// A worker at its end.
+struct Ended {
+    work: WorkerLoop,
+    source: Box<dyn Source + Send>,
+    errors: Vec<SourceError>,
+    packets: u64,
+}
+
+fn run_worker(
+    mut work: WorkerLoop,
+    mut source: Box<dyn Source + Send>,
+    changes: &Receiver<Change>,
+    reports: &Reports,
+) -> Ended {
+    let (mut errors, mut packets) = (vec![], 0);
+    loop {
+        let polled = work.step(&mut *source);
+        let mut is_taken = reports.send(Said::Reached(work.clock.now(), work.take_yields()));
+        match polled {
+            Ok(Poll::Packets) => packets += work.burst.packets.len() as u64,
+            Ok(Poll::Idle { .. }) => {}
+            Ok(Poll::End) => break,
+            Err(error) => errors.push(error),
+        }
+        if let Ok(Change { plan, parts }) = changes.try_recv() {
+            work.change(&plan, &parts);
+            is_taken = reports.send(Said::Changed);
+        }
+        if !is_taken {
+            return Ended { work, source, errors, packets };
+        }
+    }
+    let mut more = true;
+    while more {
+        more = work.worker.finish(work.number);
+        if !reports.send(Said::Reached(work.clock.now(), work.take_yields())) {
+            break;
+        }
+    }
+    Ended { work, source, errors, packets }
+}

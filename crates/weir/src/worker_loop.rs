@@ -1,0 +1,76 @@
+//! A worker that polls a source itself: the only worker of a run, or one of several that have a source each.
+
+use crate::compile::Compiled;
+use crate::ordered_merge::Yields;
+use crate::outcome::Outcome;
+use crate::worker_output::Collector;
+use crate::worker_parts::{WorkerParts, gather, read};
+use std::sync::Arc;
+use weir_engine::clock::Clock;
+use weir_engine::plan::Plan;
+use weir_engine::stage::Stages;
+use weir_engine::worker::Worker;
+use weir_packet::{Burst, Poll, Source, SourceError};
+
+/// A worker, with the clock of the source that it polls.
+pub(crate) struct WorkerLoop {
+    pub worker: Worker<Collector>,
+    pub clock: Clock,
+    /// Bursts so far, and times at which the clock moved without one.
+    pub number: u64,
+    /// The last burst; without packets unless the last poll yielded some.
+    pub burst: Burst,
+    /// The stage of reading; all others are the worker's.
+    stages: Stages,
+}
+
+impl WorkerLoop {
+    pub fn new(compiled: &Compiled, parts: &WorkerParts) -> Self {
+        Self {
+            worker: Worker::new(Arc::clone(&compiled.plan), parts.collector()),
+            clock: Clock::default(),
+            number: 0,
+            burst: Burst::default(),
+            stages: Stages::new(compiled.plan.timed),
+        }
+    }
+
+    /// Polls the source once: processes its packets, or passes the time that it claims.
+    pub fn step(&mut self, source: &mut dyn Source) -> Result<Poll, SourceError> {
+        let polled = read(source, &mut self.burst, &mut self.stages)?;
+        match polled {
+            Poll::Packets => {
+                self.worker.pass_time(self.number, self.clock.now());
+                self.worker.take(&self.burst, self.number);
+                self.burst.packets.iter().for_each(|packet| self.clock.tick(packet.time.0));
+                self.number += 1;
+            }
+            Poll::Idle { now } => {
+                if self.clock.idle(now.0) {
+                    self.worker.pass_time(self.number, self.clock.now());
+                    self.number += 1;
+                }
+            }
+            Poll::End => {}
+        }
+        Ok(polled)
+    }
+
+    /// What the worker yielded since.
+    pub fn take_yields(&mut self) -> Yields {
+        std::mem::take(&mut self.worker.subscriber().yielded)
+    }
+
+    /// Another program runs from now on.
+    pub fn change(&mut self, plan: &Arc<Plan>, parts: &WorkerParts) {
+        parts.change(self.worker.subscriber());
+        self.worker.change(Arc::clone(plan));
+    }
+
+    /// The run is over.
+    pub fn gather(self, outcome: &mut Outcome) {
+        gather(outcome, self.worker);
+        outcome.stages.merge(&self.stages);
+        outcome.counters.clock.merge(self.clock.counters());
+    }
+}
