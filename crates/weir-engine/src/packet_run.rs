@@ -82,6 +82,14 @@ impl<S: Subscriber> PacketRun<'_, S> {
     /// From the step of the head, or from the flow that had to end, as far as the packet comes.
     #[inline]
     pub fn advance(&mut self) -> Advance {
+        match self.lane.step {
+            // A packet that needs no flow costs no call.
+            Step::Done(reason) => Advance::Through(reason),
+            _ => self.advance_through_flows(),
+        }
+    }
+
+    fn advance_through_flows(&mut self) -> Advance {
         loop {
             let flow = match self.lane.step {
                 Step::Done(reason) => return Advance::Through(reason),
