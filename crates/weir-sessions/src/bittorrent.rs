@@ -4,7 +4,8 @@ use crate::frames::{Frames, Head, Next};
 use crate::session::session_fields;
 use crate::values::{bytes, owned};
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
@@ -25,8 +26,8 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The length of the name, and its first letters.
-fn may_begin(first: FirstByte) -> bool {
-    NAME[first.at] == first.byte
+fn may_begin(place: FirstPlace) -> ByteSet {
+    ByteSet::of(|byte| byte == NAME[place.at])
 }
 
 /// What a handshake begins with: the length of the protocol's name, and the name.

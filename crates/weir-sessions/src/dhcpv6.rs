@@ -7,7 +7,8 @@ use crate::values::{collect_numbers, numbers, owned_texts, readable, text, unsig
 use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -30,8 +31,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A type of message that there is.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || matches!(first.byte, 1..=13)
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, 1..=13)),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Ports of clients and of servers.

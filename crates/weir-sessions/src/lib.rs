@@ -55,9 +55,9 @@ pub mod wireguard;
 pub mod x509;
 
 pub use pairing::Exchange;
-pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
+pub use probe_decision::{ByteSet, DECIDED_BYTES, ProbeDecision};
 pub use session::{
-    CutOff, Data, Field, FirstByte, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
+    CutOff, Data, Field, FirstPlace, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
     SessionProtocol, SessionType, Within, Words,
 };
 pub use weir_packet::Direction;

@@ -6,7 +6,8 @@ use crate::session::{Words, named, session_fields};
 use crate::values::{name, text, unsigned};
 use crate::wire::Reader;
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -28,8 +29,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// Protocol 0, and a length below 256.
-fn may_begin(first: FirstByte) -> bool {
-    !matches!(first.at, 2..=4) || first.byte == 0
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        2..=4 => ByteSet::of(|byte| byte == 0),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Port of controllers.

@@ -6,7 +6,8 @@ use crate::session::session_fields;
 use crate::values::{name, text, texts, unsigned};
 use crate::wire::Reader;
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -28,8 +29,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// CONNECT.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || first.byte == 0x10
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte == 0x10),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Bytes kept of a packet.

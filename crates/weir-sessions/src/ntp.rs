@@ -4,7 +4,8 @@ use crate::session::session_fields;
 use crate::values::{owned, unsigned};
 use crate::wire::{Reader, hex};
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use std::net::Ipv4Addr;
@@ -26,8 +27,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A version that there is, and a mode.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || (matches!(first.byte >> 3 & 7, 1..=4) && first.byte & 7 != 0)
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte >> 3 & 7, 1..=4) && byte & 7 != 0),
+        _ => ByteSet::ALL,
+    }
 }
 
 const PORT: u16 = 123;

@@ -5,7 +5,8 @@ use crate::session::session_fields;
 use crate::values::{bytes, text, unsigned};
 use crate::wire::Reader;
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
@@ -26,14 +27,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A client's first operation with key 0; over TCP a length below 2 KiB before the operation.
-fn may_begin(first: FirstByte) -> bool {
-    match first.at {
-        0 if !first.is_datagram => first.byte <= 7,
-        0 => {
-            matches!(first.byte >> 3, CLIENT_RESET_V1 | CLIENT_RESET_V2 | CLIENT_RESET_V3)
-                && first.byte & 7 == 0
-        }
-        _ => true,
+fn may_begin(place: FirstPlace) -> ByteSet {
+    let is_operation =
+        |byte: u8| matches!(byte >> 3, CLIENT_RESET_V1 | CLIENT_RESET_V2 | CLIENT_RESET_V3) && byte & 7 == 0;
+    match (place.at, place.is_datagram) {
+        (0, true) => ByteSet::of(is_operation),
+        (0, false) => ByteSet::of(|byte| byte <= 7),
+        _ => ByteSet::ALL,
     }
 }
 

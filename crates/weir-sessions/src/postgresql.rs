@@ -13,7 +13,9 @@ use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{name, text};
 use crate::waiting::Waiting;
-use crate::{CutOff, Data, Direction, FirstByte, Progress, Session, SessionParser, SessionProtocol};
+use crate::{
+    ByteSet, CutOff, Data, Direction, FirstPlace, Progress, Session, SessionParser, SessionProtocol,
+};
 use message::{CANCEL, CLIENT_KINDS, GSS, SERVER_KINDS, TLS, measure, probe, read_startup, until_zero};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -36,8 +38,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A length below 64 KiB.
-fn may_begin(first: FirstByte) -> bool {
-    first.at > 1 || first.byte == 0
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 | 1 => ByteSet::of(|byte| byte == 0),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Bytes kept of a message.

@@ -5,7 +5,8 @@ use crate::session::{Words, named, session_fields};
 use crate::values::{name, numbers, readable, text, unsigned};
 use crate::wire::Reader;
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -28,8 +29,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A code that there is.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || matches!(first.byte, 1..=5 | 11..=13 | 40..=45)
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, 1..=5 | 11..=13 | 40..=45)),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Ports of authentication, accounting and changes of authorization, old and new.

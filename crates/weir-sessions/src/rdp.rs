@@ -9,7 +9,8 @@ use crate::session::session_fields;
 use crate::values::{name, text, texts, unsigned};
 use crate::wire::{Reader, read_utf16};
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use memchr::memmem;
 use std::any::Any;
@@ -32,12 +33,12 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// TPKT, version 3, around a request or a confirmation of X.224.
-fn may_begin(first: FirstByte) -> bool {
-    match first.at {
-        0 => first.byte == 3,
-        1 => first.byte == 0,
-        5 => matches!(first.byte, 0xe0 | 0xd0),
-        _ => true,
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte == 3),
+        1 => ByteSet::of(|byte| byte == 0),
+        5 => ByteSet::of(|byte| matches!(byte, 0xe0 | 0xd0)),
+        _ => ByteSet::ALL,
     }
 }
 

@@ -11,7 +11,8 @@ use crate::line::{Lines, text as lossy};
 use crate::session::session_fields;
 use crate::values::{text, unsigned};
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use std::collections::VecDeque;
@@ -33,8 +34,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A command as an array or as a line, or a reply.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || first.byte.is_ascii_graphic()
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte.is_ascii_graphic()),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Most commands of a connection that wait for their replies; the oldest go without.

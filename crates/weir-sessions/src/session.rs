@@ -1,5 +1,6 @@
 //! The trait of session parsers, and what they yield.
 
+use crate::ByteSet;
 use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Direction, Timestamp, Value, ValueType};
@@ -33,14 +34,12 @@ pub struct Opening<'a> {
     pub is_datagram: bool,
 }
 
-/// One of the first bytes that a side sends: over TCP of its stream, over UDP of its last datagram.
+/// The place of one of the first bytes that a side sends: over TCP in its stream, over UDP in its last datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FirstByte {
-    /// Which one: from 0 to [`DECIDED_BYTES`](crate::DECIDED_BYTES) - 1.
+pub struct FirstPlace {
+    /// From 0 to [`DECIDED_BYTES`](crate::DECIDED_BYTES) - 1.
     pub at: usize,
-    /// Its value.
-    pub byte: u8,
-    /// It came in a datagram.
+    /// The bytes come in datagrams.
     pub is_datagram: bool,
 }
 
@@ -202,10 +201,10 @@ pub struct SessionProtocol {
     pub hands_over: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).
     pub probe: fn(&Opening<'_>) -> Probe,
-    /// Whether this may be one of the first bytes that a side sends: what must hold, but need not be enough, for
-    /// [`probe`](Self::probe) to answer anything but [`Probe::NotForUs`]. A constant function of its argument:
-    /// [`ProbeDecision`](crate::ProbeDecision) makes a table of the answers. `|_| true` is always right.
-    pub may_begin: fn(FirstByte) -> bool,
+    /// The values that a byte may have at a place among the first bytes of a side: what must hold, but need not be enough,
+    /// for [`probe`](Self::probe) to answer anything but [`Probe::NotForUs`]. The answer depends on the place only:
+    /// [`ProbeDecision`](crate::ProbeDecision) makes a table of the answers. `|_| ByteSet::ALL` is always right.
+    pub may_begin: fn(FirstPlace) -> ByteSet,
     /// A parser for a new connection.
     pub parser: fn() -> Box<dyn SessionParser>,
     /// A parser for a connection whose own sessions nobody wants: of what it hands over to, and done soon where it hands

@@ -8,7 +8,8 @@ use crate::line::text as lossy;
 use crate::session::session_fields;
 use crate::values::{text, unsigned};
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
@@ -29,8 +30,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// `M-SEARCH`, `NOTIFY`, `HTTP/`.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || matches!(first.byte, b'M' | b'N' | b'H')
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, b'M' | b'N' | b'H')),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Bytes of a datagram that are read.

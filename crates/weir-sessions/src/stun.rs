@@ -8,7 +8,8 @@ use crate::session::{Words, named, session_fields};
 use crate::values::{numbers, owned, readable, text, unsigned};
 use crate::wire::Reader;
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -31,11 +32,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// Two bits of zero, and the first half of the cookie.
-fn may_begin(first: FirstByte) -> bool {
-    match first.at {
-        0 => first.byte & 0xc0 == 0,
-        4 | 5 => first.byte == COOKIE[first.at - 4],
-        _ => true,
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte & 0xc0 == 0),
+        at @ 4..=5 => ByteSet::of(|byte| byte == COOKIE[at - 4]),
+        _ => ByteSet::ALL,
     }
 }
 

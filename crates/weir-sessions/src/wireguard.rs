@@ -5,7 +5,8 @@ use crate::session::{Words, session_fields};
 use crate::values::{text, unsigned};
 use crate::waiting::Waiting;
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
@@ -26,11 +27,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The type of a handshake's message, and three zeros.
-fn may_begin(first: FirstByte) -> bool {
-    match first.at {
-        0 => matches!(first.byte, 1 | 2),
-        1..=3 => first.byte == 0,
-        _ => true,
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, 1 | 2)),
+        1..=3 => ByteSet::of(|byte| byte == 0),
+        _ => ByteSet::ALL,
     }
 }
 

@@ -11,7 +11,8 @@ pub use message::{Message, Options};
 pub use transaction::{DhcpTransaction, MESSAGES_MAX, kind_name};
 
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::collections::VecDeque;
 
@@ -31,11 +32,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A request or a reply, and the length of a hardware address.
-fn may_begin(first: FirstByte) -> bool {
-    match first.at {
-        0 => matches!(first.byte, 1 | 2),
-        2 => first.byte <= 16,
-        _ => true,
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, 1 | 2)),
+        2 => ByteSet::of(|byte| byte <= 16),
+        _ => ByteSet::ALL,
     }
 }
 

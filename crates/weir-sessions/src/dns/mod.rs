@@ -28,7 +28,7 @@ pub use parser::{DnsParser, WAITING_BYTES_MAX, WAITING_MAX};
 pub use record::{Naptr, Record, RecordData, Soa, Svcb, TXT_BYTES_MAX};
 pub use transaction::DnsTransaction;
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -46,13 +46,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The flags of the header (an operation that is known, a reserved bit of zero) and the number of questions.
-fn may_begin(first: FirstByte) -> bool {
-    let at = if first.is_datagram { first.at } else { first.at.wrapping_sub(2) };
+fn may_begin(place: FirstPlace) -> ByteSet {
+    let at = if place.is_datagram { place.at } else { place.at.wrapping_sub(2) };
     match at {
-        2 => first.byte >> 3 & 15 <= 8,
-        3 => first.byte & 0x40 == 0,
+        2 => ByteSet::of(|byte| byte >> 3 & 15 <= 8),
+        3 => ByteSet::of(|byte| byte & 0x40 == 0),
         // At most 256 questions.
-        4 => first.byte <= 1,
-        _ => true,
+        4 => ByteSet::of(|byte| byte <= 1),
+        _ => ByteSet::ALL,
     }
 }

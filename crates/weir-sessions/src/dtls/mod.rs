@@ -15,7 +15,7 @@ pub use parser::{DATAGRAMS_MAX, DtlsParser};
 
 use crate::tls::message::{CLIENT_HELLO, SERVER_HELLO};
 use crate::wire::Reader;
-use crate::{FirstByte, Opening, Probe, SessionProtocol};
+use crate::{ByteSet, FirstPlace, Opening, Probe, SessionProtocol};
 use record::{Fragment, HANDSHAKE, Record};
 
 /// The protocol, for the registry.
@@ -34,13 +34,13 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A handshake record of epoch 0, of a version that there is.
-fn may_begin(first: FirstByte) -> bool {
-    match first.at {
-        0 => first.byte == 22,
-        1 => matches!(first.byte, 0xfe | 0x01),
-        2 => matches!(first.byte, 0xff | 0xfd | 0x00),
-        3 | 4 => first.byte == 0,
-        _ => true,
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte == 22),
+        1 => ByteSet::of(|byte| matches!(byte, 0xfe | 0x01)),
+        2 => ByteSet::of(|byte| matches!(byte, 0xff | 0xfd | 0x00)),
+        3 | 4 => ByteSet::of(|byte| byte == 0),
+        _ => ByteSet::ALL,
     }
 }
 

@@ -16,7 +16,7 @@ pub use address::{DataChannel, Transport};
 pub use exchange::FtpExchange;
 pub use parser::{COMMANDS_MAX, FtpParser, LINE_BYTES_MAX};
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -34,6 +34,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The code of a greeting, or the first letter of a command.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || first.byte.is_ascii_alphanumeric()
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte.is_ascii_alphanumeric()),
+        _ => ByteSet::ALL,
+    }
 }

@@ -44,7 +44,7 @@ pub use parser::HttpParser;
 pub use stream::Flaw;
 pub use tunnel::TunnelWatch;
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -62,6 +62,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A method, `HTTP/`, line breaks before them, or the settings of HTTP/2.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || matches!(first.byte, 0 | b'\r' | b'\n' | b'A'..=b'Z')
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, 0 | b'\r' | b'\n' | b'A'..=b'Z')),
+        _ => ByteSet::ALL,
+    }
 }

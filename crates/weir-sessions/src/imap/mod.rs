@@ -16,7 +16,7 @@ pub use connection::ImapConnection;
 pub use parser::ImapParser;
 pub use stream::LINE_BYTES_MAX;
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -34,6 +34,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A greeting, or a tag.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || first.byte.is_ascii_alphanumeric() || b"*.-_:".contains(&first.byte)
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte.is_ascii_alphanumeric() || b"*.-_:".contains(&byte)),
+        _ => ByteSet::ALL,
+    }
 }

@@ -20,7 +20,7 @@ pub use message::{Kind, Message};
 pub use names::{cipher_name, error_name};
 pub use parser::{KerberosParser, MESSAGE_BYTES_MAX, WAITING_MAX};
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -38,11 +38,10 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The tag of a message, over TCP behind its length.
-fn may_begin(first: FirstByte) -> bool {
-    let at = if first.is_datagram { 0 } else { 4 };
-    if first.at == at {
-        message::is_tag(first.byte)
-    } else {
-        first.is_datagram || first.at != 0 || first.byte == 0
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match (place.at, place.is_datagram) {
+        (0, true) | (4, false) => ByteSet::of(message::is_tag),
+        (0, false) => ByteSet::of(|byte| byte == 0),
+        _ => ByteSet::ALL,
     }
 }

@@ -27,7 +27,7 @@ mod tests;
 pub use exchange::{MysqlConnection, MysqlExchange};
 pub use parser::{MysqlParser, PACKET_BYTES_MAX, STATEMENTS_MAX, WAITING_MAX};
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -45,10 +45,10 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The first or the second packet, shorter than 64 KiB.
-fn may_begin(first: FirstByte) -> bool {
-    match first.at {
-        2 => first.byte == 0,
-        3 => first.byte <= 1,
-        _ => true,
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        2 => ByteSet::of(|byte| byte == 0),
+        3 => ByteSet::of(|byte| byte <= 1),
+        _ => ByteSet::ALL,
     }
 }

@@ -13,7 +13,7 @@ mod probe;
 pub use connection::Pop3Connection;
 pub use parser::{LINE_BYTES_MAX, Pop3Parser};
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -31,8 +31,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A reply, or the first letter of a command.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0
-        || matches!(first.byte, b'+' | b'-')
-        || b"UCSAQNL".contains(&first.byte.to_ascii_uppercase())
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => {
+            ByteSet::of(|byte| matches!(byte, b'+' | b'-') || b"UCSAQNL".contains(&byte.to_ascii_uppercase()))
+        }
+        _ => ByteSet::ALL,
+    }
 }

@@ -29,7 +29,7 @@ pub use handshake::{HISTORY_LETTERS_MAX, QuicHandshake};
 pub use parser::{DATAGRAMS_MAX, QuicParser};
 pub use version::name as version_name;
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -47,6 +47,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A long header.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || first.byte & 0x80 != 0
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte & 0x80 != 0),
+        _ => ByteSet::ALL,
+    }
 }

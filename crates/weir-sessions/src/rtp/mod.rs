@@ -23,7 +23,7 @@ mod stream;
 pub use parser::{RtpParser, STREAMS_MAX};
 pub use stream::RtpStream;
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -41,6 +41,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// Version 2.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || first.byte >> 6 == 2
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte >> 6 == 2),
+        _ => ByteSet::ALL,
+    }
 }

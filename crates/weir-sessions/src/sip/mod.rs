@@ -14,7 +14,7 @@ pub use message::{Message, Start};
 pub use parser::{LINE_BYTES_MAX, SipParser, WAITING_MAX};
 pub use transaction::SipTransaction;
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -32,6 +32,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A method or `SIP/`, or line breaks.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || matches!(first.byte, b'\r' | b'\n' | b'A'..=b'Z')
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, b'\r' | b'\n' | b'A'..=b'Z')),
+        _ => ByteSet::ALL,
+    }
 }

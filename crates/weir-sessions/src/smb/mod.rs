@@ -34,7 +34,7 @@ pub use action::{ShareType, SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
 pub use parser::{MESSAGE_BYTES_MAX, SEEK_BYTES_MAX, SmbParser};
 pub use tables::{FILES_MAX, LOGINS_MAX, SHARES_MAX, WAITING_MAX};
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -52,6 +52,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A message, or a message of a NetBIOS session.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || matches!(first.byte, 0 | 0x81..=0x84)
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, 0 | 0x81..=0x84)),
+        _ => ByteSet::ALL,
+    }
 }

@@ -20,7 +20,7 @@ pub use parts::{FILES_MAX, MailFile};
 pub use transaction::SmtpTransaction;
 pub(crate) use transaction::files;
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -38,8 +38,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The code of a greeting, or the first letter of a command.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0
-        || matches!(first.byte, b'2' | b'4' | b'5')
-        || b"EHLMRSNQ".contains(&first.byte.to_ascii_uppercase())
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| {
+            matches!(byte, b'2' | b'4' | b'5') || b"EHLMRSNQ".contains(&byte.to_ascii_uppercase())
+        }),
+        _ => ByteSet::ALL,
+    }
 }

@@ -8,7 +8,8 @@ pub use message::{Message, Pdu, Variable};
 use crate::session::{Words, session_fields};
 use crate::values::{collect_numbers, owned_texts, text, texts};
 use crate::{
-    CutOff, Data, Direction, FirstByte, Opening, Probe, Progress, Session, SessionParser, SessionProtocol,
+    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol,
 };
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
@@ -29,8 +30,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A sequence.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || first.byte == 0x30
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| byte == 0x30),
+        _ => ByteSet::ALL,
+    }
 }
 
 /// Messages after which a conversation is yielded, and another begins.

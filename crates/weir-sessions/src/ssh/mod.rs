@@ -13,7 +13,7 @@ pub use handshake::{MESSAGES_MAX, SshHandshake};
 pub use kex::{KexInit, NAMES_MAX, hassh};
 pub use parser::{PACKET_BYTES_MAX, SshParser};
 
-use crate::{FirstByte, Opening, Probe, SessionProtocol};
+use crate::{ByteSet, FirstPlace, Opening, Probe, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -31,8 +31,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// The banner.
-fn may_begin(first: FirstByte) -> bool {
-    b"SSH-".get(first.at).is_none_or(|byte| *byte == first.byte)
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match b"SSH-".get(place.at) {
+        Some(&letter) => ByteSet::of(|byte| byte == letter),
+        None => ByteSet::ALL,
+    }
 }
 
 /// Told from the banner of either side. A server that sends other lines before it is known by its client.

@@ -31,7 +31,7 @@ pub use handshake::{HISTORY_LETTERS_MAX, Incomplete, TlsHandshake};
 pub use hello::{ClientHello, ServerHello, is_tls13};
 pub use parser::{PATIENCE_BYTES, TlsParser};
 
-use crate::{FirstByte, SessionProtocol};
+use crate::{ByteSet, FirstPlace, SessionProtocol};
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -49,6 +49,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 };
 
 /// A record of an alert or a handshake, or a hello in the form of SSLv2.
-fn may_begin(first: FirstByte) -> bool {
-    first.at != 0 || matches!(first.byte, 21 | 22 | 0x80..)
+fn may_begin(place: FirstPlace) -> ByteSet {
+    match place.at {
+        0 => ByteSet::of(|byte| matches!(byte, 21 | 22 | 0x80..)),
+        _ => ByteSet::ALL,
+    }
 }
