@@ -5,20 +5,20 @@
 //! path in `weir-engine`.
 #![forbid(unsafe_code)]
 
-mod bit_set;
 mod block;
 mod direction;
 mod drop;
+mod fixed_set;
 mod link;
 mod readable;
 mod record;
 mod source;
 mod time;
 
-pub use bit_set::{BitSet, FixedSet, INLINE_BITS};
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta, Records};
 pub use direction::Direction;
 pub use drop::{DropReason, Drops};
+pub use fixed_set::FixedSet;
 pub use link::LinkType;
 pub use readable::readable;
 pub use record::{Column, RowSink, Value, ValueType};
