@@ -1,4 +1,4 @@
-//! A question of several, as a file or a control socket names it: what it asks, and where its answers go.
+//! Questions of `weir run`: what each asks for, and where its rows go. A file or the control socket states them.
 
 use crate::args::{Input, Matcher};
 use crate::command::{match_, packets, streams};
@@ -21,59 +21,59 @@ use weir::{
     TakeItems, Want,
 };
 
-/// A question, as people write it.
+/// A question as a file of questions or the control socket states it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionSpec {
-    /// What it is called.
+    /// The name of the question; unique in a run.
     pub name: String,
-    /// What is wanted: `flows`, `packets`, `streams`, `match`, `events`, `sessions`, the name of a session protocol, `files` or
+    /// The kind of answers: `flows`, `packets`, `streams`, `match`, `events`, `sessions`, the name of a session protocol, `files` or
     /// `x509`.
     pub ask: String,
-    /// Which traffic; everything without.
+    /// The filter. Default: all traffic.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub filter: String,
-    /// The format of rows; json without.
+    /// The format of rows. Default: json.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// A file; standard output without. Packets may go to a capture file (.pcap or .pcapng), rows of columns to a
+    /// The output file. Default: standard output. Packets may go to a capture file (.pcap or .pcapng), columnar rows to a
     /// directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
-    /// Of `match`: what is looked for, expressions; each a pattern of its own.
+    /// For `match`: the patterns, one regular expression each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
-    /// Of `match`: case does not count in patterns.
+    /// For `match`: upper and lower case are equal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_case: bool,
-    /// Of `match`: patterns are strings, not expressions.
+    /// For `match`: patterns are literal strings, not regular expressions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_strings: bool,
-    /// Of `match`: what passes over bytes that are part of no match: auto, rust, vectorscan.
+    /// For `match`: the search engine that skips bytes outside of matches: auto, rust, vectorscan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matcher: Option<Matcher>,
-    /// Of `streams` and `match`: the first bytes of each stream alone (10k).
+    /// For `streams` and `match`: only the first bytes of each stream, such as `10k`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cutoff: Option<String>,
-    /// Of `events`: only these, by `layer.event`.
+    /// For `events`: the events wanted, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Without answers there is no file, or the one that was there before.
+    /// A question without answers creates no file, and leaves an existing file as it is.
     #[serde(skip)]
     pub drops_empty: bool,
 }
 
-/// The questions of a run by name, and what they have in common.
+/// The questions of a run by name, and what they share.
 pub struct QuestionSet {
-    /// Those that are asked.
+    /// The questions that are asked now.
     pub names: Mutex<HashMap<String, (Subscription, QuestionSpec)>>,
-    /// What is read.
+    /// The captures that the run reads.
     pub input: Input,
-    /// What is met there beside packets.
+    /// Everything that the captures hold beside packets.
     pub findings: Findings,
-    /// What filters are checked with.
+    /// The compiler that checks filters.
     pub compiler: Compiler,
-    /// What went wrong.
+    /// The first failure of an output.
     pub fault: Fault,
 }
 

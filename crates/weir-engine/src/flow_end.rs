@@ -1,14 +1,15 @@
 //! Ends flows. Bytes that wait in a flow's sequences are delivered, its sessions finish, its unread messages are read, and
 //! its streams and its record go out.
 //!
-//! Programs read messages with a packet of the side that sends them: from the packet comes all that the layers below say.
-//! Of a side whose bytes wait for others before them the last packet is kept ([`Messages::keep_packet`]). When the flow
-//! ends, the bytes are put in order, and the packet is read once more ([`Rereading`]). Of a packet that came in fragments
-//! not all is kept; the messages of that side are not read, and count as lost.
+//! A program reads the messages of a side together with a packet that the side sent, because the packet has the headers of
+//! the layers below. While bytes of a side wait for missing bytes, the last packet of that side is kept
+//! ([`Messages::keep_packet`]). When the flow ends, the waiting bytes are put in order, and the program reads the kept packet
+//! once more ([`Rereading`]). A packet that came in fragments is not kept whole; the messages of its side are not read, and
+//! their bytes count as lost.
 //!
-//! Messages may hold flows, which end in turn: a stack of what is left to do takes the place of recursion. The flow that is
-//! to end next is on top of the packet whose messages it is in, and that packet on top of the flow that carries it. So the
-//! flows in a message end before their carrier does, and what is handed over comes in that order.
+//! A message may hold flows, and these flows end, too. A stack of unfinished work takes the place of recursion: the next flow
+//! to end lies above the packet whose messages hold the flow, and that packet lies above the flow that carries the
+//! messages. Therefore the flows in a message end before their carrier, and the subscriber receives them in that order.
 //!
 //! [`Messages::keep_packet`]: crate::messages::Messages
 
@@ -28,7 +29,6 @@ use crate::stream::{CarrierPacket, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::sync::Arc;
 use weir_ir::abi::{Ordered, Program};
-
 use weir_packet::Direction;
 
 /// Ends a flow, and before it the flows that its last messages end.

@@ -177,7 +177,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         Ok(flow)
     }
 
-    /// A new flow is known from now on to run in the connection around it.
+    /// Records the connection that a new flow runs in.
     #[inline]
     fn record_outer(&mut self, flow: FlowHit) {
         if let Some(outer) = self.place.nesting.outer().filter(|_| flow.is_new()) {
@@ -191,7 +191,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.rereading.is_some() && !self.flows.messages.is_reading()
     }
 
-    /// A flow that was found when the packet was read for the first time: it stays as it is.
+    /// Runs the tail with a flow that the first reading of the packet has found. The flow stays unchanged.
     fn reread(&mut self) {
         let Some(rereading) = &self.rereading else { return };
         let Lane { k, step, .. } = &mut *self.lane;
@@ -324,8 +324,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
 }
 
 impl Rereading {
-    /// At the end of a capture flows that came before the one that ends have been told of already: the messages make no
-    /// more of them.
+    /// Whether the program asks for a flow that has been reported already. At the end of a capture, flows end in the order of their
+    /// first packets, so flows older than the one that ends are not made again.
     fn is_of_the_past(&self, flows: &Flows, k: &Continuation) -> bool {
         if self.reason != EndReason::EndOfCapture {
             return false;

@@ -1,7 +1,7 @@
 //! Hands streams to the questions that are given them.
 //!
-//! Where it depends on sessions, on the record of the connection or on the rest of the current packet who is given a
-//! stream, its bytes are held until that is known, and are handed over then as if they had just come.
+//! Sessions, the record of the connection or the rest of the current packet may decide which questions a stream is for. Until
+//! then the bytes of the stream are held. After the decision they are handed over as if they had just arrived.
 
 use crate::delivery::Delivery;
 use crate::flow::{EndReason, FlowView};
@@ -11,7 +11,6 @@ use crate::plan::Want;
 use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::collections::hash_map::Entry;
-
 use weir_packet::Direction;
 
 impl<S: Subscriber> Delivery<S> {
@@ -60,8 +59,9 @@ impl<S: Subscriber> Delivery<S> {
         streams.pass(next);
         is_over && streams.is_over(next.side, possible)
     }
-    /// The priority of these questions, and where in the stream the bytes lie that they may be given; `None` where the
-    /// bytes lie behind the cutoffs of all.
+
+    /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes lie behind
+    /// the cutoff of each question.
     fn rank(&self, questions: Mask, streams: &FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
         let side = next.side.index();
         let asked = self.matcher.plan.stream_questions(questions);
@@ -178,7 +178,7 @@ impl<S: Subscriber> Delivery<S> {
         streams.end(&mut to, self.matcher.plan.stream_questions(given), reason);
     }
 
-    /// Questions that are about streams no more wait for none.
+    /// These questions are no longer about streams: no bytes are held for them.
     pub fn forget_held(&mut self, gone: &[usize]) {
         let gone = gone.iter().fold(0, |mask: Mask, question| mask | 1 << question);
         let (overload, held) = (&mut self.streams.overload, &mut self.held);

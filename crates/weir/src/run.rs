@@ -41,7 +41,7 @@ pub fn run<E>(
     each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
-    run_changing(compiler, compiled.clone(), source, (shapes, workers), &mut Fixed(each), progress)
+    run_changing(compiler, compiled.clone(), source, shapes, workers, &mut Fixed(each), progress)
 }
 
 /// As [`run`]; what is asked may change in between.
@@ -49,7 +49,8 @@ pub(crate) fn run_changing<E>(
     compiler: &Compiler,
     compiled: Compiled,
     source: &mut dyn Source,
-    (shapes, workers): (&[Shape], usize),
+    shapes: &[Shape],
+    workers: usize,
     changes: &mut dyn Changes<E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {

@@ -108,8 +108,7 @@ fn run(ordering: Ordering, workers: usize) -> (Vec<(usize, String)>, Outcome) {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &ASKED, ordering);
     let mut rows = Rows::default();
-    let Ok(outcome) =
-        run_changing(&compiler, compiled, &mut capture(), (&[], workers), &mut rows, &mut |_| ());
+    let Ok(outcome) = run_changing(&compiler, compiled, &mut capture(), &[], workers, &mut rows, &mut |_| ());
     assert_eq!(outcome.counters.adds_up(0), Ok(()));
     assert_eq!(outcome.source.received, outcome.counters.packet.packets);
     (rows.rows, outcome)
@@ -147,7 +146,7 @@ fn questions_that_stay_do_not_notice_a_change_where_workers_have_sources_of_thei
     let mut rows = Rows { programs: programs.to_vec(), ..Rows::default() };
     let mut source = Slow(Box::new(capture()));
     let first = programs[1].clone();
-    let Ok(outcome) = run_changing(&compiler, first, &mut source, (&[], 3), &mut rows, &mut |_| ());
+    let Ok(outcome) = run_changing(&compiler, first, &mut source, &[], 3, &mut rows, &mut |_| ());
     assert!(outcome.swaps.0 > 1, "{:?}", outcome.swaps);
     let mut staying = rows.rows;
     staying.retain(|(question, _)| *question < 2);

@@ -394,7 +394,7 @@ impl<'c> Engine<'c> {
         self.requests.begin();
         let mut running = Running::of(self);
         let Ok(mut outcome) =
-            run_changing(&compiler, compiled, source, (&shapes, workers), &mut running, progress);
+            run_changing(&compiler, compiled, source, &shapes, workers, &mut running, progress);
         let (owners, lost) = running.into_parts();
         // Callbacks that end now may ask for something: nobody would answer them.
         self.requests.end();

@@ -83,7 +83,7 @@ fn replaced(programs: &[Compiled], every: usize, workers: usize) -> (Rows, Outco
     let mut source = slow(16, || ());
     let compiler = Compiler::default();
     let Ok(outcome) =
-        run_changing(&compiler, programs[0].clone(), &mut source, (&[], workers), &mut changes, &mut |_| ());
+        run_changing(&compiler, programs[0].clone(), &mut source, &[], workers, &mut changes, &mut |_| ());
     assert_eq!(outcome.counters.adds_up(0), Ok(()));
     (changes.rows, outcome)
 }
@@ -219,7 +219,7 @@ fn a_hundred_questions_are_answered_as_each_would_be_alone() {
     };
     let compiled = changes.programs[0].clone();
     let compiler = Compiler::default();
-    let Ok(_) = run_changing(&compiler, compiled, &mut slow(64, || ()), (&[], 1), &mut changes, &mut |_| ());
+    let Ok(_) = run_changing(&compiler, compiled, &mut slow(64, || ()), &[], 1, &mut changes, &mut |_| ());
     for (question, rows) in questions.iter().zip(&changes.rows).step_by(7) {
         let (alone, _) = replaced(&[compile(&[*question])], usize::MAX, 1);
         assert_eq!(rows, &alone[0], "{question:?}");
