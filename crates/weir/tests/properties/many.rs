@@ -127,7 +127,7 @@ fn a_stack_has_256_events() {
     // One event more is one too many.
     let text = text.replace("event e0 on", "event more on packet { kind } event e0 on");
     let wrong = Compiler::default().add("many.weir", &text).expect_err("260 events");
-    assert!(wrong.list.iter().any(|one| one.message.contains("260 events, and 256")), "{wrong}");
+    assert!(wrong.list.iter().any(|one| one.message.contains("260 events, and at most 256")), "{wrong}");
     let packets = [Packet::ethernet(vec![1, 1, 1, 1])];
     let compiled = compile(&compiler, &[ask("p3.e1", Want::Packets)], &Options::default());
     assert_eq!(rows(&compiler, &compiled, &packets, 1).0, ["0 packet 1"]);
