@@ -159,18 +159,19 @@ impl Compiled {
     }
 }
 
-/// Compiles questions over the protocols it knows.
+/// Compiles questions over the protocols it knows. Clones are cheap: they share protocols and catalog until one of them is
+/// given another text.
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    library: Library,
+    library: Arc<Library>,
     stack: String,
-    /// Of the stack in use; made when it is first asked for.
-    catalog: OnceLock<Arc<StackCatalog>>,
+    /// Of the stack in use; made when it is first asked for, once for all clones.
+    catalog: Arc<OnceLock<StackCatalog>>,
 }
 
 impl Default for Compiler {
     fn default() -> Self {
-        Self { library: Library::builtin(), stack: "internet".into(), catalog: OnceLock::new() }
+        Self { library: Arc::new(Library::builtin()), stack: "internet".into(), catalog: Arc::default() }
     }
 }
 
@@ -181,7 +182,7 @@ impl Compiler {
     /// # Errors
     /// Everything that is wrong with the text.
     pub fn add(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
-        let warnings = self.library.extend_with(file_name, text)?;
+        let warnings = Arc::make_mut(&mut self.library).extend_with(file_name, text)?;
         self.use_latest();
         Ok(warnings)
     }
@@ -192,13 +193,13 @@ impl Compiler {
     /// Everything that is wrong with the texts, and files that can't be read.
     pub fn add_file(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         let read = &mut |path: &std::path::Path| weir_lang::read_text(path);
-        let warnings = self.library.extend_with_imports(file_name, text, read)?;
+        let warnings = Arc::make_mut(&mut self.library).extend_with_imports(file_name, text, read)?;
         self.use_latest();
         Ok(warnings)
     }
 
     fn use_latest(&mut self) {
-        self.catalog = OnceLock::new();
+        self.catalog = Arc::default();
         if let Some(stack) = self.library.latest_stacks().last() {
             self.stack = stack.to_string();
         }
@@ -212,7 +213,7 @@ impl Compiler {
         match self.library.stack(name) {
             Some(_) => {
                 self.stack = name.to_string();
-                self.catalog = OnceLock::new();
+                self.catalog = Arc::default();
                 Ok(())
             }
             None => {
@@ -234,7 +235,7 @@ impl Compiler {
 
     /// The fields that filters can name.
     pub fn catalog(&self) -> &StackCatalog {
-        self.catalog.get_or_init(|| Arc::new(StackCatalog::of(self.stack())))
+        self.catalog.get_or_init(|| StackCatalog::of(self.stack()))
     }
 
     /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.
