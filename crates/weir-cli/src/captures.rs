@@ -23,8 +23,6 @@ pub struct Captures {
     packets: u64,
     /// It came before their end.
     is_cut: bool,
-    /// Nobody wants more of them.
-    is_over: Arc<AtomicBool>,
 }
 
 /// Who reads.
@@ -57,12 +55,7 @@ impl Captures {
             }
             false => Reader::Own(Box::new(reader)),
         };
-        Ok(Self { reader, is_live, signal, packets: 0, is_cut: false, is_over: Arc::default() })
-    }
-
-    /// They end where `is_over` is set.
-    pub fn end_with(&mut self, is_over: Arc<AtomicBool>) {
-        self.is_over = is_over;
+        Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
     }
 
     /// Where a signal ended them: says so; the exit status, that of a command that the signal ended, where they were not
@@ -79,9 +72,9 @@ impl Captures {
 impl Source for Captures {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         let is_cut = self.signal.load(Ordering::Relaxed) != 0;
-        if is_cut || self.is_over.load(Ordering::Relaxed) {
+        if is_cut {
             burst.packets.clear();
-            self.is_cut = is_cut;
+            self.is_cut = true;
             return Ok(Poll::End);
         }
         let polled = match &mut self.reader {

@@ -8,7 +8,8 @@
 //! ```
 
 use crate::failure::Failure;
-use crate::questions::{Question, QuestionSet, QuestionSpec};
+use crate::question_set::{Prepared, QuestionSet};
+use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +29,7 @@ pub enum Request {
     /// Adds a question.
     Add {
         /// The question.
-        question: QuestionSpec,
+        question: Box<QuestionSpec>,
     },
     /// Lists the questions.
     List,
@@ -138,11 +139,9 @@ fn carry_out(request: Request, control: &Control, board: &QuestionSet) -> Result
     match request {
         Request::Add { question } => {
             let prepared = board.admit(&question, &names).map_err(|wrong| wrong.to_string())?;
-            let added = match prepared.question {
-                Question::Items(ask, shape) => control.subscribe_items(ask, shape, prepared.answers)?,
-                Question::Stream(streams) => control.subscribe_stream_items(streams, prepared.answers)?,
-            };
-            names.insert(question.name.clone(), (added, question));
+            let Prepared { questions, answers, note: _ } = prepared;
+            let added = control.subscribe_questions(questions, answers)?;
+            names.insert(question.name.clone(), (added, *question));
             Ok(Answer::default())
         }
         Request::List => {

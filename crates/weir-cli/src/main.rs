@@ -1,8 +1,9 @@
 //! The command `weir`: one grammar for every question, `weir WHAT -r FILE… [FILTER]`.
 //!
-//! `args` declares the command line; each subcommand is a file of `command`; `output` is where rows
-//! go; `report` is what is said of a run when it is over; `failure` says what went wrong and with which exit status (0 done, 1 nothing matched where that
-//! matters, 2 error; a broken pipe is success).
+//! Each subcommand is a file of `command`: its arguments, the question that it states (`spec`), and how such questions are
+//! resolved (`subcommand`). `ask` asks one question or several over one reading of the captures; `answers` takes what comes
+//! of each to its output. `report` tells how a run went; `failure` says what went wrong, and the exit status (0 done,
+//! 1 nothing found where that matters, 2 error; a broken pipe is success).
 #![forbid(unsafe_code)]
 // It panics where standard error is closed: use `say!`.
 #![deny(clippy::print_stderr)]
@@ -12,23 +13,30 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::terminal::say(format_args!($($words)*)) };
 }
 
+mod answers;
 mod args;
+mod ask;
 mod captures;
 mod command;
+mod command_line;
 mod control;
 mod dedup;
 mod failure;
+mod form;
 mod grep;
 mod input;
 mod merged_logs;
 mod output;
 mod policies;
 mod quantity;
-mod questions;
+mod question_set;
 mod report;
+mod rows;
 mod runner;
+mod spec;
 mod stream_files;
 mod stream_questions;
+mod subcommand;
 mod tagged_sink;
 mod terminal;
 
@@ -38,8 +46,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = args::Args::read();
-    match command::run(&args.command) {
+    match command_line::run(&command::all()) {
         Ok(status) => status,
         Err(failure) => failure.report(),
     }

@@ -1,7 +1,8 @@
 //! Where rows go: format and file as asked for, or as fits a terminal or a pipe.
 
-use crate::args::{Input, Output};
+use crate::args::Input;
 use crate::failure::Failure;
+use crate::spec::Stdout;
 use crate::terminal;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -20,20 +21,25 @@ pub fn is_live(input: &Input) -> bool {
     input.read.iter().any(|name| !is_file(path(name)))
 }
 
-/// The sink that the rows of a log are written to.
-pub fn sink(output: &Output, path: &'static str) -> Result<Box<dyn RowSink + Send>, Failure> {
-    let is_terminal = output.output.is_none() && io::stdout().is_terminal();
-    let format: Format = match &output.format {
+/// The sink of a command that lists something: rows on standard output, in this format where one is given.
+pub fn listing(format: Option<&str>) -> Result<Box<dyn RowSink + Send>, Failure> {
+    let is_terminal = io::stdout().is_terminal();
+    let format: Format = match format {
         Some(name) => name.parse().map_err(Failure::new)?,
         None if is_terminal => Format::Table,
         None => Format::Json,
     };
-    let options = Options {
+    create(format, None, &options("", None, Stdout::Own { is_terminal }))
+}
+
+/// How rows of a log are written to a file, or to standard output: tables in colours and as wide as the terminal.
+pub fn options(log: &'static str, target: Option<&Path>, stdout: Stdout) -> Options {
+    let is_terminal = target.is_none() && stdout == (Stdout::Own { is_terminal: true });
+    Options {
         color: is_terminal && std::env::var_os("NO_COLOR").is_none(),
         width: is_terminal.then(terminal::width).flatten(),
-        path,
-    };
-    create(format, output.output.as_deref(), &options)
+        path: log,
+    }
 }
 
 /// A sink that writes to a file, to files of a directory, or to standard output.
@@ -46,12 +52,18 @@ pub fn create(
         let partitions = Partitions::new(directory, format, options).map_err(Failure::new)?;
         return Ok(Box::new(partitions));
     }
+    refuse_terminal(format, target)?;
+    Ok(weir::io::sink::create(format, open(target)?, options))
+}
+
+/// Refuses a format for programs on a terminal.
+pub fn refuse_terminal(format: Format, target: Option<&Path>) -> Result<(), Failure> {
     if target.is_none() && format.is_columnar() && io::stdout().is_terminal() {
         return Err(Failure::new(format!(
             "{format} cannot be printed on a terminal: use -o FILE, or a pipe"
         )));
     }
-    Ok(weir::io::sink::create(format, open(target)?, options))
+    Ok(())
 }
 
 /// Whether a name is a directory's: there is one, or it ends as one.
@@ -59,17 +71,8 @@ pub fn is_directory(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/")
 }
 
-/// Rows on standard output, in this format where one is given.
-pub fn plain(format: Option<String>) -> Output {
-    Output { format, output: None, count: false, stats: false }
-}
-
-/// The file or standard output.
-pub fn writer(output: &Output) -> Result<Box<dyn Write + Send>, Failure> {
-    open(output.output.as_deref())
-}
-
-fn open(target: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
+/// The file, or standard output.
+pub fn open(target: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
     Ok(match target {
         Some(path) => {
             let file = File::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
@@ -96,7 +99,7 @@ pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
 /// Whether a file can be written: it stays as it is.
 pub fn check(path: &Path) -> Result<(), Failure> {
     let tried = match (is_directory(path), path.exists(), identity(path)) {
-        (true, ..) => check_directory(path),
+        (true, ..) => return check_directory(path),
         (_, true, None) => Ok(()),
         (_, true, _) => OpenOptions::new().append(true).open(path).map(drop),
         (_, false, _) => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
@@ -105,11 +108,13 @@ pub fn check(path: &Path) -> Result<(), Failure> {
 }
 
 /// Whether something can be made in a directory, or in what it would have to be made in: all stays as it is.
-fn check_directory(path: &Path) -> io::Result<()> {
-    let path = std::path::absolute(path)?;
-    let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
-    let tried = there.join(format!(".weir-{}", std::process::id()));
-    File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
+pub fn check_directory(path: &Path) -> Result<(), Failure> {
+    let tried = std::path::absolute(path).and_then(|path| {
+        let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
+        let tried = there.join(format!(".weir-{}", std::process::id()));
+        File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
+    });
+    tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
 /// Both are one file, whether it is there yet or not. What is no file (`/dev/null`) takes what anybody writes.

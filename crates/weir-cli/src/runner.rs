@@ -1,5 +1,4 @@
-//! Runs the questions of an engine over the captures of the command line, and reports how the run went. Commands with
-//! one question (`command/ask.rs`) and with several (`command/run.rs`) come through here.
+//! Runs the questions of an engine over the captures of the command line, and reports how the run went.
 
 use crate::args::Input;
 use crate::captures::Captures;
@@ -9,8 +8,6 @@ use crate::terminal;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use weir::io::{Findings, Found};
 use weir::lang::model::Stack;
@@ -36,8 +33,8 @@ pub struct Runner<'a> {
     pub lost_bytes: bool,
     /// All counters are reported.
     pub stats: bool,
-    /// Set once no question wants more: the captures end there.
-    pub is_over: Arc<AtomicBool>,
+    /// Lines that questions add to the report of counters.
+    pub notes: &'a [String],
 }
 
 /// A run that is over, and not reported yet.
@@ -54,7 +51,6 @@ impl Runner<'_> {
         let _ = Stages::new(self.stats);
         let started = Instant::now();
         let mut captures = Captures::open(self.input, self.has_control, self.findings)?;
-        captures.end_with(Arc::clone(&self.is_over));
         let bar = progress_bar(&captures);
         let mut progress =
             |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
@@ -85,6 +81,7 @@ impl Runner<'_> {
         }
         if self.stats {
             report::stats(compiled, &ran, seconds);
+            self.notes.iter().for_each(|note| say!("{note}"));
         }
         ran
     }

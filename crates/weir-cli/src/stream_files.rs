@@ -3,9 +3,10 @@
 use crate::failure::Failure;
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use weir::stream::Stream;
 
@@ -34,11 +35,9 @@ pub struct StreamFile {
 }
 
 impl Files {
-    /// Makes the directory where there is none.
-    pub fn create(directory: &Path) -> Result<Self, Failure> {
-        let failed = |error| Failure::writing(directory.display(), &error);
-        fs::create_dir_all(directory).map_err(failed)?;
-        Ok(Self { directory: directory.to_owned(), names: Mutex::default(), fault: Mutex::default() })
+    /// Files of streams in a directory, which is made with the first of them.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, names: Mutex::default(), fault: Mutex::default() }
     }
 
     /// The file of a stream, which is made once there are bytes.
@@ -89,7 +88,13 @@ impl StreamFile {
         }
         let open = || match self.created {
             true => File::options().write(true).open(&self.path),
-            false => File::create(&self.path),
+            false => File::create(&self.path).or_else(|error| match error.kind() {
+                // The first file makes the directory.
+                ErrorKind::NotFound => {
+                    fs::create_dir_all(&self.files.directory).and_then(|()| File::create(&self.path))
+                }
+                _ => Err(error),
+            }),
         };
         if let Err(error) = open().and_then(|file| file.write_all_at(&self.buffer, self.at)) {
             let mut fault = self.files.fault.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,40 +1,26 @@
 //! How much of which streams: the options about cutoffs, priorities, chunks and memory, as questions. Each class of
 //! streams that an option names by a filter is a question of its own; together they are those that were asked for.
 
-use crate::args::{Program, StreamBounds};
+use crate::args::StreamMemory;
 use crate::failure::Failure;
 use crate::quantity::{bytes, classified};
-use weir::Compiler;
+use crate::spec::QuestionSpec;
+use crate::subcommand::Context;
 use weir::stream::{ChunkParams, OverloadParams, PRIORITIES_MAX, StreamParams};
 
-/// Questions, and what bounds their memory.
-#[derive(Debug)]
-pub struct Classes {
-    /// Filters and what is wanted of what they let through, a class each: a connection is of the first one that it
-    /// fulfils.
-    pub questions: Vec<(String, StreamParams)>,
-    /// Bounds.
-    pub overload: OverloadParams,
-}
-
-/// The classes of streams that fulfil `filter`.
-pub fn classes(
-    compiler: &Compiler,
-    program: &Program,
-    bounds: &StreamBounds,
-    filter: &str,
-) -> Result<Classes, Failure> {
-    let cutoffs = read_classes(compiler, program, "--cutoff", &bounds.cutoff, &read_cutoff, [u64::MAX; 2])?;
-    let priorities = read_classes(compiler, program, "--priority", &bounds.priority, &read_priority, 0)?;
-    let chunk = read_chunk(bounds)?;
-    compiler.check_filter(filter, program.bpf)?;
+/// The classes of streams that a question names: filters, each with what is wanted of the streams that it lets through. A
+/// connection is of the first class whose filter it matches.
+pub fn classes(spec: &QuestionSpec, context: &Context<'_>) -> Result<Vec<(String, StreamParams)>, Failure> {
+    context.compiler.check_filter(&spec.filter, context.bpf)?;
+    let cutoffs = read_classes(context, "--cutoff", &spec.cutoff, &read_cutoff, [u64::MAX; 2])?;
+    let priorities = read_classes(context, "--priority", &spec.priority, &read_priority, 0)?;
+    let chunk = read_chunk(spec)?;
     let mut questions = vec![];
     let is_class = cutoffs.len() + priorities.len() > 2;
     for (cut, cutoff) in &cutoffs {
         for (level, priority) in &priorities {
-            let parts =
-                [Some(filter).filter(|text| !text.trim().is_empty()), cut.as_deref(), level.as_deref()];
-            let parts: Vec<&str> = parts.into_iter().flatten().collect();
+            let own = Some(spec.filter.as_str()).filter(|text| !text.trim().is_empty());
+            let parts: Vec<&str> = [own, cut.as_deref(), level.as_deref()].into_iter().flatten().collect();
             // One stands alone, so that what is wrong with it is shown in it.
             let text = match &parts[..] {
                 [] => String::new(),
@@ -46,25 +32,22 @@ pub fn classes(
             questions.push((text, params));
         }
     }
-    let highest = priorities.iter().map(|(_, priority)| *priority).max().unwrap_or(0);
-    let overload = OverloadParams {
-        memory_max: usize::try_from(bytes("--memory", &bounds.memory)?).unwrap_or(usize::MAX),
-        cutoff: bounds
-            .overload_cutoff
-            .as_deref()
-            .map_or(Ok(u64::MAX), |text| bytes("--overload-cutoff", text))?,
-        priorities: highest + 1,
-        ..OverloadParams::default()
-    };
-    Ok(Classes { questions, overload })
+    Ok(questions)
+}
+
+/// The bounds on the memory of all streams of a run.
+pub fn overload(memory: &StreamMemory) -> Result<OverloadParams, Failure> {
+    let memory_max = usize::try_from(bytes("--memory", &memory.memory)?).unwrap_or(usize::MAX);
+    let cutoff = memory.overload_cutoff.as_deref();
+    let cutoff = cutoff.map_or(Ok(u64::MAX), |text| bytes("--overload-cutoff", text))?;
+    Ok(OverloadParams { memory_max, cutoff, ..OverloadParams::default() })
 }
 
 type Class<T> = (Option<String>, T);
 
 /// The values of an option in the order given, that for all other streams last.
 fn read_classes<T>(
-    compiler: &Compiler,
-    program: &Program,
+    context: &Context<'_>,
     option: &str,
     texts: &[String],
     read: &dyn Fn(&str) -> Result<T, Failure>,
@@ -77,11 +60,11 @@ fn read_classes<T>(
         match filter {
             Some(filter) => {
                 // A layer's name is a filter already.
-                let is_layer =
-                    compiler.stack().layers.iter().any(|layer| layer.protocol.filter_name == filter);
-                let ports = if is_layer { None } else { service(filter, program.bpf) };
+                let mut layers = context.compiler.stack().layers.iter();
+                let is_layer = layers.any(|layer| layer.protocol.filter_name == filter);
+                let ports = if is_layer { None } else { service(filter, context.bpf) };
                 let filter = ports.unwrap_or_else(|| filter.to_owned());
-                compiler.check_filter(&filter, program.bpf)?;
+                context.compiler.check_filter(&filter, context.bpf)?;
                 classes.push((Some(filter), value));
             }
             None if others.is_some() => {
@@ -150,7 +133,7 @@ fn read_priority(text: &str) -> Result<u8, Failure> {
     })
 }
 
-fn read_chunk(bounds: &StreamBounds) -> Result<Option<ChunkParams>, Failure> {
+fn read_chunk(bounds: &QuestionSpec) -> Result<Option<ChunkParams>, Failure> {
     let Some(size) = &bounds.chunk else { return Ok(None) };
     let read = |option: &str, text: &str| {
         let number = bytes(option, text)?;

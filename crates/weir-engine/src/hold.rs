@@ -95,17 +95,14 @@ impl<P> HoldQueue<P> {
     }
 
     /// Each packet that waits, with the questions that it goes to for certain.
-    ///
-    /// # Errors
-    /// The first that `f` answers.
-    pub fn try_for_each<E>(&mut self, mut f: impl FnMut(&mut P, Mask) -> Result<(), E>) -> Result<(), E> {
-        self.held.iter_mut().try_for_each(|held| {
+    pub fn for_each(&mut self, mut f: impl FnMut(&mut P, Mask)) {
+        self.held.iter_mut().for_each(|held| {
             let questions = match held.verdict {
                 Verdict::Decided(questions) => questions,
                 Verdict::Open(_) => held.certain,
             };
-            f(&mut held.packet, questions)
-        })
+            f(&mut held.packet, questions);
+        });
     }
 
     /// Nothing waits.

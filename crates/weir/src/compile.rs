@@ -78,6 +78,8 @@ pub struct Timing {
 pub struct Compiled {
     /// What the engine carries out.
     pub(crate) plan: Arc<Plan>,
+    /// What was asked.
+    pub(crate) asks: Vec<Ask>,
     /// The filters, checked, with what is kept for each.
     pub(crate) questions: Vec<Question>,
     /// The events that each is given.
@@ -378,6 +380,7 @@ impl Compiler {
         plan.verdicts = plan.verdict_bits();
         refuse_many_verdicts(&plan)?;
         Ok(Compiled {
+            asks: asks.to_vec(),
             plan: Arc::new(plan),
             events: questions.iter().map(|q| q.need.events).collect(),
             questions,

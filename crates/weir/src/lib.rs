@@ -25,6 +25,7 @@ mod ordered_merge;
 mod ordering;
 mod outcome;
 mod program;
+mod question;
 mod row_filter;
 mod run;
 mod session_rows;
@@ -54,7 +55,8 @@ pub use compile::{Ask, Compiled, Compiler, Options, Timing};
 pub use connection::{Connection, Hosts};
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
-    Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket, Tracked,
+    RunEnd, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket,
+    Tracked, run,
 };
 pub use events::EventRows;
 pub use format_packet::Path;
@@ -62,7 +64,7 @@ pub use item::{Bytes, Flow, Item, Shape};
 pub use ordering::Ordering;
 pub use outcome::Outcome;
 pub use program::Executor;
-pub use run::run;
+pub use question::Question;
 pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
 pub use subscription::Subscription;
 pub use weir_compile::events::EventSet;

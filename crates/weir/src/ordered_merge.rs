@@ -29,10 +29,10 @@ enum Waiting {
 }
 
 /// Hands out what workers yield.
-pub struct Merger<'a, E> {
+pub struct Merger<'a> {
     presenter: Arc<Presenter>,
     hold: HoldQueue<Waiting>,
-    changes: &'a mut dyn Changes<E>,
+    changes: &'a mut dyn Changes,
     /// Packets that waited and were given to each question.
     matched: Vec<u64>,
     /// What became of packets that waited.
@@ -40,9 +40,9 @@ pub struct Merger<'a, E> {
     stages: Stages,
 }
 
-impl<'a, E> Merger<'a, E> {
+impl<'a> Merger<'a> {
     /// A merger for the questions of `plan`; `changes` is given the items.
-    pub fn new(plan: Arc<Plan>, presenter: Arc<Presenter>, changes: &'a mut dyn Changes<E>) -> Self {
+    pub fn new(plan: Arc<Plan>, presenter: Arc<Presenter>, changes: &'a mut dyn Changes) -> Self {
         let matched = vec![0; presenter.shapes.len()];
         let stages = Stages::new(plan.timed);
         let (hold, counters) = (HoldQueue::new(plan), Counters::default());
@@ -54,17 +54,22 @@ impl<'a, E> Merger<'a, E> {
         self.changes.program()
     }
 
+    /// Whether nobody asks anything any more.
+    pub fn is_over(&self) -> bool {
+        self.changes.is_over()
+    }
+
     /// Nothing waits to be read. What workers have not yet yielded is handed out later, and another pause comes behind it.
-    pub fn pause(&mut self) -> Result<(), E> {
-        (0..self.presenter.shapes.len()).try_for_each(|question| self.changes.item(question, Item::Pause))
+    pub fn pause(&mut self) {
+        (0..self.presenter.shapes.len()).for_each(|question| self.changes.item(question, Item::Pause));
     }
 
     /// Goes over to other questions. All that workers yielded for those before has been taken. What waits behind undecided
     /// packets for questions that are gone is handed out, for they are complete now.
-    pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) -> Result<(), E> {
+    pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) {
         let gone = self.hold.gone(plan);
         let Self { presenter: before, hold, changes, matched, .. } = self;
-        hold.try_for_each(|waiting, questions| {
+        hold.for_each(|waiting, questions| {
             for question in places(questions & gone) {
                 let item = match waiting {
                     Waiting::Item(item) => item.take(),
@@ -73,31 +78,30 @@ impl<'a, E> Merger<'a, E> {
                         before.kept(question, kept)
                     }
                 };
-                item.map_or(Ok(()), |item| changes.item(question, item))?;
+                if let Some(item) = item {
+                    changes.item(question, item);
+                }
             }
-            Ok(())
-        })?;
+        });
         self.changes.taken_over();
         self.hold.change(plan);
         self.presenter = Arc::clone(presenter);
         self.matched.resize(presenter.shapes.len(), 0);
-        Ok(())
     }
 
     /// Takes one batch's yields of every worker.
-    pub fn take_batch(&mut self, outputs: &[Receiver<Yields>]) -> Result<(), E> {
+    pub fn take_batch(&mut self, outputs: &[Receiver<Yields>]) {
         let mut queues: Vec<Yields> = outputs.iter().map(|o| o.recv().unwrap_or_default()).collect();
         // Waiting for the slowest worker was no work.
         let (began, count) = (self.stages.begin(), queues.iter().map(VecDeque::len).sum());
         while let Some(worker) = first(&queues) {
-            self.take_from(worker, &mut queues[worker], 1)?;
+            self.take_from(worker, &mut queues[worker], 1);
         }
         self.stages.end(Stage::Output, count, began);
-        Ok(())
     }
 
     /// Takes what workers yield at their ends: any number of batches of each.
-    pub fn take_rest(&mut self, outputs: &[Receiver<Yields>]) -> Result<(), E> {
+    pub fn take_rest(&mut self, outputs: &[Receiver<Yields>]) {
         let mut queues: Vec<Yields> = outputs.iter().map(|_| Yields::new()).collect();
         loop {
             // The next of all is known once that of every worker is, or that none will come.
@@ -108,27 +112,25 @@ impl<'a, E> Merger<'a, E> {
                     *queue = more;
                 }
             }
-            let Some(worker) = first(&queues) else { return Ok(()) };
-            self.take_from(worker, &mut queues[worker], 1)?;
+            let Some(worker) = first(&queues) else { return };
+            self.take_from(worker, &mut queues[worker], 1);
         }
     }
 
     /// Takes all that a worker yielded.
-    pub fn take_all(&mut self, worker: usize, queue: &mut Yields) -> Result<(), E> {
+    pub fn take_all(&mut self, worker: usize, queue: &mut Yields) {
         let (began, count) = (self.stages.begin(), queue.len());
-        self.take_from(worker, queue, count)?;
+        self.take_from(worker, queue, count);
         self.stages.end(Stage::Output, count, began);
-        Ok(())
     }
 
-    fn take_from(&mut self, worker: usize, queue: &mut Yields, count: usize) -> Result<(), E> {
+    fn take_from(&mut self, worker: usize, queue: &mut Yields, count: usize) {
         for (_, yielded) in queue.drain(..count) {
-            self.take(worker, yielded)?;
+            self.take(worker, yielded);
         }
-        Ok(())
     }
 
-    fn take(&mut self, worker: usize, yielded: Yielded) -> Result<(), E> {
+    fn take(&mut self, worker: usize, yielded: Yielded) {
         match yielded {
             Yielded::Item(question, item @ Item::Packet { .. }) if !self.hold.is_empty() => {
                 let bytes = item_bytes(&item);
@@ -142,27 +144,25 @@ impl<'a, E> Merger<'a, E> {
             Yielded::VerdictUpdate(settled) => self.hold.settle(worker, &settled),
         }
         while let Some((packet, questions)) = self.hold.pop() {
-            self.hand_out(packet, questions)?;
+            self.hand_out(packet, questions);
         }
-        Ok(())
     }
 
     /// The run is over: what is still undecided goes where it is certain to go.
-    pub fn finish(mut self, outcome: &mut Outcome) -> Result<(), E> {
+    pub fn finish(mut self, outcome: &mut Outcome) {
         while let Some((packet, questions)) = self.hold.pop_last() {
-            self.hand_out(packet, questions)?;
+            self.hand_out(packet, questions);
         }
         outcome.counters.packet.undecided += self.hold.given_up();
         outcome.counters.merge(&self.counters);
         outcome.stages.merge(&self.stages);
         outcome.add_matched(&self.matched);
-        Ok(())
     }
 
-    fn hand_out(&mut self, packet: Waiting, questions: Mask) -> Result<(), E> {
+    fn hand_out(&mut self, packet: Waiting, questions: Mask) {
         let kept = match packet {
             // The question that it is for was taken away while it waited, and was given it then.
-            Waiting::Item(None) => return Ok(()),
+            Waiting::Item(None) => return,
             Waiting::Item(Some(item)) => {
                 return self.changes.item(questions.trailing_zeros() as usize, item);
             }
@@ -172,10 +172,9 @@ impl<'a, E> Merger<'a, E> {
         for question in places(questions) {
             self.matched[question] += 1;
             if let Some(item) = self.presenter.kept(question, &kept) {
-                self.changes.item(question, item)?;
+                self.changes.item(question, item);
             }
         }
-        Ok(())
     }
 }
 

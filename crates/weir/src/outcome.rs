@@ -37,9 +37,14 @@ pub struct Outcome {
 }
 
 /// Whom a run hands out to, and who may change what is asked while it goes on.
-pub(crate) trait Changes<E> {
-    /// Something for a question.
-    fn item(&mut self, question: usize, item: Item) -> Result<(), E>;
+pub(crate) trait Changes {
+    /// Hands over an item of a question.
+    fn item(&mut self, question: usize, item: Item);
+
+    /// Whether nobody asks anything any more: the run ends there. Asked between bursts.
+    fn is_over(&self) -> bool {
+        false
+    }
 
     /// The program that is to run from now on, with the shapes of its questions; `None`: go on. Asked between bursts.
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)>;

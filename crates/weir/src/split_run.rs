@@ -95,23 +95,18 @@ impl Workers {
     }
 
     /// Hands out all that may be handed out now; whether there was something.
-    fn hand_out<E>(&mut self, merger: &mut Merger<'_, E>) -> Result<bool, E> {
+    fn hand_out(&mut self, merger: &mut Merger<'_>) -> bool {
         let now = Instant::now();
         let mut has_any = false;
         while let Some((worker, mut yields)) = self.merge.pop(now) {
             has_any = true;
-            merger.take_all(worker, &mut yields)?;
+            merger.take_all(worker, &mut yields);
         }
-        Ok(has_any)
+        has_any
     }
 
     /// All workers go over to other questions. All that was yielded for those before is handed out first.
-    fn change<E>(
-        &mut self,
-        plan: &Arc<Plan>,
-        parts: WorkerParts,
-        merger: &mut Merger<'_, E>,
-    ) -> Result<(), E> {
+    fn change(&mut self, plan: &Arc<Plan>, parts: WorkerParts, merger: &mut Merger<'_>) {
         let parts = Arc::new(parts);
         for worker in &self.changes {
             // One that is over has no yields either.
@@ -137,22 +132,21 @@ impl Workers {
             }
         }
         while let Some((worker, mut yields)) = self.merge.pop_any() {
-            merger.take_all(worker, &mut yields)?;
+            merger.take_all(worker, &mut yields);
         }
-        merger.change(plan, &parts.presenter)?;
+        merger.change(plan, &parts.presenter);
         later.into_iter().for_each(|report| self.take(report));
-        Ok(())
     }
 }
 
 /// Runs `compiled` over `sources`, a worker each; their yields go to `merger` within `delay`.
-pub(crate) fn run_split<E>(
+pub(crate) fn run_split(
     compiled: &Compiled,
     sources: Vec<Box<dyn Source + Send>>,
     delay: Duration,
     parts: &WorkerParts,
-    merger: &mut Merger<'_, E>,
-) -> Result<Outcome, E> {
+    merger: &mut Merger<'_>,
+) -> Outcome {
     let mut outcome = Outcome::default();
     std::thread::scope(|scope| {
         let count = sources.len();
@@ -171,21 +165,26 @@ pub(crate) fn run_split<E>(
         let mut is_unflushed = false;
         while workers.live > 0 {
             workers.wait();
-            is_unflushed |= workers.hand_out(merger)?;
+            is_unflushed |= workers.hand_out(merger);
             if paused.elapsed() < PAUSE {
                 continue;
             }
             paused = Instant::now();
             if std::mem::take(&mut is_unflushed) {
-                merger.pause()?;
+                merger.pause();
+            }
+            if merger.is_over() {
+                break;
             }
             if let Some((compiled, shapes)) = merger.changed() {
                 let began = Instant::now();
-                workers.change(&compiled.plan, WorkerParts::of(&compiled, &shapes), merger)?;
+                workers.change(&compiled.plan, WorkerParts::of(&compiled, &shapes), merger);
                 outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
             }
         }
-        workers.hand_out(merger)?;
+        workers.hand_out(merger);
+        // Workers of a run that ended early stop at their next report.
+        drop(workers);
         for thread in threads {
             let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             outcome.errors.extend(ended.errors);
@@ -193,7 +192,7 @@ pub(crate) fn run_split<E>(
             outcome.shares.push(ended.packets);
             ended.work.gather(&mut outcome);
         }
-        Ok(outcome)
+        outcome
     })
 }
 
@@ -226,15 +225,13 @@ fn run_worker(
             is_taken = reports.send(Said::Changed);
         }
         if !is_taken {
-            return Ended { work, source, errors, packets };
+            break;
         }
     }
     let mut more = true;
     while more {
         more = work.worker.finish(work.number);
-        if !reports.send(Said::Reached(work.clock.now(), work.take_yields())) {
-            break;
-        }
+        reports.send(Said::Reached(work.clock.now(), work.take_yields()));
     }
     Ended { work, source, errors, packets }
 }

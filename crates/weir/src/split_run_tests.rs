@@ -67,8 +67,8 @@ struct Rows {
     changed: usize,
 }
 
-impl Changes<Infallible> for Rows {
-    fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
+impl Changes for Rows {
+    fn item(&mut self, question: usize, item: Item) {
         match item {
             Item::Packet { meta, .. } => {
                 self.rows.push((question, format!("{} {}", meta.time, meta.wire_bytes)));
@@ -80,7 +80,6 @@ impl Changes<Infallible> for Rows {
             }
             _ => {}
         }
-        Ok(())
     }
 
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
@@ -108,7 +107,7 @@ fn run(ordering: Ordering, workers: usize) -> (Vec<(usize, String)>, Outcome) {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &ASKED, ordering);
     let mut rows = Rows::default();
-    let Ok(outcome) = run_changing(&compiler, compiled, &mut capture(), &[], workers, &mut rows, &mut |_| ());
+    let outcome = run_changing(&compiler, compiled, &mut capture(), &[], workers, &mut rows, &mut |_| ());
     assert_eq!(outcome.counters.adds_up(0), Ok(()));
     assert_eq!(outcome.source.received, outcome.counters.packet.packets);
     (rows.rows, outcome)
@@ -146,7 +145,7 @@ fn questions_that_stay_do_not_notice_a_change_where_workers_have_sources_of_thei
     let mut rows = Rows { programs: programs.to_vec(), ..Rows::default() };
     let mut source = Slow(Box::new(capture()));
     let first = programs[1].clone();
-    let Ok(outcome) = run_changing(&compiler, first, &mut source, &[], 3, &mut rows, &mut |_| ());
+    let outcome = run_changing(&compiler, first, &mut source, &[], 3, &mut rows, &mut |_| ());
     assert!(outcome.swaps.0 > 1, "{:?}", outcome.swaps);
     let mut staying = rows.rows;
     staying.retain(|(question, _)| *question < 2);

@@ -26,11 +26,9 @@
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::outcome::Outcome;
-use crate::stream_handler::typed_sink;
-use crate::worker_sink::{MakeWorkerSink, WorkerSink};
+use crate::question::Question;
+use crate::worker_sink::MakeWorkerSink;
 use std::convert::Infallible;
-use std::sync::Arc;
-use weir_compile::Need;
 use weir_engine::plan::Want;
 use weir_lang::diag::Diagnostics;
 use weir_packet::Source;
@@ -44,41 +42,6 @@ pub use weir_engine::stream::{
     Chunk, ChunkParams, DirectionCounts, OverloadParams, PRIORITIES_MAX, StreamCounts, StreamHandle,
     StreamPacket, StreamParams,
 };
-
-/// A question about streams: which, how much of them, and what makes a handler for each worker.
-#[derive(Clone)]
-pub struct StreamQuestion {
-    pub(crate) ask: Ask,
-    pub(crate) make: MakeWorkerSink,
-}
-
-impl std::fmt::Debug for StreamQuestion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamQuestion").field("ask", &self.ask).finish_non_exhaustive()
-    }
-}
-
-impl StreamQuestion {
-    /// Streams of flows one packet of which fulfils `filter`.
-    pub fn new<H: StreamHandler>(
-        filter: &str,
-        params: StreamParams,
-        make: impl Fn() -> H + Send + Sync + 'static,
-    ) -> Self {
-        let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
-        let need = Need { connections: H::RECORD, ..Need::default() };
-        let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
-        Self { ask, make: Arc::new(move || WorkerSink::Stream(typed_sink(make()))) }
-    }
-
-    /// The priority of its streams.
-    pub(crate) fn priority(&self) -> u8 {
-        match self.ask.want {
-            Want::Streams(params) => params.priority,
-            _ => 0,
-        }
-    }
-}
 
 /// Subscriptions to streams.
 #[derive(Default)]
@@ -101,9 +64,9 @@ impl Streams {
         params: StreamParams,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Subscription {
-        let StreamQuestion { ask, make } = StreamQuestion::new(filter, params, make);
+        let Question { ask, make, .. } = Question::of_streams(filter, params, make);
         self.asks.push(ask);
-        self.make.push(Some(make));
+        self.make.push(make);
         Subscription::of_question(self.asks.len() - 1)
     }
 

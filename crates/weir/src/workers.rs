@@ -153,15 +153,15 @@ fn compile(compiler: &Compiler, compiled: &Compiled) -> Result<Compiled, String>
 }
 
 /// Runs `compiled` with several workers; their yields go to `merger`.
-pub(crate) fn run_many<E>(
+pub(crate) fn run_many(
     compiled: &Compiled,
     source: &mut dyn Source,
     mut dispatcher: Dispatcher,
     workers: usize,
     parts: &WorkerParts,
-    merger: &mut Merger<'_, E>,
+    merger: &mut Merger<'_>,
     progress: &mut dyn FnMut(&dyn Source),
-) -> Result<Outcome, E> {
+) -> Outcome {
     let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
     std::thread::scope(|scope| {
         let mut inputs: Vec<SyncSender<Message>> = vec![];
@@ -188,21 +188,24 @@ pub(crate) fn run_many<E>(
             // Workers may be behind while packets come; while none come, their rows do not wait for the next batch.
             let behind_max = if filled == Filled::Idle { 0 } else { BATCHES_MAX };
             while sent - merged > behind_max {
-                merger.take_batch(&outputs)?;
+                merger.take_batch(&outputs);
                 merged += 1;
             }
             if matches!(filled, Filled::Pause | Filled::Idle) {
-                merger.pause()?;
+                merger.pause();
+            }
+            if merger.is_over() {
+                break;
             }
             if let Some((compiled, shapes)) = merger.changed() {
                 let began = Instant::now();
                 // All that was asked of before is answered before anything else is asked.
                 while merged < sent {
-                    merger.take_batch(&outputs)?;
+                    merger.take_batch(&outputs);
                     merged += 1;
                 }
                 let parts = Arc::new(WorkerParts::of(&compiled, &shapes));
-                merger.change(&compiled.plan, &parts.presenter)?;
+                merger.change(&compiled.plan, &parts.presenter);
                 for input in &inputs {
                     let _ = input.send(Message::Change(Arc::clone(&compiled.plan), Arc::clone(&parts)));
                 }
@@ -212,9 +215,9 @@ pub(crate) fn run_many<E>(
         }
         drop(inputs);
         for _ in merged..sent {
-            merger.take_batch(&outputs)?;
+            merger.take_batch(&outputs);
         }
-        merger.take_rest(&outputs)?;
+        merger.take_rest(&outputs);
         for thread in threads {
             let worker = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             gather(&mut outcome, worker);
@@ -222,7 +225,7 @@ pub(crate) fn run_many<E>(
         outcome.counters.clock.merge(dispatcher.clock.counters());
         outcome.counters.dispatch.merge(&dispatcher.balancer.counters);
         outcome.shares = dispatcher.balancer.packets;
-        Ok(outcome)
+        outcome
     })
 }
 

@@ -1,14 +1,29 @@
 //! `weir check`: everything that is wrong with `.weir` files, at once.
 
-use crate::args::Check;
 use crate::failure::Failure;
+use crate::subcommand::Subcommand;
 use crate::{input, terminal};
+use clap::Args as ClapArgs;
 use std::io::Write;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use weir::lang::Library;
 
-pub fn run(args: &Check) -> Result<ExitCode, Failure> {
+/// Arguments of `check`.
+#[derive(ClapArgs)]
+struct Args {
+    /// Files to check
+    #[arg(required = true, value_name = "FILE.weir")]
+    files: Vec<PathBuf>,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new("check", "Check .weir files and report all mistakes", |args: Args, _| run(&args))
+}
+
+fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut status = ExitCode::SUCCESS;
     for path in &args.files {
         let text = match input::read_text(path) {

@@ -1,12 +1,65 @@
 //! `weir ctl`: adds, lists and takes away questions of a `weir run --control SOCKET` that goes on.
 
-use crate::args::{Ctl, CtlCommand};
+use crate::args::formats;
 use crate::control::{self, Request};
 use crate::failure::Failure;
 use crate::output;
-use crate::questions::QuestionSpec;
+use crate::spec::QuestionSpec;
+use crate::subcommand::Subcommand;
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use weir::packet::{Column, Value, ValueType};
+
+/// Arguments of `ctl`.
+#[derive(ClapArgs, Clone)]
+struct Args {
+    /// Socket of `weir run --control`
+    socket: PathBuf,
+    /// The request.
+    #[command(subcommand)]
+    command: RequestArgs,
+}
+
+/// The requests of `weir ctl`.
+#[derive(clap::Subcommand, Clone)]
+enum RequestArgs {
+    /// Add a question
+    Add(AddArgs),
+    /// List the questions
+    List,
+    /// Remove a question and complete its file
+    Remove {
+        /// Name of the question
+        name: String,
+    },
+}
+
+/// Arguments of `ctl add`.
+#[derive(ClapArgs, Clone)]
+struct AddArgs {
+    /// Name of the question
+    name: String,
+    /// Type of data: flows, packets, streams, match, events, sessions, a session protocol, files, x509
+    ask: String,
+    /// Filter. Default: all traffic
+    filter: Option<String>,
+    /// For match: a pattern (may be given several times)
+    #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
+    patterns: Vec<String>,
+    /// Format of rows. Default: json
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    format: Option<String>,
+    /// File for the rows (parquet and arrow: or a directory). Default: standard output of the run
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
+    output: Option<PathBuf>,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Add, list and remove questions of an active `weir run --control SOCKET`";
+    Subcommand::new("ctl", about, |args: Args, _| run(args))
+}
 
 const COLUMNS: &[Column] = &[
     Column::new("name", ValueType::Text, "name of the question"),
@@ -15,15 +68,15 @@ const COLUMNS: &[Column] = &[
     Column::new("output", ValueType::Text, "output of the rows"),
 ];
 
-pub fn run(args: &Ctl) -> Result<ExitCode, Failure> {
+fn run(args: Args) -> Result<ExitCode, Failure> {
     let request = match &args.command {
-        CtlCommand::Add(add) => {
+        RequestArgs::Add(add) => {
             let (name, ask) = (add.name.clone(), add.ask.clone());
             let filter = add.filter.clone().unwrap_or_default();
             let output = add.output.as_ref().map(std::path::absolute).transpose().map_err(Failure::new)?;
             let (format, patterns) = (add.format.clone(), add.patterns.clone());
             Request::Add {
-                question: QuestionSpec {
+                question: Box::new(QuestionSpec {
                     name,
                     ask,
                     filter,
@@ -31,18 +84,18 @@ pub fn run(args: &Ctl) -> Result<ExitCode, Failure> {
                     output,
                     patterns,
                     ..QuestionSpec::default()
-                },
+                }),
             }
         }
-        CtlCommand::List => Request::List,
-        CtlCommand::Remove { name } => Request::Remove { name: name.clone() },
+        RequestArgs::List => Request::List,
+        RequestArgs::Remove { name } => Request::Remove { name: name.clone() },
     };
     let answer = control::ask(&args.socket, &request)?;
     if let Some(micros) = answer.micros.filter(|_| !matches!(request, Request::List)) {
         say!("done in {:.1} ms", micros as f64 / 1e3);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut sink = output::sink(&output::plain(None), "")?;
+    let mut sink = output::listing(None)?;
     sink.begin(COLUMNS)?;
     for question in &answer.questions {
         let text = |text: &str| Value::Text(text.to_string().into());

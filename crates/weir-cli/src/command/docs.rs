@@ -1,9 +1,10 @@
 //! `weir docs`: reference pages, of layers and stacks from the text that everything else about them is made of, of
 //! session protocols and logs from their registries.
 
-use crate::args::Docs;
 use crate::failure::Failure;
 use crate::input;
+use crate::subcommand::Subcommand;
+use clap::Args as ClapArgs;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +13,24 @@ use weir::packet::ValueType;
 use weir::sessions::{Field, PART_LOGS, PROTOCOLS, SessionProtocol};
 use weir::{Compiler, Log};
 
-pub fn run(args: &Docs) -> Result<ExitCode, Failure> {
+/// Arguments of `docs`.
+#[derive(ClapArgs)]
+struct Args {
+    /// Name of a layer, stack, session protocol or log, or a .weir file
+    #[arg(value_name = "NAME|FILE.weir", required = true)]
+    names: Vec<String>,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new(
+        "docs",
+        "The reference page of a protocol, a stack or a log, or of everything in a .weir file",
+        |args: Args, _| run(&args),
+    )
+}
+
+fn run(args: &Args) -> Result<ExitCode, Failure> {
     let known = Compiler::default();
     let mut pages = vec![];
     for name in &args.names {

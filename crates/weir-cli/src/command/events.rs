@@ -1,25 +1,55 @@
 //! `weir events`: what a stack's text declares to be worth telling, one row each.
 
-use super::ask;
-use crate::args::Events;
+use crate::args::Ask;
+use crate::ask;
 use crate::failure::Failure;
-use crate::input;
+use crate::form::Form;
+use crate::rows::WriteRow;
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use clap::Args as ClapArgs;
 use std::process::ExitCode;
-use weir::{EventRows, EventSet, Item, Need, Want};
+use weir::{EventRows, EventSet, Item, Need, Question, Shape, Want};
 
-pub fn run(args: &Events) -> Result<ExitCode, Failure> {
-    let compiler = input::compiler(&args.ask.input.program.stack)?;
-    let stack = compiler.stack();
-    let rows = EventRows::of(stack, &args.names).map_err(|name| {
+/// Arguments of `events`.
+#[derive(ClapArgs)]
+struct Args {
+    /// Only these events, named as in filters: `layer.event`, `event` if the name is unique, or `layer` for
+    /// all its events. Default: all events with columns
+    #[arg(short = 'e', long = "event", value_name = "NAME", value_delimiter = ',')]
+    names: Vec<String>,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Events that the stack declares (fragments, resets, …), with their columns; the filter applies to each row";
+    Subcommand::new("events", about, run).with_question(QuestionKind { resolve, options: &["events"] })
+}
+
+fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let Args { names, ask: args } = args;
+    let args = args.settled();
+    let spec = QuestionSpec { events: names, ..ask::spec("events", &args) };
+    ask::answer_one(&spec, &args, all)
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let stack = context.compiler.stack();
+    let events = EventRows::of(stack, &spec.events).map_err(|name| {
         let known = EventRows::of_set(stack, EventSet::EMPTY).events;
         let names: Vec<&str> = known.iter().map(|event| event.name.as_str()).collect();
         let known = if names.is_empty() { "none".into() } else { names.join(", ") };
         Failure::new(format!("the stack `{}` has no event `{name}`; it has {known}", stack.name))
     })?;
-    let need = Need { events: rows.asked, ..Need::default() };
-    let question = ask::compile_over(compiler, &args.ask, ask::one(&args.ask, need, Want::Events))?;
-    ask::rows(&question, &args.ask.output, ("", &rows.columns), |item, write| match item {
-        Item::Event(values) => write(values),
+    let need = Need { events: events.asked, ..Need::default() };
+    let ask = weir::Ask { filter: spec.filter.clone(), need, want: Want::Events };
+    let count_only = *context.form == Form::Count;
+    let question = Question::new(ask, Shape { count_only, ..Shape::default() });
+    let rows = |item: &Item, row: WriteRow<'_>| match item {
+        Item::Event(values) => row(values),
         _ => Ok(()),
-    })
+    };
+    Ok(Resolved { counted: Counted::Matched, ..Resolved::new(vec![question], "", events.columns, rows) })
 }

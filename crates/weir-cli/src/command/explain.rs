@@ -1,17 +1,51 @@
 //! `weir explain`: what becomes of a filter, and why a packet matched or not.
 
-use crate::args::Explain;
+use crate::args::Program;
 use crate::failure::Failure;
+use crate::subcommand::Subcommand;
 use crate::{input, terminal};
+use clap::Args as ClapArgs;
+use clap::builder::PossibleValuesParser;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::io::CaptureReader;
 use weir::packet::{Burst, Poll, Source};
+use weir::sessions::PROTOCOLS;
 use weir::stream::StreamParams;
 use weir::{Ask, Compiler, EventRows, Log, Need, Want, explain};
 
-pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
+/// Arguments of `explain`.
+#[derive(ClapArgs)]
+struct Args {
+    /// The filter
+    #[arg(default_value = "")]
+    filter: String,
+    /// Type of data, by the name of its command: packets, flows, sessions, streams, events, or a log such as
+    /// tls
+    #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = wanted(), hide_possible_values = true)]
+    wants: String,
+    /// Show only one stage
+    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
+    stage: Option<String>,
+    /// Explain why packet N of a capture file (`-`: standard input) matches or not, layer by layer, with the
+    /// decisive bytes; with --stage ir or opt: the packet's path through the graph
+    #[arg(long, value_name = "FILE:N", allow_hyphen_values = true)]
+    packet: Option<String>,
+    #[command(flatten)]
+    program: Program,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new(
+        "explain",
+        "How a filter is evaluated: trie, split, graph, passes, code; or why a packet matched or not",
+        |args: Args, _| run(&args),
+    )
+}
+
+fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.program.stack)?;
     let options = input::options(&args.program, None)?;
     let ask = asked(&compiler, args)?;
@@ -41,8 +75,15 @@ pub fn run(args: &Explain) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The types of data: the names of their commands.
+fn wanted() -> PossibleValuesParser {
+    let protocols = PROTOCOLS.iter().map(|protocol| protocol.name);
+    let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
+    ["packets", "flows", "sessions", "streams", "events"].into_iter().chain(logs).collect::<Vec<_>>().into()
+}
+
 /// What the command of this name asks for.
-fn asked(compiler: &Compiler, args: &Explain) -> Result<Ask, Failure> {
+fn asked(compiler: &Compiler, args: &Args) -> Result<Ask, Failure> {
     let (mut filter, none) = (args.filter.clone(), Need::default());
     let (need, want) = match args.wants.as_str() {
         "packets" => (Need { packets: true, ..none }, Want::Packets),

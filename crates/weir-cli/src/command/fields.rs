@@ -1,12 +1,35 @@
 //! `weir fields`: the names that filters know, from their definitions.
 
-use crate::args::Fields;
+use crate::args::formats;
 use crate::failure::Failure;
+use crate::subcommand::Subcommand;
 use crate::{input, output};
+use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::Log;
 use weir::lang::filter::Catalog;
 use weir::packet::{Column, Value, ValueType};
+
+/// Arguments of `fields`.
+#[derive(ClapArgs)]
+struct Args {
+    /// Only names with this prefix
+    prefix: Option<String>,
+    /// Name of a stack, or a .weir file with one. Of several, the last stack is used, and must include the
+    /// others
+    #[arg(long, value_name = "NAME|FILE.weir")]
+    stack: Vec<String>,
+    /// Format of rows
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    format: Option<String>,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new("fields", "The fields that filters can use, with type and meaning", |args: Args, _| {
+        run(&args)
+    })
+}
 
 const COLUMNS: &[Column] = &[
     Column::new("field", ValueType::Text, "its name"),
@@ -15,11 +38,10 @@ const COLUMNS: &[Column] = &[
     Column::new("meaning", ValueType::Text, "what it says"),
 ];
 
-pub fn run(args: &Fields) -> Result<ExitCode, Failure> {
+fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let catalog = compiler.catalog();
-    let format = args.format.clone();
-    let mut sink = output::sink(&output::plain(format), "")?;
+    let mut sink = output::listing(args.format.as_deref())?;
     let prefix = args.prefix.as_deref().unwrap_or("");
     let mut found = 0;
     sink.begin(COLUMNS)?;

@@ -1,16 +1,33 @@
 //! `weir flows`: connections, as Zeek's conn.log has them.
 
-use super::ask;
 use crate::args::Ask;
+use crate::ask;
 use crate::failure::Failure;
-use std::process::ExitCode;
-use weir::{CONNECTION_COLUMNS, Item, Need, Want};
+use crate::form::Form;
+use crate::rows::WriteRow;
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use weir::{CONNECTION_COLUMNS, Item, Need, Question, Shape, Want};
 
-pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
-    let need = Need { service: !args.output.count, ..Need::default() };
-    let question = ask::compile(args, ask::one(args, need, Want::Connections))?;
-    ask::rows(&question, &args.output, ("conn", CONNECTION_COLUMNS), |item, write| match item {
-        Item::Connection(connection) => write(&connection.values()),
-        _ => Ok(()),
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Connections, one row each at their end: Zeek's conn.log";
+    Subcommand::new("flows", about, |args: Ask, all| {
+        let args = args.settled();
+        ask::answer_one(&ask::spec("flows", &args), &args, all)
     })
+    .with_question(QuestionKind { resolve, options: &[] })
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let count_only = *context.form == Form::Count;
+    let need = Need { service: !count_only, ..Need::default() };
+    let ask = weir::Ask { filter: spec.filter.clone(), need, want: Want::Connections };
+    let question = Question::new(ask, Shape { count_only, ..Shape::default() });
+    let rows = |item: &Item, row: WriteRow<'_>| match item {
+        Item::Connection(connection) => row(&connection.values()),
+        _ => Ok(()),
+    };
+    let resolved = Resolved::new(vec![question], "conn", CONNECTION_COLUMNS.to_vec(), rows);
+    Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

@@ -1,8 +1,9 @@
 //! `weir fmt`: `.weir` files laid out anew, or what would change.
 
-use crate::args::Fmt;
 use crate::failure::Failure;
 use crate::input;
+use crate::subcommand::Subcommand;
+use clap::Args as ClapArgs;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ops::Range;
@@ -10,7 +11,26 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir::lang;
 
-pub fn run(args: &Fmt) -> Result<ExitCode, Failure> {
+/// Arguments of `fmt`.
+#[derive(ClapArgs)]
+struct Args {
+    /// Files to format; without files, and for `-`: standard input to standard output
+    #[arg(value_name = "FILE.weir")]
+    files: Vec<PathBuf>,
+    /// Write nothing; print the differences, with exit status 1 if there are any
+    #[arg(long)]
+    check: bool,
+}
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new(
+        "fmt",
+        "Format .weir files in place: sets indentation and spaces; keeps lines, columns and comments",
+        |args: Args, _| run(&args),
+    )
+}
+
+fn run(args: &Args) -> Result<ExitCode, Failure> {
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     let (mut changes, mut failed) = (false, false);

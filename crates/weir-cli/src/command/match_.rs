@@ -1,25 +1,130 @@
 //! `weir match`: where patterns match in streams.
 
-use super::ask;
-use crate::args::{Ask, Colors, Match as Args, Output};
+use crate::args::{Input, StreamBounds, StreamMemory, formats, settle};
+use crate::ask::{self, Asked};
 use crate::failure::Failure;
+use crate::form::Form;
 use crate::grep::{Grep, escaped};
-use crate::{input, output, stream_questions, terminal};
+use crate::quantity::number;
+use crate::rows::WriteRow;
+use crate::spec::{Matcher, QuestionSpec, StreamsShown};
+use crate::subcommand::{Context, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::{input, stream_questions, terminal};
+use clap::{Args as ClapArgs, ValueEnum};
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::packet::{Column, RowSink, Timestamp, Value, ValueType};
+use weir::packet::{Column, Timestamp, Value, ValueType};
 use weir::patterns::{
     EngineChoice, MATCH_BYTES_MAX, Match, Pattern, PatternError, Patterns, Scratch, StreamState,
 };
-use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams, StreamQuestion};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
+use weir::{Item, Question};
+
+/// Arguments of `match`.
+#[derive(ClapArgs, Clone)]
+struct Args {
+    /// Filter. Default: all traffic
+    filter: Option<String>,
+    /// A regular expression over bytes (may be given several times): Perl syntax without look-around and
+    /// back-references, ASCII unless (?u); `^` and `$` match at the start and end of the stream, with (?m) at
+    /// lines
+    #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
+    expressions: Vec<String>,
+    /// File with one pattern per line, `-` for standard input; empty lines are ignored
+    #[arg(short = 'f', long = "file", value_name = "PATTERNS")]
+    files: Vec<PathBuf>,
+    /// Ignore case
+    #[arg(short = 'i', long)]
+    ignore_case: bool,
+    /// Patterns are strings, not expressions
+    #[arg(short = 'F', long)]
+    fixed_strings: bool,
+    /// Bytes of context before and after a match
+    #[arg(short = 'C', long, value_name = "BYTES", default_value_t = 24, value_parser = context, allow_hyphen_values = true)]
+    context: u16,
+    /// Stop searching a stream after this number of matches
+    #[arg(short = 'm', long, value_name = "N", value_parser = matches, allow_negative_numbers = true)]
+    max_count: Option<usize>,
+    /// Prefilter, which skips bytes outside of matches: auto, rust (Weir's own), vectorscan (the system's
+    /// libhs.so.5; an error if it is not installed or fails its self-test). Results are the same
+    #[arg(long, value_name = "MATCHER", default_value = "auto")]
+    matcher: Matcher,
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    bounds: StreamBounds,
+    #[command(flatten)]
+    memory: StreamMemory,
+    /// Write matches to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
+    /// file per hour
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
+    output: Option<PathBuf>,
+    /// Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON lines
+    /// otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&["grep"]))]
+    format: Option<String>,
+    /// Colours in grep's format; always also selects that format; auto: on a terminal
+    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]
+    color: Colors,
+    /// Print only the streams with matches, each once
+    #[arg(short = 'l', long, conflicts_with = "without_match")]
+    streams_with_matches: bool,
+    /// Print only the streams without matches
+    #[arg(short = 'L', long)]
+    without_match: bool,
+    /// Print only the number of matches (with -l or -L: of streams)
+    #[arg(short = 'c', long)]
+    count: bool,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    stats: bool,
+}
+
+fn context(text: &str) -> Result<u16, String> {
+    number(text, 0.., 24)
+}
+
+fn matches(text: &str) -> Result<usize, String> {
+    number(text, 1.., 10)
+}
+
+/// When to use colours.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum Colors {
+    Auto,
+    Always,
+    Never,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Matches of patterns in streams, across the borders of segments: grep for traffic";
+    Subcommand::new("match", about, run).with_question(QuestionKind { resolve, options: OPTIONS })
+}
+
+/// Options of questions of this kind.
+const OPTIONS: &[&str] = &[
+    "patterns",
+    "ignore_case",
+    "fixed_strings",
+    "matcher",
+    "context",
+    "max_count",
+    "streams",
+    "cutoff",
+    "priority",
+    "chunk",
+    "overlap",
+    "flush",
+];
 
 /// Bytes of a match that are shown.
 const SHOWN_BYTES_MAX: usize = 256;
 
 /// The columns of its rows.
-pub const COLUMNS: &[Column] = &[
+const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the packet that completed the match"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
     Column::new("is_orig", ValueType::Bool, "the stream is the originator's"),
@@ -44,23 +149,12 @@ pub const COLUMNS: &[Column] = &[
 /// Columns that say which stream it is: the first ones.
 const STREAM_COLUMNS: usize = 8;
 
-/// What is told of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Told {
-    /// Every match.
-    #[default]
-    Matches,
-    /// Streams in which something matches.
-    StreamsWith,
-    /// Streams in which nothing does.
-    StreamsWithout,
-}
-
 /// Looks for the patterns in each stream.
-pub struct Finder {
+struct Finder {
     /// Rows are only counted.
     count: bool,
-    told: Told,
+    /// Streams are shown instead of matches.
+    streams: Option<StreamsShown>,
     patterns: Arc<Patterns>,
     texts: Arc<Vec<String>>,
     scratch: Scratch,
@@ -109,7 +203,7 @@ impl StreamHandler for Finder {
         self.patterns.finish(&mut self.scratch, &mut state.search, &mut |found_now| found.push(found_now));
         let end = state.end;
         self.tell(&mut state, stream, &found, (end, &[]));
-        if self.told == Told::StreamsWithout && state.matches == 0 && end > 0 {
+        if self.streams == Some(StreamsShown::Without) && state.matches == 0 && end > 0 {
             stream.emit(if self.count { vec![] } else { named(stream, stream.first_time()) });
         }
     }
@@ -148,7 +242,7 @@ impl Finder {
             if state.matches == self.most {
                 stream.discard();
             }
-            if self.told == Told::StreamsWithout {
+            if self.streams == Some(StreamsShown::Without) {
                 continue;
             }
             if self.count {
@@ -156,7 +250,7 @@ impl Finder {
                 continue;
             }
             let mut row = named(stream, if found.end <= offset { state.time } else { stream.now() });
-            if self.told == Told::StreamsWith {
+            if self.streams == Some(StreamsShown::With) {
                 stream.emit(row);
                 continue;
             }
@@ -212,118 +306,82 @@ fn explained(wrong: &PatternError, texts: &[String]) -> String {
     lines
 }
 
-/// How patterns are looked for, and what is shown of what is found.
-#[derive(Debug, Clone, Copy)]
-pub struct Look {
-    /// Case does not count.
-    pub ignore_case: bool,
-    /// Patterns are strings, not expressions.
-    pub fixed_strings: bool,
-    /// Bytes shown before and after a match.
-    pub context: usize,
-    /// Matches of a stream after which the rest of it is of no interest.
-    pub most: usize,
-    /// Rows are only counted.
-    pub count: bool,
-    /// What rows tell of.
-    pub told: Told,
-    /// What looks for them.
-    pub engine: EngineChoice,
-}
-
-impl Default for Look {
-    fn default() -> Self {
-        Self {
-            ignore_case: false,
-            fixed_strings: false,
-            context: CONTEXT_BYTES,
-            most: usize::MAX,
-            count: false,
-            told: Told::Matches,
-            engine: EngineChoice::Auto,
-        }
-    }
-}
-
 /// Bytes shown before and after a match where nobody says more.
-pub const CONTEXT_BYTES: usize = 24;
+const CONTEXT_BYTES: u16 = 24;
 
-impl Look {
-    /// The patterns, and what makes a handler that looks for these, for each worker.
-    ///
-    /// # Errors
-    /// There is none, or one is wrong; or what is to look for them is not installed.
-    pub fn compile(
-        self,
-        texts: Vec<String>,
-    ) -> Result<(Arc<Patterns>, impl Fn() -> Finder + Clone + Send + Sync), Failure> {
-        if texts.is_empty() {
-            return Err(Failure::new("there is no pattern"));
-        }
-        let Self { ignore_case, fixed_strings, context, most, count, told, engine } = self;
-        let most = if told == Told::Matches { most } else { 1 };
-        let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal: fixed_strings };
-        let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
-        let patterns =
-            Patterns::compile(&patterns, engine).map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
-        let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
-        let shared = Arc::clone(&patterns);
-        let make = move || Finder {
-            count,
-            told,
-            scratch: patterns.scratch(),
-            patterns: Arc::clone(&patterns),
-            texts: Arc::clone(&texts),
-            context,
-            most,
-        };
-        Ok((shared, make))
-    }
-}
-
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let look = Look {
-        ignore_case: args.ignore_case,
-        fixed_strings: args.fixed_strings,
-        context: usize::from(args.context),
-        most: args.max_count.unwrap_or(usize::MAX),
-        count: args.count,
-        told: match (args.streams_with_matches, args.without_match) {
-            (true, _) => Told::StreamsWith,
-            (_, true) => Told::StreamsWithout,
-            _ => Told::Matches,
-        },
-        engine: args.matcher.into(),
-    };
-    let (patterns, make) = look.compile(read_patterns(args)?)?;
-    if let Some(path) = &args.output {
-        output::refuse_input(path, &args.input)?;
-    }
-    let compiler = input::compiler(&args.input.program.stack)?;
-    let filter = args.filter.as_deref().unwrap_or_default();
-    let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
-    let question =
-        |(filter, params): &(String, StreamParams)| StreamQuestion::new(filter, *params, make.clone());
-    let questions = classes.questions.iter().map(question).collect();
+fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    settle(&mut args.filter, &mut args.input);
+    let patterns = read_patterns(&args)?;
     let is_terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let is_usual = is_terminal || args.color == Colors::Always && args.output.is_none();
-    let as_grep = args.format.as_ref().map_or(is_usual, |format| format == "grep");
-    let format = args.format.clone().filter(|_| !as_grep);
-    let output = Output { format, output: args.output.clone(), count: args.count, stats: args.stats };
-    let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
-    let question = ask::compile_streams(compiler, &ask, questions, classes)?;
-    let grep = as_grep.then(|| output::writer(&ask.output)).transpose()?;
-    let color = match args.color {
-        Colors::Auto => is_terminal && terminal::stdout_color(),
-        Colors::Always => true,
-        Colors::Never => false,
+    let spec = QuestionSpec {
+        ask: "match".to_string(),
+        filter: args.filter.unwrap_or_default(),
+        format: args.format.or(is_usual.then(|| "grep".to_string())),
+        output: args.output,
+        patterns,
+        ignore_case: args.ignore_case,
+        fixed_strings: args.fixed_strings,
+        matcher: Some(args.matcher),
+        context: Some(args.context),
+        max_count: args.max_count,
+        streams: match (args.streams_with_matches, args.without_match) {
+            (true, _) => Some(StreamsShown::With),
+            (_, true) => Some(StreamsShown::Without),
+            _ => None,
+        },
+        count: args.count,
+        color: match args.color {
+            Colors::Auto => is_terminal && terminal::stdout_color(),
+            Colors::Always => true,
+            Colors::Never => false,
+        },
+        ..QuestionSpec::default()
     };
-    let columns = if look.told == Told::Matches { COLUMNS } else { &COLUMNS[..STREAM_COLUMNS] };
-    let grep = grep.map(|out| Box::new(Grep::new(out, color)) as Box<dyn RowSink + Send>);
-    let (ran, count) = ask::stream_rows(&question, &ask.output, grep, columns)?;
-    if args.stats {
-        let (engine, prefilter) = (patterns.engine(), patterns.prefilter());
-        say!("patterns   {}; engine {engine}, prefilter {prefilter}", patterns.len());
+    let spec = args.bounds.put_into(spec);
+    let overload = stream_questions::overload(&args.memory)?;
+    let asked = Asked { overload, ..Asked::one(&args.input, &spec, args.stats) };
+    Ok(ask::answer(asked, all)?.status_of_search())
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    if spec.patterns.is_empty() {
+        return Err(Failure::new("there is no pattern"));
     }
-    Ok(ask::status_of(&ran, count))
+    let (ignore_case, literal) = (spec.ignore_case, spec.fixed_strings);
+    let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal };
+    let patterns: Vec<Pattern> = spec.patterns.iter().map(pattern).collect();
+    let engine: EngineChoice = spec.matcher.unwrap_or(Matcher::Auto).into();
+    let patterns = Patterns::compile(&patterns, engine)
+        .map_err(|wrong| Failure::new(explained(&wrong, &spec.patterns)))?;
+    let note = format!(
+        "patterns   {}; engine {}, prefilter {}",
+        patterns.len(),
+        patterns.engine(),
+        patterns.prefilter()
+    );
+    let (patterns, texts) = (Arc::new(patterns), Arc::new(spec.patterns.clone()));
+    let streams = spec.streams;
+    let most = if streams.is_none() { spec.max_count.unwrap_or(usize::MAX) } else { 1 };
+    let (count, shown) = (*context.form == Form::Count, usize::from(spec.context.unwrap_or(CONTEXT_BYTES)));
+    let make = move || Finder {
+        count,
+        streams,
+        scratch: patterns.scratch(),
+        patterns: Arc::clone(&patterns),
+        texts: Arc::clone(&texts),
+        context: shown,
+        most,
+    };
+    let classes = stream_questions::classes(spec, context)?;
+    let question = |(filter, params): &(String, _)| Question::of_streams(filter, *params, make.clone());
+    let questions = classes.iter().map(question).collect();
+    let columns = if streams.is_none() { COLUMNS } else { &COLUMNS[..STREAM_COLUMNS] };
+    let rows = |item: &Item, row: WriteRow<'_>| match item {
+        Item::Stream(values) => row(values),
+        _ => Ok(()),
+    };
+    let lines: MakeLines = |out, color| Box::new(Grep::new(out, color));
+    let resolved = Resolved::new(questions, "", columns.to_vec(), rows);
+    Ok(Resolved { lines: Some(lines), note: Some(note), ..resolved })
 }

@@ -1,17 +1,37 @@
 //! `weir packets`: a line per packet, their number, or a capture file of them.
 
-use super::ask;
-use crate::args::Packets;
+use crate::args::Ask;
+use crate::ask::{self, Asked};
 use crate::failure::Failure;
-use crate::output;
+use crate::form::Form;
+use crate::rows::WriteRow;
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use weir::io::CaptureWriter;
+use weir::io::CaptureFormat;
 use weir::lang::model::Stack;
 use weir::packet::{Column, PacketMeta, Value, ValueType};
-use weir::{Item, Need, Path, Shape, Want};
+use weir::{Item, Need, Path, Question, Shape, Want};
 
-/// Columns of a packet's row.
-pub const COLUMNS: &[Column] = &[
+/// Arguments of `packets`.
+#[derive(ClapArgs, Clone)]
+struct Args {
+    #[command(flatten)]
+    ask: Ask,
+    /// Write the matching frames to this capture file (.pcap or .pcapng)
+    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format", "output"])]
+    write: Option<PathBuf>,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Packets, one line each; or their number; or a capture file with them";
+    Subcommand::new("packets", about, run).with_question(QuestionKind { resolve, options: &[] })
+}
+
+const COLUMNS: &[Column] = &[
     Column::new("number", ValueType::Unsigned, "number of the packet in the run"),
     Column::new("ts", ValueType::Time, "time of capture"),
     Column::new("length", ValueType::Unsigned, "bytes on the wire"),
@@ -19,55 +39,39 @@ pub const COLUMNS: &[Column] = &[
     Column::new("info", ValueType::Text, "text of the layers"),
 ];
 
-pub fn run(args: &Packets) -> Result<ExitCode, Failure> {
-    let counts = args.ask.output.count;
-    let lines = !counts && args.write.is_none();
+fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let Args { ask: args, write } = args;
+    let args = args.settled();
+    let spec = ask::spec("packets", &args);
+    let Some(path) = write else { return ask::answer_one(&spec, &args, all) };
+    let spec = QuestionSpec { output: Some(path.clone()), is_written: true, ..spec };
+    let answered = ask::answer(Asked::one(&args.input, &spec, args.output.stats), all)?;
+    say!("{} packets written to {}", answered.answers, path.display());
+    Ok(answered.ran.status)
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let none = Shape::default();
+    let (lines, shape) = match context.form {
+        Form::Capture(format) => {
+            (false, Shape { frames: true, options: *format == CaptureFormat::Pcapng, ..none })
+        }
+        Form::Count => (false, Shape { count_only: true, ..none }),
+        Form::Rows(_) | Form::Lines { .. } => (true, Shape { lines: true, ..none }),
+    };
     let need = Need { packets: true, lines, ..Need::default() };
-    let question = ask::compile(&args.ask, ask::one(&args.ask, need, Want::Packets))?;
-    if counts {
-        return ask::count(&question, &args.ask.output);
-    }
-    if let Some(path) = &args.write {
-        output::refuse_input(path, &args.ask.input)?;
-        // Its error names the file.
-        let mut writer = CaptureWriter::create(path).map_err(Failure::new)?;
-        if writer.takes_options() {
-            writer = writer.with_findings(question.findings.follow());
-        }
-        let shape = Shape { frames: true, options: writer.takes_options(), ..Shape::default() };
-        let ran = question.run(shape, &mut |item| {
-            let written = match item {
-                Item::Packet { meta, frame, options, .. } => {
-                    writer.write_with_options(&meta, &frame, &options)
-                }
-                // Who reads what is written is not to wait for packets that may come.
-                Item::Pause => writer.flush(),
-                _ => Ok(()),
-            };
-            written.map_err(|e| Failure::writing(path.display(), &e))
-        })?;
-        writer.finish().map_err(|e| Failure::writing(path.display(), &e))?;
-        say!("{} packets written to {}", ran.outcome.matched[0], path.display());
-        return Ok(ran.status);
-    }
-    let mut sink = output::sink(&args.ask.output, "")?;
-    sink.begin(COLUMNS)?;
-    let stack = question.compiled.stack().clone();
-    let shape = Shape { lines: true, ..Shape::default() };
-    let ran = question.run(shape, &mut |item| {
-        match item {
-            Item::Packet { meta, path, line, .. } => sink.row(&values(&stack, &meta, path, &line))?,
-            Item::Pause => sink.flush()?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    sink.end()?;
-    Ok(ran.status)
+    let question = Question::new(weir::Ask { filter: spec.filter.clone(), need, want: Want::Packets }, shape);
+    let stack = context.compiler.stack().clone();
+    let rows = move |item: &Item, row: WriteRow<'_>| match item {
+        Item::Packet { meta, path, line, .. } => row(&values(&stack, meta, *path, line)),
+        _ => Ok(()),
+    };
+    let resolved = Resolved::new(vec![question], "", COLUMNS.to_vec(), rows);
+    Ok(Resolved { counted: Counted::Matched, ..resolved })
 }
 
 /// The values of [`COLUMNS`].
-pub fn values<'a>(stack: &Stack, meta: &PacketMeta, path: Path, line: &'a str) -> [Value<'a>; 5] {
+fn values<'a>(stack: &Stack, meta: &PacketMeta, path: Path, line: &'a str) -> [Value<'a>; 5] {
     [
         Value::Unsigned(meta.number),
         Value::Time(meta.time),

@@ -1,20 +1,62 @@
 //! `weir run`: several questions at once, from a file, over one reading of the packets; more may come and go through a
-//! control socket while it lasts. `weir zeek`: the questions that make Zeek's logs.
+//! control socket while it lasts.
 
-use crate::args::{Input, Run, Zeek};
-use crate::control;
+use crate::args::Input;
+use crate::ask::{self, Asked};
 use crate::failure::Failure;
-use crate::questions::{Prepared, Question, QuestionSet, QuestionSpec};
-use crate::runner::{self, Runner};
+use crate::spec::{QuestionSpec, Stdout};
+use crate::subcommand::Subcommand;
 use crate::{input, output};
+use clap::Args as ClapArgs;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, PoisonError};
 use toml::Spanned;
-use weir::Engine;
 use weir::io::Format;
+use weir::stream::OverloadParams;
+
+/// Arguments of `run`.
+#[derive(ClapArgs, Clone)]
+#[command(after_help = questions(), mut_arg("read", |arg| arg.required(false)))]
+struct Args {
+    /// File with questions (see below)
+    #[arg(value_name = "QUESTIONS.toml")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    input: Input,
+    /// Listen on this socket for requests of `weir ctl`
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    stats: bool,
+}
+
+fn questions() -> String {
+    format!(
+        "\
+A file of questions:
+  read = [\"capture.pcap\"]                   # or -r
+  [[question]]
+  name = \"com\"                              # unique
+  ask = \"tls\"                               # flows, packets, streams, match, events, sessions, a session protocol, files, x509
+  filter = 'tls.sni matches \"[.]com$\"'      # default: all traffic
+  format = \"json\"                           # {}
+  output = \"com.json\"                       # default: standard output; packets also to .pcap, .pcapng
+  patterns = ['(?i)user-agent: curl']       # for match; also ignore_case = true, fixed_strings = true, matcher = \"rust\"
+  cutoff = \"10k\"                            # for match and streams: only the first bytes of each stream
+  events = [\"tcp.retransmission\"]           # for events: only these",
+        Format::labels()
+    )
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about =
+        "Several questions in one pass, from a file; `weir ctl` adds and removes questions during the run";
+    Subcommand::new("run", about, run)
+}
 
 /// What a file of questions says.
 #[derive(Debug, Default, Deserialize)]
@@ -61,7 +103,7 @@ impl Questions {
     }
 }
 
-pub fn run(args: &Run) -> Result<ExitCode, Failure> {
+fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let (mut questions, mut specs, mut wrong) = (Questions::default(), vec![], vec![]);
     if let Some(path) = &args.file {
         let text = input::read_text(path)?;
@@ -91,80 +133,14 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     if questions.question.is_empty() && args.control.is_none() {
         return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));
     }
-    answer(&input, (&specs, wrong), args.control.as_deref(), args.stats)
-}
-
-/// The questions of Zeek's logs, a file each.
-pub fn zeek(args: &Zeek) -> Result<ExitCode, Failure> {
-    let dir = &args.dir;
-    // All logs have one filter: what is wrong with it is said once.
-    if let Some(filter) = &args.filter {
-        let program = &args.input.program;
-        input::compiler(&program.stack)?.check_filter(filter, program.bpf)?;
-    }
-    std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
-    let format: Format = args.format.parse().map_err(Failure::new)?;
-    let ending = if format.is_columnar() { format.label() } else { "log" };
-    let spec = |path: &str, ask: &str| QuestionSpec {
-        name: path.to_string(),
-        ask: ask.to_string(),
-        filter: args.filter.clone().unwrap_or_default(),
-        format: Some(args.format.clone()),
-        output: Some(dir.join(format!("{path}.{ending}"))),
-        // Zeek makes no log of what did not happen.
-        drops_empty: true,
-        ..QuestionSpec::default()
+    let asked = Asked {
+        input: &input,
+        specs: &specs,
+        wrong,
+        socket: args.control.as_deref(),
+        stats: args.stats,
+        overload: OverloadParams::default(),
+        stdout: Stdout::Shared,
     };
-    let mut specs = vec![spec("conn", "flows")];
-    let logs = weir::Log::all().into_iter().chain(weir::Log::of_parts());
-    specs.extend(logs.map(|log| spec(log.path, log.ask)));
-    answer(&args.input, (&specs, vec![]), None, args.stats)
-}
-
-/// Answers all of them in one run; or says all that is wrong with any, what is known to be `wrong` first.
-fn answer(
-    input: &Input,
-    (specs, mut wrong): (&[QuestionSpec], Vec<Failure>),
-    socket: Option<&Path>,
-    stats: bool,
-) -> Result<ExitCode, Failure> {
-    let mut options = input::options(&input.program, Some(input))?;
-    options.timed = stats;
-    let board = Arc::new(QuestionSet::new(input.clone(), input::compiler(&input.program.stack)?));
-    wrong.extend(specs.iter().enumerate().flat_map(|(index, spec)| board.check(spec, &specs[..index])));
-    Failure::all(wrong)?;
-    input::check_files(input, &board.compiler)?;
-    let mut engine = Engine::with(board.compiler.clone(), options);
-    {
-        let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
-        for spec in specs {
-            let Prepared { question, answers } = board.admit(spec, &names)?;
-            let added = match question {
-                Question::Items(ask, shape) => engine.subscribe_items(ask, shape, answers),
-                Question::Stream(streams) => engine.subscribe_stream_items(streams, answers),
-            };
-            let added = added.map_err(|wrong| Failure::from(wrong).of_question(&spec.name))?;
-            names.insert(spec.name.clone(), (added, spec.clone()));
-        }
-    }
-    let _listening =
-        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&board))).transpose()?;
-    let compiled = engine.compile()?;
-    runner::warn(&compiled);
-    let runner = Runner {
-        input,
-        findings: &board.findings,
-        has_control: socket.is_some(),
-        lost_bytes: specs.iter().any(QuestionSpec::is_of_streams),
-        stats,
-        is_over: Arc::default(),
-    };
-    let outcome = runner.run(&mut engine, &compiled)?;
-    let ran = runner.report(&compiled, outcome);
-    match board.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        // Nobody reads one of the outputs any more; what is wrong with the input counts all the same.
-        Some(Failure::BrokenPipe) => Ok(ran.status),
-        Some(failure) => Err(failure),
-        None => Ok(ran.status),
-    }
+    Ok(ask::answer(asked, all)?.ran.status)
 }

@@ -1,43 +1,100 @@
 //! `weir tls`, `weir http` …: the sessions of a protocol, as Zeek's logs have them. `weir sessions`: those of all
 //! protocols, each row with the name of its log.
 
-use super::ask;
-use crate::args::{Ask, Output};
+use crate::args::Ask;
+use crate::ask;
 use crate::dedup::Known;
 use crate::failure::Failure;
-use crate::input;
+use crate::form::Form;
 use crate::merged_logs::Union;
-use std::io::{self, IsTerminal};
-use std::process::ExitCode;
+use crate::rows::{Rows, WriteRow};
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use std::io;
+use weir::io::Format;
 use weir::packet::Value;
-use weir::sessions::{PART_LOGS, PROTOCOLS};
-use weir::{Item, Log, Need, Want};
+use weir::sessions::{PART_LOGS, PROTOCOLS, SessionProtocol};
+use weir::{Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
+
+/// The subcommand for sessions of all protocols.
+pub fn command() -> Subcommand {
+    let about = "Sessions of all application protocols, each with the name of its log (`_path`)";
+    of_name("sessions", about.to_string()).with_question(QuestionKind { resolve: resolve_all, options: &[] })
+}
+
+/// A subcommand for each session protocol, and for each log of parts of sessions.
+pub fn log_commands() -> impl Iterator<Item = Subcommand> {
+    let of_sessions = PROTOCOLS.iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
+    let of_parts = PART_LOGS.iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name)));
+    of_sessions.chain(of_parts).map(|(name, about)| {
+        let command = of_name(name, about).with_question(QuestionKind { resolve: resolve_log, options: &[] });
+        match rows_of_others(name) {
+            Some(text) => command.with_after_help(text),
+            None => command,
+        }
+    })
+}
+
+fn of_name(name: &'static str, about: String) -> Subcommand {
+    Subcommand::new(name, about, move |args: Ask, all| {
+        let args = args.settled();
+        ask::answer_one(&ask::spec(name, &args), &args, all)
+    })
+}
+
+/// The help on filtering rows of other protocols in this log: DTLS's, and the TLS in QUIC.
+fn rows_of_others(name: &str) -> Option<String> {
+    let asked = Log::of(name).filter(|_| PROTOCOLS.iter().any(|p| p.name == name))?.asked();
+    let is_other = |(index, p): &(usize, &&SessionProtocol)| asked >> index & 1 == 1 && p.name != name;
+    let others: Vec<&str> =
+        PROTOCOLS.iter().enumerate().filter(is_other).map(|(_, protocol)| protocol.name).collect();
+    let fields = |names: &[&str]| names.iter().map(|n| format!("`{n}.…`")).collect::<Vec<_>>().join(" and ");
+    (!others.is_empty()).then(|| {
+        format!(
+            "Rows from {} are selected by their own fields: {} matches none of these rows, {} do \
+             (`weir fields {}`).",
+            others.join(" and "),
+            fields(&[name]),
+            fields(&others),
+            others[0]
+        )
+    })
+}
 
 /// The rows of one log.
-pub fn run_log(name: &str, args: &Ask) -> Result<ExitCode, Failure> {
-    let log = Log::of(name).expect("commands are made of the registries");
-    let log = if is_eve(&args.output) { log.with_carrier() } else { log };
-    let compiler = input::compiler(&args.input.program.stack)?;
-    let text = args.filter.as_deref().unwrap_or_default();
-    let split = log.split_filter(&compiler, text, args.input.program.bpf).map_err(Failure::from);
-    let (filter, mut rows) = split.map_err(|wrong| name_carriers(name, wrong))?;
-    let asked = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
-    let mut question = ask::compile_over(compiler, args, [asked])?;
-    question.shape = log.shape();
-    let mut known = Known::of(&log);
-    // How many are new is known once all are seen.
-    let (columns, is_counted) = (log.columns(), args.output.count && (known.is_any() || rows.is_some()));
-    let mut is_shown =
-        |row: &[Value<'_>]| rows.as_mut().is_none_or(|rows| rows.takes(row)) && known.is_new(row);
-    let status = match is_counted {
-        true => ask::count_rows(&question, &args.output, is_shown)?,
-        false => ask::rows(&question, &args.output, (log.path, &columns), |item, write| match item {
-            Item::Session(_, values) if is_shown(values) => write(values),
-            _ => Ok(()),
-        })?,
-    };
-    known.report();
-    Ok(status)
+fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let log = Log::of(&spec.ask).expect("commands are made of the registries");
+    let log = if context.form.is(Format::Eve) { log.with_carrier() } else { log };
+    let split = log.split_filter(context.compiler, &spec.filter, context.bpf).map_err(Failure::from);
+    let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
+    let known = Known::of(&log);
+    // How many rows are new, and how many match, is known once they are made.
+    let is_matched = !known.is_any() && asked.is_none();
+    let count_only = *context.form == Form::Count && is_matched;
+    let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
+    let question = Question::new(ask, Shape { count_only, ..log.shape() });
+    let rows = LogRows { known, asked: asked.map(Box::new) };
+    let counted = if is_matched { Counted::Matched } else { Counted::Rows };
+    Ok(Resolved { counted, ..Resolved::new(vec![question], log.path, log.columns(), rows) })
+}
+
+/// Rows of a log that were not shown before, and that are asked for.
+struct LogRows {
+    known: Known,
+    asked: Option<Box<RowFilter>>,
+}
+
+impl Rows for LogRows {
+    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
+        let Item::Session(_, values) = item else { return Ok(()) };
+        let is_asked = self.asked.as_mut().is_none_or(|rows| rows.takes(values));
+        if is_asked && self.known.is_new(values) { row(values) } else { Ok(()) }
+    }
+
+    fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRow<'_>) -> io::Result<()> {
+        self.known.report();
+        Ok(())
+    }
 }
 
 /// Says what filters on parts of sessions ask for, where one asks for something else.
@@ -59,26 +116,22 @@ fn name_carriers(name: &str, wrong: Failure) -> Failure {
 }
 
 /// The rows of all logs.
-pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
-    let protocols = (1 << PROTOCOLS.len()) - 1;
-    let mut question = ask::compile(args, ask::one(args, Need::default(), Want::Sessions(protocols)))?;
-    question.shape.carrier = is_eve(&args.output);
-    let union = Union::of_all(is_narrow(&args.output));
-    ask::rows(&question, &args.output, ("", &union.columns), |item, write| match item {
-        Item::Session(protocol, values) => write(&union.row(*protocol, values)),
+fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
+    let ask = weir::Ask { filter: spec.filter.clone(), need: Need::default(), want: Want::Sessions(all) };
+    // Events say what carries a session.
+    let carrier = context.form.is(Format::Eve);
+    let count_only = *context.form == Form::Count;
+    let question = Question::new(ask, Shape { carrier, count_only, ..Shape::default() });
+    // A person reads a table: what sessions have is one text there, and not a column each.
+    let union = Union::of_all(context.form.is(Format::Table));
+    let rows = |item: &Item, row: WriteRow<'_>| match item {
+        Item::Session(protocol, values) => {
+            let values: Vec<Value<'_>> = union.row(*protocol, values);
+            row(&values)
+        }
         _ => Ok(()),
-    })
-}
-
-/// Events say what carries them.
-fn is_eve(output: &Output) -> bool {
-    output.format.as_deref() == Some("eve")
-}
-
-/// A person reads it: what sessions have is one text, and not a column each.
-fn is_narrow(output: &Output) -> bool {
-    match &output.format {
-        Some(format) => format == "table",
-        None => output.output.is_none() && io::stdout().is_terminal(),
-    }
+    };
+    let resolved = Resolved::new(vec![question], "", union.columns.clone(), rows);
+    Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

@@ -1,10 +1,28 @@
 //! `weir stacks`: the stacks that `--stack` takes, from their definitions.
 
-use crate::args::Stacks;
+use crate::args::formats;
 use crate::failure::Failure;
+use crate::subcommand::Subcommand;
 use crate::{input, output};
+use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::packet::{Column, Value, ValueType};
+
+/// Arguments of `stacks`.
+#[derive(ClapArgs)]
+struct Args {
+    /// A .weir file, whose stacks are listed as well
+    #[arg(long, value_name = "FILE.weir")]
+    stack: Vec<String>,
+    /// Format of rows
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    format: Option<String>,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new("stacks", "The stacks for --stack, with their layers", |args: Args, _| run(&args))
+}
 
 const COLUMNS: &[Column] = &[
     Column::new("stack", ValueType::Text, "its name"),
@@ -12,10 +30,9 @@ const COLUMNS: &[Column] = &[
     Column::new("layers", ValueType::Texts, "its layers, the outermost ones first"),
 ];
 
-pub fn run(args: &Stacks) -> Result<ExitCode, Failure> {
+fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
-    let format = args.format.clone();
-    let mut sink = output::sink(&output::plain(format), "")?;
+    let mut sink = output::listing(args.format.as_deref())?;
     sink.begin(COLUMNS)?;
     for stack in compiler.library().stacks() {
         let layers: Vec<String> = stack.layers.iter().map(|l| l.protocol.name.clone()).collect();

@@ -1,11 +1,17 @@
 //! `weir stats`: what a capture consists of.
 
-use super::ask;
 use crate::args::Ask;
+use crate::ask;
 use crate::failure::Failure;
-use std::process::ExitCode;
-use weir::packet::{Column, RowSink, Timestamp, Value, ValueType};
-use weir::{Shape, Stats, Talk, Volume, stats_asks};
+use crate::form::Form;
+use crate::rows::{Rows, WriteRow};
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use std::io;
+use weir::io::Findings;
+use weir::lang::model::Stack;
+use weir::packet::{Column, Timestamp, Value, ValueType};
+use weir::{Item, Question, RunEnd, Shape, Stats, Talk, Volume, stats_asks};
 
 const COLUMNS: &[Column] = &[
     Column::new(
@@ -41,54 +47,79 @@ struct Row {
     talk: Option<Talk>,
 }
 
-pub fn run(args: &Ask) -> Result<ExitCode, Failure> {
-    let question = ask::compile(args, stats_asks(args.filter.as_deref().unwrap_or_default()))?;
-    if args.output.count {
-        return ask::count(&question, &args.output);
-    }
-    let mut sink = crate::output::sink(&args.output, "")?;
-    let mut stats = Stats::default();
-    let ran = question.run(Shape::default(), &mut |item| {
-        stats.take(&item);
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Packets and bytes per layer, sizes, top talkers, timing, why packets were not parsed completely, what \
+                 the reader skipped";
+    Subcommand::new("stats", about, |args: Ask, all| {
+        let args = args.settled();
+        ask::answer_one(&ask::spec("stats", &args), &args, all)
+    })
+    .with_question(QuestionKind { resolve, options: &[] })
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let shape = Shape { count_only: *context.form == Form::Count, ..Shape::default() };
+    let questions = stats_asks(&spec.filter).map(|ask| Question::new(ask, shape)).to_vec();
+    let (stack, findings) = (context.compiler.stack().clone(), context.findings.clone());
+    let rows = StatsRows { stats: Stats::default(), stack, findings };
+    Ok(Resolved { counted: Counted::Matched, ..Resolved::new(questions, "", COLUMNS.to_vec(), rows) })
+}
+
+/// Counts, and makes rows of the counts at the end.
+struct StatsRows {
+    stats: Stats,
+    stack: Stack,
+    findings: Findings,
+}
+
+impl Rows for StatsRows {
+    fn item(&mut self, item: &Item, _: WriteRow<'_>) -> io::Result<()> {
+        self.stats.take(item);
         Ok(())
-    })?;
-    sink.begin(COLUMNS)?;
-    let mut table = Table { sink: &mut *sink, wire_bytes: stats.all.bytes };
-    table.totals(&stats)?;
-    table.layers(&stats, question.compiled.stack())?;
-    for (host, talk) in stats.top_talkers(TOP) {
-        table.talker(&host.to_string(), talk)?;
     }
-    if stats.hosts_beyond != Talk::default() {
-        table.talker("(hosts beyond the bound)", stats.hosts_beyond)?;
+
+    fn end(&mut self, end: Option<&RunEnd<'_>>, row: WriteRow<'_>) -> io::Result<()> {
+        let stats = &self.stats;
+        let mut table = Table { row, wire_bytes: stats.all.bytes };
+        table.totals(stats)?;
+        table.layers(stats, &self.stack)?;
+        for (host, talk) in stats.top_talkers(TOP) {
+            table.talker(&host.to_string(), talk)?;
+        }
+        if stats.hosts_beyond != Talk::default() {
+            table.talker("(hosts beyond the bound)", stats.hosts_beyond)?;
+        }
+        // The run goes on: what became of its packets is known at its end.
+        let Some(RunEnd { outcome, .. }) = end else { return Ok(()) };
+        // Wanted or not: nobody wants the less of a packet because it could not be followed to its end. Of
+        // these `--stats` counts as dropped those that were not wanted.
+        for (reason, packets) in outcome.counters.met.iter() {
+            let share = Some(packets as f64 / outcome.counters.packet.packets as f64);
+            let row = Row { packets: Some(packets), share, ..Row::default() };
+            table.row("stopped", reason.label(), &row)?;
+        }
+        let found = self.findings.found();
+        let reader = [
+            ("blocks_skipped", found.blocks_skipped),
+            ("interfaces_beyond", found.interfaces_beyond),
+            ("files_late", found.files_late),
+            ("faults", outcome.errors.len() as u64),
+        ];
+        for (name, count) in reader {
+            table.row("reader", name, &Row { value: Some(count as f64), ..Row::default() })?;
+        }
+        Ok(())
     }
-    let counters = &ran.outcome.counters;
-    // Wanted or not: nobody wants the less of a packet because it could not be followed to its end. Of
-    // these `--stats` counts as dropped those that were not wanted.
-    for (reason, packets) in counters.met.iter() {
-        let share = Some(packets as f64 / counters.packet.packets as f64);
-        table.row("stopped", reason.label(), &Row { packets: Some(packets), share, ..Row::default() })?;
-    }
-    let reader = [
-        ("blocks_skipped", ran.found.blocks_skipped),
-        ("interfaces_beyond", ran.found.interfaces_beyond),
-        ("files_late", ran.found.files_late),
-        ("faults", ran.outcome.errors.len() as u64),
-    ];
-    for (name, count) in reader {
-        table.row("reader", name, &Row { value: Some(count as f64), ..Row::default() })?;
-    }
-    sink.end()?;
-    Ok(ran.status)
 }
 
 struct Table<'a> {
-    sink: &'a mut dyn RowSink,
+    row: WriteRow<'a>,
     wire_bytes: u64,
 }
 
 impl Table<'_> {
-    fn totals(&mut self, stats: &Stats) -> Result<(), Failure> {
+    fn totals(&mut self, stats: &Stats) -> io::Result<()> {
         let Volume { packets, bytes } = stats.all;
         self.volume("all", "wire", stats.all)?;
         self.volume("all", "captured", Volume { packets, bytes: stats.captured_bytes })?;
@@ -110,7 +141,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    fn layers(&mut self, stats: &Stats, stack: &weir::lang::model::Stack) -> Result<(), Failure> {
+    fn layers(&mut self, stats: &Stats, stack: &Stack) -> io::Result<()> {
         for (name, volume) in stats.by_size() {
             self.volume("size", name, volume)?;
         }
@@ -123,13 +154,13 @@ impl Table<'_> {
         Ok(())
     }
 
-    fn talker(&mut self, name: &str, talk: Talk) -> Result<(), Failure> {
+    fn talker(&mut self, name: &str, talk: Talk) -> io::Result<()> {
         let volume = talk.both();
         let share = Some(self.share(volume));
         self.row("talker", name, &Row { volume: Some(volume), share, talk: Some(talk), ..Row::default() })
     }
 
-    fn volume(&mut self, section: &str, name: &str, volume: Volume) -> Result<(), Failure> {
+    fn volume(&mut self, section: &str, name: &str, volume: Volume) -> io::Result<()> {
         let share = Some(self.share(volume));
         self.row(section, name, &Row { volume: Some(volume), share, ..Row::default() })
     }
@@ -138,10 +169,10 @@ impl Table<'_> {
         volume.bytes as f64 / self.wire_bytes.max(1) as f64
     }
 
-    fn row(&mut self, section: &str, name: &str, row: &Row) -> Result<(), Failure> {
+    fn row(&mut self, section: &str, name: &str, row: &Row) -> io::Result<()> {
         let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
         let fraction = |n: Option<f64>| n.map_or(Value::Absent, Value::Fraction);
-        self.sink.row(&[
+        (self.row)(&[
             Value::Text(section.into()),
             Value::Text(name.into()),
             number(row.packets.or(row.volume.map(|v| v.packets))),
@@ -151,7 +182,6 @@ impl Table<'_> {
             row.time.map_or(Value::Absent, Value::Time),
             number(row.talk.map(|t| t.sent.bytes)),
             number(row.talk.map(|t| t.received.bytes)),
-        ])?;
-        Ok(())
+        ])
     }
 }

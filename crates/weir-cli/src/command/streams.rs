@@ -1,18 +1,62 @@
 //! `weir streams`: each direction's bytes in order, a row each; digests and files of them.
 
-use super::ask;
-use crate::args::{Ask, Output, Streams as Args};
+use crate::args::{Input, StreamBounds, StreamMemory, formats, settle};
+use crate::ask::{self, Asked};
 use crate::failure::Failure;
+use crate::form::Form;
+use crate::rows::{Rows, WriteRow};
+use crate::spec::QuestionSpec;
 use crate::stream_files::{Files, StreamFile};
-use crate::{input, stream_questions};
+use crate::stream_questions;
+use crate::subcommand::{Context, QuestionKind, Resolved, Subcommand};
+use clap::Args as ClapArgs;
 use sha2::{Digest, Sha256};
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use weir::packet::{Column, Value, ValueType};
-use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamQuestion};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
+use weir::{Item, Question};
+
+/// Arguments of `streams`.
+#[derive(ClapArgs, Clone)]
+struct Args {
+    /// Filter. Default: all traffic
+    filter: Option<String>,
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    bounds: StreamBounds,
+    #[command(flatten)]
+    memory: StreamMemory,
+    /// Add a digest of each stream's bytes, without missing bytes
+    #[arg(long, value_name = "DIGEST", value_parser = ["sha256"])]
+    digest: Option<String>,
+    /// Write each stream's bytes to a file in this directory, with tcpflow's file names; missing bytes are
+    /// zeros in the file (digests omit them)
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Format of rows. Default: table on a terminal, JSON lines otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    format: Option<String>,
+    /// Print only the number of streams
+    #[arg(long)]
+    count: bool,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    stats: bool,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Streams: each direction's bytes in order, one row each at the end; their digests; files with their bytes";
+    let options = &["digest", "files", "cutoff", "priority", "chunk", "overlap", "flush"];
+    Subcommand::new("streams", about, run).with_question(QuestionKind { resolve, options })
+}
 
 /// The columns of its rows.
-pub const COLUMNS: &[Column] = &[
+const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the connection's first packet"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
     Column::new("is_orig", ValueType::Bool, "it is the originator's"),
@@ -60,7 +104,7 @@ const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the del
 
 /// Makes rows, and what else is wanted of each stream.
 #[derive(Default)]
-pub struct Rows {
+struct StreamRows {
     /// They are only counted.
     count: bool,
     digest: bool,
@@ -74,7 +118,7 @@ pub struct State {
     file: Option<Box<StreamFile>>,
 }
 
-impl StreamHandler for Rows {
+impl StreamHandler for StreamRows {
     type State = State;
     const RECORD: bool = true;
 
@@ -147,25 +191,48 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let compiler = input::compiler(&args.input.program.stack)?;
-    let files = args.output.as_deref().map(Files::create).transpose()?.map(Arc::new);
-    let (count, digest) = (args.count, args.digest.is_some());
-    let filter = args.filter.as_deref().unwrap_or_default();
-    let classes = stream_questions::classes(&compiler, &args.input.program, &args.bounds, filter)?;
-    let questions = classes.questions.iter().map(|(filter, params)| {
+fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    settle(&mut args.filter, &mut args.input);
+    let spec = QuestionSpec {
+        ask: "streams".to_string(),
+        filter: args.filter.unwrap_or_default(),
+        format: args.format,
+        digest: args.digest,
+        files: args.output,
+        count: args.count,
+        ..QuestionSpec::default()
+    };
+    let spec = args.bounds.put_into(spec);
+    let overload = stream_questions::overload(&args.memory)?;
+    let asked = Asked { overload, ..Asked::one(&args.input, &spec, args.stats) };
+    let answered = ask::answer(asked, all)?;
+    Ok(if args.count { answered.status_of_search() } else { answered.ran.status })
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    if let Some(unknown) = spec.digest.as_ref().filter(|digest| *digest != "sha256") {
+        return Err(Failure::new(format!("there is no digest `{unknown}`; there is sha256")));
+    }
+    let (count, digest) = (*context.form == Form::Count, spec.digest.is_some());
+    let files = spec.files.clone().map(|directory| Arc::new(Files::new(directory)));
+    let question = |(filter, params): &(String, _)| {
         let files = files.clone();
-        StreamQuestion::new(filter, *params, move || Rows { count, digest, files: files.clone() })
-    });
-    let questions = questions.collect();
-    let columns: Vec<Column> = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
-    let output = Output { format: args.format.clone(), output: None, count: args.count, stats: args.stats };
-    let ask = Ask { filter: args.filter.clone(), input: args.input.clone(), output };
-    let question = ask::compile_streams(compiler, &ask, questions, classes)?;
-    let (ran, found) = ask::stream_rows(&question, &ask.output, None, &columns)?;
-    match files.and_then(|files| files.fault()) {
-        Some(fault) => Err(fault),
-        None if args.count => Ok(ask::status_of(&ran, found)),
-        None => Ok(ran.status),
+        Question::of_streams(filter, *params, move || StreamRows { count, digest, files: files.clone() })
+    };
+    let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
+    let columns = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
+    Ok(Resolved::new(questions, "", columns, Emitted(files)))
+}
+
+/// Rows that handlers emit, beside the files that they write.
+struct Emitted(Option<Arc<Files>>);
+
+impl Rows for Emitted {
+    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
+        if let Item::Stream(values) = item { row(values) } else { Ok(()) }
+    }
+
+    fn fault(&mut self) -> Option<Failure> {
+        self.0.as_ref().and_then(|files| files.fault())
     }
 }

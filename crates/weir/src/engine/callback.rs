@@ -3,6 +3,7 @@
 use super::bundle::Bundle;
 use super::datum::{Datum, Needs};
 use crate::item::Item;
+use crate::outcome::Outcome;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -106,13 +107,22 @@ where
     }
 }
 
-/// Takes the answers to a question as they come.
+/// Takes the items of a subscription's questions as they come.
 pub trait TakeItems {
-    /// The next one.
-    fn take(&mut self, item: Item) -> Next;
+    /// Takes the next item of the question with this number within the subscription.
+    fn take(&mut self, question: usize, item: Item) -> Next;
 
-    /// No more will come.
-    fn finish(&mut self) {}
+    /// No more items will come. `None`: the subscription was taken away before the run was over.
+    fn finish(&mut self, _end: Option<RunEnd<'_>>) {}
+}
+
+/// The end of a run, as a subscription is told of it.
+#[derive(Debug)]
+pub struct RunEnd<'a> {
+    /// How the run went.
+    pub outcome: &'a Outcome,
+    /// Items that each question of the subscription was given, or would have been given where they were only counted.
+    pub matched: &'a [u64],
 }
 
 /// Whatever bundles go to.

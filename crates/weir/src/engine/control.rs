@@ -3,9 +3,7 @@
 
 use super::Engine;
 use super::callback::{Callback, TakeItems};
-use crate::compile::Ask;
-use crate::item::Shape;
-use crate::stream::StreamQuestion;
+use crate::question::Question;
 use crate::subscription::Subscription;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +82,11 @@ impl Requests {
         while self.next().is_some() {}
     }
 
+    /// Whether somebody can still ask for something.
+    pub fn has_control(&self) -> bool {
+        Arc::strong_count(&self.state) > 1
+    }
+
     /// The next request, if there is one.
     pub fn next(&self) -> Option<Request> {
         self.receiver.try_recv().ok()
@@ -126,37 +129,17 @@ impl Control {
         }
     }
 
-    /// Adds a question and whoever takes its answers, as [`Engine::subscribe_items`] does.
+    /// Adds questions as one subscription, as [`Engine::subscribe_questions`] does.
     ///
     /// # Errors
-    /// What is wrong with the filter, or that the engine is gone.
-    pub fn subscribe_items(
+    /// What is wrong with the filters, or that the engine is gone.
+    pub fn subscribe_questions(
         &self,
-        ask: Ask,
-        shape: Shape,
+        questions: Vec<Question>,
         take: impl TakeItems + Send + 'static,
     ) -> Result<Subscription, String> {
         let apply = move |engine: &mut Engine<'_>| {
-            let added = engine.subscribe_items(ask, shape, take).map_err(|wrong| wrong.render(false))?;
-            Ok(Done::Added(added))
-        };
-        match self.ask(Box::new(apply))? {
-            Done::Added(subscription) => Ok(subscription),
-            _ => Err(GONE.into()),
-        }
-    }
-
-    /// Adds a question about streams and whoever takes its rows, as [`Engine::subscribe_stream_items`] does.
-    ///
-    /// # Errors
-    /// What is wrong with the filter, or that the engine is gone.
-    pub fn subscribe_stream_items(
-        &self,
-        question: StreamQuestion,
-        take: impl TakeItems + Send + 'static,
-    ) -> Result<Subscription, String> {
-        let apply = move |engine: &mut Engine<'_>| {
-            let added = engine.subscribe_stream_items(question, take).map_err(|wrong| wrong.render(false))?;
+            let added = engine.subscribe_questions(questions, take).map_err(|wrong| wrong.render(false))?;
             Ok(Done::Added(added))
         };
         match self.ask(Box::new(apply))? {

@@ -1,45 +1,24 @@
 //! A subscription: the questions that it asks of the program, and what becomes of the answers.
 
 use super::bundle::Bundle;
-use super::callback::{Deliver, Next, TakeItems};
+use super::callback::{Deliver, Next, RunEnd, TakeItems};
 use super::datum::{Needs, Passing};
 use super::track::{Every, MakeTrack, track_sink};
-use crate::compile::Ask;
-use crate::item::{Item, Shape};
-use crate::stream_handler::typed_sink;
+use crate::item::Item;
+use crate::outcome::Outcome;
+use crate::question::Question;
 use crate::worker_sink::{MakeWorkerSink, WorkerSink};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use weir_compile::Need;
 use weir_compile::events::EventSet;
 use weir_engine::plan::Want;
 use weir_engine::stream::{ChunkParams, StreamParams};
 use weir_sessions::Session;
 
-/// A question of a subscription.
-#[derive(Clone)]
-pub(super) struct Part {
-    pub ask: Ask,
-    pub shape: Shape,
-    pub sink: Option<MakeWorkerSink>,
-}
-
-impl Part {
-    /// Nobody asks any more.
-    pub fn nothing() -> Self {
-        let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Nothing };
-        Self { ask, shape: Shape::default(), sink: None }
-    }
-
-    fn new(filter: &str, want: Want) -> Self {
-        let ask = Ask { filter: filter.to_string(), need: Need::default(), want };
-        Self { ask, shape: Shape { whole: true, ..Shape::default() }, sink: None }
-    }
-}
-
 /// A subscription.
 pub(super) struct Entry<'c> {
-    pub parts: Vec<Part>,
+    /// Its questions, in the order in which they were given.
+    pub parts: Vec<Question>,
     deliver: Option<Box<dyn Deliver + 'c>>,
     items: Option<Box<dyn TakeItems + 'c>>,
     /// Called once for each session; otherwise once for each connection that has any.
@@ -70,9 +49,9 @@ const ENDED_MAX: usize = 1 << 16;
 const HELD_SESSIONS_MAX: usize = 1 << 20;
 
 impl<'c> Entry<'c> {
-    pub fn of_part(part: Part) -> Self {
+    fn of_parts(parts: Vec<Question>) -> Self {
         Self {
-            parts: vec![part],
+            parts,
             deliver: None,
             items: None,
             each_session: false,
@@ -88,21 +67,26 @@ impl<'c> Entry<'c> {
         }
     }
 
-    /// Of whoever takes answers as they come.
-    pub fn of_items(part: Part, items: Box<dyn TakeItems + 'c>) -> Self {
-        Self { items: Some(items), ..Self::of_part(part) }
+    /// A subscription whose questions are answered by handlers alone.
+    pub fn of_handlers(question: Question) -> Self {
+        Self::of_parts(vec![question])
+    }
+
+    /// A subscription whose items are taken as they come.
+    pub fn of_items(questions: Vec<Question>, items: Box<dyn TakeItems + 'c>) -> Self {
+        Self { items: Some(items), ..Self::of_parts(questions) }
     }
 
     /// A callback's.
     pub fn of_callback(filter: &str, needs: Needs, every: Every, deliver: Box<dyn Deliver + 'c>) -> Self {
         let mut parts = vec![];
         if needs.packets {
-            let mut part = Part::new(filter, Want::Packets);
+            let mut part = Question::whole(filter, Want::Packets);
             part.shape.frames = true;
             parts.push(part);
         }
         if needs.sessions != 0 {
-            parts.push(Part::new(filter, Want::Sessions(needs.sessions)));
+            parts.push(Question::whole(filter, Want::Sessions(needs.sessions)));
         }
         if needs.connections {
             let is_tracked = needs.track.is_some() || every != Every::Connection;
@@ -110,23 +94,25 @@ impl<'c> Entry<'c> {
             let make = needs.track.unwrap_or(nothing);
             let sink: MakeWorkerSink = Arc::new(move || WorkerSink::Track(make(every)));
             parts.push(match is_tracked {
-                true => Part { sink: Some(sink), ..Part::new(filter, Want::Tracked(needs.track_sessions)) },
-                false => Part::new(filter, Want::Connections),
+                true => Question {
+                    make: Some(sink),
+                    ..Question::whole(filter, Want::Tracked(needs.track_sessions))
+                },
+                false => Question::whole(filter, Want::Connections),
             });
         }
         if let Some(bytes) = needs.bytes {
             let chunk = (bytes > 0).then_some(ChunkParams { bytes, overlap: 0, flush_ns: 0 });
             let params = StreamParams { chunk, ..StreamParams::default() };
-            let make: MakeWorkerSink = Arc::new(|| WorkerSink::Stream(typed_sink(Passing)));
-            parts.push(Part { sink: Some(make), ..Part::new(filter, Want::Streams(params)) });
+            parts.push(Question::of_streams(filter, params, || Passing));
         }
         if needs.events {
-            let mut part = Part::new(filter, Want::Events);
+            let mut part = Question::whole(filter, Want::Events);
             part.ask.need.events = EventSet::FULL;
             parts.push(part);
         }
         let (each_session, at_end) = (needs.each_session > 0, needs.at_end);
-        Self { parts, deliver: Some(deliver), each_session, at_end, ..Self::of_part(Part::nothing()) }
+        Self { parts, deliver: Some(deliver), each_session, at_end, ..Self::of_parts(vec![]) }
     }
 
     /// A handler's: everything goes to it.
@@ -134,9 +120,9 @@ impl<'c> Entry<'c> {
         let callback = Self::of_callback(filter, needs, Every::Connection, Box::new(Nobody));
         let parts = callback.parts.into_iter().enumerate().map(|(index, part)| {
             let behind: MakeWorkerSink = Arc::new(move || WorkerSink::Behind(index));
-            Part { sink: Some(if index == 0 { Arc::clone(&make) } else { behind }), ..part }
+            Question { make: Some(if index == 0 { Arc::clone(&make) } else { behind }), ..part }
         });
-        Self { parts: parts.collect(), deliver: None, ..Self::of_part(Part::nothing()) }
+        Self { parts: parts.collect(), deliver: None, ..Self::of_parts(vec![]) }
     }
 
     /// Its filter.
@@ -147,7 +133,7 @@ impl<'c> Entry<'c> {
     /// Nothing more is asked; what was found is delivered until its [end](Self::end).
     pub fn leave(&mut self) {
         self.is_over = true;
-        self.parts.iter_mut().for_each(|part| *part = Part::nothing());
+        self.parts.iter_mut().for_each(|part| *part = Question::nothing());
     }
 
     /// Nothing more is asked and delivered.
@@ -157,24 +143,27 @@ impl<'c> Entry<'c> {
         self.ended.clear();
         self.held_sessions = 0;
         if let Some(mut items) = self.items.take() {
-            items.finish();
+            items.finish(None);
         }
         std::mem::take(&mut self.lost) + self.deliver.take().map_or(0, |mut deliver| deliver.finish())
     }
 
-    /// The run is over; what was lost.
-    pub fn finish(&mut self) -> u64 {
+    /// The run is over, and went as `outcome` says; `first` is the number of its first question. What was lost.
+    pub fn finish(&mut self, outcome: &Outcome, first: usize) -> u64 {
         self.held.clear();
         self.ended.clear();
         self.held_sessions = 0;
-        self.items.iter_mut().for_each(|items| items.finish());
+        if let Some(items) = &mut self.items {
+            let matched = outcome.matched.get(first..first + self.parts.len()).unwrap_or_default();
+            items.finish(Some(RunEnd { outcome, matched }));
+        }
         std::mem::take(&mut self.lost) + self.deliver.as_mut().map_or(0, |deliver| deliver.finish())
     }
 
-    /// Something that a question of it was given.
-    pub fn take(&mut self, item: Item) -> Next {
+    /// Takes an item of one of its questions.
+    pub fn take(&mut self, question: usize, item: Item) -> Next {
         if let Some(items) = &mut self.items {
-            return items.take(item);
+            return items.take(question, item);
         }
         if matches!(item, Item::Pause) {
             return Next::Go;

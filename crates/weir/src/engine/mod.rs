@@ -38,16 +38,18 @@ mod control;
 mod datum;
 mod entry;
 mod handler;
+mod of_program;
 mod running;
 #[cfg(test)]
 mod tests;
 mod track;
 
 pub use bundle::{EventRow, Frame};
-pub use callback::{Callback, Next, Reply, TakeItems};
+pub use callback::{Callback, Next, Reply, RunEnd, TakeItems};
 pub use control::{Control, Listed};
 pub use datum::{Datum, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk};
 pub use handler::Handler;
+pub use of_program::run;
 pub use track::{Every, Track, TrackPacket, Tracked};
 
 pub(crate) use handler::HandlerSink;
@@ -56,13 +58,13 @@ pub(crate) use track::TrackSink;
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::item::Shape;
 use crate::outcome::Outcome;
+use crate::question::Question;
 use crate::run::run_changing;
-use crate::stream::StreamQuestion;
 use crate::stream_handler::StreamHandler;
 use crate::subscription::Subscription;
 use crate::worker_sink::{MakeWorkerSink, WorkerSink};
 use control::Requests;
-use entry::{Entry, Part};
+use entry::Entry;
 use running::Running;
 use std::sync::Arc;
 use weir_engine::stream::StreamParams;
@@ -212,27 +214,7 @@ impl<'c> Engine<'c> {
         params: StreamParams,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Result<Subscription, Diagnostics> {
-        let part = self.stream_part(StreamQuestion::new(filter, params, make));
-        self.add(Entry::of_part(part))
-    }
-
-    fn stream_part(&mut self, question: StreamQuestion) -> Part {
-        let priorities = &mut self.options.overload.priorities;
-        *priorities = (*priorities).max(question.priority().saturating_add(1));
-        Part { ask: question.ask, shape: Shape::default(), sink: Some(question.make) }
-    }
-
-    /// Adds a question about streams, and whoever takes the rows that its handlers emit, as they come.
-    ///
-    /// # Errors
-    /// Everything that is wrong with the filter.
-    pub fn subscribe_stream_items(
-        &mut self,
-        question: StreamQuestion,
-        take: impl TakeItems + 'c,
-    ) -> Result<Subscription, Diagnostics> {
-        let part = self.stream_part(question);
-        self.add(Entry::of_items(part, Box::new(take)))
+        self.add(Entry::of_handlers(Question::of_streams(filter, params, make)))
     }
 
     fn add_callback(
@@ -250,23 +232,29 @@ impl<'c> Engine<'c> {
         self.add(Entry::of_callback(filter, needs, every, deliver))
     }
 
-    /// Adds a question as it is compiled, and whoever takes its answers as they come: rows, for those who write them.
+    /// Adds questions as one subscription; `take` is given the items of all of them, in one order.
     ///
     /// # Errors
-    /// Everything that is wrong with the filter.
-    pub fn subscribe_items(
+    /// Everything that is wrong with the filters.
+    pub fn subscribe_questions(
         &mut self,
-        ask: Ask,
-        shape: Shape,
+        questions: Vec<Question>,
         take: impl TakeItems + 'c,
     ) -> Result<Subscription, Diagnostics> {
-        self.add(Entry::of_items(Part { ask, shape, sink: None }, Box::new(take)))
+        self.add(Entry::of_items(questions, Box::new(take)))
     }
 
-    fn add(&mut self, mut entry: Entry<'c>) -> Result<Subscription, Diagnostics> {
+    fn add(&mut self, entry: Entry<'c>) -> Result<Subscription, Diagnostics> {
         for part in &entry.parts {
             self.compiler.check_filter(&part.ask.filter, self.options.bpf)?;
+            let priorities = &mut self.options.overload.priorities;
+            *priorities = (*priorities).max(part.priority().saturating_add(1));
         }
+        Ok(self.append(entry))
+    }
+
+    /// Adds a subscription whose filters have been checked.
+    fn append(&mut self, mut entry: Entry<'c>) -> Subscription {
         let serial = self.serial;
         self.serial += 1;
         // In a place that nobody's answers can come to any more.
@@ -276,12 +264,12 @@ impl<'c> Engine<'c> {
         entry.serial = serial;
         match self.entries.get_mut(place) {
             Some(free) => {
-                entry.parts.resize_with(free.parts.len(), Part::nothing);
+                entry.parts.resize_with(free.parts.len(), Question::nothing);
                 *free = entry;
             }
             None => self.entries.push(entry),
         }
-        Ok(Subscription { serial, place })
+        Subscription { serial, place }
     }
 
     /// A subscription that no program was made of leaves its place, which no answers can come to.
@@ -338,7 +326,7 @@ impl<'c> Engine<'c> {
             compiler: self.compiler.clone(),
             options: self.options.clone(),
             asks: self.parts().map(|(_, part)| part.ask.clone()).collect(),
-            sinks: self.parts().map(|(_, part)| part.sink.clone()).collect(),
+            sinks: self.parts().map(|(_, part)| part.make.clone()).collect(),
         }
     }
 
@@ -349,7 +337,7 @@ impl<'c> Engine<'c> {
 
     /// Every question, in the order in which they are compiled, with its subscription. Those that were taken away
     /// keep their numbers, and ask for nothing.
-    fn parts(&self) -> impl Iterator<Item = (usize, &Part)> {
+    fn parts(&self) -> impl Iterator<Item = (usize, &Question)> {
         let entries = self.entries.iter().enumerate();
         entries.flat_map(|(index, entry)| entry.parts.iter().map(move |part| (index, part)))
     }
@@ -393,14 +381,17 @@ impl<'c> Engine<'c> {
         self.entries.iter_mut().for_each(|entry| entry.is_free = entry.is_over);
         self.requests.begin();
         let mut running = Running::of(self);
-        let Ok(mut outcome) =
-            run_changing(&compiler, compiled, source, &shapes, workers, &mut running, progress);
-        let (owners, lost) = running.into_parts();
+        let mut outcome = run_changing(&compiler, compiled, source, &shapes, workers, &mut running, progress);
+        let (subscriptions, lost) = running.into_parts();
         // Callbacks that end now may ask for something: nobody would answer them.
         self.requests.end();
-        outcome.lost =
-            lost + std::mem::take(&mut self.lost) + self.entries.iter_mut().map(Entry::finish).sum::<u64>();
-        outcome.handlers.name(&owners);
+        outcome.handlers.name(&subscriptions);
+        let (mut first, mut lost) = (0, lost + std::mem::take(&mut self.lost));
+        for entry in &mut self.entries {
+            lost += entry.finish(&outcome, first);
+            first += entry.parts.len();
+        }
+        outcome.lost = lost;
         outcome
     }
 
@@ -417,11 +408,21 @@ impl<'c> Engine<'c> {
         outcome.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Of each question its subscription.
-    fn owners(&self) -> Vec<Subscription> {
-        let name = |(place, _): (usize, &Part)| Subscription { serial: self.entries[place].serial, place };
-        self.parts().map(name).collect()
+    /// The owner of each question.
+    fn owners(&self) -> Vec<Owner> {
+        let owners = |(place, entry): (usize, &Entry<'c>)| {
+            let subscription = Subscription { serial: entry.serial, place };
+            (0..entry.parts.len()).map(move |question| Owner { subscription, question })
+        };
+        self.entries.iter().enumerate().flat_map(owners).collect()
     }
+}
+
+/// The subscription that a question of the program belongs to, and the number of the question there.
+#[derive(Clone, Copy)]
+struct Owner {
+    subscription: Subscription,
+    question: usize,
 }
 
 /// A subscription whose filter was checked when the program was compiled.

@@ -1,24 +1,25 @@
 //! An engine while it runs: hands out answers, and changes the program between two bursts. A program is compiled on a thread of
 //! its own, while the one before goes on.
 
-use super::Engine;
 use super::callback::Next;
 use super::control::{Done, Request};
+use super::{Engine, Owner};
 use crate::compile::Compiled;
 use crate::item::{Item, Shape};
 use crate::outcome::Changes;
 use crate::subscription::Subscription;
-use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use weir_lang::diag::Diagnostics;
 
 /// An engine while it runs.
 pub(super) struct Running<'e, 'c> {
     engine: &'e mut Engine<'c>,
-    /// Of each question of the program that runs: its subscription.
-    owners: Vec<Subscription>,
+    /// The owner of each question of the program that runs.
+    owners: Vec<Owner>,
     /// Subscriptions that their callbacks ended.
     ended: Vec<Subscription>,
+    /// At least one subscription ended during the run.
+    has_ended: bool,
     /// The program that is being made.
     pending: Option<Pending>,
     /// What the program that takes over next was made for, and whom to tell of that.
@@ -35,12 +36,13 @@ struct Pending {
 
 impl<'e, 'c> Running<'e, 'c> {
     pub fn of(engine: &'e mut Engine<'c>) -> Self {
-        Self { owners: engine.owners(), engine, ended: vec![], pending: None, taking_over: None, lost: 0 }
+        let owners = engine.owners();
+        Self { engine, owners, ended: vec![], has_ended: false, pending: None, taking_over: None, lost: 0 }
     }
 
-    /// Of each question its subscription; and what was lost.
+    /// The subscription of each question; and what was lost.
     pub fn into_parts(self) -> (Vec<Subscription>, u64) {
-        (self.owners, self.lost)
+        (self.owners.iter().map(|owner| owner.subscription).collect(), self.lost)
     }
 
     fn end(&mut self, subscription: Subscription) {
@@ -104,15 +106,20 @@ impl<'e, 'c> Running<'e, 'c> {
     }
 }
 
-impl Changes<Infallible> for Running<'_, '_> {
-    fn item(&mut self, question: usize, item: Item) -> Result<(), Infallible> {
-        let owner = self.owners[question];
-        let entry = &mut self.engine.entries[owner.place];
-        if entry.serial == owner.serial && entry.take(item) == Next::End {
+impl Changes for Running<'_, '_> {
+    fn item(&mut self, question: usize, item: Item) {
+        let Owner { subscription, question } = self.owners[question];
+        let entry = &mut self.engine.entries[subscription.place];
+        if entry.serial == subscription.serial && !entry.is_over && entry.take(question, item) == Next::End {
             self.lost += entry.end();
-            self.ended.push(owner);
+            self.ended.push(subscription);
+            self.has_ended = true;
         }
-        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let all_ended = || self.engine.entries.iter().all(|entry| entry.is_over);
+        self.has_ended && all_ended() && !self.engine.requests.has_control()
     }
 
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {

@@ -6,7 +6,6 @@ use crate::item::{Flow, Item};
 use crate::outcome::Changes;
 use crate::stream_handler::typed_sink;
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_compile::Need;
@@ -53,14 +52,13 @@ struct Replaced<'a> {
     rows: Rows,
 }
 
-impl Changes<Infallible> for Replaced<'_> {
-    fn item(&mut self, question: usize, mut item: Item) -> Result<(), Infallible> {
+impl Changes for Replaced<'_> {
+    fn item(&mut self, question: usize, mut item: Item) {
         // Where a packet lies in its block hangs on where the block lies in memory.
         if let Item::Packet { meta, .. } = &mut item {
             meta.offset = 0;
         }
         self.rows[question].push(format!("{item:?}"));
-        Ok(())
     }
 
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
@@ -82,7 +80,7 @@ fn replaced(programs: &[Compiled], every: usize, workers: usize) -> (Rows, Outco
     let mut changes = Replaced { programs, every, bursts: 0, rows: vec![vec![]; 6] };
     let mut source = slow(16, || ());
     let compiler = Compiler::default();
-    let Ok(outcome) =
+    let outcome =
         run_changing(&compiler, programs[0].clone(), &mut source, &[], workers, &mut changes, &mut |_| ());
     assert_eq!(outcome.counters.adds_up(0), Ok(()));
     (changes.rows, outcome)
@@ -219,7 +217,7 @@ fn a_hundred_questions_are_answered_as_each_would_be_alone() {
     };
     let compiled = changes.programs[0].clone();
     let compiler = Compiler::default();
-    let Ok(_) = run_changing(&compiler, compiled, &mut slow(64, || ()), &[], 1, &mut changes, &mut |_| ());
+    run_changing(&compiler, compiled, &mut slow(64, || ()), &[], 1, &mut changes, &mut |_| ());
     for (question, rows) in questions.iter().zip(&changes.rows).step_by(7) {
         let (alone, _) = replaced(&[compile(&[*question])], usize::MAX, 1);
         assert_eq!(rows, &alone[0], "{question:?}");
@@ -402,6 +400,27 @@ fn a_callback_ends_its_subscription_or_one_connection() {
     engine.run(&mut slow(64, || ()), 1).unwrap();
     drop(engine);
     assert_eq!(each, connections);
+}
+
+#[test]
+fn a_run_ends_once_nobody_asks_anything() {
+    for workers in [1, 2] {
+        let mut polls = 0;
+        let mut engine = Engine::new();
+        engine.subscribe("", |_: &Frame| Next::End).unwrap();
+        let outcome = engine.run(&mut slow(1, || polls += 1), workers).unwrap();
+        assert!(
+            outcome.counters.packet.packets < 600,
+            "{workers} workers: {}",
+            outcome.counters.packet.packets
+        );
+        // Whoever holds the control may ask for something else.
+        let (mut all, mut engine) = (0, Engine::new());
+        let _control = engine.control();
+        engine.subscribe("", |_: &Frame| Next::End).unwrap();
+        engine.run(&mut slow(1, || all += 1), workers).unwrap();
+        assert!(polls < all, "{workers} workers: {polls} of {all}");
+    }
 }
 
 #[test]

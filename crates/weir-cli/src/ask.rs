@@ -1,0 +1,127 @@
+//! Asks the questions of a command, one or several, over one reading of the captures.
+
+use crate::args::{Ask, Input};
+use crate::control;
+use crate::failure::Failure;
+use crate::input;
+use crate::question_set::{Prepared, QuestionSet};
+use crate::report::Ran;
+use crate::runner::{self, Runner};
+use crate::spec::{QuestionSpec, Stdout};
+use crate::subcommand::Subcommand;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, PoisonError};
+use weir::Engine;
+use weir::stream::OverloadParams;
+
+/// What a command asks, and how.
+pub struct Asked<'a> {
+    /// The captures, and how the questions are compiled.
+    pub input: &'a Input,
+    /// The questions.
+    pub specs: &'a [QuestionSpec],
+    /// What is known to be wrong with the questions.
+    pub wrong: Vec<Failure>,
+    /// Where questions come and go while the run lasts.
+    pub socket: Option<&'a Path>,
+    /// Counters are reported.
+    pub stats: bool,
+    /// What bounds the memory of streams.
+    pub overload: OverloadParams,
+    /// Who else writes to standard output.
+    pub stdout: Stdout,
+}
+
+impl<'a> Asked<'a> {
+    /// One question, which has standard output for itself.
+    pub fn one(input: &'a Input, spec: &'a QuestionSpec, stats: bool) -> Self {
+        let stdout = Stdout::Own { is_terminal: io::stdout().is_terminal() };
+        let (specs, overload) = (std::slice::from_ref(spec), OverloadParams::default());
+        Self { input, specs, wrong: vec![], socket: None, stats, overload, stdout }
+    }
+}
+
+/// A run that is over.
+pub struct Answered {
+    /// How it went.
+    pub ran: Ran,
+    /// Answers to all questions.
+    pub answers: u64,
+}
+
+impl Answered {
+    /// The exit status of a command that looks for something or counts: 1 where nothing was found, as of grep.
+    pub fn status_of_search(&self) -> ExitCode {
+        let is_nothing = self.ran.is_whole && self.ran.outcome.errors.is_empty() && self.answers == 0;
+        if is_nothing { ExitCode::from(1) } else { self.ran.status }
+    }
+}
+
+/// The question of most commands: answers called `ask` about the traffic of the arguments.
+pub fn spec(ask: &str, args: &Ask) -> QuestionSpec {
+    QuestionSpec {
+        ask: ask.to_string(),
+        filter: args.filter.clone().unwrap_or_default(),
+        format: args.output.format.clone(),
+        output: args.output.output.clone(),
+        count: args.output.count,
+        ..QuestionSpec::default()
+    }
+}
+
+/// Answers one question; the exit status.
+pub fn answer_one(spec: &QuestionSpec, args: &Ask, commands: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let answered = answer(Asked::one(&args.input, spec, args.output.stats), commands)?;
+    Ok(if spec.count { answered.status_of_search() } else { answered.ran.status })
+}
+
+/// Answers all questions in one run; or says all that is wrong with any.
+pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Failure> {
+    let Asked { input, specs, mut wrong, socket, stats, overload, stdout } = asked;
+    let options = input::options(&input.program, Some(input))?;
+    let options = weir::Options { timed: stats, overload, ..options };
+    let compiler = input::compiler(&input.program.stack)?;
+    input::check_files(input, &compiler)?;
+    let board = Arc::new(QuestionSet::new(input.clone(), compiler, commands, stdout));
+    wrong.extend(specs.iter().enumerate().flat_map(|(index, spec)| board.check(spec, &specs[..index])));
+    Failure::all(wrong)?;
+    let mut engine = Engine::with(board.compiler.clone(), options);
+    let mut notes = vec![];
+    {
+        let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
+        for spec in specs {
+            let Prepared { questions, answers, note } = board.admit(spec, &names)?;
+            let added = engine.subscribe_questions(questions, answers);
+            let added = added.map_err(|wrong| board.named(spec, Failure::from(wrong)))?;
+            names.insert(spec.name.clone(), (added, spec.clone()));
+            notes.extend(note);
+        }
+    }
+    let _listening =
+        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&board))).transpose()?;
+    let compiled = engine.compile()?;
+    runner::warn(&compiled);
+    let runner = Runner {
+        input,
+        findings: &board.findings,
+        has_control: socket.is_some(),
+        lost_bytes: specs.iter().any(|spec| matches!(&*spec.ask, "streams" | "match")),
+        stats,
+        notes: &notes,
+    };
+    let outcome = runner.run(&mut engine, &compiled)?;
+    let fault = board.told.take_fault();
+    match fault {
+        // Counters of a run that ended with its last output tell of a part of the captures.
+        Some(fault) if engine.subscriptions().next().is_none() => return Err(fault),
+        _ => {}
+    }
+    let ran = runner.report(&compiled, outcome);
+    match fault {
+        // Nobody reads one of the outputs any more; what is wrong with the input counts all the same.
+        Some(Failure::BrokenPipe) | None => Ok(Answered { ran, answers: board.told.answers() }),
+        Some(failure) => Err(failure),
+    }
+}

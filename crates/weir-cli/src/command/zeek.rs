@@ -1,0 +1,72 @@
+//! `weir zeek`: the questions that make Zeek's logs, a file each.
+
+use crate::args::{Input, formats, settle};
+use crate::ask::{self, Asked};
+use crate::failure::Failure;
+use crate::input;
+use crate::spec::{QuestionSpec, Stdout};
+use crate::subcommand::Subcommand;
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weir::io::Format;
+use weir::stream::OverloadParams;
+
+/// Arguments of `zeek`.
+#[derive(ClapArgs, Clone)]
+struct Args {
+    /// Filter. Default: all traffic
+    filter: Option<String>,
+    #[command(flatten)]
+    input: Input,
+    /// Directory for the logs
+    #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Format of the logs
+    #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
+    format: String,
+    /// Print counters, and counts and cycles per stage, to standard error at the end
+    #[arg(long)]
+    stats: bool,
+}
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new("zeek", "Zeek's logs: conn.log, and one log for each protocol found", run)
+}
+
+fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    settle(&mut args.filter, &mut args.input);
+    let dir = &args.dir;
+    // All logs have one filter: what is wrong with it is said once.
+    if let Some(filter) = &args.filter {
+        let program = &args.input.program;
+        input::compiler(&program.stack)?.check_filter(filter, program.bpf)?;
+    }
+    std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
+    let format: Format = args.format.parse().map_err(Failure::new)?;
+    let ending = if format.is_columnar() { format.label() } else { "log" };
+    let spec = |path: &str, ask: &str| QuestionSpec {
+        name: path.to_string(),
+        ask: ask.to_string(),
+        filter: args.filter.clone().unwrap_or_default(),
+        format: Some(args.format.clone()),
+        output: Some(dir.join(format!("{path}.{ending}"))),
+        // Zeek makes no log of what did not happen.
+        drops_empty: true,
+        ..QuestionSpec::default()
+    };
+    let mut specs = vec![spec("conn", "flows")];
+    let logs = weir::Log::all().into_iter().chain(weir::Log::of_parts());
+    specs.extend(logs.map(|log| spec(log.path, log.ask)));
+    let asked = Asked {
+        input: &args.input,
+        specs: &specs,
+        wrong: vec![],
+        socket: None,
+        stats: args.stats,
+        overload: OverloadParams::default(),
+        stdout: Stdout::Shared,
+    };
+    Ok(ask::answer(asked, all)?.ran.status)
+}

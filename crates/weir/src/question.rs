@@ -1,0 +1,71 @@
+//! A question as an engine is asked it.
+
+use crate::compile::Ask;
+use crate::item::Shape;
+use crate::stream_handler::{StreamHandler, typed_sink};
+use crate::worker_sink::{MakeWorkerSink, WorkerSink};
+use std::fmt;
+use std::sync::Arc;
+use weir_compile::Need;
+use weir_engine::plan::Want;
+use weir_engine::stream::{ChunkParams, StreamParams};
+
+/// A question: a filter, the data wanted of matching traffic, and the form in which the data is handed over.
+#[derive(Clone)]
+pub struct Question {
+    pub(crate) ask: Ask,
+    pub(crate) shape: Shape,
+    /// Makes the handler of each worker, where the question has handlers.
+    pub(crate) make: Option<MakeWorkerSink>,
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question").field("ask", &self.ask).field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+impl Question {
+    /// A question whose items are handed over in this shape.
+    pub fn new(ask: Ask, shape: Shape) -> Self {
+        Self { ask, shape, make: None }
+    }
+
+    /// A question about the streams of flows of which at least one packet matches `filter`. `make` makes the handler of each
+    /// worker; the rows that handlers emit are the items of the question.
+    pub fn of_streams<H: StreamHandler>(
+        filter: &str,
+        params: StreamParams,
+        make: impl Fn() -> H + Send + Sync + 'static,
+    ) -> Self {
+        let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
+        let need = Need { connections: H::RECORD, ..Need::default() };
+        let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
+        let make: MakeWorkerSink = Arc::new(move || WorkerSink::Stream(typed_sink(make())));
+        Self { ask, shape: Shape::default(), make: Some(make) }
+    }
+
+    /// The filter.
+    pub fn filter(&self) -> &str {
+        &self.ask.filter
+    }
+
+    /// The question of a subscription that was taken away: it keeps a number in the program, and asks for nothing.
+    pub(crate) fn nothing() -> Self {
+        Self::whole("", Want::Nothing)
+    }
+
+    /// A question whose sessions are handed over as they are, not as rows.
+    pub(crate) fn whole(filter: &str, want: Want) -> Self {
+        let ask = Ask { filter: filter.to_string(), need: Need::default(), want };
+        Self::new(ask, Shape { whole: true, ..Shape::default() })
+    }
+
+    /// The priority of its streams; 0 for other questions.
+    pub(crate) fn priority(&self) -> u8 {
+        match self.ask.want {
+            Want::Streams(params) => params.priority,
+            _ => 0,
+        }
+    }
+}
