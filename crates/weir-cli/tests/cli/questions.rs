@@ -367,7 +367,16 @@ fn a_signal_that_ends_the_reading_of_files_is_in_the_exit_status() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command runs");
-    std::thread::sleep(Duration::from_millis(400));
+    // The first signal ends the reading once the command catches it.
+    let status = format!("/proc/{}/status", running.id());
+    let caught = || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
+        u64::from_str_radix(mask.trim(), 16).unwrap_or(0)
+    };
+    while caught() >> (15 - 1) & 1 == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let killed = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let ended = running.wait_with_output().unwrap();
