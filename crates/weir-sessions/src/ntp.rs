@@ -1,4 +1,4 @@
-//! NTP (RFC 5905 §7.3, and versions 1 to 3, which look the same): one [`NtpMessage`] for each message.
+//! NTP (RFC 5905 §7.3, and versions 1 to 3, which have the same format): one [`NtpMessage`] for each message.
 
 use crate::session::session_fields;
 use crate::values::{owned, unsigned};
@@ -26,7 +26,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// A version that there is, and a mode.
+/// First byte: a version from 1 to 4 and a mode other than 0.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte >> 3 & 7, 1..=4) && byte & 7 != 0),
@@ -36,53 +36,54 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 
 const PORT: u16 = 123;
 
-/// Length of a message without what may follow it, bytes.
+/// Length of a message without extension fields and authenticator, bytes.
 const MESSAGE_BYTES: usize = 48;
 
-/// Modes of control messages (RFC 9327) and of those of old daemons, which have another form.
+/// Modes of control messages (RFC 9327) and of private messages of old daemons. Both have another format.
 const CONTROL: u8 = 6;
 const PRIVATE: u8 = 7;
 
-/// A message. Of control and private messages (modes 6 and 7) `times` is absent.
+/// An NTP message. Control and private messages (modes 6 and 7) have no `clock`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NtpMessage {
-    /// When it came.
+    /// Capture time.
     pub time: Timestamp,
-    /// Whether a second is to be put in or left out at the end of the day; 3: the clock is not set.
+    /// Leap second at the end of the day: 0 none, 1 inserted, 2 omitted; 3: the clock is not synchronized.
     pub leap: u8,
     /// Version: 1 to 4.
     pub version: u8,
     /// Mode: 1 and 2 symmetric, 3 client, 4 server, 5 broadcast, 6 control, 7 private.
     pub mode: u8,
-    /// What the message says of clocks.
+    /// Clock data; absent in control and private messages.
     pub clock: Option<Clock>,
-    /// The code of what a control or private message asks for.
+    /// Request code of a control or private message.
     pub request: Option<u8>,
 }
 
-/// What a message says of clocks.
+/// Clock data of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clock {
-    /// Distance from the reference clock: 1 has one, 16 is not set, 0 a refusal.
+    /// Distance from the reference clock: 1 is attached to one, 16 is not synchronized, 0 is a refusal
+    /// (kiss-o'-death).
     pub stratum: u8,
-    /// Exponent of the seconds between messages.
+    /// Poll interval, as a power of two, seconds.
     pub poll: i8,
-    /// Exponent of the clock's precision, seconds.
+    /// Precision of the clock, as a power of two, seconds.
     pub precision: i8,
     /// Round trip to the reference clock, nanoseconds.
     pub root_delay_ns: u64,
     /// Dispersion to the reference clock, nanoseconds.
     pub root_dispersion_ns: u64,
-    /// The reference: four letters, or an address.
+    /// The reference: four letters or an IPv4 address.
     pub reference: [u8; 4],
-    /// When the clock was last set; when the client sent, the server got, the sender sent. Absent where zero.
+    /// Reference, origin, receive and transmit timestamps, in this order. Absent if zero.
     pub times: [Option<Timestamp>; 4],
-    /// Extension fields (RFC 7822), as many as are well-formed.
+    /// Number of well-formed extension fields (RFC 7822).
     pub extensions: u64,
 }
 
 impl NtpMessage {
-    /// Reads a datagram; `None` where it is cut or of no known version or mode.
+    /// Parses a datagram. `None` if it is truncated or its version or mode is unknown.
     pub fn parse(datagram: &[u8], time: Timestamp) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let first = reader.u8()?;
@@ -123,7 +124,7 @@ impl Clock {
         })
     }
 
-    /// Whether these are times of a server: set, got and sent in this order, within a few days and seconds.
+    /// Whether the timestamps fit a server: reference ≤ receive ≤ transmit, at most 4 days and 4 s apart.
     fn has_fitting_times(&self) -> bool {
         const DAYS_NS: u64 = 4 * 86_400_000_000_000;
         const SECONDS_NS: u64 = 4_000_000_000;
@@ -134,7 +135,7 @@ impl Clock {
             && sent.since_ns(got) < SECONDS_NS
     }
 
-    /// The reference as Zeek shows it: letters of strata 0 and 1, the address of others.
+    /// The reference as Zeek shows it: letters for strata 0 and 1, an address for others.
     pub fn reference_text(&self) -> String {
         if self.stratum > 1 {
             return Ipv4Addr::from(self.reference).to_string();
@@ -149,12 +150,12 @@ impl Clock {
     }
 }
 
-/// Seconds in 16.16 bits, as nanoseconds.
+/// Converts 16.16-bit seconds to nanoseconds.
 fn read_short(bytes: [u8; 4]) -> u64 {
     (u64::from(u32::from_be_bytes(bytes)) * 1_000_000_000) >> 16
 }
 
-/// Seconds since 1900 in 32.32 bits (§6); those of small numbers are of the era that begins in 2036.
+/// Converts 32.32-bit seconds since 1900 (§6). Values below 2^31 s belong to the era that begins in 2036.
 fn read_timestamp(bytes: [u8; 8]) -> Option<Timestamp> {
     const UNIX_EPOCH_SECONDS: i64 = 2_208_988_800;
     let number = Some(u64::from_be_bytes(bytes)).filter(|number| *number != 0)?;
@@ -164,7 +165,7 @@ fn read_timestamp(bytes: [u8; 8]) -> Option<Timestamp> {
     Some(Timestamp::from_parts(seconds, nanoseconds as i64))
 }
 
-/// Extension fields are longer than the longest authenticator, which has 24 bytes (RFC 7822 §3).
+/// Counts extension fields. Each exceeds the longest authenticator, 24 bytes (RFC 7822 §3).
 fn count_extensions(reader: &mut Reader<'_>) -> u64 {
     let mut count = 0;
     while reader.rest().len() > 24 {
@@ -177,17 +178,17 @@ fn count_extensions(reader: &mut Reader<'_>) -> u64 {
     count
 }
 
-/// Two to the power of an exponent, seconds, as nanoseconds.
+/// Two to the power of `exponent`, seconds, as nanoseconds.
 fn power_ns(exponent: i8) -> u64 {
     match exponent {
-        // Nobody waits for longer than 2^17 s; beyond 2^34 it would not fit.
+        // The longest poll interval is 2^17 s; 2^34 s and more would overflow.
         0.. => 1_000_000_000_u64.saturating_mul(1 << exponent.min(33)),
         _ => 1_000_000_000_u64.checked_shr(u32::from(exponent.unsigned_abs())).unwrap_or(0),
     }
 }
 
-/// It has no signature: on its port a message of the right form is one, elsewhere only a server's whose times fit
-/// together.
+/// NTP has no signature. On its port any well-formed message is accepted; elsewhere only a server's message
+/// with consistent timestamps.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.ports.contains(&PORT);
     let is_ntp = |datagram: &[u8]| {
@@ -207,7 +208,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// Parses the messages of one flow. Holds nothing.
+/// Parses the messages of one flow. Stateless.
 #[derive(Debug, Default)]
 pub struct NtpParser;
 
@@ -269,7 +270,7 @@ session_fields! { NtpMessage;
     "ntp.request" ["ntp.priv.reqcode"] _: Unsigned, "What a control (mode 6) or private (mode 7) message asks for: 42 is a list of clients" => |m| unsigned(m.request);
 }
 
-/// A time that is not set is shown as 1970, as Zeek does.
+/// Shows an unset time as 1970, as Zeek does.
 fn time(message: &NtpMessage, which: usize) -> Value<'_> {
     match &message.clock {
         Some(clock) => Value::Time(clock.times[which].unwrap_or(Timestamp(0))),

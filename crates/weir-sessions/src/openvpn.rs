@@ -1,5 +1,5 @@
-//! OpenVPN (its protocol as of 2.6, `src/openvpn/ssl_pkt.h`; there is no RFC): one [`OpenvpnHandshake`] for the
-//! first two packets, of which the kind of protection and two numbers are in clear.
+//! OpenVPN (its protocol as of 2.6, `src/openvpn/ssl_pkt.h`; there is no RFC): one [`OpenvpnHandshake`] for
+//! the first two packets. Their kind of protection and both session ids are in clear.
 
 use crate::session::session_fields;
 use crate::values::{bytes, text, unsigned};
@@ -26,7 +26,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// A client's first operation with key 0; over TCP a length below 2 KiB before the operation.
+/// A client's first opcode with key id 0; over TCP a length below 2 KiB precedes the opcode.
 fn may_begin(place: FirstPlace) -> ByteSet {
     let is_operation =
         |byte: u8| matches!(byte >> 3, CLIENT_RESET_V1 | CLIENT_RESET_V2 | CLIENT_RESET_V3) && byte & 7 == 0;
@@ -37,30 +37,30 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Longest first packet, bytes: a client of tls-crypt-v2 wraps its key in it.
+/// Longest first packet, bytes: a tls-crypt-v2 client puts its wrapped key into it.
 const PACKET_BYTES_MAX: usize = 2048;
 
-/// Operations, without the number of the key.
+/// Opcodes, without the key id.
 const CLIENT_RESET_V1: u8 = 1;
 const SERVER_RESET_V1: u8 = 2;
 const CLIENT_RESET_V2: u8 = 7;
 const SERVER_RESET_V2: u8 = 8;
 const CLIENT_RESET_V3: u8 = 10;
 
-/// How the packets that begin it are protected.
+/// Protection of the first packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
-    /// Not at all.
+    /// None.
     None,
-    /// A digest of so many bytes (`tls-auth`).
+    /// A digest (`tls-auth`) of this many bytes.
     Digest(u8),
     /// Encrypted with a key that all clients share (`tls-crypt`).
     Shared,
-    /// Encrypted with a key of the client's own (`tls-crypt-v2`).
+    /// Encrypted with the client's own key (`tls-crypt-v2`).
     Own,
 }
 
-/// A packet that begins a connection.
+/// A packet that begins a connection (`P_CONTROL_HARD_RESET_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reset {
     is_of_client: bool,
@@ -70,7 +70,7 @@ struct Reset {
 }
 
 impl Reset {
-    /// Reads a packet; `None` where it begins nothing.
+    /// Parses a packet. `None` if it does not begin a connection.
     fn parse(packet: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(packet);
         let first = reader.u8()?;
@@ -85,19 +85,19 @@ impl Reset {
     }
 }
 
-/// How a client's packet is protected, told from what follows its session id; `None` where nothing fits.
+/// Derives a client packet's protection from the bytes behind its session id. `None` if no kind fits.
 ///
-/// In clear there follow a list of no acknowledgements and a number, both zero: five bytes. A digest comes
-/// before these with a packet number and a time; encrypted they are the last.
+/// In clear these bytes are an empty list of acknowledgements and packet id 0: five zeros. `tls-auth` puts a
+/// digest, a packet number and a time before them. `tls-crypt` encrypts them, behind its own header.
 fn protection(operation: u8, rest: &[u8]) -> Option<Protection> {
     const CLEAR: [u8; 5] = [0; 5];
     let (_, tail) = rest.split_last_chunk::<5>().map(|(head, tail)| (head, *tail))?;
     let digest_bytes = rest.len().checked_sub(8 + CLEAR.len());
-    // tls-crypt: number and time, a digest of 32 bytes, the five bytes.
+    // tls-crypt: packet number and time, a digest of 32 bytes, the five encrypted bytes.
     let has_number_and_time = || {
         let mut reader = Reader::new(rest);
         let number = reader.u16().zip(reader.u16());
-        // 0x0f00 0001 is the first number of those that tell what they can before.
+        // 0x0f00 0001 is the first packet number of clients that announce early negotiation.
         let is_first = matches!(number, Some((0 | 0x0f00, 1)));
         let time = reader.array().map(u32::from_be_bytes);
         is_first && time.is_some_and(|time| (0x5000_0000..0x9000_0000).contains(&time))
@@ -117,19 +117,19 @@ fn protection(operation: u8, rest: &[u8]) -> Option<Protection> {
     }
 }
 
-/// The packet at the front of a stream, two bytes of length before it; `None` where it is not whole.
+/// The first packet of a stream, behind its two-byte length. `None` if it is not complete.
 fn first_of_stream(bytes: &[u8]) -> Option<&[u8]> {
     Reader::new(bytes).vector16()
 }
 
-/// Told from the client's first packet, all of which is accounted for.
+/// Recognises the client's first packet; every byte of the packet must fit.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_client = |packet: &[u8]| Reset::parse(packet).is_some_and(|reset| reset.protection.is_some());
     let side = |bytes: &[u8]| {
         if opening.is_datagram {
             return if is_client(bytes) { Probe::Certain } else { Probe::NotForUs };
         }
-        // A length below 2 KiB, then one of three bytes.
+        // A length below 2 KiB, then one of two opcodes.
         let is_possible = match *bytes {
             [] | [0..=7] | [0..=7, _] => return Probe::Unsure,
             [0, 14..=255, first, ..] | [1..=7, _, first, ..] => {
@@ -151,29 +151,29 @@ fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// The beginning of a connection.
+/// The handshake of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenvpnHandshake {
-    /// When the first packet came.
+    /// Capture time of the first packet.
     pub time: Timestamp,
-    /// Who is the client.
+    /// Direction of the client.
     pub client: Direction,
-    /// Number the client chose for the session.
+    /// Session id of the client.
     pub client_session_id: Option<[u8; 8]>,
-    /// Number the server chose.
+    /// Session id of the server.
     pub server_session_id: Option<[u8; 8]>,
-    /// How the packets are protected, where the client's was seen.
+    /// Protection of the packets, if a client packet was seen.
     pub protection: Option<Protection>,
-    /// The client's operation: 7, or 10 of tls-crypt-v2.
+    /// The client's opcode: 7, or 10 with tls-crypt-v2.
     pub operation: Option<u8>,
-    /// Time from the client's first packet to the answer, nanoseconds.
+    /// Time from the client's first packet to the server's, nanoseconds.
     pub rtt_ns: Option<u64>,
 }
 
-/// Parses the beginning of one connection or flow. Holds at most two packets of 2 KiB.
+/// Parses the handshake of one connection or flow. Holds at most two packets of 2 KiB.
 #[derive(Debug, Default)]
 pub struct OpenvpnParser {
-    /// Of a stream: the beginning of each side's first packet.
+    /// For TCP: the beginning of each direction's first packet.
     kept: [Vec<u8>; 2],
     is_read: [bool; 2],
     handshake: Option<OpenvpnHandshake>,
@@ -208,7 +208,7 @@ impl SessionParser for OpenvpnParser {
     }
 
     fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
-        // Datagrams that are missing say nothing of others, and of a stream only the beginning is read.
+        // A lost datagram does not affect others. Of a stream only the first packet matters.
         self.is_done |= length_bytes > 0 && !self.kept[from as usize].is_empty();
         self.settle(sessions)
     }
@@ -230,7 +230,7 @@ impl SessionParser for OpenvpnParser {
 impl OpenvpnParser {
     fn take_packet(&mut self, data: &Data<'_>, packet: &[u8]) {
         let Some(reset) = Reset::parse(packet) else {
-            // With data the beginning is over.
+            // A data packet ends the handshake.
             self.is_done |=
                 self.handshake.is_some() && packet.first().is_some_and(|first| matches!(first >> 3, 6 | 9));
             return;

@@ -1,19 +1,19 @@
-//! [`Pieces`]: bytes that come in any order, twice, in splinters, put together from the first on.
+//! [`Pieces`]: assembles bytes that arrive in any order, repeatedly and in small fragments.
 
-/// Most pieces that lie apart; the widest scattering known makes some twenty.
+/// Most disjoint ranges; the most fragmented known sender makes some twenty.
 pub(crate) const PIECES_MAX: usize = 64;
 
-/// Bytes from 0 on, as far as they have come.
+/// A buffer that starts at offset 0 and is filled in any order.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     bytes: Vec<u8>,
-    /// What of `bytes` is there: from, to; in order, not touching.
+    /// Ranges of `bytes` that are filled, from and to; sorted, neither overlapping nor adjacent.
     pieces: Vec<(usize, usize)>,
 }
 
 impl Pieces {
-    /// Adds bytes that belong at `offset`, up to `length_max` in all; whether they were kept. What comes twice
-    /// is taken as it came last.
+    /// Adds bytes at `offset`, up to `length_max` bytes in all. Returns whether they were kept. Repeated
+    /// bytes overwrite earlier ones.
     #[must_use]
     pub(crate) fn insert(&mut self, offset: usize, bytes: &[u8], length_max: usize) -> bool {
         let (from, to) = (offset, offset.saturating_add(bytes.len()));
@@ -23,7 +23,7 @@ impl Pieces {
         if bytes.is_empty() {
             return true;
         }
-        // Those that overlap or touch become one.
+        // Merge ranges that overlap or are adjacent.
         let first = self.pieces.partition_point(|piece| piece.1 < from);
         let behind = self.pieces.partition_point(|piece| piece.0 <= to);
         if first == behind && self.pieces.len() == PIECES_MAX {
@@ -32,7 +32,7 @@ impl Pieces {
         let joined = self.pieces[first..behind].iter().fold((from, to), |a, b| (a.0.min(b.0), a.1.max(b.1)));
         self.pieces.splice(first..behind, [joined]);
         if self.bytes.len() < to {
-            // By doubling, but never beyond what there can be.
+            // Grow by doubling, at most to `length_max`.
             let wanted = (self.bytes.len() * 2).clamp(to, length_max);
             self.bytes.reserve_exact(wanted - self.bytes.len());
             self.bytes.resize(to, 0);
@@ -41,13 +41,13 @@ impl Pieces {
         true
     }
 
-    /// What is there from the first byte on, without a hole.
+    /// The bytes from offset 0 to the first hole.
     pub(crate) fn whole(&self) -> &[u8] {
         let end = self.pieces.first().filter(|piece| piece.0 == 0).map_or(0, |piece| piece.1);
         &self.bytes[..end]
     }
 
-    /// Bytes held.
+    /// Allocated bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.pieces.capacity() * size_of::<(usize, usize)>()
     }

@@ -1,10 +1,11 @@
-//! PostgreSQL (its frontend/backend protocol 3): one [`PgExchange`] for the startup, and for each query with its answer.
+//! PostgreSQL (its frontend/backend protocol 3): one [`PgExchange`] for the startup, and for each query with
+//! its answer.
 //!
-//! A query is a message of its own, or some: Parse names it, Bind gives it values, Execute runs it, as often as one
-//! likes, and Sync ends what was sent together. Each Execute is an exchange; so is a Parse that nothing runs before
-//! its Sync. Passwords are passed over. Behind a loss nobody knows which answer is whose: what waits goes without, and the
-//! first request that comes while the server is ready for one is answered again. Where both sides agree on TLS, that
-//! follows and is handed over.
+//! A query is one message, or several: Parse names it, Bind gives it values, Execute runs it, any number of
+//! times, and Sync ends the batch. Each Execute is an exchange; so is a Parse without an Execute before its
+//! Sync. Passwords are skipped. After a loss, answers cannot be matched to requests: pending requests are
+//! reported without answers, and matching resumes with the first request sent while the server is ready
+//! (ReadyForQuery). If both sides agree on TLS, the parser hands the connection over.
 
 mod message;
 
@@ -37,7 +38,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// A length below 64 KiB.
+/// The first bytes of a length below 64 KiB.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 | 1 => ByteSet::of(|byte| byte == 0),
@@ -45,59 +46,59 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Bytes kept of a message.
+/// Most bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Most queries of a connection that wait for their answers.
 pub const WAITING_MAX: usize = 64;
 
-/// Most queries, and most portals, of a connection that are remembered by their names.
+/// Most named queries, and most portals, kept per connection.
 pub const NAMES_MAX: usize = 64;
 
-/// Bytes kept of a text.
+/// Most bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// Who connected: what the startup said.
+/// Parameters of the startup message: who connected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PgStartup {
     /// The user.
     pub user: Option<String>,
-    /// The database; the user's name where none is given.
+    /// The database; defaults to the user's name.
     pub database: Option<String>,
-    /// Name of the program.
+    /// Application name.
     pub application: Option<String>,
 }
 
-/// What a client asks for, with the answer.
+/// A client's request with its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PgExchange {
-    /// When the first of its messages came.
+    /// Capture time of its first message.
     pub time: Timestamp,
-    /// Who connected, where that was seen.
+    /// Parameters of the startup, if it was seen.
     pub startup: Option<Arc<PgStartup>>,
-    /// What is asked for: `startup`, `ssl_request`, `gssenc_request`, `cancel_request`, `simple_query`,
-    /// `extended_query`, `parse`; `bind`, `describe` and `close` where nothing was run and they failed; none where only
-    /// the answer was seen.
+    /// Kind of request: `startup`, `ssl_request`, `gssenc_request`, `cancel_request`, `simple_query`,
+    /// `extended_query`, `parse`; `bind`, `describe` or `close` if these failed without an Execute; `None` if
+    /// only the answer was seen.
     pub request: Option<&'static str>,
-    /// The query; of one that was named before, too.
+    /// The query text, also if the query was named by an earlier Parse.
     pub query: Option<Arc<str>>,
-    /// How the server wants the user to authenticate: `SASL`.
+    /// Authentication method that the server requires: `SASL`.
     pub auth: Option<&'static str>,
-    /// Whether it was done.
+    /// Whether the request succeeded.
     pub is_good: Option<bool>,
-    /// What the server did last: `SELECT 5`.
+    /// Tag of the last completed command: `SELECT 5`.
     pub tag: Option<String>,
-    /// Rows that came.
+    /// Number of rows returned or copied.
     pub rows: u64,
     /// Code of the error: `28P01`.
     pub error: Option<String>,
-    /// What the server says of it.
+    /// Text of the error.
     pub error_message: Option<String>,
-    /// Of a Sync: what was sent before it, and is told of where that fails.
+    /// For a Sync: the request to report if its batch fails: bind, describe or close.
     batch: Option<&'static str>,
-    /// The server waits for the rows of a COPY.
+    /// COPY FROM: the server waits for rows.
     is_copying: bool,
-    /// The server sends the rows of a COPY.
+    /// COPY TO: the server sends rows.
     is_copied: bool,
 }
 
@@ -122,18 +123,18 @@ impl PgExchange {
 
     fn held_bytes(&self) -> usize {
         let texts = [&self.tag, &self.error, &self.error_message];
-        // Startup and query are shared; they are counted once for each nevertheless.
+        // Startup and query are shared between exchanges, but counted for each: an upper bound.
         let startup = self.startup.as_ref().map_or(0, |startup| startup.held_bytes());
         let query = self.query.as_ref().map_or(0, |query| query.len());
         size_of::<Self>() + startup + query + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
     }
 
-    /// Whether ReadyForQuery ends it.
+    /// Whether ReadyForQuery ends the exchange.
     fn is_ended_by_ready(&self) -> bool {
         self.request != Some("extended_query")
     }
 
-    /// What was run was done: that is the end of it, but where a Sync or what stands for one is still to come.
+    /// A command completed. This ends an Execute; other requests end with ReadyForQuery.
     fn run(&mut self) -> bool {
         let is_over = self.request == Some("extended_query");
         if is_over {
@@ -142,7 +143,7 @@ impl PgExchange {
         is_over
     }
 
-    /// Takes a message of the server; whether the exchange is over with it.
+    /// Handles a message of the server. Returns whether it ends the exchange.
     fn take_answer(&mut self, kind: u8, body: &[u8]) -> bool {
         match kind {
             b'R' => {
@@ -172,7 +173,7 @@ impl PgExchange {
                 return self.run();
             }
             b'G' => self.is_copying = true,
-            // An empty query; rows that go on with the next Execute.
+            // EmptyQueryResponse; PortalSuspended: the next Execute continues the rows.
             b'I' | b's' => return self.run(),
             b'E' => {
                 for field in body.split(|byte| *byte == 0) {
@@ -186,7 +187,7 @@ impl PgExchange {
                 if self.request == SYNC {
                     self.request = self.batch.or(SYNC);
                 }
-                // Who is not let in gets nothing more.
+                // After a failed login the server closes the connection.
                 return self.request == Some("startup");
             }
             b'Z' => {
@@ -200,7 +201,7 @@ impl PgExchange {
 }
 
 impl PgStartup {
-    /// Names and values, each with a zero behind it.
+    /// Parses names and values, each zero-terminated.
     fn parse(body: &[u8]) -> Self {
         let mut startup = Self::default();
         let mut parts = body.split(|byte| *byte == 0);
@@ -223,15 +224,15 @@ impl PgStartup {
     }
 }
 
-/// A Sync that ends what needs no exchange of its own any more.
+/// A Sync whose batch needs no exchange of its own.
 const SYNC: Option<&str> = Some("sync");
 
-/// Queries by the names they go by on a connection, the latest last.
+/// Queries by statement or portal name, newest last.
 #[derive(Debug, Default)]
 struct Names(VecDeque<(Box<[u8]>, Arc<str>)>);
 
 impl Names {
-    /// Remembers a query; whether another one is forgotten for it.
+    /// Stores a query. Returns whether another one was evicted.
     fn insert(&mut self, name: &[u8], query: &Arc<str>) -> bool {
         self.remove(name);
         self.0.push_back((name.into(), Arc::clone(query)));
@@ -251,23 +252,24 @@ impl Names {
     }
 }
 
-/// What was sent since the last Execute or Sync.
+/// Messages since the last Execute or Sync.
 #[derive(Debug, Default)]
 struct Batch {
-    /// When the first of it came.
+    /// Capture time of the first message.
     time: Option<Timestamp>,
-    /// The query that was named.
+    /// Query of the last Parse.
     parsed: Option<Arc<str>>,
-    /// The query that a portal was bound to.
+    /// Query of the last Bind.
     bound: Option<Arc<str>>,
-    /// What came last that is neither.
+    /// The request to report if the batch fails: bind, describe or close.
     last: Option<&'static str>,
 }
 
-/// Bytes of ReadyForQuery.
+/// Length of ReadyForQuery, bytes.
 const READY_BYTES: usize = 6;
 
-/// Whether the last that a server said is ReadyForQuery. Looks at bytes, as behind a loss nobody knows where messages begin.
+/// The last bytes sent by the server, to recognise ReadyForQuery after a loss, when message boundaries are
+/// unknown.
 #[derive(Debug, Default)]
 struct LastBytes([u8; READY_BYTES]);
 
@@ -290,12 +292,12 @@ pub struct PgParser {
     client: Option<Direction>,
     startup: Option<Arc<PgStartup>>,
     waiting: Waiting<PgExchange, WAITING_MAX>,
-    /// What the server answers to, where that was not seen.
+    /// The answer to a request that was missed.
     unasked: Option<PgExchange>,
-    /// Bytes are missing: what the server says is passed over until a request comes when it is ready for one.
+    /// Bytes of the server were lost: its messages are skipped until a request arrives while it is ready.
     is_lost: bool,
     last_bytes: LastBytes,
-    /// The client does not wait for an answer before it asks again.
+    /// The client has sent a request before the answer to the last one.
     is_pipelining: bool,
     batch: Batch,
     statements: Names,
@@ -308,7 +310,7 @@ impl SessionParser for PgParser {
         let mut rest = data.bytes;
         loop {
             let Some(first) = rest.first() else { return Progress::Wanted };
-            // Only a client's first byte is a zero.
+            // Only a client's first byte is zero.
             let is_client =
                 *self.client.get_or_insert(if *first == 0 { data.from } else { data.from.other() })
                     == data.from;
@@ -356,21 +358,23 @@ impl SessionParser for PgParser {
         if !is_client {
             self.last_bytes = LastBytes::default();
         }
-        // What is passed over anyway may be missing. A server that is lost has no place that would say so.
+        // Bytes that would be skipped anyway may be lost, but after a loss the server's message boundaries
+        // are unknown.
         let is_passed_over = is_client || !self.is_lost;
         if length_bytes == 0 || (self.sides[from as usize].lose(length_bytes) && is_passed_over) {
             return Progress::Wanted;
         }
-        // Who waits for each answer has one query under way; where an answer is missing, the next one, too.
+        // A client without pipelining has one query pending; if an answer was lost, also the next one.
         let waiting = self.waiting.iter().filter(|asked| asked.is_ended_by_ready()).count();
         if self.is_pipelining || waiting > if is_client { 1 } else { 2 } {
-            // When all are answered nobody can tell.
+            // With pipelining, answers cannot be matched to requests after a loss.
             self.finish(sessions);
             self.cut_off.sessions += 1;
             return Progress::Done;
         }
         if is_client {
-            // Answers are whole. What has a name keeps it until it is closed; what has none is whatever came last.
+            // The server's messages are complete. Named queries stay valid until closed, but the unnamed
+            // query and portals may have changed.
             self.batch = Batch::default();
             self.statements.remove(b"");
             self.portals = Names::default();
@@ -411,7 +415,7 @@ impl PgParser {
         let body = rest.get(4..).unwrap_or_default();
         let mut asked = PgExchange::new(frame.time, None, self.startup.as_ref());
         if self.is_lost && self.last_bytes.are_ready() && !matches!(kind, b'p' | b'd' | b'c' | b'f' | b'X') {
-            // It waits for this: what follows is the answer.
+            // The client sent this because the server was ready, so the next message answers it.
             self.is_lost = false;
             self.sides[self.client.map_or(1, |client| client.other() as usize)] = Frames::default();
         }
@@ -459,15 +463,15 @@ impl PgParser {
                 asked.query = batch.parsed.or(batch.bound);
             }
             b'c' | b'f' => {
-                // While it waits for rows the server passes over a Sync; many send one with what begins the copy, and
-                // another behind its end.
+                // The server ignores a Sync while it waits for rows. Many clients send one with the query
+                // that begins the copy, and another after the copy.
                 self.waiting.retain_behind(|asked| asked.is_copying, |asked| asked.request != SYNC);
                 if let Some(copied) = self.waiting.find(|asked| asked.is_copying) {
                     copied.is_copying = false;
                 }
                 return;
             }
-            // Passwords, rows of copies, the end.
+            // Passwords, rows of copies, termination.
             _ => return,
         }
         let oldest = if self.is_lost { Some(asked) } else { self.waiting.push(asked) };
@@ -475,7 +479,7 @@ impl PgParser {
         sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
     }
 
-    /// Parse names a query, Bind a portal to it; Close makes one of these unknown.
+    /// Updates the names: Parse names a query, Bind binds a portal to it, Close removes either.
     fn take_names(&mut self, kind: u8, body: &[u8]) {
         let name = until_zero(body);
         let rest = body.get(name.len() + 1..).unwrap_or_default();
@@ -487,7 +491,7 @@ impl PgParser {
                 self.statements.insert(name, &query) || text.len() > TEXT_BYTES_MAX
             }
             b'B' => {
-                // What is run says what was parsed: nobody has to be told twice.
+                // The Execute reports this query, so the Parse is not reported separately.
                 self.batch.parsed = None;
                 let query = self.statements.find(until_zero(rest)).cloned();
                 self.batch.bound = query.clone();
@@ -509,7 +513,7 @@ impl PgParser {
 
     fn take_answer(&mut self, frame: &Frame<'_>, sessions: &mut Vec<Box<dyn Session>>) {
         let body = frame.bytes.get(5..).unwrap_or_default();
-        // Messages that come at any time.
+        // ParameterStatus, notices and notifications arrive at any time.
         if matches!(frame.bytes[0], b'S' | b'N' | b'A') {
             return;
         }
@@ -524,13 +528,14 @@ impl PgParser {
         };
         let is_over = asked.take_answer(frame.bytes[0], body);
         if frame.bytes[0] == b'E' && std::mem::take(&mut asked.is_copying) {
-            // The Syncs so far it passed over while it waited for rows; who sees the error may send another alone.
+            // The server ignored these Syncs while it waited for rows. After the error, the client may send
+            // another.
             self.waiting.retain_behind(|_| true, |asked| asked.request != SYNC);
         }
         if !is_over {
             return;
         }
-        // After an error the server passes over what was sent together, up to the Sync.
+        // After an error the server skips messages up to the Sync.
         while let Some(mut over) = self.waiting.take(|_| true) {
             let is_last = !is_ready || over.request != Some("extended_query");
             over.is_good = if is_last { over.is_good } else { Some(false) };
@@ -559,7 +564,7 @@ impl Session for PgExchange {
     }
 }
 
-/// What the server answers: its error, what it did.
+/// Kind of the server's answer.
 fn answer(exchange: &PgExchange) -> Option<&'static str> {
     match (&exchange.error, exchange.request, exchange.is_good) {
         (Some(_), ..) => Some("error"),

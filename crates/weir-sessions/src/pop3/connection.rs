@@ -1,4 +1,4 @@
-//! [`Pop3Connection`]: what was asked for on a connection, and how it went; and its fields.
+//! [`Pop3Connection`]: the commands of a connection and their results; and its fields.
 
 use crate::session::session_fields;
 use crate::values::{text, texts};
@@ -6,34 +6,34 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A connection of POP3, up to where it went over to TLS.
+/// A POP3 connection, up to the switch to TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pop3Connection {
-    /// When its first line came.
+    /// Capture time of the first line.
     pub time: Timestamp,
-    /// Who sends commands: the originator of the connection, as a rule.
+    /// Direction of the client: the originator of the connection, as a rule.
     pub client: Direction,
     /// The server's greeting, without `+OK`.
     pub greeting: Option<String>,
-    /// The user, by USER, APOP or AUTH PLAIN.
+    /// The user name from USER, APOP or AUTH PLAIN.
     pub user: Option<String>,
-    /// How the user authenticates itself: `USER`, `APOP`, or the mechanism of AUTH.
+    /// Authentication method: `USER`, `APOP`, or the mechanism of AUTH.
     pub auth_mechanism: Option<String>,
-    /// Whether the server let the user in.
+    /// Whether the login succeeded.
     pub is_logged_in: Option<bool>,
-    /// Verbs of the commands, in order, each once.
+    /// Verbs of the commands, without repetitions, in order of first use.
     pub commands: Vec<String>,
-    /// Commands with how they went, `STAT OK`, `PASS ERR`, in order, each once.
+    /// Commands with their results, `STAT OK`, `PASS ERR`, without repetitions, in order.
     pub results: Vec<String>,
     /// The server's capabilities.
     pub capabilities: Vec<String>,
-    /// How many mails were fetched (RETR).
+    /// Number of mails fetched (RETR).
     pub fetched: u64,
-    /// How many mails were marked as deleted (DELE).
+    /// Number of mails marked as deleted (DELE).
     pub deleted: u64,
-    /// What the server said with its last error.
+    /// Text of the server's last error.
     pub last_error: Option<String>,
-    /// Whether the connection went over to TLS.
+    /// Whether the connection switched to TLS.
     pub is_tls: bool,
 }
 
@@ -56,7 +56,7 @@ impl Pop3Connection {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.greeting, &self.user, &self.auth_mechanism, &self.last_error];
         let lists = [&self.commands, &self.results, &self.capabilities];

@@ -1,10 +1,10 @@
-//! POP3 (RFC 1939), with CAPA (RFC 2449), STLS (RFC 2595) and AUTH (RFC 5034): one session a connection.
+//! POP3 (RFC 1939), with CAPA (RFC 2449), STLS (RFC 2595) and AUTH (RFC 5034): one session per connection.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `probe` | is it POP3? |
-//! | `parser` | commands and replies, which replies have many lines, STLS |
-//! | `connection` | what comes out, and its names in filters |
+//! | `parser` | commands and replies, multi-line replies, STLS |
+//! | `connection` | the output and its field names |
 
 mod connection;
 mod parser;
@@ -30,7 +30,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: connection::FIELDS,
 };
 
-/// A reply, or the first letter of a command.
+/// The first byte of a reply or of a command.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => {

@@ -1,21 +1,22 @@
-//! [`Pop3Parser`]: lines of both directions in, one [`Pop3Connection`] out.
+//! [`Pop3Parser`]: parses lines of both directions into one [`Pop3Connection`].
 //!
-//! Who answers with `+OK` and `-ERR` is the server. Commands wait for their replies in order (pipelining, RFC 2449
-//! §6.6); of replies with many lines (RFC 1939 §3) only the capabilities are read.
+//! The side that answers with `+OK` and `-ERR` is the server. Commands wait for their replies in order
+//! (pipelining, RFC 2449 §6.6). Of multi-line replies (RFC 1939 §3) only the capabilities are read.
 
 use super::connection::Pop3Connection;
 use crate::line::{Lines, UntilDot, note, read_plain_user, split_word, text};
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 
-/// Longest line that is kept, bytes (RFC 2449 §4 allows 512).
+/// Most bytes kept of a line (RFC 2449 §4 allows 512).
 pub const LINE_BYTES_MAX: usize = 2048;
-/// Most commands that wait for their reply.
+/// Most commands that wait for their replies.
 const WAITING_MAX: usize = 256;
 /// Most entries of a list.
 const LIST_MAX: usize = 64;
 
-/// Commands that are known, and whether a good reply has many lines: always, or where there is no argument.
+/// Known commands, and when a positive reply has several lines: never, always, or if the command has no
+/// argument.
 const COMMANDS: &[(&str, Many)] = &[
     ("USER", Many::Never),
     ("PASS", Many::Never),
@@ -52,13 +53,13 @@ struct Waiting {
     has_many_lines: bool,
 }
 
-/// What the server's next bytes are.
+/// What the server's next lines are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     #[default]
     Replies,
     Capabilities,
-    /// Lines that nobody reads.
+    /// Lines of a multi-line reply, which are skipped.
     Lines(UntilDot),
 }
 
@@ -78,7 +79,7 @@ impl SessionParser for Pop3Parser {
         let mut rest = data.bytes;
         while !rest.is_empty() {
             if self.begins_tls(data.from, rest) {
-                // The reply to STLS was not seen.
+                // The reply to STLS was missed.
                 self.go_over_to_tls(sessions);
                 return Progress::HandOver { rest_bytes: rest.len() };
             }
@@ -115,7 +116,7 @@ impl SessionParser for Pop3Parser {
             match &mut self.mode {
                 Mode::Lines(until_dot) => until_dot.lose(),
                 _ => {
-                    // Nobody knows which commands were answered.
+                    // Pending commands can no longer be matched to replies.
                     self.mode = Mode::Replies;
                     self.waiting.clear();
                 }
@@ -143,7 +144,8 @@ impl SessionParser for Pop3Parser {
 }
 
 impl Pop3Parser {
-    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) behind STLS.
+    /// Whether the client begins TLS instead of sending a command: a handshake record (RFC 8446 §5.1) after
+    /// STLS.
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
         rest[0] == 22
             && self.client == Some(from)
@@ -163,7 +165,7 @@ impl Pop3Parser {
         let (verb, argument) = split_word(line);
         let known = COMMANDS.iter().find(|(name, _)| verb.eq_ignore_ascii_case(name.as_bytes()));
         let Some((command, many)) = known else {
-            // What AUTH is answered with, or what we don't know.
+            // A line of the AUTH exchange, or an unknown command.
             let is_auth = self.waiting.back().is_some_and(|last| last.command == "AUTH");
             if is_auth && connection.user.is_none() {
                 connection.user = read_plain_user(connection.auth_mechanism.as_deref(), line);
@@ -204,7 +206,7 @@ impl Pop3Parser {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes a line of the server; whether what follows is TLS.
+    /// Handles a line of the server. Returns whether TLS follows.
     fn take_reply(&mut self, line: &[u8]) -> bool {
         let Some(connection) = &mut self.connection else { return false };
         if self.mode == Mode::Capabilities {
@@ -215,7 +217,7 @@ impl Pop3Parser {
             }
             return false;
         }
-        // Other lines are challenges (`+ …`), or of a reply whose command was not seen.
+        // Other lines are challenges (`+ …`), or belong to a reply whose command was missed.
         let Some((is_good, reply)) = read_reply(line) else { return false };
         let reply = text(reply, LINE_BYTES_MAX);
         if !is_good {
@@ -247,7 +249,7 @@ impl Pop3Parser {
     }
 }
 
-/// Whether a reply is good, and its text.
+/// Whether a reply is positive, and its text. `None` if the line is no reply.
 fn read_reply(line: &[u8]) -> Option<(bool, &[u8])> {
     let (is_good, rest) = match line {
         [b'+', b'O', b'K', rest @ ..] => (true, rest),

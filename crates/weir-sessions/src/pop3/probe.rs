@@ -1,12 +1,12 @@
-//! Is it POP3? The server's `+OK` with text behind it, unless the client said before what none of POP3's does. A bare
-//! `+OK` is Redis's most frequent reply, too: that needs a client's command beside it.
+//! Is it POP3? A server's `+OK` with text identifies it, unless the client has sent anything but a POP3
+//! command. A bare `+OK` is also Redis's most frequent reply, so it needs a client's POP3 command as well.
 
 use crate::{Opening, Probe};
 
-/// Ports of servers: there a client alone is enough.
+/// Port of servers. There a client's command is enough.
 const PORT: u16 = 110;
 
-/// What clients say first.
+/// Commands that a client may send first.
 const COMMANDS: &[&[u8]] = &[b"USER", b"CAPA", b"STLS", b"AUTH", b"APOP", b"QUIT", b"NOOP", b"UTF8", b"LANG"];
 
 /// Looks at the first bytes of both directions.
@@ -27,7 +27,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// One that says something is enough. Both `+OK` and `-ERR` alone are Redis's, too.
+/// A greeting with text is certain for `+OK` only. Redis also sends a bare `+OK`, and `-ERR`.
 fn greeting(bytes: &[u8]) -> Probe {
     for (word, meaning) in [(&b"+OK"[..], Probe::Certain), (b"-ERR", Probe::Unsure)] {
         if Probe::of_word(bytes, word) != Probe::NotForUs {
@@ -41,17 +41,17 @@ fn greeting(bytes: &[u8]) -> Probe {
     Probe::NotForUs
 }
 
-/// The server said yes and nothing else.
+/// Whether the server sent `+OK` without text.
 fn is_bare(server: &[u8]) -> bool {
     matches!(server, [b'+', b'O', b'K', b' ' | b'\r' | b'\n', ..])
 }
 
-/// Commands that Redis has, too.
+/// Whether the command is one that Redis also has.
 fn is_common(client: &[u8]) -> bool {
     [&b"AUTH"[..], b"QUIT"].iter().any(|verb| Probe::of_word_in_any_case(client, verb) == Probe::Certain)
 }
 
-/// Certain where it is a command of POP3 with its end, though it may be another protocol's, too.
+/// Certain for a complete line with a POP3 command, which another protocol may have, too.
 fn command(bytes: &[u8]) -> Probe {
     let is_of = |command: &&[u8]| Probe::of_word_in_any_case(bytes, command) != Probe::NotForUs;
     match bytes.get(4) {
@@ -66,7 +66,7 @@ fn command(bytes: &[u8]) -> Probe {
     }
 }
 
-/// FTP's AUTH asks for TLS (RFC 4217), POP3's never.
+/// AUTH with TLS or SSL is FTP (RFC 4217); POP3 does not have it.
 fn is_tls(line: &[u8]) -> bool {
     let argument = line[4..].trim_ascii();
     Probe::of_word_in_any_case(line, b"AUTH") == Probe::Certain
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn other_protocols_are_not_for_us() {
-        // Redis answers so, but its client speaks first.
+        // Redis sends this reply, but its client speaks first.
         assert_eq!(probe(b"*1\r\n$4\r\nPING\r\n", b"+OK\r\n", 0), Probe::NotForUs);
         assert_eq!(probe(b"USER a\r\n", b"220 ftp\r\n", 0), Probe::NotForUs);
         assert_eq!(probe(b"AUTH TLS\r\n", b"", 110), Probe::NotForUs);

@@ -1,22 +1,22 @@
-//! Where messages begin and end, and whether a connection begins with one.
+//! Message boundaries, and the probe.
 
 use crate::frames::Head;
 use crate::{Opening, Probe};
 
-/// Longest startup message, bytes: what servers take.
+/// Longest startup message that servers accept, bytes.
 const STARTUP_BYTES_MAX: u32 = 10_000;
 
-/// Codes that stand in the place of a version.
+/// Request codes, in place of a protocol version.
 pub(super) const CANCEL: u32 = 80_877_102;
 pub(super) const TLS: u32 = 80_877_103;
 pub(super) const GSS: u32 = 80_877_104;
 
-/// Bytes up to a zero, or to the end.
+/// The bytes before the first zero, or all of them.
 pub(super) fn until_zero(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
-/// Length and version or code of a client's first message, where it is one.
+/// Length, and version or request code, of a client's first message. `None` if `bytes` is no such message.
 pub(super) fn read_startup(bytes: &[u8]) -> Option<(u32, u32)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (length, code) = (u32::from_be_bytes(*length), u32::from_be_bytes(*rest.first_chunk::<4>()?));
@@ -28,7 +28,8 @@ pub(super) fn read_startup(bytes: &[u8]) -> Option<(u32, u32)> {
     is_known.then_some((length, code))
 }
 
-/// A message has a type and its own length, the type not counted; a client's first has no type.
+/// Measures a message: a type, then a length that does not count the type. A client's first message has no
+/// type.
 pub(super) fn measure(bytes: &[u8], is_first: bool, kinds: &[u8]) -> Head {
     if is_first && bytes.first().is_none_or(|byte| *byte == 0) {
         return match read_startup(bytes) {
@@ -47,14 +48,14 @@ pub(super) fn measure(bytes: &[u8], is_first: bool, kinds: &[u8]) -> Head {
     }
 }
 
-/// What clients and servers send.
+/// Message types of clients and servers.
 pub(super) const CLIENT_KINDS: &[u8] = b"BCDEFHPQSXcdfp";
 pub(super) const SERVER_KINDS: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
 
-/// Longest name of a client's first parameter, its zero with it, bytes.
+/// Longest name of a client's first parameter, including its zero, bytes.
 const PARAMETER_BYTES_MAX: usize = 32;
 
-/// A client's first message, from either side: its code is known and its length fits.
+/// Recognises a client's first message in either direction: the code is known and the length fits.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| match bytes {
         [0, 0, ..] | [0] | [] => match read_startup(bytes) {

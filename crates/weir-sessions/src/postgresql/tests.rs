@@ -73,7 +73,8 @@ fn of_what_is_sent_together_each_has_its_answer() {
 
 #[test]
 fn a_sync_inside_a_copy_has_no_answer() {
-    // As libpq does it: a Sync with what begins the copy, which the server passes over, and one behind its end.
+    // As libpq does: a Sync with the query that begins the copy, which the server ignores, and another after
+    // the copy.
     let (copy_in, rows_in) = ("\"G\" 00000007 000000", "\"d\" 00000008 \"1\\t2\\x0a\"");
     let copied = "\"C\" 0000000b \"COPY 1\\x00\"";
     for (end, answer, row) in [
@@ -159,22 +160,22 @@ fn behind_a_loss_what_comes_to_a_ready_server_is_answered() {
         assert_eq!(rows[rows.len() - 2..], last, "{lost}");
         rows[1..rows.len() - 2].to_vec()
     };
-    // The server's answer, seen to be missing when the next one comes.
+    // The server's whole answer is lost; the loss is seen when the next answer arrives.
     let lost = ask("a") + &ask("b") + "< gap 18\n< " + &done("B");
     assert_eq!(between(&lost), ["simple_query | a | - | -", "simple_query | b | - | -"]);
-    // Its beginning, in the middle of a row; what is left of it says nothing.
+    // The beginning of an answer is lost, in the middle of a row; the rest of that row is skipped.
     let lost = ask("a") + "< \"D\" 00000009\n< gap 90\n< 01020304\n< gap 7\n< 0507" + READY + "\n";
     assert_eq!(between(&lost), ["simple_query | a | - | -"]);
-    // Its error.
+    // The server's error is lost.
     let lost = ask("a") + "< gap 30\n< " + READY + "\n";
     assert_eq!(between(&lost), ["simple_query | a | - | -"]);
-    // What is asked before it is ready.
+    // A request arrives before the server is ready.
     let lost = ask("a") + "< gap 30\n" + &ask("b") + "< " + READY + "\n";
     assert_eq!(between(&lost), ["simple_query | a | - | -", "simple_query | b | - | -"]);
-    // The client's query: the answer is nobody's.
+    // The client's query is lost: the answer has no request.
     let lost = "< ".to_owned() + &done("B") + "> gap 7\n";
     assert_eq!(between(&lost), ["- | - | true | B"]);
-    // The answer to the startup.
+    // The answer to the startup is lost.
     let talk = format!("{STARTUP}{}< gap 300\n< {}{later}", ask("a"), done("A"));
     let first = ["startup | - | - | -", "simple_query | a | - | -"];
     assert_eq!(rows(&PROTOCOL, &talk, names), [first, last].concat());
@@ -198,7 +199,7 @@ fn a_statement_that_is_missing_is_not_the_one_before() {
     let run = "\"E\" 00000009 \"\\x00\" 00000000";
     let bind = "\"B\" 0000000c \"\\x00\\x00\" 000000000000";
     for (parse, run, query) in [
-        // What has no name is what was parsed and bound last; what has one, until it is closed.
+        // Unnamed statements and portals are those parsed and bound last; named ones last until closed.
         (parse, format!("{bind} {run}"), "-"),
         (PARSE_GET, run.to_owned(), "-"),
         (PARSE_GET, RUN_A.to_owned(), "get"),
@@ -231,7 +232,7 @@ fn rows_of_a_copy_are_counted() {
     for (rest, expected) in [
         ("\"d\" 00000006 \"b\\x0a\" \"C\" 0000000b \"COPY 2\\x00\"", "COPY 2 | 2"),
         ("\"d\" 00000006 \"b\\x0a\" \"C\" 00000009 \"COPY\\x00\"", "COPY | 2"),
-        // In the binary format an end comes that is no row.
+        // In the binary format the last message is not a row.
         ("\"d\" 00000006 ffff \"C\" 0000000b \"COPY 1\\x00\"", "COPY 1 | 1"),
     ] {
         let talk = format!("{asked}{rest} {READY}\n");
