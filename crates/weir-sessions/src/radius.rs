@@ -28,7 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// A code that there is.
+/// First byte: a known code.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 1..=5 | 11..=13 | 40..=45)),
@@ -36,13 +36,14 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Ports of authentication, accounting and changes of authorization, old and new.
+/// Ports of authentication, accounting and dynamic authorization, current and old.
 const PORTS: [u16; 5] = [1812, 1813, 1645, 1646, 3799];
 
-/// Most requests of a flow that wait for their answers; a server and a gateway have one flow for many of them.
+/// Most requests of a flow that wait for their answers. A gateway sends many requests to a server in one
+/// flow.
 pub const WAITING_MAX: usize = 128;
 
-/// Attributes whose types are kept of a message.
+/// Most attribute types kept of a message.
 const ATTRIBUTES_MAX: usize = 64;
 
 const ACCESS_REQUEST: u8 = 1;
@@ -52,13 +53,13 @@ const ACCESS_REJECT: u8 = 3;
 /// A message (RFC 2865 §3).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Message {
-    /// What it is: 1 Access-Request, 2 Access-Accept …
+    /// Code: 1 Access-Request, 2 Access-Accept …
     pub code: u8,
-    /// Number of the request.
+    /// Identifier, which pairs request and answer.
     pub identifier: u8,
-    /// Random of a request, digest of an answer.
+    /// Random in a request, a digest in an answer.
     pub authenticator: [u8; 16],
-    /// Types of its attributes, in order.
+    /// Types of the attributes, in order.
     pub attributes: Vec<u8>,
     /// User-Name (1).
     pub username: Option<String>,
@@ -66,7 +67,7 @@ pub struct Message {
     pub gateway: Option<IpAddr>,
     /// NAS-Identifier (32).
     pub gateway_name: Option<String>,
-    /// Framed-IP-Address (8): the address the user is given.
+    /// Framed-IP-Address (8): the address assigned to the user.
     pub framed_address: Option<Ipv4Addr>,
     /// Reply-Message (18).
     pub reply: Option<String>,
@@ -84,11 +85,11 @@ pub struct Message {
     pub connect_info: Option<String>,
 }
 
-/// A request with its response, or the one of them that was seen.
+/// A request with its response, or either alone if the other was not seen.
 pub type RadiusTransaction = Exchange<Message>;
 
 impl Message {
-    /// Reads a datagram; `None` where it is no RADIUS: its code is unknown, or a length does not add up.
+    /// Parses a datagram. `None` if the code is unknown or a length is inconsistent.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let (code, identifier, length) = (reader.u8()?, reader.u8()?, reader.u16()?);
@@ -173,8 +174,8 @@ pub fn code_name(code: u8) -> Cow<'static, str> {
     }
 }
 
-/// On its ports a message whose attributes add up; elsewhere it must fill its datagram and have what its code
-/// asks for.
+/// On a RADIUS port, any message with consistent lengths. Elsewhere the message must fill its datagram and
+/// have the attributes that its code requires.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.ports.iter().any(|port| PORTS.contains(port));
     let is_radius = |datagram: &[u8]| {
@@ -250,7 +251,7 @@ impl RadiusTransaction {
         self.messages().find_map(|message| read(message).as_deref())
     }
 
-    /// How it went: `success`, `failed`; `unknown` without an answer, none where the answer does not say.
+    /// Result: `success`, `failed`; `unknown` without an answer; `None` if the answer has no result.
     pub fn result(&self) -> Option<&'static str> {
         match self.response.as_ref().map(|response| response.code) {
             Some(ACCESS_ACCEPT) => Some("success"),
@@ -260,7 +261,7 @@ impl RadiusTransaction {
         }
     }
 
-    /// The user's MAC address as Zeek writes it, where the calling station is one; else the station.
+    /// The calling station as a MAC address in Zeek's format if it is one, otherwise as it is.
     pub fn station(&self) -> Option<String> {
         let station = self.text(|message| &message.calling)?;
         let digits: Vec<char> = station.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect();
@@ -286,7 +287,7 @@ impl Session for RadiusTransaction {
     }
 }
 
-/// What messages can be called.
+/// Names of message codes.
 const CODES: Words = Words { list: || named(0..=u8::MAX, code_name), others: &["unknown-"] };
 
 session_fields! { RadiusTransaction;
@@ -341,7 +342,7 @@ mod tests {
     fn a_user_is_let_in() {
         let mut parser = RadiusParser::default();
         take(&mut parser, C, 0, &request(7));
-        take(&mut parser, C, 3, &request(7)); // again
+        take(&mut parser, C, 3, &request(7)); // retransmission
         take(&mut parser, C, 4, &request(8));
         let sessions = take(&mut parser, S, 20, &message(2, 7, &[(8, &[192, 0, 2, 9]), (18, b"hi")]));
         let session = sessions[0].as_ref();

@@ -1,7 +1,9 @@
-//! RDP (MS-RDPBCGR): who connects and how it is secured; what the client says of itself where that is in clear.
+//! RDP (MS-RDPBCGR): the user or routing cookie, the security that was negotiated, and the client's settings
+//! if in clear.
 //!
-//! A connection begins with a request and a confirmation of X.224 (ISO 8073) in TPKT (RFC 1006). Where they agree on
-//! TLS, that follows in the same bytes and is handed over; otherwise the settings of GCC (T.124) follow in clear.
+//! A connection begins with a request and a confirmation of X.224 (ISO 8073) in TPKT (RFC 1006). If they
+//! agree on TLS, the parser hands over the rest of the connection; otherwise the settings of GCC (T.124)
+//! follow in clear.
 
 use crate::frames::{Frame, Frames, Head, Next};
 use crate::line::text as lossy;
@@ -42,33 +44,34 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Bytes kept of a message.
+/// Most bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Most channels that are kept: as many as there may be (§2.2.1.3.4).
+/// Most channels kept, which is also the protocol's limit (§2.2.1.3.4).
 pub const CHANNELS_MAX: usize = 31;
 
-/// Messages of both sides after which what is in clear is over.
+/// Messages of both sides after which no more settings in clear are expected.
 const MESSAGES_MAX: u32 = 8;
 
-/// A connection, up to where it is secured.
+/// A connection, up to the point where encryption begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdpConnection {
-    /// When its first message came.
+    /// Capture time of its first message.
     pub time: Timestamp,
-    /// Who connects, by the cookie: a user, or a number for who shares the load.
+    /// Value of the cookie: a user name, or a number for the load balancer.
     pub cookie: Option<String>,
-    /// What the client can do to secure it: 1 TLS, 2 CredSSP, 8 CredSSP that may say no early.
+    /// Security protocols the client offers, as bits: 1 TLS, 2 CredSSP, 8 CredSSP with Early User
+    /// Authorization Result.
     pub requested: Option<u32>,
-    /// What the server chose.
+    /// Security protocol the server chose.
     pub selected: Option<u32>,
-    /// Why the server does not want to.
+    /// Failure code, if the server refused.
     pub failure: Option<u32>,
-    /// What the client says of itself.
+    /// The client's settings.
     pub client: Option<RdpClient>,
-    /// Virtual channels the client asks for.
+    /// Virtual channels the client requests.
     pub channels: Vec<String>,
-    /// How the server answers the settings (T.125): 0 is good.
+    /// Result of the server's Connect-Response (T.125): 0 is success.
     pub result: Option<u8>,
     /// Method and level of RDP's own encryption.
     pub encryption: Option<(u32, u32)>,
@@ -76,31 +79,31 @@ pub struct RdpConnection {
     pub certificate: Option<RdpCertificate>,
 }
 
-/// What the server proves itself by without TLS (§2.2.1.4.3.1).
+/// The server's certificate for RDP's own encryption (§2.2.1.4.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RdpCertificate {
-    /// 1 a key of RDP's own form, 2 certificates of X.509.
+    /// 1 a proprietary RSA certificate, 2 a chain of X.509 certificates.
     pub kind: u32,
-    /// How many there are.
+    /// Number of certificates.
     pub count: u32,
-    /// Whether it is there to stay.
+    /// Whether it is permanent, not temporary.
     pub is_permanent: bool,
 }
 
 impl RdpCertificate {
-    /// Reads what follows method and level: both lengths, a random number, the certificate.
+    /// Parses the bytes after method and level: both lengths, a random number, the certificate.
     fn parse(block: &[u8]) -> Option<Self> {
         let number =
             |at: usize| Some(u32::from_le_bytes(block.get(at..at.checked_add(4)?)?.try_into().ok()?));
         let at = 8usize.checked_add(usize::try_from(number(0)?).ok()?)?;
         let version = number(at)?;
         let kind = version & 0x7fff_ffff;
-        // A chain says how long it is.
+        // An X.509 chain begins with its length.
         let count = if kind == 2 { number(at + 4)? } else { 1 };
         Some(Self { kind, count, is_permanent: version >> 31 == 0 })
     }
 
-    /// Its name, as Zeek has it.
+    /// Zeek's name of the kind.
     fn kind_name(&self) -> Cow<'static, str> {
         match self.kind {
             1 => "RSA".into(),
@@ -110,20 +113,20 @@ impl RdpCertificate {
     }
 }
 
-/// What a client says of itself (§2.2.1.3.2).
+/// A client's settings (§2.2.1.3.2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RdpClient {
-    /// Width and height of its desktop, pixels.
+    /// Desktop width and height, pixels.
     pub desktop: (u16, u16),
-    /// Layout of the keyboard.
+    /// Keyboard layout.
     pub keyboard: u32,
-    /// Number of its build.
+    /// Build number.
     pub build: u32,
-    /// Name of its host.
+    /// Host name.
     pub name: String,
-    /// Bits a pixel that it wants.
+    /// Requested color depth, bits per pixel.
     pub color_depth_bits: Option<u16>,
-    /// Identifier of the product.
+    /// Product identifier.
     pub product: Option<String>,
 }
 
@@ -143,7 +146,7 @@ impl RdpConnection {
         }
     }
 
-    /// What follows the fixed part of a request: a cookie, what is asked for (§2.2.1.1).
+    /// Parses the variable part of a request: a cookie and the offered security protocols (§2.2.1.1).
     fn take_request(&mut self, data: &[u8]) {
         let mut rest = data;
         if let Some(cookie) = data.strip_prefix(b"Cookie: ")
@@ -159,7 +162,7 @@ impl RdpConnection {
         }
     }
 
-    /// What follows the fixed part of a confirmation (§2.2.1.2): whether TLS comes next.
+    /// Parses the variable part of a confirmation (§2.2.1.2). Returns whether TLS follows.
     fn take_confirmation(&mut self, data: &[u8]) -> bool {
         match read_negotiation(data) {
             Some((2, number)) => self.selected = Some(number),
@@ -169,7 +172,7 @@ impl RdpConnection {
         self.selected.is_some_and(|selected| selected != 0)
     }
 
-    /// The client's settings, behind the key that T.124 has for them.
+    /// Parses the client's settings, which follow their T.124 key.
     fn take_client_settings(&mut self, message: &[u8]) -> Option<()> {
         let mut blocks = Blocks::behind(message, b"Duca")?;
         while let Some((kind, block)) = blocks.next() {
@@ -189,7 +192,7 @@ impl RdpConnection {
         Some(())
     }
 
-    /// The server's settings; whether the message has them.
+    /// Parses the server's settings. `None` if the message has none.
     fn take_server_settings(&mut self, message: &[u8]) -> Option<()> {
         // Connect-Response (T.125): an application tag, then the result, an enumeration of one byte.
         let at = memmem::find(message, &[0x7f, 0x66])?;
@@ -216,7 +219,7 @@ impl RdpConnection {
         size_of::<Self>() + self.cookie.as_ref().map_or(0, String::len) + client + channels
     }
 
-    /// How it is secured, as Zeek has it.
+    /// Zeek's name of the security protocol.
     pub fn security(&self) -> Option<Cow<'static, str>> {
         Some(match self.selected? {
             0 => "RDP".into(),
@@ -228,7 +231,7 @@ impl RdpConnection {
         })
     }
 
-    /// How it went, as far as can be seen.
+    /// Outcome of the connection, as far as it is visible.
     pub fn outcome(&self) -> Option<Cow<'static, str>> {
         Some(match (self.failure, self.selected, self.result) {
             (Some(1), ..) => "SSL_REQUIRED_BY_SERVER".into(),
@@ -250,7 +253,7 @@ impl RdpClient {
     fn parse(block: &[u8]) -> Option<Self> {
         let two = |at: usize| block.get(at..at + 2).map(|two| u16::from_le_bytes([two[0], two[1]]));
         let four = |at: usize| Some(u32::from(two(at)?) | u32::from(two(at + 2)?) << 16);
-        // Flags of what comes later say that 32 bits are wanted, which the number before cannot say.
+        // An early capability flag requests 32 bits, which the older color depth field cannot express.
         let wants_32 = two(140).is_some_and(|flags| flags & 2 != 0);
         Some(Self {
             desktop: (two(4)?, two(6)?),
@@ -265,7 +268,7 @@ impl RdpClient {
         })
     }
 
-    /// The version of its build, as Zeek has it.
+    /// Zeek's name of the client's version, by its build number.
     fn version(&self) -> Cow<'static, str> {
         match self.build {
             419 => "RDP 4.0".into(),
@@ -284,7 +287,7 @@ impl RdpClient {
         }
     }
 
-    /// The layout of its keyboard: the commonest by name.
+    /// Name of the keyboard layout, for the most common ones.
     fn keyboard_name(&self) -> Cow<'static, str> {
         match self.keyboard {
             0x0404 => "Chinese - Taiwan".into(),
@@ -306,11 +309,11 @@ impl RdpClient {
     }
 }
 
-/// Settings: a type and a length each, numbers in the order of Intel (§2.2.1.3.1).
+/// Blocks of settings, each with a type and a length, little-endian (§2.2.1.3.1).
 struct Blocks<'a>(&'a [u8]);
 
 impl<'a> Blocks<'a> {
-    /// Those behind a key of T.124 and their length.
+    /// The blocks after a T.124 key and a length.
     fn behind(message: &'a [u8], key: &[u8; 4]) -> Option<Self> {
         let rest = &message[memmem::find(message, key)? + 4..];
         let length_bytes = if rest.first()? & 0x80 == 0 { 1 } else { 2 };
@@ -326,13 +329,13 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Type and number of what is asked for or chosen (§2.2.1.1.1, §2.2.1.2.1, §2.2.1.2.2).
+/// Type and value of a negotiation request, response or failure (§2.2.1.1.1, §2.2.1.2.1, §2.2.1.2.2).
 fn read_negotiation(bytes: &[u8]) -> Option<(u8, u32)> {
     let ([kind @ 1..=3, _, 8, 0, number @ ..], _) = bytes.split_first_chunk::<8>()? else { return None };
     Some((*kind, u32::from_le_bytes(*number)))
 }
 
-/// TPKT (RFC 1006 §6): version 3, a zero, the length of all.
+/// Measures a TPKT (RFC 1006 §6): version 3, a zero, the total length.
 fn measure(bytes: &[u8]) -> Head {
     match bytes {
         [3, 0, high, low, ..] => match u16::from_be_bytes([*high, *low]) {
@@ -344,7 +347,7 @@ fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// What a message of X.224 is, and what follows its head.
+/// Type of an X.224 message, and the bytes after its header.
 fn read_x224(message: &[u8]) -> Option<(u8, &[u8])> {
     let mut reader = Reader::new(message.get(4..)?);
     let length = reader.u8()?;
@@ -355,7 +358,8 @@ fn read_x224(message: &[u8]) -> Option<(u8, &[u8])> {
     Some((kind, reader.rest()))
 }
 
-/// A request with a cookie or with what is asked for, or its confirmation: other protocols over X.224 have neither.
+/// A request with a cookie or a negotiation request, or its confirmation. Other protocols over X.224 have
+/// neither.
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| match measure(bytes) {
         Head::Wrong => Probe::NotForUs,
@@ -366,7 +370,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
                 Some(message) => match read_x224(message) {
                     Some((0xe0, data)) if data.starts_with(b"Cookie: ms") => Probe::Certain,
                     Some((_, data)) if read_negotiation(data).is_some() => Probe::Certain,
-                    // The oldest clients ask for nothing.
+                    // The oldest clients send neither cookie nor negotiation request.
                     Some((_, [])) if opening.ports.contains(&3389) => Probe::Certain,
                     _ => Probe::NotForUs,
                 },
@@ -418,7 +422,7 @@ impl SessionParser for RdpParser {
     }
 
     fn gap(&mut self, _: Direction, _: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
-        // Nobody knows what was agreed on.
+        // After a loss the negotiated security is unknown.
         self.finish(sessions);
         Progress::Done
     }
@@ -469,7 +473,7 @@ impl Session for RdpConnection {
     }
 }
 
-/// Name of a level of encryption (§2.2.1.4.3), as Zeek has it.
+/// Zeek's name of an encryption level (§2.2.1.4.3).
 fn level_name(level: u32) -> Cow<'static, str> {
     match level {
         0 => "None".into(),
@@ -481,7 +485,7 @@ fn level_name(level: u32) -> Cow<'static, str> {
     }
 }
 
-/// Name of a method of encryption, there.
+/// Zeek's name of an encryption method (§2.2.1.4.3).
 fn method_name(method: u32) -> Cow<'static, str> {
     match method {
         0 => "None".into(),
@@ -613,7 +617,7 @@ mod tests {
         assert_eq!(probe(&[3, 0, 0, 19, 14, 0xe0, 0, 0, 0, 0, 0, 1, 0, 8, 0, 3, 0, 0, 0], 9), Probe::Certain);
         assert_eq!(probe(&[3, 0, 0, 11, 6, 0xe0, 0, 0, 0, 0, 0], 3389), Probe::Certain);
         assert_eq!(probe(&[3, 0, 0, 19], 9), Probe::Unsure);
-        // S7 over the same.
+        // S7 also uses X.224.
         let s7 = [3, 0, 0, 22, 17, 0xe0, 0, 0, 0, 1, 0, 0xc1, 2, 1, 0, 0xc2, 2, 1, 2, 0xc0, 1, 9];
         assert_eq!(probe(&s7, 3389), Probe::NotForUs);
         assert_eq!(probe(b"\x03\x00\x00\x06", 3389), Probe::NotForUs);

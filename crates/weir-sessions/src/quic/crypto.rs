@@ -1,23 +1,23 @@
-//! Frames of Initial packets (RFC 9000 §12.4) and the stream that their CRYPTO frames make (§19.6): in any
-//! order, twice, in splinters.
+//! Frames of Initial packets (RFC 9000 §12.4), and the stream that their CRYPTO frames make (§19.6). CRYPTO
+//! frames arrive in any order, repeatedly and in small fragments.
 
 use super::header::read_varint;
 use crate::pieces::Pieces;
 use crate::wire::Reader;
 
-/// Most bytes of the handshake that are kept of one side.
+/// Most handshake bytes kept of each side.
 pub const CRYPTO_BYTES_MAX: usize = 64 * 1024;
 
-/// A frame that says something.
+/// A frame that the parser uses.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// Bytes of the handshake, and where they belong.
+    /// CRYPTO: offset in the handshake stream, and bytes.
     Crypto(u64, &'a [u8]),
-    /// The connection is given up, with this error.
+    /// CONNECTION_CLOSE with an error code.
     Close(u64),
 }
 
-/// The frames of a packet that say something, up to the first that is wrong.
+/// The CRYPTO and CONNECTION_CLOSE frames of a packet, up to the first malformed frame.
 pub(super) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut reader = Reader::new(payload);
     std::iter::from_fn(move || {
@@ -37,14 +37,14 @@ pub(super) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     })
 }
 
-/// Most of an Initial is padding: passed over in one go.
+/// Skips a run of PADDING frames at once: most of an Initial is padding.
 fn skip_padding(reader: &mut Reader<'_>) {
     let zeros = reader.rest().iter().take_while(|byte| **byte == 0).count();
     let _ = reader.take(zeros);
 }
 
 fn skip_ack(reader: &mut Reader<'_>, has_congestion: bool) -> Option<()> {
-    read_varint(reader)?; // the largest number
+    read_varint(reader)?; // largest acknowledged
     read_varint(reader)?; // delay
     let ranges = read_varint(reader)?;
     read_varint(reader)?; // the first range
@@ -58,22 +58,22 @@ fn skip_ack(reader: &mut Reader<'_>, has_congestion: bool) -> Option<()> {
     Some(())
 }
 
-/// The handshake messages of one side, as they come together.
+/// Assembles the handshake messages of one side.
 #[derive(Debug, Default)]
 pub(super) struct CryptoStream {
     pieces: Pieces,
-    /// Where the next message begins.
+    /// Offset of the next message.
     taken: usize,
 }
 
 impl CryptoStream {
-    /// Adds bytes; whether they were kept.
+    /// Adds bytes at `offset`. Returns whether they were kept.
     #[must_use]
     pub(super) fn insert(&mut self, offset: u64, bytes: &[u8]) -> bool {
         usize::try_from(offset).is_ok_and(|offset| self.pieces.insert(offset, bytes, CRYPTO_BYTES_MAX))
     }
 
-    /// The next handshake message (RFC 8446 §4): its type and its body. `None` until it is whole.
+    /// The next handshake message (RFC 8446 §4): type and body. `None` until it is complete.
     pub(super) fn next_message(&mut self) -> Option<(u8, &[u8])> {
         let mut reader = Reader::new(self.pieces.whole().get(self.taken..)?);
         let (kind, body) = (reader.u8()?, reader.vector24()?);
@@ -81,7 +81,7 @@ impl CryptoStream {
         Some((kind, body))
     }
 
-    /// Bytes held.
+    /// Allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.pieces.held_bytes()
     }
@@ -96,9 +96,9 @@ mod tests {
         let payload = [
             0, 0, 1, // padding, ping
             2, 9, 0, 1, 0, 3, 4, // an acknowledgement with one more range
-            3, 9, 0, 0, 0, 1, 1, 1, // one with counts of congestion
-            6, 5, 2, b'h', b'i', // bytes at 5
-            0x1c, 0x41, 0x28, 0, 0, // closed with error 0x128
+            3, 9, 0, 0, 0, 1, 1, 1, // an acknowledgement with ECN counts
+            6, 5, 2, b'h', b'i', // CRYPTO bytes at offset 5
+            0x1c, 0x41, 0x28, 0, 0, // CONNECTION_CLOSE with error 0x128
         ];
         let all: Vec<_> = frames(&payload).take(2).collect();
         assert_eq!(all, [Frame::Crypto(5, b"hi"), Frame::Close(0x128)]);

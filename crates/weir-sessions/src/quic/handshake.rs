@@ -1,4 +1,4 @@
-//! [`QuicHandshake`]: what the Initial packets of a connection say, and its names in filters.
+//! [`QuicHandshake`]: contents of a connection's Initial packets, and its fields.
 
 use super::version;
 use crate::session::session_fields;
@@ -13,38 +13,41 @@ use weir_packet::{Timestamp, Value};
 /// Most letters of [`QuicHandshake::history`], as in Zeek.
 pub const HISTORY_LETTERS_MAX: usize = 100;
 
-/// The handshake of a connection as far as its Initial packets show it, or as much of it as there was.
+/// The handshake of a connection, as far as its Initial packets show it; fields that were not seen are
+/// absent.
 ///
-/// Memory is bounded: two hellos, each from a stream of at most 64 KiB, and connection ids of at most 20 bytes.
+/// Memory is bounded: two hellos, each from a stream of at most 64 KiB, and connection ids of at most 20
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuicHandshake {
-    /// When its first packet came.
+    /// Capture time of the first packet.
     pub time: Timestamp,
-    /// Who is the client: who sent an Initial that was sealed as clients seal them.
+    /// Direction of the client: the sender of an Initial sealed with client keys.
     pub client: Direction,
-    /// The version of the last Initial that could be read, or else of the first packet seen.
+    /// Version of the last readable Initial, otherwise of the first packet.
     pub version: u32,
-    /// The connection id that the client's first Initial was sent to.
+    /// Destination connection id of the client's first Initial.
     pub initial_destination_id: Option<Vec<u8>>,
-    /// The connection id the client chose for itself; may be empty.
+    /// Connection id that the client chose for itself; may be empty.
     pub client_id: Option<Vec<u8>>,
-    /// The connection id the server chose for itself; may be empty.
+    /// Connection id that the server chose for itself; may be empty.
     pub server_id: Option<Vec<u8>>,
-    /// What the client offered, in its first hello.
+    /// The client's first ClientHello.
     pub client_hello: Option<ClientHello>,
-    /// What the server chose; a HelloRetryRequest stands here until the true ServerHello comes.
+    /// The server's hello: a HelloRetryRequest until the ServerHello arrives.
     pub server_hello: Option<ServerHello>,
-    /// Whether the server made the client show that it is there (RFC 9000 §8.1.2).
+    /// Whether the server validated the client's address by a Retry (RFC 9000 §8.1.2).
     pub is_retried: bool,
-    /// Versions the server named when it did not speak the client's (RFC 9000 §6), 32 at most.
+    /// Versions in the server's Version Negotiation packet (RFC 9000 §6), 32 at most.
     pub offered_versions: Vec<u32>,
-    /// Bytes of the token in the client's last Initial.
+    /// Length of the token in the client's last Initial, bytes.
     pub token_bytes: usize,
-    /// The error with which an Initial gave the connection up (RFC 9000 §20).
+    /// Error code of a CONNECTION_CLOSE in an Initial (RFC 9000 §20).
     pub close_code: Option<u64>,
-    /// Packets seen until it was yielded, a letter each, the client's in capitals, as in Zeek: `I` Initial, `H`
-    /// Handshake, `Z` 0-RTT, `R` Retry, `S` a hello, `C` close, `O` short packets (the first, second, fourth,
-    /// eighth …), `U` an unknown version, `X` bytes behind a packet that are none; and `V` version negotiation.
+    /// Packets seen until the handshake was yielded, as in Zeek: one letter each, in upper case for the
+    /// client. `I` Initial, `H` Handshake, `Z` 0-RTT, `R` Retry, `S` a hello, `C` close, `O` short header
+    /// (the first, second, fourth, eighth …), `U` an unknown version, `X` bytes after a packet that are no
+    /// packet; and `V` version negotiation.
     pub history: String,
 }
 
@@ -69,7 +72,7 @@ impl Default for QuicHandshake {
 }
 
 impl QuicHandshake {
-    /// The host the client asks for (RFC 6066 §3).
+    /// Server name that the client asks for (RFC 6066 §3).
     pub fn server_name(&self) -> Option<&str> {
         self.client_hello.as_ref()?.server_name.as_deref()
     }
@@ -94,7 +97,7 @@ impl QuicHandshake {
         self.client_hello.as_ref().map(|hello| fingerprint::ja4(hello, Transport::Quic))
     }
 
-    /// Adds the letter of a packet, in the case of who sent it.
+    /// Appends a packet's letter, in the case of its sender.
     pub(super) fn push_history(&mut self, letter: char, from: Direction) {
         if self.history.len() < HISTORY_LETTERS_MAX {
             let is_client = from == self.client;
@@ -103,7 +106,8 @@ impl QuicHandshake {
     }
 }
 
-/// The handshake of TLS in that of QUIC (RFC 9001), as far as the Initial packets show it. None without its hellos.
+/// The TLS handshake inside the QUIC handshake (RFC 9001), as far as the Initial packets show it. Empty
+/// without hellos.
 pub(crate) fn tls_handshake(session: &dyn Session) -> Vec<Box<dyn Session>> {
     let Some(quic) = session.as_any().downcast_ref::<QuicHandshake>() else { return vec![] };
     let mut tls = TlsHandshake {
@@ -144,7 +148,7 @@ impl Session for QuicHandshake {
 }
 
 session_fields! { QuicHandshake;
-    // In the log.
+    // Columns of the log.
     "quic.version_name" [] version: Text, "Version, as Zeek names it: 1, quicv2, draft-29" => |h| name(Some(version::name(h.version)));
     "quic.dcid" ["quic.client_initial_dcid"] client_initial_dcid: Bytes, "Connection id that the client's first Initial was sent to" => |h| id(h.initial_destination_id.as_ref());
     "quic.scid" ["quic.client_scid"] client_scid: Bytes, "Connection id the client chose for itself" => |h| id(h.client_id.as_ref());
@@ -162,7 +166,7 @@ session_fields! { QuicHandshake;
     "quic.retried" [] _: Bool, "Whether the server made the client begin anew with a token (Retry)" => |h| Value::Bool(h.is_retried);
     "quic.token_length" [] _: Unsigned, "Bytes of the token in the client's last Initial" => |h| Value::Unsigned(h.token_bytes as u64);
     "quic.cc.error_code" ["quic.close_code"] _: Unsigned, "Error with which an Initial gave the connection up" => |h| unsigned(h.close_code);
-    // What the client offers.
+    // The client's offer.
     "quic.alpn" [] _: Texts, "Application protocols the client offers (RFC 7301)" => |h| of_client(h, |c| texts(&c.alpn));
     "quic.ciphers" [] _: Numbers, "Cipher suites the client offers, in its order" => |h| of_client(h, |c| numbers(&c.ciphers));
     "quic.extensions" [] _: Numbers, "Extensions of the client's hello, in its order" => |h| of_client(h, |c| numbers(&c.extensions));
@@ -170,7 +174,7 @@ session_fields! { QuicHandshake;
     "quic.signature_algorithms" [] _: Numbers, "Signature algorithms the client supports" => |h| of_client(h, |c| numbers(&c.signature_algorithms));
     "quic.key_share_groups" [] _: Numbers, "Groups the client sends a key share for" => |h| of_client(h, |c| numbers(&c.key_share_groups));
     "quic.client_random" [] _: Bytes, "Random of the client's hello, 32 bytes" => |h| of_client(h, |c| bytes(&c.random));
-    // What the server chooses, and fingerprints.
+    // The server's choice, and fingerprints.
     "quic.cipher_num" [] _: Unsigned, "Number of the cipher suite the server chose" => |h| unsigned(h.cipher());
     "quic.ja3s" [] _: Text, "JA3S of the server's hello: MD5, hexadecimal" => |h| h.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s(s)));
     "quic.ja3_full" [] _: Text, "The text that JA3 is the hash of" => |h| of_client(h, |c| owned(fingerprint::ja3_text(c)));
@@ -181,7 +185,7 @@ fn of_client<'a>(handshake: &'a QuicHandshake, read: fn(&'a ClientHello) -> Valu
     handshake.client_hello.as_ref().map_or(Value::Absent, read)
 }
 
-/// A connection id, which is there even where it is empty.
+/// A connection id; an empty one is a value, too.
 fn id(id: Option<&Vec<u8>>) -> Value<'_> {
     id.map_or(Value::Absent, |id| Value::Bytes(Cow::Borrowed(id)))
 }

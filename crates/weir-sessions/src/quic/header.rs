@@ -1,30 +1,30 @@
-//! Long headers of QUIC packets (RFC 8999, RFC 9000 §17.2): where a packet ends in its datagram, and what it is.
+//! Long headers of QUIC packets (RFC 8999, RFC 9000 §17.2): a packet's type and its length in the datagram.
 
 use super::version::{self, Version};
 use crate::wire::Reader;
 
-/// Longest connection id of the versions that are read (RFC 9000 §17.2).
+/// Longest connection id of the supported versions (RFC 9000 §17.2), bytes.
 const CONNECTION_ID_BYTES_MAX: usize = 20;
 
-/// What a packet is.
+/// Type of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
-    /// Initial: the first, with hellos in CRYPTO frames.
+    /// Initial: the first packets, with hellos in CRYPTO frames.
     Initial {
-        /// What a server gave the client to show (RFC 9000 §8.1).
+        /// Address validation token issued by the server (RFC 9000 §8.1).
         token: &'a [u8],
         /// Where the packet number begins, counted from the packet's first byte.
         number_at: usize,
     },
-    /// 0-RTT: data before the server's answer.
+    /// 0-RTT: data sent before the server's answer.
     ZeroRtt,
-    /// Handshake: what follows the hellos.
+    /// Handshake: sent after the hellos.
     Handshake,
-    /// Retry: the client shall begin anew, with another connection id.
+    /// Retry: asks the client to start again with another connection id.
     Retry,
-    /// Version negotiation: the versions a server speaks, four bytes each.
+    /// Version negotiation: the versions that the server supports, four bytes each.
     Negotiation(&'a [u8]),
-    /// A version that is not read.
+    /// An unsupported version.
     Unknown,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct LongPacket<'a> {
     pub(super) destination_id: &'a [u8],
     pub(super) source_id: &'a [u8],
     pub(super) kind: Kind<'a>,
-    /// The packet from its first byte to its last.
+    /// The whole packet.
     pub(super) bytes: &'a [u8],
 }
 
@@ -45,7 +45,7 @@ pub(super) fn is_short(first: u8) -> bool {
 }
 
 impl<'a> LongPacket<'a> {
-    /// Reads the packet at the front of a datagram; `None` where it is none or cut.
+    /// Parses the packet at the front of a datagram. `None` if it is malformed or truncated.
     pub(super) fn parse(datagram: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let first = reader.u8().filter(|first| first & 0x80 != 0)?;
@@ -84,13 +84,13 @@ impl<'a> LongPacket<'a> {
     }
 }
 
-/// The type of a long header in the numbers of version 1; version 2 moves each by one (RFC 9369 §3.2).
+/// The type of a long header, numbered as in version 1. Version 2 shifts each number by one (RFC 9369 §3.2).
 fn packet_type(version: &Version, first: u8) -> u8 {
     let number = first >> 4 & 3;
     if version.is_v2 { number.wrapping_sub(1) & 3 } else { number }
 }
 
-/// A number of variable length (RFC 9000 §16).
+/// Reads a variable-length integer (RFC 9000 §16).
 pub(super) fn read_varint(reader: &mut Reader<'_>) -> Option<u64> {
     let first = reader.u8()?;
     let rest = reader.take((1 << (first >> 6)) - 1)?;

@@ -1,7 +1,7 @@
 //! QUIC handshakes: the Initial packets of versions 1 and 2 (RFC 9000, RFC 9369) and of drafts from 22 on.
 //!
-//! One [`QuicHandshake`] a flow, yielded once the hellos have been read. Initials are sealed with keys that
-//! anybody can derive (RFC 9001 §5.2); nothing else is decrypted. From the bytes up:
+//! One [`QuicHandshake`] per flow, yielded once the hellos have been read. The keys of Initials can be
+//! derived by any observer (RFC 9001 §5.2); nothing else is decrypted. From the bytes up:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `header` | a datagram → packets |
 //! | `protection` | an Initial → its frames |
 //! | `crypto` | frames → handshake messages, which `tls` reads |
-//! | `parser` | the order of it all, who is the client, when it is over |
-//! | `handshake` | what comes out, and its names in filters |
+//! | `parser` | drives the other files; decides which side is the client and when the handshake is over |
+//! | `handshake` | the output and its field names |
 
 mod crypto;
 mod handshake;
@@ -46,7 +46,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: handshake::FIELDS,
 };
 
-/// A long header.
+/// First byte of a long header.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte & 0x80 != 0),

@@ -1,12 +1,13 @@
-//! [`QuicParser`]: datagrams of both directions in, one [`QuicHandshake`] out.
+//! [`QuicParser`]: parses datagrams of both directions into one [`QuicHandshake`].
 //!
-//! Keys are tried, not followed: an Initial is opened with the keys at hand, and where none fits with those of
-//! its own connection id. So Retry (RFC 9000 §17.2.5), which changes them, lost packets and a server that
-//! answers in another version (RFC 9368) need no state of their own. The handshake is over, and yielded, when
+//! The parser does not track key changes: it tries the known keys on each Initial, then keys derived from the
+//! Initial's own connection id. So it needs no state for Retry (RFC 9000 §17.2.5), which changes the keys,
+//! for lost packets, or for a server that answers in another version (RFC 9368). The handshake is over, and
+//! yielded, when
 //! * both hellos are read;
-//! * an Initial gives the connection up;
-//! * packets that follow the hellos come, and some more that could have brought what is missing;
-//! * nothing more is to be had, or the flow ends.
+//! * an Initial closes the connection;
+//! * [`LATE_PACKETS_MAX`] packets of a later stage have arrived, which leaves time for a missing hello;
+//! * [`DATAGRAMS_MAX`] is reached, or the flow ends.
 
 use super::crypto::{CryptoStream, Frame, frames};
 use super::handshake::QuicHandshake;
@@ -16,25 +17,25 @@ use super::version;
 use crate::tls::{ClientHello, ServerHello};
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 
-/// Packets behind the hellos that are waited for what of these is still missing.
+/// Packets of later stages after which a missing hello is no longer awaited.
 const LATE_PACKETS_MAX: u32 = 8;
 
-/// Datagrams in which a handshake must come about.
+/// Datagrams after which an incomplete handshake is given up.
 pub const DATAGRAMS_MAX: u32 = 512;
 
-/// Packets read of one datagram. Real ones hold three or four.
+/// Most packets read of one datagram. Real ones hold three or four.
 const COALESCED_MAX: usize = 16;
 
-/// Sets of keys that are kept: of the first connection id, of that behind a Retry, of other versions.
+/// Most key sets kept: for the first connection id, the one after a Retry, and other versions.
 const KEYS_MAX: usize = 4;
 
-/// Initials that no key opens, until no more are tried.
+/// Undecryptable Initials after which no more are tried.
 const FAILURES_MAX: u32 = 64;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 
-/// Keys, and what they were derived from.
+/// Keys, and the inputs of their derivation.
 struct KnownKeys {
     version: u32,
     id: Vec<u8>,
@@ -48,9 +49,9 @@ pub struct QuicParser {
     is_client_known: bool,
     /// Newest last.
     keys: Vec<KnownKeys>,
-    /// Of the client and of the server.
+    /// Of the client and the server.
     streams: [CryptoStream; 2],
-    /// The packet numbers that would come next.
+    /// Expected packet numbers, of the client and the server.
     next_numbers: [u64; 2],
     short_packets: [u64; 2],
     datagrams: u32,
@@ -78,7 +79,7 @@ impl SessionParser for QuicParser {
                 break;
             }
             let Some(packet) = LongPacket::parse(rest) else {
-                // Some pad the datagram in place of the packet.
+                // Some senders pad the datagram instead of the packet.
                 if at > 0 {
                     self.handshake.push_history('X', data.from);
                 }
@@ -156,7 +157,7 @@ impl QuicParser {
         let Some((opened, role)) = self.open(from, packet, number_at) else {
             self.handshake.push_history('I', from);
             self.failures += 1;
-            // Without keys nothing behind it can be read either.
+            // Without keys, later packets cannot be decrypted either.
             self.late_packets += u32::from(self.failures > FAILURES_MAX);
             return;
         };
@@ -187,8 +188,8 @@ impl QuicParser {
         self.take_messages(role, from);
     }
 
-    /// Opens an Initial with the keys at hand or those of its own connection id; and whose it is: 0 the client's, 1
-    /// the server's.
+    /// Decrypts an Initial with a known key set, or with keys derived from its connection id. Also returns
+    /// its sender: 0 client, 1 server.
     fn open(
         &mut self,
         from: Direction,
@@ -226,13 +227,13 @@ impl QuicParser {
     }
 }
 
-// The handshake.
+// Handshake messages.
 impl QuicParser {
     fn take_messages(&mut self, role: usize, from: Direction) {
         while let Some((kind, body)) = self.streams[role].next_message() {
             match (role, kind) {
                 (0, CLIENT_HELLO) => {
-                    // After a HelloRetryRequest there is a second, which tells less of the client.
+                    // The ClientHello after a HelloRetryRequest says less about the client.
                     if self.handshake.client_hello.is_none() {
                         self.kept_bytes += body.len();
                         self.handshake.client_hello = ClientHello::parse(body);

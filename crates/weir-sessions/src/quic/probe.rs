@@ -1,14 +1,14 @@
-//! Is it QUIC? Told from a packet with a long header: its version and its lengths. Short headers say nothing
-//! (RFC 8999 §5.2).
+//! Is it QUIC? Recognised by version and lengths of a packet with a long header. Short headers have no
+//! recognisable content (RFC 8999 §5.2).
 
 use super::header::{Kind, LongPacket};
 use super::version::{self, is_greased};
 use crate::{Opening, Probe};
 
-/// Bytes that a client's first datagram has at least (RFC 9000 §14.1).
+/// Shortest first datagram of a client (RFC 9000 §14.1), bytes.
 const FIRST_DATAGRAM_BYTES: usize = 1200;
 
-/// Looks at the last datagram of either side. One packet is enough.
+/// Checks the last datagram of both directions. One packet suffices.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     if !opening.is_datagram {
         return Probe::NotForUs;
@@ -31,7 +31,7 @@ fn is_quic(datagram: &[u8]) -> bool {
                 && versions.len().is_multiple_of(4)
                 && numbers.iter().any(|number| is_known(u32::from_be_bytes(*number)))
         }
-        // A version made up so that the server negotiates.
+        // A reserved version, which provokes version negotiation.
         Kind::Unknown => {
             let ids = [packet.destination_id, packet.source_id];
             is_greased(packet.version)

@@ -1,5 +1,5 @@
-//! Protection of Initial packets (RFC 9001 §5): keys that anybody can derive from the client's first connection id,
-//! AES-128 in Galois/counter mode (NIST SP 800-38D), and the mask over the header.
+//! Protection of Initial packets (RFC 9001 §5): keys derived from the client's first connection id, AES-128
+//! in Galois/counter mode (NIST SP 800-38D), and header protection.
 
 use super::version::Version;
 use aes::Aes128;
@@ -9,7 +9,7 @@ use ghash::universal_hash::UniversalHash;
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-/// Length of the tag at the end of a packet, bytes.
+/// Length of the authentication tag at the end of a packet, bytes.
 const TAG_BYTES: usize = 16;
 
 /// Keys of one side.
@@ -26,12 +26,12 @@ pub(super) struct InitialKeys {
     pub(super) server: SideKeys,
 }
 
-/// An Initial packet in clear.
+/// A decrypted Initial packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// Its number.
+    /// Packet number.
     pub(super) number: u64,
-    /// Its frames.
+    /// Frames.
     pub(super) payload: Vec<u8>,
 }
 
@@ -67,10 +67,10 @@ impl SideKeys {
         Self { key, hash: GHash::new(&hash_key), iv, header: Aes128::new(&header.into()) }
     }
 
-    /// Opens a packet whose number begins at `number_at`, `expected` being the number that would come next.
-    /// `None` where it is too short or was not sealed with these keys.
+    /// Decrypts a packet whose number begins at offset `number_at`; `expected` is the next packet number.
+    /// `None` if the packet is too short or was not sealed with these keys.
     pub(super) fn open(&self, packet: &[u8], number_at: usize, expected: u64) -> Option<Opened> {
-        // The sample lies where it would if the number had four bytes (RFC 9001 §5.4.2).
+        // The sample's position assumes a packet number of four bytes (RFC 9001 §5.4.2).
         let sample = packet.get(number_at + 4..)?.first_chunk::<16>()?;
         let mut mask = (*sample).into();
         self.header.encrypt_block(&mut mask);
@@ -136,7 +136,8 @@ impl SideKeys {
         crypted
     }
 
-    /// Seals a payload behind a header that ends in a number of four bytes: what [`open`](Self::open) opens.
+    /// Seals a payload behind a header that ends in a four-byte packet number; the inverse of
+    /// [`open`](Self::open).
     #[cfg(test)]
     pub(super) fn seal(&self, header: &[u8], number: u32, payload: &[u8]) -> Vec<u8> {
         let nonce = self.nonce(number.into());
@@ -155,11 +156,11 @@ impl SideKeys {
 /// HKDF-Expand-Label of TLS 1.3 (RFC 8446 §7.1) with an empty context.
 fn expand_label(secret: &Hkdf<Sha256>, label: &str, output: &mut [u8]) {
     let length = [0, output.len() as u8, 6 + label.len() as u8];
-    // It fails for outputs of 8 KiB and more only.
+    // Fails only for outputs of 8 KiB and more.
     let _ = secret.expand_multi_info(&[&length, b"tls13 ", label.as_bytes(), &[0]], output);
 }
 
-/// The number whose last bytes are `truncated` and which is next to `expected` (RFC 9000 §A.3).
+/// The packet number closest to `expected` whose low bytes are `truncated` (RFC 9000 §A.3).
 fn restore_number(expected: u64, truncated: u64, number_bytes: usize) -> u64 {
     let window = 1_u64 << (8 * number_bytes);
     let candidate = expected & !(window - 1) | truncated;

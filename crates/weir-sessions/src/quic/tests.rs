@@ -1,5 +1,5 @@
-//! Handshakes as ladders: what each side sends, what comes out. Packets are sealed by the keys under test,
-//! which the examples of the RFCs pin down.
+//! Handshakes as ladders: the packets of each side, and the output. The packets are sealed by the keys under
+//! test, which the examples of the RFCs verify.
 
 use super::protection::InitialKeys;
 use super::*;
@@ -218,7 +218,7 @@ fn versions_are_negotiated() {
         &[&[0x80, 0, 0, 0, 0, 2][..], b"cl", &[8], &ID, &[0, 0, 0, 1, 0x6b, 0x33, 0x43, 0xcf]].concat(),
     );
     flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
-    // The server goes on in another version, with the keys of the same connection id (RFC 9368 §2.3).
+    // The server continues in another version, with keys from the same connection id (RFC 9368 §2.3).
     let answer = Initial { version: 0x6b33_43cf, ..ANSWER }.seal(&crypto(0, &server_hello()));
     assert_eq!(flow.send(S, &answer), Progress::Done);
     let handshake = flow.end();

@@ -1,13 +1,14 @@
-//! Versions of QUIC whose Initials can be read: 1 (RFC 9000), 2 (RFC 9369), drafts from 22 on, which look the same.
+//! QUIC versions whose Initials can be read: 1 (RFC 9000), 2 (RFC 9369), and drafts from 22 on, which share
+//! its format.
 
 use std::borrow::Cow;
 
-/// What differs between versions.
+/// The differences between versions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
     /// Salt of the Initial secrets (RFC 9001 §5.2).
     pub(super) salt: [u8; 20],
-    /// Labels and packet types are those of version 2 (RFC 9369 §3).
+    /// Whether labels and packet types are those of version 2 (RFC 9369 §3).
     pub(super) is_v2: bool,
 }
 
@@ -51,7 +52,7 @@ const DRAFT_22: Version = Version {
     is_v2: false,
 };
 
-/// The version of this number; `None` where it is not read.
+/// The version with this number. `None` if it is unsupported.
 pub(super) fn find(number: u32) -> Option<&'static Version> {
     Some(match number {
         0x0000_0001 | 0xff00_0021..=0xff00_0022 => &V1,
@@ -64,12 +65,12 @@ pub(super) fn find(number: u32) -> Option<&'static Version> {
     })
 }
 
-/// Whether the number is one that clients send so that servers learn to negotiate (RFC 9000 §15).
+/// Whether the number is reserved to exercise version negotiation (RFC 9000 §15).
 pub(super) fn is_greased(number: u32) -> bool {
     number & 0x0f0f_0f0f == 0x0a0a_0a0a
 }
 
-/// The name of a version, as Zeek has it where it has one: `1`, `quicv2`, `draft-29`, `unknown-1a2a3a4a`.
+/// The name of a version, Zeek's if it has one: `1`, `quicv2`, `draft-29`, `unknown-1a2a3a4a`.
 pub fn name(number: u32) -> Cow<'static, str> {
     match number {
         1 => "1".into(),
