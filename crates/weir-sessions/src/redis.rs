@@ -1,9 +1,10 @@
-//! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply, passwords apart.
+//! Redis (RESP 2 and 3): one [`RedisCommand`] for each command with its reply. Passwords are left out.
 //!
-//! Commands are arrays of strings, or lines; replies come in their order. What the server says of its own accord to who
-//! subscribed is passed over; behind MONITOR, and in replication, there is nothing more to be had. To commands that ask for
-//! no replies (CLIENT REPLY) none is awaited. An array seen first is a command where it reads like one, and does not come
-//! from the port of servers; otherwise who is who is not known, and there are no rows.
+//! Commands are arrays of strings, or lines; replies arrive in the order of the commands. Messages pushed to
+//! subscribers are skipped. The parser stops after MONITOR and at the start of replication. No replies are
+//! expected for commands that disable them (CLIENT REPLY). An array seen first is taken for a command if its
+//! first word may be a command name and it does not come from the server's port; otherwise client and server
+//! are unknown, and nothing is yielded.
 
 mod words;
 
@@ -33,7 +34,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// A command as an array or as a line, or a reply.
+/// The first byte of a command as an array or a line, or of a reply.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte.is_ascii_graphic()),
@@ -41,37 +42,37 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most commands of a connection that wait for their replies; the oldest go without.
+/// Most commands of a connection that wait for their replies. Beyond, the oldest is reported without a reply.
 pub const WAITING_MAX: usize = 256;
 
-/// Bytes kept of a name, a key, a value, a reply.
+/// Most bytes kept of a name, a key, a value or a reply.
 pub const TEXT_BYTES_MAX: usize = 256;
 
-/// Most elements of an array: what servers take.
+/// Most elements of an array, as in servers.
 const ELEMENTS_MAX: u64 = 1 << 20;
 
-/// Most words of a command that is a line.
+/// Most words kept of an inline command.
 const INLINE_WORDS_MAX: usize = 16;
 
-/// Longest string, bytes: what servers take.
+/// Longest string, bytes, as in servers.
 const STRING_BYTES_MAX: u64 = 512 << 20;
 
-/// A command with its reply, or the one of them that was seen.
+/// A command with its reply, or either alone if the other was not seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisCommand {
-    /// When the first of its bytes came.
+    /// Capture time of its first byte.
     pub time: Timestamp,
-    /// What is to be done: `SET`.
+    /// Command name: `SET`.
     pub name: Option<String>,
     /// The first argument.
     pub key: Option<String>,
-    /// The second.
+    /// The second argument.
     pub value: Option<String>,
-    /// How many arguments there are.
+    /// Number of arguments.
     pub arguments: u64,
-    /// Whether it was done.
+    /// Whether the command succeeded.
     pub is_good: Option<bool>,
-    /// What the server says: a line, a string, a number, the number of an array's elements.
+    /// The reply: a line, a string, a number, or the number of an array's elements.
     pub reply: Option<String>,
     /// Time from command to reply, nanoseconds.
     pub rtt_ns: Option<u64>,
@@ -97,7 +98,8 @@ impl RedisCommand {
             return;
         }
         self.arguments += 1;
-        // The second of AUTH is a password, the fourth of HELLO may be one (`HELLO 3 AUTH user password`).
+        // The second argument of AUTH is a password, the fourth of HELLO may be one (`HELLO 3 AUTH user
+        // password`).
         match self.arguments {
             1 => self.key = Some(word),
             2 if self.name.as_deref() != Some("AUTH") => self.value = Some(word),
@@ -105,7 +107,7 @@ impl RedisCommand {
         }
     }
 
-    /// All its words are there: an only argument of AUTH is a password, not a user.
+    /// Completes the command: a single argument of AUTH is a password, not a user.
     fn close(&mut self) {
         if self.arguments == 1 && self.name.as_deref() == Some("AUTH") {
             self.key = None;
@@ -118,18 +120,18 @@ impl RedisCommand {
     }
 }
 
-/// Which commands are replied to, as the client asks (CLIENT REPLY).
+/// Which commands are answered, as set by CLIENT REPLY.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Replies {
     #[default]
     On,
-    /// Not to the next one.
+    /// All but the next one.
     SkipsNext,
     Off,
 }
 
 impl Replies {
-    /// Whether a command is replied to, and what holds behind it.
+    /// Whether a command is answered, and the mode after it.
     fn after(self, command: &RedisCommand) -> (bool, Self) {
         let is = |text: &Option<String>, word: &str| {
             text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(word))
@@ -149,34 +151,35 @@ impl Replies {
     }
 }
 
-/// Where one direction stands in its values.
+/// Parser state of one direction.
 #[derive(Debug, Default)]
 struct Side {
     lines: Lines,
-    /// A string whose bytes are read: how many are to come with the line end, and the first of them.
+    /// The string being read: bytes missing, line end included, and its first bytes.
     string: Option<(u64, Vec<u8>)>,
-    /// Values that are still to come of the one that is read; 0 between them.
+    /// Elements still missing from the current value; 0 between values.
     pending: u64,
     is_lost: bool,
 }
 
-/// A part of a value, as it is read.
+/// A part of a value.
 #[derive(Debug)]
 enum Part {
-    /// An array, a map … of so many values.
+    /// Head of an array, a map … and its number of elements.
     Array(u8, u64),
-    /// Anything else.
+    /// Any other value.
     Scalar(u8, String),
-    /// A line that is a command by itself.
+    /// An inline command.
     Inline(Vec<u8>),
 }
 
 impl Side {
-    /// Takes the next part off the front of `bytes`; `None` where more bytes are needed, or nothing can be told.
+    /// Takes the next part off the front of `bytes`. `None` if more bytes are needed, or the stream is not
+    /// valid RESP.
     fn next(&mut self, bytes: &mut &[u8], time: Timestamp, is_client: bool) -> Option<(Part, Timestamp)> {
         if let Some((missing, kept)) = &mut self.string {
             let taken = usize::try_from(*missing).unwrap_or(usize::MAX).min(bytes.len());
-            // The last two are the line end.
+            // The last two bytes are the line end.
             let wanted = usize::try_from(missing.saturating_sub(2)).unwrap_or(usize::MAX);
             let room = TEXT_BYTES_MAX.saturating_sub(kept.len()).min(wanted).min(taken);
             kept.extend_from_slice(&bytes[..room]);
@@ -235,15 +238,15 @@ impl Side {
     }
 }
 
-/// Where servers listen.
+/// Port of servers.
 const PORT: u16 = 6379;
 
-/// Commands that are sent as lines, by health checks and by hand. AUTH and QUIT are POP3's, too. At Redis's own port
-/// any word will do.
+/// Inline commands of health checks and of users. AUTH and QUIT are absent, as POP3 has them, too. On Redis's
+/// own port any word is accepted.
 const INLINE: [&str; 12] =
     ["PING", "INFO", "SET", "GET", "DEL", "ECHO", "KEYS", "INCR", "EXISTS", "CONFIG", "SELECT", "COMMAND"];
 
-/// A command that is a line: that needs the reply, which no other protocol has in this form.
+/// Recognises an inline command with its reply, which has a format unique to Redis.
 fn probe_inline(opening: &Opening<'_>) -> Probe {
     let asked = opening.originator;
     let letters = asked.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
@@ -253,7 +256,7 @@ fn probe_inline(opening: &Opening<'_>) -> Probe {
         |known: &&str| known.len() > letters && known.as_bytes()[..letters].eq_ignore_ascii_case(word);
     let is_command = match rest {
         [] => INLINE.iter().any(|known| is_word(known) || begins(known)),
-        // The line of a request to a server of the web.
+        // An HTTP request line.
         [b' ', b'/', ..] => false,
         [b' ' | b'\r' | b'\n', ..] => INLINE.iter().any(|known| is_word(known)),
         _ => false,
@@ -266,7 +269,7 @@ fn probe_inline(opening: &Opening<'_>) -> Probe {
     reply(opening.responder)
 }
 
-/// What a server says: nothing yet, a reply, something else.
+/// Whether a server's bytes are a reply.
 fn reply(bytes: &[u8]) -> Probe {
     match bytes {
         [] | [b'+' | b'-' | b'$' | b':' | b'*'] => Probe::Unsure,
@@ -279,8 +282,9 @@ fn reply(bytes: &[u8]) -> Probe {
     }
 }
 
-/// Whether a server at its usual port speaks first, in an array, which may read like a command: nothing else tells the
-/// parser who is who. A connection met in the middle, or whose first command is missing.
+/// Whether the server's port speaks first, with an array that could be a command. The parser could not tell
+/// client from server then. This happens when the capture starts in mid-connection or the first command is
+/// missing.
 fn is_servers_array(opening: &Opening<'_>) -> bool {
     let is_it = |side: usize, said: &[u8], other: &[u8]| {
         let is_server = opening.ports[side] == PORT && opening.ports[1 - side] != PORT;
@@ -289,7 +293,7 @@ fn is_servers_array(opening: &Opening<'_>) -> bool {
     is_it(0, opening.originator, opening.responder) || is_it(1, opening.responder, opening.originator)
 }
 
-/// A command as an array from the client, or as a line with a reply; of a server's reply alone nobody can tell.
+/// Recognises a client's array, or an inline command with its reply. A server's reply alone is not enough.
 fn probe(opening: &Opening<'_>) -> Probe {
     if is_servers_array(opening) {
         return Probe::NotForUs;
@@ -315,8 +319,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
     };
     match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
-        // The server answers, it does not begin.
-        // Where a reply is what is seen first, the client's next command tells.
+        // If a reply is seen first, the client's next command decides.
         (Probe::NotForUs, Probe::Unsure) => match reply(opening.originator) {
             Probe::NotForUs => probe_inline(opening),
             _ => Probe::Unsure,
@@ -326,7 +329,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// A command that waits for its reply, or for those before it.
+/// A command that waits for its reply, or for the replies to earlier commands.
 #[derive(Debug)]
 struct Waiting {
     command: RedisCommand,
@@ -338,23 +341,23 @@ struct Waiting {
 pub struct RedisParser {
     sides: [Side; 2],
     client: Option<Direction>,
-    /// The command that is read.
+    /// The command being read.
     command: Option<RedisCommand>,
-    /// Commands that wait, oldest first.
+    /// Pending commands, oldest first.
     waiting: VecDeque<Waiting>,
     replies: Replies,
-    /// Commands that went without their replies: so many replies say nothing.
+    /// Evicted commands whose replies are still expected; that many replies are skipped.
     unanswered: u64,
-    /// What the first part of the reply that is read says.
+    /// The first part of the reply being read.
     reply: Option<(u8, String)>,
-    /// The first word of an array or a push that is read, and the last part of it.
+    /// The first word and the last part of the array or push being read.
     pushed: Option<String>,
     last: Option<String>,
-    /// The client listens to channels, and to those of a shard.
+    /// Whether the client is subscribed to channels, and to channels of a shard.
     is_subscribed: [bool; 2],
-    /// What was answered by the first of some confirmations, and how many more are to come.
+    /// Name of a command that is confirmed once per channel, and the number of confirmations still expected.
     confirmed: Option<(String, u64)>,
-    /// The client has sent a command: its side is not doubted any more.
+    /// The client has sent a valid command, so client and server are certain.
     is_client_known: bool,
     cut_off: CutOff,
 }
@@ -363,7 +366,7 @@ impl SessionParser for RedisParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let mut rest = data.bytes;
         let Some(first) = rest.first() else { return Progress::Wanted };
-        // Replies begin with these; a command may begin with a star, too.
+        // Only replies begin with these bytes; an array may be a command, too.
         let is_reply = matches!(first, b'+' | b'-' | b':' | b'$' | b'%' | b'_');
         let client = *self.client.get_or_insert(if is_reply { data.from.other() } else { data.from });
         let is_client = client == data.from;
@@ -398,7 +401,7 @@ impl SessionParser for RedisParser {
         if length_bytes == 0 {
             return Progress::Wanted;
         }
-        // Nobody knows any more which reply is whose.
+        // Replies can no longer be matched to commands.
         self.finish(sessions);
         Progress::Done
     }
@@ -423,7 +426,7 @@ impl SessionParser for RedisParser {
 }
 
 impl RedisParser {
-    /// Takes a part of a command; whether it is one: an array of strings.
+    /// Handles a part of a command. Returns whether it is valid: an array of strings, or a line.
     fn take_part(
         &mut self,
         part: Part,
@@ -446,7 +449,7 @@ impl RedisParser {
                 }
                 self.command = Some(command);
             }
-            // What it sends is a reply: who is who was mistaken.
+            // A reply: client and server were confused.
             _ => return false,
         }
         if !is_over {
@@ -472,14 +475,14 @@ impl RedisParser {
         true
     }
 
-    /// Yields the oldest commands as long as they are not replied to.
+    /// Yields the oldest commands up to the first that expects a reply.
     fn yield_silent(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         while let Some(silent) = self.waiting.pop_front_if(|oldest| !oldest.is_replied_to) {
             sessions.push(Box::new(silent.command));
         }
     }
 
-    /// Whether an array is what RESP 2 has for a push, by its first word: to who subscribes, or did so before it was seen.
+    /// Whether an array with this first word is a RESP 2 push. It is if the client is, or may be, subscribed.
     fn is_push(&self, word: &str) -> bool {
         let asked = self.waiting.front().and_then(|asked| asked.command.name.as_deref());
         let is_open = self.is_subscribed.contains(&true)
@@ -487,8 +490,8 @@ impl RedisParser {
         is_open && words::PUSHED.contains(&word)
     }
 
-    /// Whether a push is the answer to what waits. Who names several channels is told of each: the first is the answer.
-    /// It says what it answers: what was asked before that has no answer any more.
+    /// Whether a push answers a pending command. SUBSCRIBE is confirmed once per channel; the first
+    /// confirmation is the answer. Commands before the confirmed one have lost their answers and are yielded.
     fn is_confirmation(&mut self, word: &str, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         if let Some((confirmed, left)) = &mut self.confirmed
             && confirmed == word
@@ -507,7 +510,7 @@ impl RedisParser {
         true
     }
 
-    /// Takes a part of a reply; whether the server speaks of its own accord from now on.
+    /// Handles a part of a reply. Returns whether no more commands follow (MONITOR, replication).
     fn take_reply(
         &mut self,
         part: Part,
@@ -534,7 +537,8 @@ impl RedisParser {
         }
         let (pushed, last) = (self.pushed.take().unwrap_or_default(), self.last.take());
         let Some((kind, text)) = self.reply.take() else { return false };
-        // Attributes come before a reply, pushes at any time; but that is how who subscribes is answered.
+        // Attributes precede a reply, and pushes arrive at any time; but a push may also confirm a
+        // subscription.
         let is_reply = match kind {
             b'|' => false,
             b'>' => self.is_confirmation(&pushed, sessions),

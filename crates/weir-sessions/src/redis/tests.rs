@@ -145,7 +145,7 @@ fn quotes_of_a_line_are_read() {
 #[test]
 fn what_servers_say_is_no_command() {
     for said in [
-        // Messages to who listens, the middle of a nested array, a confirmation.
+        // Messages to a subscriber, the middle of a nested array, a confirmation.
         "*3\\r\\n$7\\r\\nmessage\\r\\n$1\\r\\nc\\r\\n$1\\r\\nx\\r\\n",
         "*4\\r\\n$7\\r\\nsummary\\r\\n$1\\r\\na\\r\\n$5\\r\\nsince\\r\\n*1\\r\\n$1\\r\\nb\\r\\n",
         "*3\\r\\n$9\\r\\nsubscribe\\r\\n$1\\r\\nc\\r\\n:1\\r\\n",

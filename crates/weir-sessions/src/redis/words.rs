@@ -1,6 +1,6 @@
-//! Words of commands: of those that are lines, which may be quoted, and whether one can be a command's name.
+//! Words of inline commands, which may be quoted; and words that may be a command's name.
 
-/// What a server says first in what it sends to who subscribed.
+/// First words of messages to subscribers.
 pub(super) const PUSHED: [&str; 9] = [
     "message",
     "pmessage",
@@ -13,7 +13,8 @@ pub(super) const PUSHED: [&str; 9] = [
     "sunsubscribe",
 ];
 
-/// Whether a word may be the name of a command: `GET`, `FT.SEARCH`. Who listens is sent messages in the same form.
+/// Whether a word may be a command name: `GET`, `FT.SEARCH`. Words that begin messages to subscribers are
+/// excluded.
 pub(super) fn may_be_command(word: &str) -> bool {
     let is_letter =
         |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'.' | b'|' | b'_' | b'-');
@@ -23,8 +24,9 @@ pub(super) fn may_be_command(word: &str) -> bool {
         && word.bytes().all(is_letter)
 }
 
-/// The words of a line: between white space, or in quotes, where `\\"`, `\\n`, `\\x41` stand for a byte in double ones,
-/// `\\'` in single ones. Ends before a word whose quotes are not closed, or not at its end: servers refuse that.
+/// Splits a line into words, separated by white space or quoted. Double quotes allow the escapes `\"`,
+/// `\n`, `\x41`; single quotes allow `\'`. Stops at a word whose quote is unclosed or followed by a
+/// letter: servers reject such lines.
 pub(super) fn split(line: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let mut rest = line;
     std::iter::from_fn(move || {

@@ -1,22 +1,23 @@
-//! How unevenly packets came (RFC 3550 §6.4.1, §A.8).
+//! Interarrival jitter (RFC 3550 §6.4.1, §A.8).
 //!
-//! Jitter counts in units of the payload's clock. Of payload types that are agreed on elsewhere the clock is not known: there it is
-//! taken for each clock that is in use, and in the end the one is chosen that goes as the time does.
+//! Jitter is computed in units of the payload's clock. The clock of a dynamic payload type is unknown; then
+//! jitter is computed for each common clock, and the clock whose timestamps advance as fast as time is chosen
+//! at the end.
 
 use weir_packet::Timestamp;
 
-/// Clocks in use, Hz.
+/// Common clock rates, Hz.
 const CLOCKS: [u32; 6] = [8000, 16_000, 32_000, 44_100, 48_000, 90_000];
 
-/// Time over which a clock can be told, nanoseconds.
+/// Shortest time from which a clock rate can be derived, nanoseconds.
 const TELLING_NS: i64 = 500_000_000;
 
-/// How far a clock may seem to be off.
+/// Largest relative deviation of a clock rate.
 const TOLERANCE: f64 = 0.05;
 
 const NS_PER_SECOND: f64 = 1e9;
 
-/// The jitter by one clock, in its units.
+/// Jitter for one clock, in its units.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Estimate {
     now: f64,
@@ -27,27 +28,27 @@ struct Estimate {
 /// The jitter of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Jitter {
-    /// The clock, where the payload type says it.
+    /// The clock rate, if the payload type determines it.
     clock: Option<u32>,
-    /// By that clock, or by each of [`CLOCKS`].
+    /// For that clock, or for each of [`CLOCKS`].
     estimates: [Estimate; CLOCKS.len()],
     last: (Timestamp, u32),
     first_time: Timestamp,
-    /// Units of the clock since the first packet.
+    /// Clock units since the first packet.
     units: i64,
     packets: u64,
 }
 
-/// What came out.
+/// Results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
-    /// Hz.
+    /// Clock rate, Hz.
     pub(super) clock: u32,
-    /// As reports have it, nanoseconds.
+    /// Current jitter as in receiver reports, nanoseconds.
     pub(super) now_ns: u64,
-    /// The most it was.
+    /// Maximum, nanoseconds.
     pub(super) most_ns: u64,
-    /// What it was on average.
+    /// Mean, nanoseconds.
     pub(super) mean_ns: u64,
 }
 
@@ -63,7 +64,7 @@ impl Jitter {
         }
     }
 
-    /// Takes the next packet of the same payload type.
+    /// Updates the jitter with the next packet of the same payload type.
     pub(super) fn take(&mut self, time: Timestamp, timestamp: u32) {
         let (last_time, last_timestamp) = std::mem::replace(&mut self.last, (time, timestamp));
         let seconds = time.0.saturating_sub(last_time.0) as f64 / NS_PER_SECOND;
@@ -82,7 +83,7 @@ impl Jitter {
         }
     }
 
-    /// What came out; `None` where nothing can be told.
+    /// The results. `None` if there is only one packet or no clock fits.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         if self.packets == 0 {
             return None;
@@ -100,7 +101,7 @@ impl Jitter {
                 (CLOCKS[at], self.estimates[at])
             }
         };
-        // Casts of what is too large give the largest.
+        // Casts saturate.
         let ns = |units: f64| (units / f64::from(clock) * NS_PER_SECOND) as u64;
         Some(Outcome {
             clock,

@@ -1,17 +1,18 @@
-//! RTP (RFC 3550) and what its RTCP says in the same flow (RFC 5761): one [`RtpStream`] for each source in each direction,
+//! RTP (RFC 3550) and RTCP in the same flow (RFC 5761): one [`RtpStream`] for each source in each direction,
 //! yielded when the flow ends.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `packet` | headers of RTP, and payload types (RFC 3551) |
+//! | `packet` | RTP headers, and payload types (RFC 3551) |
 //! | `rtcp` | reports and names of sources |
-//! | `sequence` | what was lost, came late, came twice (RFC 3550 §A.1, §A.3) |
-//! | `jitter` | how unevenly packets came (§A.8) |
-//! | `stream` | what comes out, and its names in filters |
-//! | `parser` | which packet is of which stream; the probe |
+//! | `sequence` | lost, late and repeated packets (RFC 3550 §A.1, §A.3) |
+//! | `jitter` | interarrival jitter (§A.8) |
+//! | `stream` | the output and its field names |
+//! | `parser` | assigns packets to streams; the probe |
 //!
-//! RTP has no signature: it is recognised by three datagrams of one source, one behind the other, or by a whole compound of
-//! RTCP. What goes before in the same flow (STUN, DTLS) is told by their own parsers, which do not hand over here.
+//! RTP has no signature: it is recognised by three consecutive datagrams of one source, or by a complete RTCP
+//! compound. STUN or DTLS may come first in the same flow. Their own parsers handle them and do not hand over
+//! to this one.
 
 mod jitter;
 mod packet;
@@ -40,7 +41,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: stream::FIELDS,
 };
 
-/// Version 2.
+/// First byte: version 2.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte >> 6 == 2),

@@ -1,29 +1,29 @@
 //! A [`Packet`] of RTP: its header (RFC 3550 §5.1); and payload types (RFC 3551 §6).
 
-/// Bytes of a header without its lists.
+/// Length of the fixed header, bytes.
 const HEADER_BYTES: usize = 12;
 
-/// What is said before a payload.
+/// The header of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// The beginning of a talk spurt, the end of a picture.
+    /// Marker: the start of a talk spurt, the end of a picture.
     pub(super) is_marked: bool,
     pub(super) payload_type: u8,
     pub(super) sequence: u16,
     /// In units of the payload's clock.
     pub(super) timestamp: u32,
     pub(super) source: u32,
-    /// Without header and padding.
+    /// Payload length without header and padding.
     pub(super) payload_bytes: usize,
 }
 
 impl Packet {
-    /// Reads a datagram; `None` where it is no RTP.
+    /// Parses a datagram. `None` if it is not RTP.
     pub(super) fn parse(datagram: &[u8]) -> Option<Self> {
         let header = datagram.first_chunk::<HEADER_BYTES>()?;
         let [first, second, s0, s1, t0, t1, t2, t3, source @ ..] = *header;
         let payload_type = second & 0x7f;
-        // 64 to 95 would be RTCP (RFC 5761 §4).
+        // 64 to 95 are RTCP (RFC 5761 §4).
         if first >> 6 != 2 || (64..=95).contains(&payload_type) {
             return None;
         }
@@ -44,14 +44,14 @@ impl Packet {
         })
     }
 
-    /// Whether its payload type is one that is registered, or free to agree on, and its source one that was drawn.
+    /// Whether the payload type is registered or dynamic, and the source looks like a random number.
     pub(super) fn is_likely(&self) -> bool {
         (matches!(self.payload_type, 35..=63 | 96..=127) || payload(self.payload_type).is_some())
             && self.source != 0
     }
 }
 
-/// Name and clock (Hz) of a payload type; `None` of those that are agreed on elsewhere.
+/// Name and clock (Hz) of a payload type. `None` for dynamic types.
 pub(super) fn payload(payload_type: u8) -> Option<(&'static str, u32)> {
     Some(match payload_type {
         0 => ("PCMU", 8000),
@@ -61,7 +61,7 @@ pub(super) fn payload(payload_type: u8) -> Option<(&'static str, u32)> {
         6 => ("DVI4", 16_000),
         7 => ("LPC", 8000),
         8 => ("PCMA", 8000),
-        // 16 kHz, but for a slip that stayed (§4.5.2).
+        // The true rate is 16 kHz; the wrong value is kept for compatibility (§4.5.2).
         9 => ("G722", 8000),
         10 | 11 => ("L16", 44_100),
         12 => ("QCELP", 8000),

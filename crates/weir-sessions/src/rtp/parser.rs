@@ -9,10 +9,10 @@ use weir_packet::Timestamp;
 /// Most streams of a flow.
 pub const STREAMS_MAX: usize = 32;
 
-/// How many numbers may be missing between two of the packets that tell.
+/// Largest difference of sequence numbers between the packets used for recognition.
 const TELLING_GAP_MAX: u16 = 16;
 
-/// What a side's last datagrams say, the last one first.
+/// Judges the last datagrams of one side, newest first.
 fn side(datagrams: [&[u8]; 3]) -> Probe {
     if datagrams[0].is_empty() {
         return Probe::Unsure;
@@ -31,8 +31,8 @@ fn side(datagrams: [&[u8]; 3]) -> Probe {
     if follows(&first, &before) && follows(&before, &last) { Probe::Certain } else { Probe::Unsure }
 }
 
-/// Three packets of one source, one behind the other, or a compound of RTCP, from either side; what the other one
-/// sends must be RTP or RTCP, too.
+/// Three consecutive packets of one source, or an RTCP compound, from either side. Datagrams of the other
+/// side must be RTP or RTCP, too.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     if !opening.is_datagram {
         return Probe::NotForUs;
@@ -53,7 +53,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 #[derive(Debug, Default)]
 pub struct RtpParser {
     streams: Vec<RtpStream>,
-    /// The stream of the last packet: the next one is mostly of the same.
+    /// Index of the last packet's stream; the next packet mostly belongs to it, too.
     last: usize,
     cut_off: CutOff,
 }
@@ -99,7 +99,8 @@ impl SessionParser for RtpParser {
 }
 
 impl RtpParser {
-    /// The stream of a source; a new one where there is room, or one that never came to more than a packet.
+    /// The stream of a source. A new stream evicts one without a second packet if all places are taken;
+    /// `None` if there is no such stream.
     fn stream(&mut self, from: Direction, source: u32, time: Timestamp) -> Option<&mut RtpStream> {
         let is_it = |stream: &RtpStream| (stream.from, stream.source) == (from, source);
         if !self.streams.get(self.last).is_some_and(is_it) {
@@ -121,7 +122,7 @@ impl RtpParser {
         self.streams.get_mut(self.last)
     }
 
-    /// What a sender says is of its own stream, what a receiver says of the other side's.
+    /// Assigns RTCP contents: sender reports to the sender's stream, receiver reports to the other side's.
     fn take_said(&mut self, data: &Data<'_>, said: Said) {
         let (from, source) = match said {
             Said::Sent { source, .. } | Said::Name { source, .. } => (data.from, source),
@@ -157,7 +158,7 @@ mod tests {
         "datagrams\n".to_owned() + &lines.collect::<String>()
     }
 
-    /// A report of a sender of 7, with a block on 9, and its name.
+    /// A sender report of source 7, with a report block on source 9, and a name.
     fn report() -> Vec<u8> {
         let mut bytes = vec![0x81, 200, 0, 12, 0, 0, 0, 7];
         bytes.extend([0; 12]);
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn reports_alone_have_rows_of_what_they_say() {
-        // RTCP has a flow of its own: one of its streams is who reports, the other whom it hears.
+        // RTCP has its own flow. It yields two streams: the reporting source and the reported one.
         let packets = [('>', report()), ('>', report())];
         let names = [
             "is_orig",

@@ -1,34 +1,34 @@
-//! RTCP: what senders and receivers report, and how sources are called (RFC 3550 §6).
+//! RTCP: sender reports, receiver reports and names of sources (RFC 3550 §6).
 
 use crate::line::text;
 
-/// Most packets of a compound, and parts of one, that are looked at.
+/// Most packets read of a compound, and most parts of a packet.
 const PARTS_MAX: usize = 32;
 
-/// What is said of a source.
+/// A statement about a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
-    /// The sender: so many packets of it so far.
+    /// A sender report.
     Sent {
-        /// Who.
+        /// Source.
         source: u32,
-        /// Packets.
+        /// Packets sent so far.
         packets: u32,
-        /// Their payload, bytes.
+        /// Payload sent so far, bytes.
         bytes: u32,
     },
-    /// A receiver: how it comes there.
+    /// A receiver's report block.
     Received {
-        /// Who sends it.
+        /// Source that it reports on.
         source: u32,
-        /// Packets lost so far; negative where more came than were sent.
+        /// Packets lost so far; negative if duplicates exceed losses.
         lost: i32,
-        /// In units of the payload's clock.
+        /// Jitter, in units of the payload's clock.
         jitter: u32,
     },
-    /// The sender: its name.
+    /// The name of a source (CNAME).
     Name {
-        /// Who.
+        /// Source.
         source: u32,
         /// `bob@host`.
         name: String,
@@ -43,7 +43,7 @@ struct Packet<'a> {
     body: &'a [u8],
 }
 
-/// The packets of a compound, as far as it goes.
+/// The packets of a compound, up to the first malformed one.
 fn packets(datagram: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -61,7 +61,7 @@ pub(super) fn is_rtcp(datagram: &[u8]) -> bool {
     packets(datagram).next().is_some()
 }
 
-/// Whether a datagram is a compound as it must be (§6.1): a report, names, and nothing left over.
+/// Whether a datagram is a valid compound (§6.1): a report, names, and no trailing bytes.
 pub(super) fn is_compound(datagram: &[u8]) -> bool {
     let mut length = 0;
     let mut kinds = packets(datagram).map(|packet| {
@@ -82,7 +82,7 @@ fn read(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Goes through all that a compound says.
+/// Passes each statement of a compound to `take`.
 pub(super) fn read_all(datagram: &[u8], mut take: impl FnMut(Said)) {
     for packet in packets(datagram) {
         let reports = match packet.kind {
@@ -103,7 +103,7 @@ pub(super) fn read_all(datagram: &[u8], mut take: impl FnMut(Said)) {
         let reports = reports.unwrap_or_default().as_chunks::<24>().0;
         for report in reports.iter().take(packet.count) {
             let [a, b, c, d, _, high, mid, low, ..] = *report;
-            // 24 bits with a sign.
+            // 24 bits, signed.
             let lost = i32::from_be_bytes([high, mid, low, 0]) >> 8;
             let jitter = read(report, 12).unwrap_or(0);
             take(Said::Received { source: u32::from_be_bytes([a, b, c, d]), lost, jitter });
@@ -111,7 +111,7 @@ pub(super) fn read_all(datagram: &[u8], mut take: impl FnMut(Said)) {
     }
 }
 
-/// Chunks of names (§6.5): a source, items, zeros up to a whole word.
+/// Reads chunks of names (§6.5): a source, items, zeros up to a multiple of 32 bits.
 fn read_names(packet: &Packet<'_>, take: &mut impl FnMut(Said)) {
     let mut rest = packet.body;
     for _ in 0..packet.count {

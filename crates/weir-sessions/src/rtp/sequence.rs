@@ -1,43 +1,43 @@
-//! What was lost, came late, came twice: told from sequence numbers (RFC 3550 §A.1, §A.3).
+//! Lost, late and repeated packets, derived from sequence numbers (RFC 3550 §A.1, §A.3).
 
-/// Numbers that may be missing in a row; beyond, the sender may have begun anew.
+/// Largest gap in sequence numbers; a larger one may be a restart of the sender.
 const DROPOUT_MAX: u16 = 3000;
 
-/// How far a packet may come behind.
+/// How far a late packet's number may lie behind the highest.
 const MISORDER_MAX: u16 = 100;
 
-/// What a packet is, by its number.
+/// Classification of a packet by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It is one of the stream.
+    /// A new packet of the stream.
     New,
-    /// It had come before: its sender repeats it, or the capture has it twice.
+    /// A repeated packet: the sender repeats it, or the capture has it twice.
     Again,
-    /// It is none, as far as is known.
+    /// A number far from the others; the packet may not belong to the stream.
     Stray,
 }
 
-/// Where the numbers of a stream stand.
+/// Sequence state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sequence {
-    /// The first number, and the highest, with the rounds it has made.
+    /// The first and the highest number, extended by the number of wraparounds.
     first: u64,
     highest: u64,
-    /// Which of the 128 up to the highest have come: bit 0 the highest.
+    /// Received numbers among the highest 128; bit 0 is the highest.
     window: u128,
-    /// The number that would show that the sender has begun anew.
+    /// The number that would confirm a restart of the sender.
     anew: Option<u16>,
-    /// Packets since it last began anew.
+    /// Packets since the last restart.
     received: u64,
-    /// Before that: how many were to be expected and did not come.
+    /// Packets lost before the last restart.
     lost_before: u64,
-    /// Packets that came behind a later one.
+    /// Packets that arrived after a packet with a higher number.
     pub(super) late: u64,
-    /// Packets that had come before.
+    /// Repeated packets.
     pub(super) repeated: u64,
-    /// The first number of all.
+    /// The number of the first packet.
     pub(super) first_number: u16,
-    /// Two have come one behind the other.
+    /// Whether two packets with consecutive numbers have arrived.
     pub(super) is_likely: bool,
 }
 
@@ -57,7 +57,7 @@ impl Sequence {
         }
     }
 
-    /// Takes the next number.
+    /// Classifies and counts the packet with this number.
     pub(super) fn take(&mut self, number: u16) -> Taken {
         let ahead = number.wrapping_sub(self.highest as u16);
         let mut taken = Taken::New;
@@ -79,7 +79,7 @@ impl Sequence {
                 self.window |= bit;
                 self.late += 1;
                 self.received += 1;
-                // One that came before the first was to be expected, too.
+                // A packet before the first one is also expected.
                 self.first = self.first.min(self.highest.saturating_sub(behind.into()));
             }
         } else if self.anew == Some(number) {
@@ -103,13 +103,13 @@ impl Sequence {
         taken
     }
 
-    /// Packets that did not come.
+    /// Number of lost packets.
     pub(super) fn lost(&self) -> u64 {
         let expected = self.highest - self.first + 1;
         self.lost_before + expected.saturating_sub(self.received)
     }
 
-    /// The highest number, without its rounds.
+    /// The highest number, 16 bits.
     pub(super) fn last_number(&self) -> u16 {
         self.highest as u16
     }

@@ -10,36 +10,36 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// Most payload types of a stream that are kept.
+/// Most payload types kept of a stream.
 const PAYLOAD_TYPES_MAX: usize = 8;
 
-/// What a source sends in one direction.
+/// The packets of one source in one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RtpStream {
-    /// When the first packet, or what is said of it, came.
+    /// Capture time of the first packet, or of the first RTCP about the source.
     pub time: Timestamp,
-    /// When the last packet came.
+    /// Capture time of the last packet.
     pub last_time: Timestamp,
-    /// Who sends it.
+    /// Direction of the sender.
     pub from: Direction,
-    /// The number of the source (SSRC).
+    /// Source number (SSRC).
     pub source: u32,
-    /// Packets of RTP, without those that came again.
+    /// RTP packets without repeated ones.
     pub packets: u64,
     /// Payload without headers and padding, bytes.
     pub payload_bytes: u64,
-    /// Packets with a mark: beginnings of talk spurts, ends of pictures.
+    /// Packets with a marker: starts of talk spurts, ends of pictures.
     pub marked: u64,
-    /// Payload types in the order they came in, 8 at most. Jitter is that of the first.
+    /// Payload types in order of first use, 8 at most. Jitter is computed for the first.
     pub payload_types: Vec<u8>,
     numbers: Option<(Sequence, Jitter)>,
-    /// The source's name for itself (CNAME).
+    /// Name of the source (CNAME).
     pub name: Option<String>,
-    /// How often its sender or receiver reported on it.
+    /// Number of RTCP reports on the source, by its sender or receiver.
     pub reports: u64,
-    /// Packets that the sender says it has sent, and bytes of their payload.
+    /// Packets and payload bytes sent, as reported by the sender.
     pub reported_sent: Option<(u32, u32)>,
-    /// Packets that the receiver says it has not got, and the jitter there in units of the payload's clock.
+    /// Packets lost, and jitter in units of the payload's clock, as reported by the receiver.
     pub reported: Option<(i32, u32)>,
 }
 
@@ -62,7 +62,7 @@ impl RtpStream {
         }
     }
 
-    /// Takes a packet of it; whether all of it was kept.
+    /// Takes a packet of the stream. Returns whether all of it was kept.
     pub(super) fn take(&mut self, time: Timestamp, packet: &Packet) -> bool {
         let clock = || payload(packet.payload_type).map(|payload| payload.1);
         match &mut self.numbers {
@@ -72,7 +72,7 @@ impl RtpStream {
                 self.numbers = Some((Sequence::new(packet.sequence), jitter));
             }
             Some((sequence, jitter)) => match sequence.take(packet.sequence) {
-                // A tap that shows packets twice makes the stream no longer, nor later.
+                // A capture may have packets twice; these change neither the counts nor the end time.
                 Taken::Again => return true,
                 Taken::New if self.payload_types.first() == Some(&packet.payload_type) => {
                     jitter.take(time, packet.timestamp);
@@ -94,11 +94,11 @@ impl RtpStream {
         has_room
     }
 
-    /// Takes what RTCP says of it.
+    /// Takes a statement of RTCP about the stream.
     pub(super) fn take_said(&mut self, time: Timestamp, said: Said) {
         self.reports += u64::from(!matches!(said, Said::Name { .. }));
         if self.numbers.is_none() {
-            // RTP itself goes another way: on the port before, as a rule (RFC 3550 §11).
+            // RTP flows elsewhere, as a rule on the port before (RFC 3550 §11).
             self.last_time = time;
         }
         match said {
@@ -108,14 +108,14 @@ impl RtpStream {
         }
     }
 
-    /// Whether it is one: two packets came one behind the other, or RTCP told of it.
+    /// Whether the stream is certain: two packets had consecutive numbers, or RTCP mentioned it.
     pub(super) fn is_likely(&self) -> bool {
         self.reports > 0
             || self.name.is_some()
             || self.numbers.as_ref().is_some_and(|(sequence, _)| sequence.is_likely)
     }
 
-    /// Packets that did not come.
+    /// Number of lost packets.
     pub fn lost(&self) -> Option<u64> {
         self.numbers.as_ref().map(|(sequence, _)| sequence.lost())
     }
@@ -129,12 +129,12 @@ impl RtpStream {
         outcome.as_ref().map_or(Value::Absent, read)
     }
 
-    /// The name of its first payload type: `PCMU`.
+    /// Name of the first payload type: `PCMU`.
     pub fn payload_name(&self) -> Option<&'static str> {
         self.payload_types.first().map(|first| payload(*first).map_or("dynamic", |payload| payload.0))
     }
 
-    /// The jitter that the receiver reports, nanoseconds; none where the clock is not known.
+    /// The jitter that the receiver reports, nanoseconds. `None` if the clock is unknown.
     fn reported_jitter_ns(&self) -> Option<u64> {
         let (_, units) = self.reported?;
         let clock = self.numbers.as_ref()?.1.outcome()?.clock;
@@ -181,7 +181,7 @@ session_fields! { RtpStream;
     "rtp.clock" ["rtp.clock_rate"] clock_rate: Unsigned, "Units of time a second: of the payload type, or as it seems to go" => |r| r.jitter(|outcome| Value::Unsigned(outcome.clock.into()));
     "rtp.first_seq" [] first_seq: Unsigned, "Number of the first packet" => |r| r.sequence(|sequence| sequence.first_number.into());
     "rtp.last_seq" [] last_seq: Unsigned, "Highest number of a packet" => |r| r.sequence(|sequence| sequence.last_number().into());
-    // What RTCP says, which may come alone: then there are no packets.
+    // RTCP contents, which may be present without RTP packets.
     "rtcp.reports" ["rtp.reports"] reports: Unsigned, "How often its sender or receiver reported on it" => |r| Value::Unsigned(r.reports);
     "rtcp.sdes.cname" ["rtp.cname"] cname: Text, "The source's name for itself" => |r| text(r.name.as_deref());
     "rtcp.sender.packetcount" ["rtp.reported_packets"] reported_packets: Unsigned, "Packets that the sender says it has sent" => |r| unsigned(r.reported_sent.map(|sent| sent.0));

@@ -3,26 +3,26 @@
 use crate::line::{split_word, text};
 use weir_packet::Timestamp;
 
-/// Bytes kept of a value.
+/// Most bytes kept of a value.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// Bytes kept of all values of a message.
+/// Most bytes kept of all values of a message.
 const MESSAGE_TEXT_BYTES_MAX: usize = 8192;
 
-/// Most hops (Via) that are kept: a request may pass 70 (§8.1.1.6).
+/// Most Via entries kept: a request may pass 70 hops (§8.1.1.6).
 const HOPS_MAX: usize = 70;
 
 /// The first line of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// A request with its method and what it is for.
+    /// A request with its method and URI.
     Request {
         /// `INVITE`.
         method: String,
         /// `sip:bob@biloxi.example`.
         uri: String,
     },
-    /// An answer.
+    /// A response with its status.
     Response {
         /// `200`.
         code: u16,
@@ -34,19 +34,19 @@ pub enum Start {
 /// A message without its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// When its first byte came.
+    /// Capture time of its first byte.
     pub time: Timestamp,
     /// The first line.
     pub start: Start,
-    /// From: who calls.
+    /// From: the caller.
     pub from: Option<String>,
-    /// To: who is called.
+    /// To: the callee.
     pub to: Option<String>,
     /// Call-ID.
     pub call_id: Option<String>,
     /// CSeq: number and method.
     pub sequence: Option<String>,
-    /// Via, one a hop, the last hop first.
+    /// Via, one per hop, the last hop first.
     pub via: Vec<String>,
     /// Date.
     pub date: Option<String>,
@@ -60,18 +60,18 @@ pub struct Message {
     pub server: Option<String>,
     /// Warning.
     pub warning: Option<String>,
-    /// Contact: where to reach who sent it.
+    /// Contact: where the sender can be reached.
     pub contact: Option<String>,
     /// Content-Type.
     pub content_type: Option<String>,
     /// Content-Length, bytes.
     pub body_bytes: Option<u64>,
-    /// Bytes kept of its values.
+    /// Bytes kept of all values.
     kept_bytes: usize,
 }
 
 impl Start {
-    /// Reads a start line; `None` where it is none.
+    /// Parses a start line. `None` if it is none.
     pub fn parse(line: &[u8]) -> Option<Self> {
         if let Some(status) = line.strip_prefix(b"SIP/2.0 ") {
             let (code, reason) = split_word(status);
@@ -88,7 +88,7 @@ impl Start {
     }
 }
 
-/// What method names are made of (§25.1).
+/// Whether a byte may occur in a method name (§25.1).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte)
 }
@@ -116,7 +116,7 @@ impl Message {
         }
     }
 
-    /// Takes a header line; whether nothing of it had to be left out. The first of each name counts.
+    /// Takes a header line. Returns whether all of it was kept. Of repeated headers the first counts.
     pub(super) fn take_header(&mut self, line: &[u8]) -> bool {
         let Some(colon) = memchr::memchr(b':', line) else { return true };
         let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
@@ -160,7 +160,7 @@ impl Message {
         has_room && value.len() <= TEXT_BYTES_MAX
     }
 
-    /// What tells a transaction from others (§17.1.3): the call, its sequence number, the branch of the last hop.
+    /// The key of a transaction (§17.1.3): the call, its sequence number, the branch of the last hop.
     pub(super) fn key(&self) -> (&str, &str, &str) {
         let branch = self
             .via
@@ -174,7 +174,7 @@ impl Message {
         )
     }
 
-    /// The hops as Zeek has them: without branch and what follows it.
+    /// The hops as in Zeek: without branch and the parameters after it.
     pub(super) fn path(&self) -> Vec<String> {
         let without_branch = |via: &String| {
             let end = via.find(";branch").or_else(|| via.find("; branch")).unwrap_or(via.len());

@@ -1,10 +1,10 @@
-//! SIP (RFC 3261) over UDP and TCP: one session a transaction, a request with its final answer.
+//! SIP (RFC 3261) over UDP and TCP: one session per transaction, a request with its final response.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `message` | start lines and headers → one message |
 //! | `parser` | bytes → messages → transactions; the probe |
-//! | `transaction` | what comes out, and its names in filters |
+//! | `transaction` | the output and its field names |
 
 mod message;
 mod parser;
@@ -31,7 +31,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: transaction::FIELDS,
 };
 
-/// A method or `SIP/`, or line breaks.
+/// The first byte of a method, of `SIP/` or of a line break.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, b'\r' | b'\n' | b'A'..=b'Z')),

@@ -1,4 +1,4 @@
-//! [`SipParser`]: bytes of both directions in, transactions out; and the probe.
+//! [`SipParser`]: parses bytes of both directions into transactions; and the probe.
 
 use super::message::{Message, Start};
 use super::transaction::SipTransaction;
@@ -8,25 +8,25 @@ use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionP
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Longest line that is kept, bytes.
+/// Most bytes kept of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
 
-/// Most requests of a flow that wait for their final answers.
+/// Most requests of a flow that wait for their final responses.
 pub const WAITING_MAX: usize = 32;
 
-/// Transactions whose repetitions are known as such after they are over.
+/// Completed transactions whose retransmissions are still recognised.
 const OVER_MAX: usize = 32;
 
-/// Lines in a row that are no SIP, after which a stream is given up.
+/// Consecutive lines without SIP after which a stream is given up.
 const STRAY_LINES_MAX: u32 = 256;
 
-/// Where one direction stands.
+/// Parser state of one direction.
 #[derive(Debug, Default)]
 struct Side {
     lines: Lines,
-    /// The message whose headers are read.
+    /// The message whose headers are being read.
     message: Option<Box<Message>>,
-    /// Bytes of a body that are still to come.
+    /// Missing bytes of a body.
     body_bytes: u64,
     stray_lines: u32,
 }
@@ -36,7 +36,7 @@ struct Side {
 pub struct SipParser {
     sides: [Side; 2],
     waiting: Waiting<Box<SipTransaction>, WAITING_MAX>,
-    /// Digests of the keys of those that are over, oldest first.
+    /// Digests of the keys of completed transactions, oldest first.
     over: VecDeque<u64>,
     depth: u64,
     cut_off: CutOff,
@@ -45,7 +45,7 @@ pub struct SipParser {
 impl SessionParser for SipParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if data.is_datagram {
-            // Each has one message, and begins anew (§18.3).
+            // Each datagram has one message (§18.3).
             self.sides[data.from as usize] = Side::default();
         }
         let mut rest = data.bytes;
@@ -75,7 +75,7 @@ impl SessionParser for SipParser {
             }
             let Some(mut message) = side.message.take() else { continue };
             if data.is_datagram {
-                // The body ends with its datagram.
+                // The datagram's end is the body's end.
                 message.body_bytes = message.body_bytes.or(Some(rest.len() as u64));
                 self.take_message(data.from, *message, sessions);
                 break;
@@ -91,7 +91,7 @@ impl SessionParser for SipParser {
         if length_bytes <= side.body_bytes {
             side.body_bytes -= length_bytes;
         } else {
-            // Headers that follow are stray lines until the next start line.
+            // Skip the remaining headers until the next start line.
             *side = Side::default();
         }
         Progress::Wanted
@@ -130,7 +130,7 @@ impl SipParser {
                 if self.waiting.find(|waiting| waiting.client == from && is_same(waiting)).is_some() {
                     return;
                 }
-                // Nobody answers it (§17.1.1.3).
+                // ACK has no response (§17.1.1.3).
                 let is_ack = method == "ACK";
                 let transaction = self.begin(from, Some(message), None);
                 if is_ack {
@@ -179,14 +179,14 @@ impl SipParser {
     }
 }
 
-/// A digest of what tells the transaction of a message from others.
+/// A digest of a message's transaction key.
 fn digest(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.key().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Methods in the registry of IANA.
+/// Methods registered with IANA.
 const METHODS: &[&[u8]] = &[
     b"ACK",
     b"BYE",
@@ -204,10 +204,10 @@ const METHODS: &[&[u8]] = &[
     b"UPDATE",
 ];
 
-/// What it may be asked of.
+/// Schemes of request URIs.
 const SCHEMES: &[&[u8]] = &[b"sip:", b"sips:", b"tel:"];
 
-/// A start line from either side.
+/// Recognises a start line from either side.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] = [opening.originator, opening.responder].map(side);
     match (originator, responder) {
@@ -239,7 +239,7 @@ fn side(bytes: &[u8]) -> Probe {
         other => other,
     };
     match blank {
-        // What keeps a flow alive (RFC 5626 §3.5.1).
+        // Keep-alives (RFC 5626 §3.5.1).
         0..=8 => best(&mut METHODS.iter().map(request).chain([Probe::of_word(bytes, b"SIP/2.0 ")])),
         _ => Probe::NotForUs,
     }
@@ -338,7 +338,7 @@ mod tests {
         );
         let talk = "> \"INVITE sip:\"\n> gap 100\n> \"x: y\\r\\n\\r\\n\"\n".to_owned() + &request("BYE", 2);
         assert_eq!(rows(&PROTOCOL, &talk, &["method"]), ["BYE"]);
-        // In a body a gap does no harm.
+        // A gap within a body is harmless.
         let talk = "> \"INFO sip:a SIP/2.0\\r\\nCall-ID: 1\\r\\nContent-Length: 9\\r\\n\\r\\nabc\"\n> gap 6\n"
             .to_owned() + &request("BYE", 2);
         assert_eq!(rows(&PROTOCOL, &talk, &["method"]), ["INFO", "BYE"]);

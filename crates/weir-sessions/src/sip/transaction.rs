@@ -1,4 +1,4 @@
-//! [`SipTransaction`]: a request with its answer, and its fields.
+//! [`SipTransaction`]: a request with its response, and its fields.
 
 use super::message::{Message, Start};
 use crate::session::session_fields;
@@ -7,23 +7,23 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A request with the last answer to it, or the one of them that was seen.
+/// A request with its last response, or either alone if the other was not seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SipTransaction {
-    /// When the first of its messages came.
+    /// Capture time of its first message.
     pub time: Timestamp,
-    /// Who asked.
+    /// Direction of the client.
     pub client: Direction,
-    /// How many transactions of the flow began before it.
+    /// Number of transactions of the flow that began earlier.
     pub depth: u64,
     /// The request.
     pub request: Option<Message>,
-    /// The last answer: a final one, but where none came.
+    /// The last response; a provisional one only if no final one was seen.
     pub response: Option<Message>,
 }
 
 impl SipTransaction {
-    /// The request first.
+    /// Both messages, the request first.
     fn messages(&self) -> impl Iterator<Item = &Message> {
         self.request.iter().chain(&self.response)
     }
@@ -40,7 +40,7 @@ impl SipTransaction {
         text(self.response.as_ref().and_then(|message| read(message).as_deref()))
     }
 
-    /// The method: the request's, or what the answer's CSeq says.
+    /// The method, from the request or from the response's CSeq.
     pub fn method(&self) -> Option<&str> {
         self.messages().find_map(|message| match &message.start {
             Start::Request { method, .. } => Some(method.as_str()),
@@ -48,7 +48,7 @@ impl SipTransaction {
         })
     }
 
-    /// What the request is for.
+    /// The request URI.
     pub fn uri(&self) -> Option<&str> {
         self.request.as_ref().and_then(|message| match &message.start {
             Start::Request { uri, .. } => Some(uri.as_str()),
@@ -56,7 +56,7 @@ impl SipTransaction {
         })
     }
 
-    /// The answer's code and its words.
+    /// The response's code and reason.
     pub fn status(&self) -> Option<(u16, &str)> {
         self.response.as_ref().and_then(|message| match &message.start {
             Start::Response { code, reason } => Some((*code, reason.as_str())),
