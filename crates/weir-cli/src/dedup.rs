@@ -64,17 +64,18 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir::sessions::SessionRegistry;
 
     #[test]
     fn a_certificate_is_new_once_a_day() {
-        let mut known = Known::of(&Log::of("x509").expect("there is one"));
+        let mut known = Known::of(&Log::of(SessionRegistry::builtin(), "x509").expect("there is one"));
         let mut is_new = |print: &'static str, seconds| {
             known.is_new(&[Value::Time(Timestamp::from_parts(seconds, 0)), Value::Text(print.into())])
         };
         let asked = [("a", 0), ("b", 1), ("a", 2), ("a", 86_399), ("a", 86_400), ("a", 86_401), ("b", 5)];
         let answers = asked.map(|(print, seconds)| is_new(print, seconds));
         assert_eq!(answers, [true, true, false, false, true, false, false]);
-        let mut none = Known::of(&Log::of("files").expect("there is one"));
+        let mut none = Known::of(&Log::of(SessionRegistry::builtin(), "files").expect("there is one"));
         assert!(none.is_new(&[]) && none.is_new(&[]), "files have no such column");
     }
 }

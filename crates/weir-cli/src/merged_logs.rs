@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 use weir::Log;
 use weir::packet::{Column, Value, ValueType};
+use weir::sessions::SessionRegistry;
 
 /// The columns of a log with where each stands in the union; `None`: in the one for all.
 type Places = Vec<(Column, Option<usize>)>;
@@ -26,7 +27,7 @@ impl Union {
     }
 
     fn new(is_narrow: bool) -> Self {
-        let logs = Log::all();
+        let logs = Log::all(SessionRegistry::builtin());
         let path = Column::new("_path", ValueType::Text, "log of the row");
         let mut columns = vec![path];
         let of_connection = logs.iter().take(1).flat_map(Log::connection_columns);
@@ -57,7 +58,7 @@ impl Union {
 
     /// The row of a session.
     pub fn row<'a>(&self, protocol: usize, values: &'a [Value<'static>]) -> Vec<Value<'a>> {
-        let Some((log, places)) = self.logs.iter().find(|(log, _)| log.protocols >> protocol & 1 == 1) else {
+        let Some((log, places)) = self.logs.iter().find(|(log, _)| log.protocols.contains(protocol)) else {
             return vec![];
         };
         let mut row = vec![Value::Absent; self.columns.len()];

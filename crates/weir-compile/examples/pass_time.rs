@@ -11,7 +11,7 @@ const TIMES: u32 = 50;
 fn main() {
     let library = Library::builtin();
     let stack = library.stack("internet").expect("comes with Weir");
-    let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+    let catalog = StackCatalog::new(stack, &[], weir_sessions::SessionRegistry::builtin().protocols());
     let filters: Vec<String> = std::env::args().skip(1).collect();
     let filters = if filters.is_empty() {
         ["", "arp", "ip.src == 10.0.0.1", "tcp.port == 443", "tcp.port == 443 or udp.port == 53"]
@@ -24,7 +24,7 @@ fn main() {
         ("packets", Need { packets: true, ..Need::default() }),
         ("lines", Need { packets: true, lines: true, ..Need::default() }),
         ("flows", Need { connections: true, ..Need::default() }),
-        ("sessions", Need { sessions: 1, ..Need::default() }),
+        ("sessions", Need { sessions: weir_sessions::ProtocolSet::of(0), ..Need::default() }),
     ];
     for text in &filters {
         let filter = weir_lang::filter::compile(text, &catalog).expect("a filter");

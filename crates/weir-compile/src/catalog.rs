@@ -7,7 +7,7 @@ use weir_ir::graph::Meta;
 use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol, Stack};
 use weir_packet::{Column, ValueType};
-use weir_sessions::SessionProtocol;
+use weir_sessions::{Field, ProtocolSet, SessionProtocol, SessionRegistry};
 
 /// What a field of the catalogue is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +57,17 @@ impl FieldKey {
     }
 }
 
+/// The columns of a log of parts of sessions, as fields.
+#[derive(Debug, Clone, Copy)]
+pub struct PartFields {
+    /// The log's name.
+    pub name: &'static str,
+    /// One line of meaning.
+    pub doc: &'static str,
+    /// The fields.
+    pub fields: &'static [Field],
+}
+
 /// The catalogue of one stack.
 #[derive(Debug, Clone, Default)]
 pub struct StackCatalog {
@@ -68,6 +79,8 @@ pub struct StackCatalog {
     names: FxHashSet<String>,
     /// Fields by name and alias.
     by_name: FxHashMap<String, usize>,
+    /// By session protocol: the layers that may carry it.
+    session_transports: Vec<&'static [&'static str]>,
 }
 
 impl Catalog for StackCatalog {
@@ -81,13 +94,33 @@ impl Catalog for StackCatalog {
 }
 
 impl StackCatalog {
-    /// The fields of `stack`, of connections and of every session protocol that there is.
-    pub fn of(stack: &Stack) -> Self {
-        Self::new(stack, crate::CONNECTION_COLUMNS, weir_sessions::PROTOCOLS)
+    /// The fields of `stack`, of connections and of every session protocol of the registry.
+    pub fn of(stack: &Stack, sessions: &SessionRegistry) -> Self {
+        Self::new(stack, crate::CONNECTION_COLUMNS, sessions.protocols())
+    }
+
+    /// As [`of`](Self::of), with the session protocols that are built in: for checks that run before any registry is made.
+    pub fn with_builtin_sessions(stack: &Stack) -> Self {
+        Self::of(stack, SessionRegistry::builtin())
+    }
+
+    /// As [`of`](Self::of), with the columns of a log of parts behind: [`FieldKey::SessionField`]s whose protocol is the number that
+    /// the registry would give next.
+    pub fn with_parts(stack: &Stack, sessions: &SessionRegistry, parts: Option<PartFields>) -> Self {
+        Self::collect(stack, crate::CONNECTION_COLUMNS, sessions.protocols(), parts)
     }
 
     /// Collects the fields of `stack`, of connections (`conn.` before each column's name) and of sessions.
     pub fn new(stack: &Stack, connection: &[Column], sessions: &[&SessionProtocol]) -> Self {
+        Self::collect(stack, connection, sessions, None)
+    }
+
+    fn collect(
+        stack: &Stack,
+        connection: &[Column],
+        sessions: &[&SessionProtocol],
+        parts: Option<PartFields>,
+    ) -> Self {
         let mut catalog = Self::default();
         catalog.add_frame();
         for (index, layer) in stack.layers.iter().enumerate() {
@@ -113,6 +146,12 @@ impl StackCatalog {
         }
         for (index, protocol) in sessions.iter().enumerate() {
             catalog.add_session(index as u16, protocol);
+            catalog.session_transports.push(protocol.transports);
+        }
+        if let Some(parts) = parts {
+            let index = sessions.len() as u16;
+            catalog.add_session_name(index, parts.name, parts.doc);
+            catalog.add_session_fields(index, parts.fields);
         }
         catalog.index();
         catalog.name_events(stack);
@@ -152,20 +191,30 @@ impl StackCatalog {
 
     /// A session protocol with its fields. What a layer of the stack has of that name comes first.
     fn add_session(&mut self, index: u16, protocol: &SessionProtocol) {
-        let stage = Stage::Session;
-        if !self.is_taken(protocol.name) {
-            let key = FieldKey::Session(index);
-            self.add(key, protocol.name.to_string(), ValueType::Bool, 1, protocol.doc, stage);
-            self.last().is_protocol = true;
+        if self.add_session_name(index, protocol.name, protocol.doc) {
             // As `conn.service` says it: `ssl`.
             if self.names.insert(protocol.service.to_string()) && protocol.service != protocol.name {
                 self.last().aliases.push(protocol.service.to_string());
             }
         }
-        for (f, field) in protocol.fields.iter().enumerate() {
+        self.add_session_fields(index, protocol.fields);
+    }
+
+    /// The name of a session protocol, where nothing else has it.
+    fn add_session_name(&mut self, index: u16, name: &str, doc: &str) -> bool {
+        if self.is_taken(name) {
+            return false;
+        }
+        self.add(FieldKey::Session(index), name.to_string(), ValueType::Bool, 1, doc, Stage::Session);
+        self.last().is_protocol = true;
+        true
+    }
+
+    fn add_session_fields(&mut self, index: u16, fields: &[Field]) {
+        for (f, field) in fields.iter().enumerate() {
             if !self.is_taken(field.name) {
                 let key = FieldKey::SessionField(index, f as u16);
-                self.add(key, field.name.to_string(), field.value_type, 64, field.doc, stage);
+                self.add(key, field.name.to_string(), field.value_type, 64, field.doc, Stage::Session);
                 self.last().aliases = field.aliases.iter().map(|a| a.to_string()).collect();
             }
         }
@@ -184,6 +233,17 @@ impl StackCatalog {
     /// The number that a layer's event has in a program.
     pub fn event_number(&self, layer: LayerId, event: u16) -> usize {
         self.events_before[usize::from(layer.0)] + usize::from(event)
+    }
+
+    /// The layers that may carry a session protocol.
+    pub(crate) fn transports_of(&self, protocol: u16) -> &'static [&'static str] {
+        self.session_transports[usize::from(protocol)]
+    }
+
+    /// The session protocols that a layer of this name may carry.
+    pub(crate) fn sessions_over(&self, layer: &str) -> ProtocolSet {
+        let numbered = self.session_transports.iter().enumerate();
+        numbered.filter(|(_, transports)| transports.contains(&layer)).map(|(number, _)| number).collect()
     }
 
     /// Whether field `index` is an address of either version.

@@ -17,7 +17,7 @@ pub mod question;
 pub mod trie;
 pub mod types;
 
-pub use catalog::{FieldKey, StackCatalog};
+pub use catalog::{FieldKey, PartFields, StackCatalog};
 pub use columns::CONNECTION_COLUMNS;
 pub use lower::{Lowered, OutValue, lower};
 pub use question::{Need, Question, TermBit};

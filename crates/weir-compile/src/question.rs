@@ -2,6 +2,7 @@
 
 use crate::events::EventSet;
 use weir_lang::filter::{Filter, Predicate};
+use weir_sessions::ProtocolSet;
 
 /// What a question needs of the program. Several may be needed at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,8 +25,8 @@ pub struct Need {
     pub streams: bool,
     /// Bytes of the originator's and the responder's stream beyond which none is needed.
     pub cutoff: Option<[u64; 2]>,
-    /// Sessions; of these protocols (a bit by index into the registry).
-    pub sessions: u64,
+    /// Sessions of these protocols.
+    pub sessions: ProtocolSet,
     /// Events, by index into [`events`](crate::events::events) of the stack.
     pub events: EventSet,
     /// What a host would not take does not count (`strict` in the protocols' texts).
@@ -37,12 +38,12 @@ pub struct Need {
 impl Need {
     /// A flow has to be found for every packet.
     pub fn flows(&self) -> bool {
-        self.connections || self.variables || self.streams || self.sessions != 0
+        self.connections || self.variables || self.streams || !self.sessions.is_empty()
     }
 
     /// Bytes in order are needed.
     pub fn bytes(&self) -> bool {
-        self.streams || self.sessions != 0
+        self.streams || !self.sessions.is_empty()
     }
 }
 

@@ -295,7 +295,7 @@ mod tests {
     fn trie(filters: &[&str]) -> Result<Trie, Diagnostic> {
         let library = Library::builtin();
         let stack = library.stack("internet").expect("it is shipped");
-        let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+        let catalog = StackCatalog::new(stack, &[], weir_sessions::SessionRegistry::builtin().protocols());
         let need = Need { packets: true, ..Need::default() };
         let question = |text: &&str| Question {
             filter: weir_lang::filter::compile(text, &catalog).expect("a filter"),
@@ -332,7 +332,7 @@ mod tests {
     fn rows_are_asked_behind_their_packets() {
         let library = Library::builtin();
         let stack = library.stack("internet").expect("it is shipped");
-        let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+        let catalog = StackCatalog::new(stack, &[], weir_sessions::SessionRegistry::builtin().protocols());
         let display = |predicate: &Predicate| predicate.display(&catalog).to_string();
         // By question: what packets are asked, and what rows.
         let asked = |text: &str, events: EventSet| {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use weir_ir::abi::{Layout, WANTS_BYTES};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table, Var, VarKind};
+use weir_sessions::ProtocolSet;
 
 /// Where the remainders of one plan are in another's.
 #[derive(Debug, Clone)]
@@ -173,7 +174,7 @@ impl Moves<'_> {
             && self.classes.is_identity()
             && self.old.unconditional == self.new.unconditional
             && (remainders, remainders) == (verdicts, self.old.verdicts)
-            && new.probed & !old.probed == 0
+            && new.probed.is_subset(&old.probed)
     }
 
     fn table(&self, table: Table, old: &mut TableState, new: &mut TableState) {
@@ -183,7 +184,7 @@ impl Moves<'_> {
         let (had, has) = (old.facts, new.facts);
         std::mem::swap(&mut new.flows, &mut old.flows);
         let sessions = std::mem::take(&mut old.sessions);
-        let is_probed_anew = has.delivers && has.probed & !had.probed != 0;
+        let is_probed_anew = has.delivers && !has.probed.is_subset(&had.probed);
         let is_same = copies.is_whole(size, old_size) && self.is_same(&had, &has);
         new.flows.lay_out_anew(size, is_same, |id, from, to| {
             copies.copy(from, to);
@@ -222,7 +223,7 @@ impl Moves<'_> {
             new.sessions = sessions;
             new.sessions.resize_with(new.flows.ids() as usize, Default::default);
             if is_probed_anew {
-                begin_anew(new, has.probed & !had.probed);
+                begin_anew(new, has.probed - had.probed);
             }
         }
         if self.new.bits_of(|want| matches!(want, Want::Streams(_))) != 0 && has.delivers {
@@ -235,7 +236,7 @@ impl Moves<'_> {
 }
 
 /// Connections in which nothing was recognised, or not yet, may be what is looked for now.
-fn begin_anew(table: &mut TableState, probed: u64) {
+fn begin_anew(table: &mut TableState, probed: ProtocolSet) {
     for (id, sessions) in table.sessions.iter_mut().enumerate() {
         let id = FlowId(id as u32);
         sessions.consider(probed);

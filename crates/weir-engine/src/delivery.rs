@@ -186,7 +186,7 @@ impl<S: Subscriber> Delivery<S> {
         let tracking = self.matcher.tracking_by(remainders);
         for question in places(tracking & !before) {
             let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
-            if protocols >> protocol & 1 == 1 {
+            if protocols.contains(protocol) {
                 self.subscriber.tracked_session(self.order, question, flow, session);
             }
         }

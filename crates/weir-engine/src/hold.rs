@@ -199,7 +199,7 @@ mod tests {
     use weir_ir::graph::{Graph, Table, Terminator};
     use weir_ir::interpret::Interpreter;
     use weir_packet::Value;
-    use weir_sessions::ProbeDecision;
+    use weir_sessions::{ProbeDecision, ProtocolSet};
 
     const NAME: FlowRef = FlowRef { table: Table(0), id: FlowId(7) };
     const FLOW: WorkerFlow = (0, NAME);
@@ -226,11 +226,11 @@ mod tests {
             row: vec![],
             connection: vec![],
             session: vec![],
-            protocols: &[],
+            sessions: Arc::default(),
             probes: Arc::new(ProbeDecision::of(&[])),
-            probed: 0,
-            parsed: 0,
-            wanted: 0,
+            probed: ProtocolSet::EMPTY,
+            parsed: ProtocolSet::EMPTY,
+            wanted: ProtocolSet::EMPTY,
             connection_value: Arc::new(|_, _| Value::Absent),
             classes: vec![1, 2],
             verdicts: 2,

@@ -179,7 +179,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let (originator, responder) = endpoints(flow.header);
     let ports = [originator, responder].map(|end| end.port as u16);
     let is_datagram = flow.facts.sequence.is_none();
-    let carrier = Carrier { plan, probed: flow.facts.probed, ports, is_datagram };
+    let carrier = Carrier { plan, probed: &flow.facts.probed, ports, is_datagram };
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
     sessions.take(&carrier, &piece, &mut yielded, counters);
@@ -222,7 +222,7 @@ fn after_sessions<S: Subscriber>(
     let mut known = known_of(flow, data);
     let plan = flow.plan;
     let mut some = false;
-    for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted >> protocol & 1 == 1) {
+    for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted.contains(*protocol)) {
         some = true;
         let view = view(flow, data, recognised);
         known.verdict |= delivery.session(&view, known, protocol, session.into());

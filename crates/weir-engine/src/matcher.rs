@@ -360,7 +360,7 @@ impl Masks {
         let of_class =
             |bits: Mask| plan.classes.iter().map(|class| plan.questions_of(class & bits)).collect();
         let told_of =
-            |protocol: usize| plan.bits_of(|w| matches!(w, Want::Sessions(set) if set >> protocol & 1 == 1));
+            |protocol: usize| plan.bits_of(|w| matches!(w, Want::Sessions(set) if set.contains(protocol)));
         Self {
             all_bits: bits().fold(0, |all, (index, _)| all | 1 << index),
             of_sessions: bits()
@@ -368,7 +368,7 @@ impl Masks {
             connection_bits: bits()
                 .fold(0, |all, (i, bit)| all | Mask::from(bit.connection != Presence::Nothing) << i),
             record_bits: plan.bits_of(|w| matches!(w, Want::Connections | Want::Tracked(_))),
-            told_of_sessions: (0..plan.protocols.len()).map(told_of).collect(),
+            told_of_sessions: (0..plan.sessions.protocols().len()).map(told_of).collect(),
             packet_bits: packets,
             plain_bits: plain,
             session_bits: plan.verdict_bits(),

@@ -11,7 +11,7 @@ use crate::stream::{OverloadParams, StreamParams};
 use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_packet::Value;
-use weir_sessions::{ProbeDecision, SessionProtocol};
+use weir_sessions::{ProbeDecision, ProtocolSet, SessionRegistry};
 
 /// Reads a column of a connection's record.
 pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
@@ -35,15 +35,15 @@ pub enum Want {
     Packets,
     /// The record of every connection that matches, when it is over.
     Connections,
-    /// Every session that matches, of the protocols whose bits are set.
-    Sessions(u64),
+    /// Every session that matches, of these protocols.
+    Sessions(ProtocolSet),
     /// Every stream that matches: that it begins, its bytes in order, that it is over.
     Streams(StreamParams),
     /// The events that the program emits on packets that match, each if its own columns do.
     Events,
-    /// Every packet and, of the protocols whose bits are set, every session of connections that may yet match, as
-    /// they come; and the record of each that does, when it is over.
-    Tracked(u64),
+    /// Every packet and, of these protocols, every session of connections that may yet match, as they come; and the
+    /// record of each that does, when it is over.
+    Tracked(ProtocolSet),
     /// Nothing: a question that was taken away, and whose number is still in use.
     Nothing,
 }
@@ -87,16 +87,16 @@ pub struct Plan {
     pub classes: Vec<Mask>,
     /// What [`verdict_bits`](Self::verdict_bits) finds, found once.
     pub verdicts: Mask,
-    /// Every session protocol; bits of masks are indices into it.
-    pub protocols: &'static [&'static SessionProtocol],
+    /// Every session protocol, by number.
+    pub sessions: Arc<SessionRegistry>,
     /// The probes of all protocols, compiled into one decision.
     pub probes: Arc<ProbeDecision>,
     /// Protocols to recognise.
-    pub probed: u64,
+    pub probed: ProtocolSet,
     /// Protocols to parse; a subset of those probed.
-    pub parsed: u64,
+    pub parsed: ProtocolSet,
     /// Protocols whose sessions somebody wants; a subset of those parsed. The others are parsed for what they hand over to.
-    pub wanted: u64,
+    pub wanted: ProtocolSet,
     /// The value of a column of a connection's record.
     pub connection_value: Arc<ConnectionValue>,
     /// Bits of terms that every packet fulfils.
@@ -186,9 +186,8 @@ impl Plan {
     }
 
     /// Protocols to recognise in what a layer carries.
-    pub(crate) fn probed_over(&self, layer: &str) -> u64 {
-        let carried = self.protocols.iter().enumerate().filter(|(_, p)| p.transports.contains(&layer));
-        self.probed & carried.fold(0, |mask, (index, _)| mask | 1 << index)
+    pub(crate) fn probed_over(&self, layer: &str) -> ProtocolSet {
+        self.probed & self.sessions.carried_by(layer)
     }
 
     /// Some question is given packets by what becomes of their connections or sessions.

@@ -1,18 +1,19 @@
 //! The session protocols that were recognised in a flow.
 
-/// The protocols that were recognised in a flow, one behind the other: indices into the plan's protocols.
+/// The protocols that were recognised in a flow, one behind the other: numbers of the plan's registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recognised([u8; PROTOCOLS_MAX]);
+pub struct Recognised([u8; RECOGNISED_MAX]);
 
 /// Protocols of one flow. What follows on so many is not looked at.
-const PROTOCOLS_MAX: usize = 4;
+const RECOGNISED_MAX: usize = 4;
 
 /// No protocol.
 const NONE: u8 = u8::MAX;
+const _: () = assert!(weir_sessions::PROTOCOLS_MAX <= NONE as usize, "a protocol's number is a byte");
 
 impl Default for Recognised {
     fn default() -> Self {
-        Self([NONE; PROTOCOLS_MAX])
+        Self([NONE; RECOGNISED_MAX])
     }
 }
 
@@ -28,7 +29,7 @@ impl Recognised {
     }
 
     pub(crate) fn is_full(self) -> bool {
-        self.0[PROTOCOLS_MAX - 1] != NONE
+        self.0[RECOGNISED_MAX - 1] != NONE
     }
 
     pub(crate) fn with(mut self, protocol: usize) -> Self {

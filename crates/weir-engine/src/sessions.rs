@@ -5,14 +5,14 @@ use crate::counters::SessionCounters;
 use crate::plan::Plan;
 use crate::recognised::Recognised;
 use weir_packet::Timestamp;
-use weir_sessions::{Data, Direction, Opening, Probe, Progress, Session, SessionParser};
+use weir_sessions::{Data, Direction, Opening, Probe, Progress, ProtocolSet, Session, SessionParser};
 
 /// What sessions are found in.
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier<'a> {
     pub plan: &'a Plan,
-    /// Protocols that its flows may carry and somebody wants to know of; a bit each.
-    pub probed: u64,
+    /// Protocols that its flows may carry and somebody wants to know of.
+    pub probed: &'a ProtocolSet,
     /// Ports of originator and responder.
     pub ports: [u16; 2],
     /// Its bytes come in datagrams.
@@ -47,7 +47,7 @@ pub(crate) struct Probing {
     /// The pieces in which they came: from whom, when, how many.
     pieces: Vec<(Direction, Timestamp, u32)>,
     /// Protocols that it may still be.
-    candidates: u64,
+    candidates: ProtocolSet,
 }
 
 /// Sessions yielded by a call, each with its protocol's index.
@@ -56,7 +56,7 @@ pub(crate) type Yielded = Vec<(usize, Box<dyn Session>)>;
 /// What probes found.
 enum Probed {
     Certain(usize),
-    Unsure(u64),
+    Unsure(ProtocolSet),
     Nothing,
 }
 
@@ -252,7 +252,7 @@ impl FlowSessions {
     }
 
     /// These protocols are looked for, too, from now on: what is kept while it is not certain what it is may be one of them.
-    pub fn consider(&mut self, protocols: u64) {
+    pub fn consider(&mut self, protocols: ProtocolSet) {
         match self {
             FlowSessions::Probing(probing) => probing.candidates |= protocols,
             FlowSessions::Beside(_, _, rest) => rest.consider(protocols),
@@ -309,26 +309,23 @@ fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
     }
 }
 
-fn probe(carrier: &Carrier<'_>, candidates: u64, opening: Opening<'_>) -> Probed {
-    let mut unsure = 0;
-    let mut left = carrier.plan.probes.candidates(&opening, candidates);
-    while left != 0 {
-        let index = left.trailing_zeros() as usize;
-        left &= left - 1;
-        match (carrier.plan.protocols[index].probe)(&opening) {
-            Probe::Certain => return Probed::Certain(index),
-            Probe::Unsure => unsure |= 1 << index,
+fn probe(carrier: &Carrier<'_>, candidates: &ProtocolSet, opening: Opening<'_>) -> Probed {
+    let mut unsure = ProtocolSet::EMPTY;
+    for protocol in carrier.plan.probes.candidates(&opening, candidates).iter() {
+        match (carrier.plan.sessions.protocol(protocol).probe)(&opening) {
+            Probe::Certain => return Probed::Certain(protocol),
+            Probe::Unsure => unsure.insert(protocol),
             Probe::NotForUs => {}
         }
     }
-    if unsure == 0 { Probed::Nothing } else { Probed::Unsure(unsure) }
+    if unsure.is_empty() { Probed::Nothing } else { Probed::Unsure(unsure) }
 }
 
 fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
     let recognised = before.with(protocol);
-    if plan.parsed >> protocol & 1 == 1 {
-        let known = plan.protocols[protocol];
-        let carrier = known.carrier.filter(|_| plan.wanted >> protocol & 1 == 0);
+    if plan.parsed.contains(protocol) {
+        let known = plan.sessions.protocol(protocol);
+        let carrier = known.carrier.filter(|_| !plan.wanted.contains(protocol));
         FlowSessions::Parsing(recognised, carrier.unwrap_or(known.parser)())
     } else {
         FlowSessions::Over(recognised)
@@ -336,7 +333,7 @@ fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
 }
 
 impl Probing {
-    fn begin(before: Recognised, candidates: u64, data: &Data<'_>) -> Box<Self> {
+    fn begin(before: Recognised, candidates: ProtocolSet, data: &Data<'_>) -> Box<Self> {
         let mut probing = Self { before, bytes: [vec![], vec![]], pieces: vec![], candidates };
         probing.keep(data);
         Box::new(probing)
@@ -389,7 +386,7 @@ impl Probing {
             ports: carrier.ports,
             is_datagram: carrier.is_datagram,
         };
-        probe(carrier, self.candidates, opening)
+        probe(carrier, &self.candidates, opening)
     }
 }
 
@@ -401,7 +398,7 @@ mod tests {
     fn probes_see_the_last_three_datagrams_of_each_side() {
         let (from, other) = (Direction::Originator, Direction::Responder);
         let data = |from, bytes| Data { from, time: Timestamp(0), bytes, is_datagram: true };
-        let mut probing = Probing::begin(Recognised::default(), 1, &data(from, b"a"));
+        let mut probing = Probing::begin(Recognised::default(), ProtocolSet::of(0), &data(from, b"a"));
         assert_eq!(probing.last_datagrams(from), [&b"a"[..], b"", b""]);
         for bytes in [&b"bb"[..], b"ccc", b"dd"] {
             probing.keep(&data(from, bytes));

@@ -14,6 +14,7 @@ use crate::timer::TimerWheel;
 use weir_ir::abi::{TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
+use weir_sessions::ProtocolSet;
 
 use weir_packet::Direction;
 
@@ -57,7 +58,7 @@ pub(crate) struct TableLayout {
     /// the next layer or for messages, or compared with what overlaps them.
     pub keeps_bytes: bool,
     /// Session protocols that it may carry and somebody wants to know of; a bit each.
-    pub probed: u64,
+    pub probed: ProtocolSet,
 }
 
 impl TableLayout {

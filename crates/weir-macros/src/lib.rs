@@ -117,7 +117,7 @@ fn check(arguments: &Arguments) -> syn::Result<()> {
         return Err(syn::Error::new(span, message));
     };
     let text = arguments.filter.value();
-    match weir_lang::filter::compile(&text, &StackCatalog::of(stack)) {
+    match weir_lang::filter::compile(&text, &StackCatalog::with_builtin_sessions(stack)) {
         Ok(_) => Ok(()),
         Err(list) => {
             let mut sources = Sources::new();

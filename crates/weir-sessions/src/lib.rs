@@ -1,4 +1,5 @@
-//! Application sessions (TLS …): one parser a file, behind one trait, one registry line each.
+//! Application sessions (TLS …): one parser a file, behind one trait, one line each in the table that a
+//! [`SessionRegistry`] begins with.
 //!
 //! A parser is handed the bytes of both directions of a connection in order, in pieces of any size,
 //! and told of gaps. It keeps its state between calls, holds a bounded number of bytes, never panics,
@@ -34,10 +35,12 @@ mod pieces;
 pub mod pop3;
 pub mod postgresql;
 mod probe_decision;
+mod protocol_set;
 pub mod quic;
 pub mod radius;
 pub mod rdp;
 pub mod redis;
+mod registry;
 pub mod rtp;
 mod session;
 pub mod sip;
@@ -56,15 +59,18 @@ pub mod x509;
 
 pub use pairing::Exchange;
 pub use probe_decision::{ByteSet, DECIDED_BYTES, ProbeDecision};
+pub use protocol_set::{PROTOCOLS_MAX, ProtocolSet};
+pub use registry::{RegisterError, SessionRegistry};
 pub use session::{
     CutOff, Data, Field, FirstPlace, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
     SessionProtocol, SessionType, Within, Words,
 };
 pub use weir_packet::Direction;
 
-/// Every session protocol, in the order in which they are probed. A new protocol is one line here.
+/// The session protocols of this crate, in the order in which they are probed: what a [`SessionRegistry`] begins with. A new protocol
+/// is one line here.
 #[rustfmt::skip]
-pub const PROTOCOLS: &[&SessionProtocol] = &[
+pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
     &tls::PROTOCOL,
     &http::PROTOCOL,
     &smtp::PROTOCOL,
@@ -98,10 +104,11 @@ pub const PROTOCOLS: &[&SessionProtocol] = &[
 ];
 
 /// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there (`of`).
-pub const PART_LOGS: &[&PartLog] = &[&files::LOG, &x509::LOG];
+pub(crate) const PART_LOGS: &[&PartLog] = &[&files::LOG, &x509::LOG];
 
 /// Sessions of one protocol within those of another; one line each.
-pub const WITHIN: &[Within] = &[Within { carrier: "quic", protocol: "tls", sessions: quic::tls_handshake }];
+pub(crate) const WITHIN: &[Within] =
+    &[Within { carrier: "quic", protocol: "tls", sessions: quic::tls_handshake }];
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@
 //! called. The probes' answers stay the same: a protocol that is ruled out would have answered
 //! [`NotForUs`](crate::Probe::NotForUs).
 
-use crate::{FirstPlace, Opening, SessionProtocol};
+use crate::{FirstPlace, Opening, ProtocolSet, SessionProtocol};
 
 /// First bytes of a side that the decision looks at. A side that sent fewer rules out nothing.
 pub const DECIDED_BYTES: usize = 6;
@@ -34,10 +34,10 @@ impl ByteSet {
     }
 }
 
-/// By place and value of a byte: the protocols that may begin so, a bit each.
-type Table = [[u64; 256]; DECIDED_BYTES];
+/// By word of a set, place and value of a byte: the protocols that may begin so, a bit each.
+type Table = [[[u64; 256]; DECIDED_BYTES]];
 
-/// The probes of a set of protocols, compiled into one decision. 24 KiB.
+/// The probes of a set of protocols, compiled into one decision. 24 KiB for every 64 protocols.
 #[derive(Debug, Clone)]
 pub struct ProbeDecision {
     /// For streams, and for datagrams.
@@ -45,50 +45,51 @@ pub struct ProbeDecision {
 }
 
 impl ProbeDecision {
-    /// The decision for these protocols, 64 at most; a bit of a mask is an index into them.
-    ///
-    /// # Panics
-    /// If there are more.
+    /// The decision for these protocols; their numbers are indices into them.
     pub fn of(protocols: &[&SessionProtocol]) -> Self {
-        assert!(protocols.len() <= 64, "a word has a bit for each protocol");
         Self { tables: [false, true].map(|is_datagram| table_of(protocols, is_datagram)) }
     }
 
     /// Of the protocols `among`, those whose probes need to be called. The others would deny these bytes.
     #[inline]
-    pub fn candidates(&self, opening: &Opening<'_>, among: u64) -> u64 {
+    pub fn candidates(&self, opening: &Opening<'_>, among: &ProtocolSet) -> ProtocolSet {
         let table = &self.tables[usize::from(opening.is_datagram)];
-        let mut possible = 0;
+        let mut possible = ProtocolSet::EMPTY;
         for bytes in [opening.originator, opening.responder] {
             if let Some(first) = bytes.first_chunk::<DECIDED_BYTES>() {
-                let places = first.iter().zip(&**table);
-                possible |= places.fold(among, |left, (&byte, of_place)| left & of_place[usize::from(byte)]);
+                for (at, (word, of_word)) in among.words().iter().zip(table).enumerate() {
+                    let left = |left, (&byte, of): (&u8, &[u64; 256])| left & of[usize::from(byte)];
+                    possible.add_word(at, first.iter().zip(of_word).fold(*word, left));
+                }
             } else if !bytes.is_empty() {
-                return among;
+                return *among;
             }
         }
         let is_silent = opening.originator.is_empty() && opening.responder.is_empty();
-        if is_silent { among } else { possible }
+        if is_silent { *among } else { possible }
     }
 }
 
 fn table_of(protocols: &[&SessionProtocol], is_datagram: bool) -> Box<Table> {
-    let mut table = Box::new([[0; 256]; DECIDED_BYTES]);
-    for (at, of_place) in table.iter_mut().enumerate() {
-        // Protocols that take any byte here are most of them.
-        let mut any = 0;
-        for (index, protocol) in protocols.iter().enumerate() {
-            match (protocol.may_begin)(FirstPlace { at, is_datagram }) {
-                ByteSet::ALL => any |= 1 << index,
-                bytes => {
-                    let members = (0..=u8::MAX).filter(|&byte| bytes.contains(byte));
-                    members.for_each(|byte| of_place[usize::from(byte)] |= 1 << index);
+    let words = protocols.chunks(64).map(|of_word| {
+        let mut places = [[0; 256]; DECIDED_BYTES];
+        for (at, of_place) in places.iter_mut().enumerate() {
+            // Protocols that take any byte here are most of them.
+            let mut any = 0;
+            for (bit, protocol) in of_word.iter().enumerate() {
+                match (protocol.may_begin)(FirstPlace { at, is_datagram }) {
+                    ByteSet::ALL => any |= 1 << bit,
+                    bytes => {
+                        let members = (0..=u8::MAX).filter(|&byte| bytes.contains(byte));
+                        members.for_each(|byte| of_place[usize::from(byte)] |= 1 << bit);
+                    }
                 }
             }
+            of_place.iter_mut().for_each(|mask| *mask |= any);
         }
-        of_place.iter_mut().for_each(|mask| *mask |= any);
-    }
-    table
+        places
+    });
+    words.collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod support;
 use support::{Segment, feed, feed_one, handshake, piece, value};
 use weir_packet::Value;
 use weir_sessions::tls::{Incomplete, PATIENCE_BYTES, PROTOCOL, TlsHandshake};
-use weir_sessions::{CutOff, Direction, Opening, PROTOCOLS, Probe, Progress, Session};
+use weir_sessions::{CutOff, Direction, Opening, Probe, Progress, Session, SessionRegistry};
 
 const CLIENT: Direction = Direction::Originator;
 const SERVER: Direction = Direction::Responder;
@@ -267,7 +267,7 @@ fn one_direction_after_the_other_tells_the_same() {
 fn the_registry_probes_them_all() {
     for (name, segments) in support::handshakes() {
         let opening = Opening { originator: &segments[0].1, ..Opening::default() };
-        assert_eq!((PROTOCOLS[0].probe)(&opening), Probe::Certain, "{name}");
+        assert_eq!((SessionRegistry::builtin().protocol(0).probe)(&opening), Probe::Certain, "{name}");
     }
 }
 

@@ -8,7 +8,9 @@ mod support;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use weir_sessions::tls::CertificateChain;
-use weir_sessions::{DECIDED_BYTES, Direction, Opening, PROTOCOLS, Probe, ProbeDecision, SessionProtocol};
+use weir_sessions::{
+    DECIDED_BYTES, Direction, Opening, Probe, ProbeDecision, SessionProtocol, SessionRegistry,
+};
 use weir_testing::conversation::{Act, Conversation, fuzz_session, run};
 
 /// The files of a protocol's corpus with their names, in order.
@@ -92,9 +94,14 @@ fn hold<S: Strategy>(
     }
 }
 
+/// The protocols that are built in.
+fn protocols() -> &'static [&'static SessionProtocol] {
+    SessionRegistry::builtin().protocols()
+}
+
 #[test]
 fn seeds_yield_sessions_and_are_recognised() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         for (name, seed) in seeds(protocol) {
             let outcome = run(protocol, &seed);
             assert!(!outcome.sessions.is_empty(), "{name} yields nothing");
@@ -121,7 +128,7 @@ fn seeds_yield_sessions_and_are_recognised() {
 
 #[test]
 fn the_corpus_does_no_harm() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         for (name, bytes) in corpus(protocol) {
             println!("{name}");
             fuzz_session(protocol, &bytes);
@@ -131,7 +138,7 @@ fn the_corpus_does_no_harm() {
 
 #[test]
 fn single_bytes_give_the_same_sessions() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         for (name, seed) in seeds(protocol) {
             assert_eq!(run(protocol, &seed.cut(&[1])), run(protocol, &seed), "{name}");
         }
@@ -140,7 +147,7 @@ fn single_bytes_give_the_same_sessions() {
 
 #[test]
 fn any_cutting_gives_the_same_sessions() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         hold(protocol, cases(), &(any_mutated(protocol), any_cuts()), |(seed, cuts)| {
             prop_assert_eq!(run(protocol, &seed.cut(&cuts)), run(protocol, &seed));
             Ok(())
@@ -155,7 +162,7 @@ const PORTS: [u16; 12] = [0, 21, 25, 53, 110, 137, 143, 502, 587, 3389, 5353, 63
 /// no are asked no more, the first that is certain is it.
 fn recognise(conversation: &Conversation, ports: [u16; 2]) -> Option<&'static str> {
     let mut seen = [vec![], vec![]];
-    let mut left: Vec<_> = PROTOCOLS.iter().filter(|p| p.transports.contains(&"tcp")).collect();
+    let mut left: Vec<_> = protocols().iter().filter(|p| p.transports.contains(&"tcp")).collect();
     for step in &conversation.steps {
         let Act::Send(bytes) = &step.act else { return None };
         if bytes.is_empty() {
@@ -177,7 +184,7 @@ fn recognise(conversation: &Conversation, ports: [u16; 2]) -> Option<&'static st
 
 #[test]
 fn any_cutting_is_recognised_as_the_same_protocol() {
-    for protocol in PROTOCOLS.iter().filter(|protocol| protocol.transports.contains(&"tcp")) {
+    for protocol in protocols().iter().filter(|protocol| protocol.transports.contains(&"tcp")) {
         let ports = prop::sample::select(PORTS.to_vec());
         let strategy = (any_mutated(protocol), any_cuts(), ports, any::<bool>());
         hold(protocol, cases(), &strategy, |(seed, cuts, port, is_turned)| {
@@ -193,7 +200,7 @@ fn any_cutting_is_recognised_as_the_same_protocol() {
 
 /// A client of one protocol that talks to a server of another, as long as neither minds.
 fn any_misunderstanding() -> impl Strategy<Value = Conversation> {
-    let of_streams = PROTOCOLS.iter().filter(|protocol| protocol.transports.contains(&"tcp"));
+    let of_streams = protocols().iter().filter(|protocol| protocol.transports.contains(&"tcp"));
     let all: Vec<Conversation> =
         of_streams.flat_map(|protocol| seeds(protocol)).map(|(_, seed)| seed).collect();
     let seed = || (prop::sample::select(all.clone()), any::<bool>());
@@ -219,7 +226,7 @@ fn any_misunderstanding() -> impl Strategy<Value = Conversation> {
 #[test]
 fn any_cutting_of_a_misunderstanding_is_recognised_as_the_same_protocol() {
     let strategy = (any_misunderstanding(), any_cuts(), prop::sample::select(PORTS.to_vec()));
-    hold(PROTOCOLS[0], cases(), &strategy, |(talk, cuts, port)| {
+    hold(protocols()[0], cases(), &strategy, |(talk, cuts, port)| {
         let whole = recognise(&talk, [0, port]);
         prop_assert_eq!(recognise(&talk.cut(&[1]), [0, port]), whole, "byte by byte, port {}", port);
         prop_assert_eq!(recognise(&talk.cut(&cuts), [0, port]), whole, "cut, port {}", port);
@@ -229,7 +236,7 @@ fn any_cutting_of_a_misunderstanding_is_recognised_as_the_same_protocol() {
 
 #[test]
 fn one_side_alone_and_sides_exchanged_do_no_harm() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         for (_, seed) in seeds(protocol) {
             for conversation in
                 [seed.turned(), seed.one_sided(Direction::Originator), seed.one_sided(Direction::Responder)]
@@ -242,8 +249,8 @@ fn one_side_alone_and_sides_exchanged_do_no_harm() {
 
 #[test]
 fn seeds_of_other_protocols_do_no_harm() {
-    for protocol in PROTOCOLS {
-        for other in PROTOCOLS {
+    for protocol in protocols() {
+        for other in protocols() {
             for (_, seed) in seeds(other) {
                 run(protocol, &seed);
             }
@@ -253,7 +260,7 @@ fn seeds_of_other_protocols_do_no_harm() {
 
 #[test]
 fn random_bytes_do_no_harm() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         hold(protocol, cases(), &prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
             fuzz_session(protocol, &bytes);
             Ok(())
@@ -263,7 +270,7 @@ fn random_bytes_do_no_harm() {
 
 #[test]
 fn mutated_seeds_do_no_harm() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         hold(protocol, cases(), &any_mutated(protocol), |seed| {
             run(protocol, &seed);
             Ok(())
@@ -299,15 +306,15 @@ fn beginnings() -> Vec<[Vec<u8>; 2]> {
             first.clone().find(|bytes| !bytes.is_empty()).cloned().unwrap_or_default()
         })
     };
-    PROTOCOLS.iter().flat_map(|protocol| seeds(protocol)).map(|(_, seed)| of_seed(seed)).collect()
+    protocols().iter().flat_map(|protocol| seeds(protocol)).map(|(_, seed)| of_seed(seed)).collect()
 }
 
 /// Every protocol that the decision rules out has a probe that denies the same bytes.
 fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) {
     let transport = if opening.is_datagram { "udp" } else { "tcp" };
-    let left = decision.candidates(opening, (1 << PROTOCOLS.len()) - 1);
-    for (index, protocol) in PROTOCOLS.iter().enumerate() {
-        if left >> index & 1 == 0 && protocol.transports.contains(&transport) {
+    let left = decision.candidates(opening, &SessionRegistry::builtin().all());
+    for (index, protocol) in protocols().iter().enumerate() {
+        if !left.contains(index) && protocol.transports.contains(&transport) {
             assert_eq!((protocol.probe)(opening), Probe::NotForUs, "{} {opening:02x?}", protocol.name);
         }
     }
@@ -315,8 +322,8 @@ fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) {
 
 #[test]
 fn the_decision_rules_out_only_what_its_probe_denies() {
-    let decision = ProbeDecision::of(PROTOCOLS);
-    let (mut asked, mut possible) = (0, 0);
+    let decision = ProbeDecision::of(protocols());
+    let (mut asked, mut possible, all) = (0, 0, SessionRegistry::builtin().all());
     let ports = [
         [40000, 40001],
         [40000, 53],
@@ -346,8 +353,8 @@ fn the_decision_rules_out_only_what_its_probe_denies() {
                         let opening =
                             Opening { originator, responder, ports, is_datagram, ..Opening::default() };
                         assert_decided(&decision, &opening);
-                        asked += PROTOCOLS.len() as u32;
-                        possible += decision.candidates(&opening, (1 << PROTOCOLS.len()) - 1).count_ones();
+                        asked += protocols().len();
+                        possible += decision.candidates(&opening, &all).len();
                     }
                 }
             }
@@ -364,7 +371,7 @@ proptest! {
         ports in any::<[u16; 2]>(),
         is_datagram in any::<bool>(),
     ) {
-        let decision = ProbeDecision::of(PROTOCOLS);
+        let decision = ProbeDecision::of(protocols());
         for (originator, responder) in [(&one[..], &other[..]), (&one, &[]), (&[], &other)] {
             assert_decided(&decision, &Opening { originator, responder, ports, is_datagram, ..Opening::default() });
         }

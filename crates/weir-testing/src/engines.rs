@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use weir::{Ask, Compiled, Compiler, Executor, Item, Need, Options, Shape, Want, run};
 use weir_packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
+use weir_sessions::ProtocolSet;
 
 /// Packets of one input at most; one burst.
 const PACKETS_MAX: usize = 32;
@@ -33,7 +34,7 @@ pub fn fuzz_program(bytes: &[u8]) {
     let Ok(filter) = std::str::from_utf8(&bytes[..end]) else { return };
     let burst = read_packets(bytes.get(end + 1..).unwrap_or_default());
     let ask = |want| Ask { filter: filter.to_string(), need: Need::default(), want };
-    let asks = [ask(Want::Packets), ask(Want::Connections), ask(Want::Sessions(1))];
+    let asks = [ask(Want::Packets), ask(Want::Connections), ask(Want::Sessions(ProtocolSet::of(0)))];
     let plain =
         Options { engine: Executor::Interpreter, without_passes: vec!["all".into()], ..Options::default() };
     let Ok(reference) = compiler.compile(&asks, &plain) else { return };

@@ -9,7 +9,7 @@ use crate::worker_sink::MakeWorkerSink;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
@@ -23,10 +23,7 @@ use weir_lang::Library;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
-use weir_sessions::{PROTOCOLS, ProbeDecision};
-
-/// The probes of all protocols: made once, with the first program.
-static PROBES: LazyLock<Arc<ProbeDecision>> = LazyLock::new(|| Arc::new(ProbeDecision::of(PROTOCOLS)));
+use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry};
 
 /// How to compile.
 #[derive(Debug, Clone, Default)]
@@ -162,18 +159,24 @@ impl Compiled {
 }
 
 /// Compiles questions over the protocols it knows. Clones are cheap: they share protocols and catalog until one of them is
-/// given another text.
+/// given another text or protocol.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     library: Arc<Library>,
     stack: String,
+    sessions: Arc<SessionRegistry>,
     /// Of the stack in use; made when it is first asked for, once for all clones.
     catalog: Arc<OnceLock<StackCatalog>>,
 }
 
 impl Default for Compiler {
     fn default() -> Self {
-        Self { library: Arc::new(Library::builtin()), stack: "internet".into(), catalog: Arc::default() }
+        Self {
+            library: Arc::new(Library::builtin()),
+            stack: "internet".into(),
+            sessions: Arc::clone(SessionRegistry::builtin()),
+            catalog: Arc::default(),
+        }
     }
 }
 
@@ -198,6 +201,22 @@ impl Compiler {
         let warnings = Arc::make_mut(&mut self.library).extend_with_imports(file_name, text, read)?;
         self.use_latest();
         Ok(warnings)
+    }
+
+    /// Adds a session protocol: its name and fields are known to filters from now on, and its sessions have rows. Returns the number
+    /// by which it is asked for.
+    ///
+    /// # Errors
+    /// Why it can't stand beside the protocols that are known.
+    pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
+        let number = Arc::make_mut(&mut self.sessions).register(protocol)?;
+        self.catalog = Arc::default();
+        Ok(number)
+    }
+
+    /// The session protocols that it knows.
+    pub fn sessions(&self) -> &Arc<SessionRegistry> {
+        &self.sessions
     }
 
     fn use_latest(&mut self) {
@@ -237,7 +256,7 @@ impl Compiler {
 
     /// The fields that filters can name.
     pub fn catalog(&self) -> &StackCatalog {
-        self.catalog.get_or_init(|| StackCatalog::of(self.stack()))
+        self.catalog.get_or_init(|| StackCatalog::of(self.stack(), &self.sessions))
     }
 
     /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.
@@ -276,10 +295,13 @@ impl Compiler {
                 Want::Sessions(_) => {
                     // Many logs with one filter: it is about those of the sessions that it names.
                     let same = asks.iter().filter(|other| other.filter == ask.filter);
-                    let asked =
-                        same.map(|other| if let Want::Sessions(asked) = other.want { asked } else { 0 });
-                    let asked = asked.fold(0, |all, one| all | one);
-                    filter.warnings.extend(contradiction::of_others(&filter.expr, catalog, asked));
+                    let asked = same.filter_map(|other| match other.want {
+                        Want::Sessions(asked) => Some(asked),
+                        _ => None,
+                    });
+                    let asked = asked.fold(ProtocolSet::EMPTY, |all, one| all | one);
+                    let sessions = contradiction::Asked { catalog, registry: &self.sessions, asked };
+                    filter.warnings.extend(sessions.contradictions(&filter.expr));
                 }
                 _ => {}
             }
@@ -291,7 +313,7 @@ impl Compiler {
                 own.iter_mut().flat_map(|one| &mut one.spans).for_each(|(span, _)| span.source = source);
                 warnings.list.append(&mut own);
             }
-            let mut need = complete_need(ask.need, ask.want, &filter, catalog);
+            let mut need = self.complete_need(ask, &filter);
             need.strict = options.limits.strict;
             refuse_late(ask, &filter, catalog)?;
             questions.push(Question { filter, need });
@@ -301,15 +323,69 @@ impl Compiler {
 
     /// A filter over the names of the stack.
     fn filter(&self, text: &str, bpf: bool) -> Result<Filter, Diagnostics> {
-        let (catalog, stack) = (self.catalog(), self.stack());
+        let catalog = self.catalog();
         let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
         let mut filter = filter.map_err(|list| {
             let mut wrong = Diagnostics { sources: sources_of(text), list };
-            name_stacks(&mut wrong, &self.library, &stack.name);
+            self.name_stacks(&mut wrong);
             wrong
         })?;
-        filter.warnings.extend(vocabulary::unknown(&filter, catalog, stack));
+        let known = vocabulary::Known { stack: self.stack(), catalog, sessions: &self.sessions };
+        filter.warnings.extend(vocabulary::unknown(&filter, known));
         Ok(filter)
+    }
+
+    /// Names that this stack does not have, but another one: which one is the remedy.
+    fn name_stacks(&self, wrong: &mut Diagnostics) {
+        let (library, own) = (&self.library, self.stack.as_str());
+        let Diagnostics { sources, list } = wrong;
+        let mut catalogs: Vec<(&str, StackCatalog)> = Vec::new();
+        for one in list.iter_mut().filter(|one| one.code == filter::UNKNOWN_FIELD) {
+            let Some((span, _)) = one.spans.first() else { continue };
+            if let Some(several) = several_events(sources.slice(*span), library, own) {
+                one.help = Some(several);
+                continue;
+            }
+            if catalogs.is_empty() {
+                let others = library.stacks().iter().filter(|stack| stack.name != own);
+                let catalog = |stack| StackCatalog::of(stack, &self.sessions);
+                catalogs = others.map(|stack| (stack.name.as_str(), catalog(stack))).collect();
+            }
+            let name = sources.slice(*span);
+            if let Some((stack, _)) = catalogs.iter().find(|(_, catalog)| catalog.find(name).is_some()) {
+                one.help = Some(format!("`--stack {stack}` knows it; `weir stacks` lists them"));
+            }
+        }
+    }
+
+    /// What a question needs: beyond what is wanted, what its predicates on connections and sessions do.
+    fn complete_need(&self, ask: &Ask, filter: &Filter) -> Need {
+        let (mut need, catalog) = (ask.need, self.catalog());
+        if let Want::Sessions(protocols) | Want::Tracked(protocols) = ask.want {
+            need.sessions |= protocols;
+        }
+        need.packets |= ask.want == Want::Packets;
+        need.connections |= matches!(ask.want, Want::Connections | Want::Tracked(_));
+        if let Want::Streams(params) = ask.want {
+            need.streams = true;
+            need.cutoff = Some(params.cutoff).filter(|&cutoff| cutoff != [u64::MAX; 2]);
+        }
+        for predicate in &filter.predicates {
+            match catalog.key(predicate.field) {
+                FieldKey::Connection(column) => {
+                    need.connections = true;
+                    need.service |= connection::COLUMNS[usize::from(column)].name == "service";
+                }
+                FieldKey::Session(p) | FieldKey::SessionField(p, _) => need.sessions.insert(usize::from(p)),
+                _ => {}
+            }
+        }
+        if need.service {
+            // The service of a connection is recognised from its bytes.
+            need.sessions |= self.sessions.all();
+        }
+        need.sessions |= self.sessions.carriers_of(need.sessions);
+        need
     }
 
     /// Checks a filter by which something is chosen that is handed over as it comes.
@@ -363,12 +439,12 @@ impl Compiler {
             session: deferred_predicates(&trie.bits, |bit| &bit.session, (catalog, options.engine)),
             classes: trie.classes.iter().map(|class| mask_of(class)).collect(),
             verdicts: 0,
-            protocols: PROTOCOLS,
-            probes: Arc::clone(&PROBES),
+            sessions: Arc::clone(&self.sessions),
+            probes: self.sessions.probes(),
             probed,
-            parsed: wanted | carriers_of(probed),
+            parsed: wanted | self.sessions.carriers_of(probed),
             wanted,
-            connection_value: connection_value(&*program),
+            connection_value: connection_value(&*program, &self.sessions),
             program,
             unconditional,
             records: questions.iter().any(|q| q.need.connections || q.need.variables),
@@ -423,10 +499,10 @@ fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Optio
 }
 
 /// Reads columns of connections' records for deferred filters, variables' places looked up before.
-fn connection_value(program: &dyn Program) -> Arc<ConnectionValue> {
+fn connection_value(program: &dyn Program, sessions: &Arc<SessionRegistry>) -> Arc<ConnectionValue> {
     let (graph, layout) = (program.graph(), program.layout());
     let tables = (0..graph.tables.len() as u32).map(Table);
-    let places: Vec<Places> = tables.map(|table| Places::of(graph, layout, table)).collect();
+    let places: Vec<Places> = tables.map(|table| Places::of(graph, layout, table, sessions)).collect();
     Arc::new(move |flow, column| {
         Connection::read(flow, &places[flow.table.index()]).value(column).into_owned()
     })
@@ -472,27 +548,6 @@ pub(crate) fn sources_of(text: &str) -> Sources {
     sources
 }
 
-/// Names that this stack does not have, but another one: which one is the remedy.
-fn name_stacks(wrong: &mut Diagnostics, library: &Library, own: &str) {
-    let Diagnostics { sources, list } = wrong;
-    let mut catalogs: Vec<(&str, StackCatalog)> = Vec::new();
-    for one in list.iter_mut().filter(|one| one.code == filter::UNKNOWN_FIELD) {
-        let Some((span, _)) = one.spans.first() else { continue };
-        if let Some(several) = several_events(sources.slice(*span), library, own) {
-            one.help = Some(several);
-            continue;
-        }
-        if catalogs.is_empty() {
-            let others = library.stacks().iter().filter(|stack| stack.name != own);
-            catalogs = others.map(|stack| (stack.name.as_str(), StackCatalog::of(stack))).collect();
-        }
-        let name = sources.slice(*span);
-        if let Some((stack, _)) = catalogs.iter().find(|(_, catalog)| catalog.find(name).is_some()) {
-            one.help = Some(format!("`--stack {stack}` knows it; `weir stacks` lists them"));
-        }
-    }
-}
-
 /// The events of a stack that `name` may mean, where it stands alone and several layers have one of that name.
 fn several_events(name: &str, library: &Library, own: &str) -> Option<String> {
     let alone = name.split('.').next().unwrap_or(name);
@@ -502,52 +557,15 @@ fn several_events(name: &str, library: &Library, own: &str) -> Option<String> {
     (names.len() > 1).then(|| format!("several layers have such an event: write {}", names.join(" or ")))
 }
 
-/// What predicates on connections and sessions need beyond what is wanted.
-fn complete_need(mut need: Need, want: Want, filter: &Filter, catalog: &StackCatalog) -> Need {
-    if let Want::Sessions(protocols) | Want::Tracked(protocols) = want {
-        need.sessions |= protocols;
-    }
-    need.packets |= want == Want::Packets;
-    need.connections |= matches!(want, Want::Connections | Want::Tracked(_));
-    if let Want::Streams(params) = want {
-        need.streams = true;
-        need.cutoff = Some(params.cutoff).filter(|&cutoff| cutoff != [u64::MAX; 2]);
-    }
-    for predicate in &filter.predicates {
-        match catalog.key(predicate.field) {
-            FieldKey::Connection(column) => {
-                need.connections = true;
-                need.service |= connection::COLUMNS[usize::from(column)].name == "service";
-            }
-            FieldKey::Session(p) | FieldKey::SessionField(p, _) => need.sessions |= 1 << p,
-            _ => {}
-        }
-    }
-    if need.service {
-        // The service of a connection is recognised from its bytes.
-        need.sessions |= (1 << PROTOCOLS.len()) - 1;
-    }
-    need.sessions |= carriers_of(need.sessions);
-    need
-}
-
-/// Protocols that may hand over to one of these.
-fn carriers_of(protocols: u64) -> u64 {
-    let is_wanted = |name: &str| {
-        let index = PROTOCOLS.iter().position(|protocol| protocol.name == name);
-        index.is_some_and(|index| protocols >> index & 1 == 1)
-    };
-    let carriers = PROTOCOLS
-        .iter()
-        .enumerate()
-        .filter(|(_, carrier)| carrier.hands_over.iter().any(|name| is_wanted(name)));
-    carriers.fold(0, |mask, (index, _)| mask | 1 << index)
-}
-
 /// Which session protocols are recognised, and which are parsed.
-fn session_masks(asks: &[Ask], questions: &[Question], trie: &Trie, catalog: &StackCatalog) -> (u64, u64) {
-    let probed = questions.iter().fold(0, |m, q| m | q.need.sessions);
-    let mut parsed = 0;
+fn session_masks(
+    asks: &[Ask],
+    questions: &[Question],
+    trie: &Trie,
+    catalog: &StackCatalog,
+) -> (ProtocolSet, ProtocolSet) {
+    let probed = questions.iter().fold(ProtocolSet::EMPTY, |all, q| all | q.need.sessions);
+    let mut parsed = ProtocolSet::EMPTY;
     for ask in asks {
         if let Want::Sessions(protocols) | Want::Tracked(protocols) = ask.want {
             parsed |= protocols;
@@ -555,7 +573,7 @@ fn session_masks(asks: &[Ask], questions: &[Question], trie: &Trie, catalog: &St
     }
     for predicate in trie.bits.iter().flat_map(|b| &b.session) {
         match catalog.key(predicate.field) {
-            FieldKey::Session(p) | FieldKey::SessionField(p, _) => parsed |= 1 << p,
+            FieldKey::Session(p) | FieldKey::SessionField(p, _) => parsed.insert(usize::from(p)),
             _ => {}
         }
     }

@@ -5,6 +5,7 @@ use crate::flow_id;
 use crate::locality::is_local;
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
@@ -12,7 +13,7 @@ use weir_ir::engine_var::EngineVar;
 pub use weir_ir::graph::Hosts;
 use weir_ir::graph::{Graph, Table};
 use weir_packet::{Timestamp, Value};
-use weir_sessions::{PROTOCOLS, SessionProtocol, WITHIN};
+use weir_sessions::SessionRegistry;
 
 /// A connection that is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,9 +58,10 @@ pub struct Connection {
     pub inner_vlan: Option<u64>,
 }
 
-/// Where the numbers that a record is made of lie in the flows of one table.
-#[derive(Debug, Clone, Copy)]
+/// Where the numbers that a record is made of lie in the flows of one table, and the session protocols that it may name.
+#[derive(Debug, Clone)]
 pub(crate) struct Places {
+    sessions: Arc<SessionRegistry>,
     packets: Option<NumberPlace>,
     ip_bytes: Option<NumberPlace>,
     bytes: Option<NumberPlace>,
@@ -76,10 +78,11 @@ pub(crate) struct Places {
 
 impl Places {
     /// Looks them up by name.
-    pub fn of(graph: &Graph, layout: &Layout, table: Table) -> Self {
+    pub fn of(graph: &Graph, layout: &Layout, table: Table, sessions: &Arc<SessionRegistry>) -> Self {
         let place = |name: &str| NumberPlace::of(graph, layout, table, name);
         let engine = |var: EngineVar| NumberPlace::of(graph, layout, table, &var);
         Self {
+            sessions: Arc::clone(sessions),
             packets: place("packets"),
             ip_bytes: place("ip_bytes"),
             bytes: place("bytes"),
@@ -149,7 +152,7 @@ impl Connection {
             resp_h: resp.address,
             resp_p,
             proto: proto.clone(),
-            service: service(flow.recognised),
+            service: service(flow.recognised, &places.sessions),
             duration_ns: (duration > 0).then_some(duration),
             bytes: (duration > 0).then_some(bytes),
             conn_state: conn_state(&proto, both(places.endpoint), both(places.packets), bytes, &history),
@@ -232,9 +235,9 @@ impl Connection {
 }
 
 /// Zeek's names of the protocols that were recognised.
-fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
+fn service(recognised: Recognised, sessions: &SessionRegistry) -> Option<Cow<'static, str>> {
     let mut seen = vec![];
-    for name in recognised.indices().flat_map(|index| services(PROTOCOLS[index])) {
+    for name in recognised.indices().flat_map(|number| sessions.services(number)) {
         // HTTP that is upgraded to HTTP is one service.
         if !seen.contains(&name) {
             seen.push(name);
@@ -244,13 +247,6 @@ fn service(recognised: Recognised) -> Option<Cow<'static, str>> {
     let first = names.next()?;
     let rest = names.fold(String::new(), |rest, name| rest + "," + name);
     Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })
-}
-
-/// Zeek's names of a protocol and of those that stand within it.
-pub(crate) fn services(protocol: &SessionProtocol) -> impl Iterator<Item = &'static str> {
-    let within = WITHIN.iter().filter(|within| within.carrier == protocol.name);
-    let others = within.filter_map(|within| PROTOCOLS.iter().find(|other| other.name == within.protocol));
-    [protocol.service].into_iter().chain(others.map(|other| other.service))
 }
 
 /// The layer's name as Zeek writes protocols: it has one for both of ICMP's.

@@ -4,70 +4,76 @@
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::Diagnostic;
 use weir_lang::filter::{Expr, Predicate};
-use weir_sessions::PROTOCOLS;
+use weir_sessions::{ProtocolSet, SessionRegistry};
 
-/// A warning for each other protocol that all alternatives of a filter ask for, where sessions of `asked` (a bit each) are
-/// wanted. None where some alternative may hold.
-pub(crate) fn of_others(expr: &Expr, catalog: &StackCatalog, asked: u64) -> Vec<Diagnostic> {
-    let mut others = vec![];
-    if may_hold(expr, catalog, asked, &mut others) {
-        return vec![];
-    }
-    others.sort_by_key(|(protocol, _)| *protocol);
-    others.dedup_by_key(|(protocol, _)| *protocol);
-    let of = names(asked);
-    let warning = |(protocol, predicate): (usize, &Predicate)| {
-        let (name, service) = (PROTOCOLS[protocol].name, PROTOCOLS[protocol].service);
-        let message =
-            format!("this never holds: sessions of {of} are wanted, and this asks for one of {name}");
-        let help = format!(
-            "`weir {name}` has those; what else a connection carried says \
-             `conn.service contains \"{service}\"`"
-        );
-        Diagnostic::warning("W0200", message).at(predicate.span).help(help)
-    };
-    others.into_iter().map(warning).collect()
+/// What is known of the sessions that questions ask for.
+pub(crate) struct Asked<'a> {
+    pub catalog: &'a StackCatalog,
+    pub registry: &'a SessionRegistry,
+    /// Protocols whose sessions are wanted.
+    pub asked: ProtocolSet,
 }
 
-/// Whether a session of `asked` may fulfil it; what keeps it from that is put to `others`.
-fn may_hold<'a>(
-    expr: &'a Expr,
-    catalog: &StackCatalog,
-    asked: u64,
-    others: &mut Vec<(usize, &'a Predicate)>,
-) -> bool {
-    // All are looked at, so that all that is wrong is told.
-    let mut count =
-        |parts: &'a [Expr]| parts.iter().filter(|part| may_hold(part, catalog, asked, others)).count();
-    match expr {
-        Expr::True => true,
-        Expr::And(parts) => count(parts) == parts.len(),
-        Expr::Or(parts) => count(parts) > 0,
-        Expr::Predicate(predicate) => match catalog.key(predicate.field) {
-            FieldKey::Session(protocol) | FieldKey::SessionField(protocol, _) => {
-                let may = predicate.negated || asked >> protocol & 1 == 1;
-                if !may {
-                    others.push((usize::from(protocol), predicate));
+impl Asked<'_> {
+    /// A warning for each other protocol that all alternatives of a filter ask for. None where some alternative may hold.
+    pub fn contradictions(&self, expr: &Expr) -> Vec<Diagnostic> {
+        let mut others = vec![];
+        if self.may_hold(expr, &mut others) {
+            return vec![];
+        }
+        others.sort_by_key(|(protocol, _)| *protocol);
+        others.dedup_by_key(|(protocol, _)| *protocol);
+        let of = self.registry.names(self.asked).collect::<Vec<_>>().join(", ");
+        let warning = |(protocol, predicate): (usize, &Predicate)| {
+            let other = self.registry.protocol(protocol);
+            let (name, service) = (other.name, other.service);
+            let message =
+                format!("this never holds: sessions of {of} are wanted, and this asks for one of {name}");
+            let help = format!(
+                "`weir {name}` has those; what else a connection carried says \
+                 `conn.service contains \"{service}\"`"
+            );
+            Diagnostic::warning("W0200", message).at(predicate.span).help(help)
+        };
+        others.into_iter().map(warning).collect()
+    }
+
+    /// Whether a session of those asked for may fulfil it; what keeps it from that is put to `others`.
+    fn may_hold<'e>(&self, expr: &'e Expr, others: &mut Vec<(usize, &'e Predicate)>) -> bool {
+        // All are looked at, so that all that is wrong is told.
+        let mut count = |parts: &'e [Expr]| parts.iter().filter(|part| self.may_hold(part, others)).count();
+        match expr {
+            Expr::True => true,
+            Expr::And(parts) => count(parts) == parts.len(),
+            Expr::Or(parts) => count(parts) > 0,
+            Expr::Predicate(predicate) => match self.catalog.key(predicate.field) {
+                FieldKey::Session(protocol) | FieldKey::SessionField(protocol, _) => {
+                    let protocol = usize::from(protocol);
+                    let may = predicate.negated || self.asked.contains(protocol);
+                    if !may {
+                        others.push((protocol, predicate));
+                    }
+                    may
                 }
-                may
-            }
-            _ => true,
-        },
+                _ => true,
+            },
+        }
     }
-}
-
-fn names(asked: u64) -> String {
-    let all = PROTOCOLS.iter().enumerate().filter(|(index, _)| asked >> index & 1 == 1);
-    all.map(|(_, protocol)| protocol.name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use crate::{Ask, Compiler, Log, Need, Options, Want};
+    use weir_sessions::SessionRegistry;
+
+    /// What is asked for the rows of a log.
+    fn asked(log: &str) -> Want {
+        Want::Sessions(Log::of(SessionRegistry::builtin(), log).expect("there is one").asked())
+    }
 
     /// The texts that are warned of, where sessions of a log are wanted.
     fn warned(log: &str, filter: &str) -> Vec<String> {
-        let want = Want::Sessions(Log::of(log).expect("there is one").asked());
+        let want = asked(log);
         let ask = Ask { filter: filter.into(), need: Need::default(), want };
         let compiled = Compiler::default().compile(&[ask], &Options::default()).expect("it is right");
         let list = compiled.warnings.list.into_iter().filter(|one| one.code == "W0200");
@@ -86,9 +92,8 @@ mod tests {
     #[test]
     fn one_filter_for_several_logs_is_about_those_that_it_names() {
         let warnings = |logs: &[&str]| {
-            let want = |log: &&str| Want::Sessions(Log::of(log).expect("there is one").asked());
-            let ask = |want| Ask { filter: "dns".into(), need: Need::default(), want };
-            let asks: Vec<Ask> = logs.iter().map(want).map(ask).collect();
+            let ask = |log: &&str| Ask { filter: "dns".into(), need: Need::default(), want: asked(log) };
+            let asks: Vec<Ask> = logs.iter().map(ask).collect();
             let compiled = Compiler::default().compile(&asks, &Options::default()).expect("it is right");
             compiled.warnings.list.len()
         };
@@ -119,7 +124,8 @@ mod tests {
         ] {
             assert_eq!(warned(log, filter), Vec::<String>::new(), "{log} {filter}");
         }
-        let all = Ask { filter: "dns".into(), need: Need::default(), want: Want::Sessions(u64::MAX) };
+        let want = Want::Sessions(SessionRegistry::builtin().all());
+        let all = Ask { filter: "dns".into(), need: Need::default(), want };
         let compiled = Compiler::default().compile(&[all], &Options::default()).expect("it is right");
         assert!(compiled.warnings.list.is_empty());
     }

@@ -118,10 +118,8 @@ fn wants(compiled: &Compiled) -> String {
         Want::Packets => "packets".to_string(),
         Want::Connections => "connections".into(),
         Want::Sessions(protocols) => {
-            let of = |(i, p): (usize, &&weir_sessions::SessionProtocol)| {
-                (protocols >> i & 1 == 1).then(|| format!("{} sessions", p.name))
-            };
-            compiled.plan.protocols.iter().enumerate().filter_map(of).collect::<Vec<_>>().join(", ")
+            let names = compiled.plan.sessions.names(protocols);
+            names.map(|name| format!("{name} sessions")).collect::<Vec<_>>().join(", ")
         }
         Want::Streams(_) => "streams".into(),
         Want::Events => "events".into(),

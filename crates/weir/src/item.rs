@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use weir_engine::flow::FlowView;
 use weir_packet::{PacketMeta, Timestamp, Value};
-use weir_sessions::{PartLog, Session};
+use weir_sessions::{PartLog, ProtocolSet, Session};
 
 /// Something that a question was given.
 #[derive(Debug)]
@@ -66,9 +66,9 @@ pub struct Shape {
     pub lines: bool,
     /// Sessions come as they are, and not as rows.
     pub whole: bool,
-    /// Rows are of the sessions of these protocols (a bit each), whatever else is asked for to find them in. `None`: of all
+    /// Rows are of the sessions of these protocols, whatever else is asked for to find them in. `None`: of all
     /// that are asked for.
-    pub rows: Option<u64>,
+    pub rows: Option<ProtocolSet>,
     /// In place of sessions their parts come, a row each, as this log has them.
     pub parts: Option<&'static PartLog>,
     /// Rows of sessions end with what carries them, `tcp`, where they don't say it themselves:

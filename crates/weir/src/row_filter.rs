@@ -7,13 +7,12 @@ use crate::compile::{Compiler, sources_of};
 use crate::deferred_predicate::lower_predicate;
 use crate::program::Executor;
 use crate::session_rows::Log;
-use weir_compile::{CONNECTION_COLUMNS, FieldKey, StackCatalog};
+use weir_compile::{FieldKey, StackCatalog};
 use weir_engine::deferred_predicate::DeferredPredicate;
 use weir_ir::abi::Continuation;
 use weir_lang::diag::{Diagnostic, Diagnostics};
 use weir_lang::filter::{self, Catalog, Expr, FieldInfo, Filter, Predicate};
 use weir_packet::Value;
-use weir_sessions::{PROTOCOLS, SessionProtocol};
 
 /// What rows of a log are asked, by their columns.
 pub struct RowFilter {
@@ -52,23 +51,18 @@ impl Node {
     }
 }
 
-/// The index that the log's own fields have in the catalogue beside those of protocols.
-const OWN: u16 = PROTOCOLS.len() as u16;
-
 impl Log {
     /// The fields that filters on its rows know besides those of the stack.
     pub fn filter_fields(&self, compiler: &Compiler) -> Vec<FieldInfo> {
         let catalog = self.catalog(compiler);
         let numbered = catalog.fields().iter().enumerate();
-        let own = numbered.filter(|(index, _)| matches!(catalog.key(*index), FieldKey::SessionField(OWN, _)));
+        let own = numbered.filter(|(index, _)| is_own(&catalog, compiler, *index));
         own.map(|(_, field)| field.clone()).collect()
     }
 
     /// The names that filters on its rows know: all of the stack's, and its columns, where it is of parts of sessions.
     fn catalog(&self, compiler: &Compiler) -> StackCatalog {
-        let own = self.as_protocol();
-        let protocols: Vec<&SessionProtocol> = PROTOCOLS.iter().copied().chain(own.as_ref()).collect();
-        StackCatalog::new(compiler.stack(), CONNECTION_COLUMNS, &protocols)
+        StackCatalog::with_parts(compiler.stack(), compiler.sessions(), self.fields_of_parts())
     }
 
     /// Takes a filter on its rows apart: what the program is to be asked, and what rows are.
@@ -82,7 +76,7 @@ impl Log {
         bpf: bool,
     ) -> Result<(String, Option<RowFilter>), Diagnostics> {
         let whole = compiler.check_filter(text, bpf);
-        if bpf || self.as_protocol().is_none() || whole.is_ok() {
+        if bpf || self.fields_of_parts().is_none() || whole.is_ok() {
             return whole.map(|()| (text.to_string(), None));
         }
         let catalog = self.catalog(compiler);
@@ -96,7 +90,7 @@ impl Log {
         for part in parts {
             let mut predicates = vec![];
             collect(&part, &mut predicates);
-            let is_own = |p: &&&Predicate| matches!(catalog.key(p.field), FieldKey::SessionField(OWN, _));
+            let is_own = |p: &&&Predicate| is_own(&catalog, compiler, p.field);
             match predicates.iter().filter(is_own).count() {
                 0 => others.push(part),
                 all if all == predicates.len() => own.push(part),
@@ -142,6 +136,12 @@ impl Log {
             }
         }
     }
+}
+
+/// Whether a field is the log's own: its fields stand behind those of all protocols.
+fn is_own(catalog: &StackCatalog, compiler: &Compiler, field: usize) -> bool {
+    let protocols = compiler.sessions().protocols().len();
+    matches!(catalog.key(field), FieldKey::SessionField(of, _) if usize::from(of) == protocols)
 }
 
 fn collect<'a>(expr: &'a Expr, found: &mut Vec<&'a Predicate>) {

@@ -5,10 +5,11 @@ use crate::flow_id;
 use crate::item::Shape;
 use crate::locality::is_local;
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
+use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
 use weir_packet::{Column, Timestamp, Value, ValueType};
-use weir_sessions::{Field, PART_LOGS, PROTOCOLS, PartLog, Session, SessionProtocol, WITHIN};
+use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry};
 
 /// What every row of a session begins with.
 const CONNECTION: &[Column] = &[
@@ -31,8 +32,10 @@ pub struct Log {
     pub path: &'static str,
     /// What is asked for it: the name of its command.
     pub ask: &'static str,
-    /// Protocols whose sessions it has: a bit each, by index into the registry.
-    pub protocols: u64,
+    /// Protocols whose sessions it has.
+    pub protocols: ProtocolSet,
+    /// Protocols whose sessions are asked for, so that it has all its rows: its own, and those that theirs stand in.
+    asked: ProtocolSet,
     rows: Rows,
     /// Its rows say what carries them.
     carrier: bool,
@@ -52,42 +55,43 @@ enum Rows {
 
 impl Log {
     /// The log that a session protocol writes: of all that share it where it is the first of these (TLS, of TLS and DTLS),
-    /// else of its own sessions alone; or the log of parts of sessions of this name. `None` where the registries
-    /// have none.
-    pub fn of(name: &str) -> Option<Self> {
-        let Some(index) = PROTOCOLS.iter().position(|p| p.name == name) else {
-            return Self::of_parts().find(|log| log.ask == name);
+    /// else of its own sessions alone; or the log of parts of sessions of this name. `None` where the registry has none.
+    pub fn of(registry: &SessionRegistry, name: &str) -> Option<Self> {
+        let Some(number) = registry.number_of(name) else {
+            return Self::of_parts(registry).find(|log| log.ask == name);
         };
-        let log = Self::all().into_iter().find(|log| log.path == PROTOCOLS[index].log)?;
-        let protocols = if log.ask == name { log.protocols } else { 1 << index };
-        Some(Self { protocols, ..log })
+        let path = registry.protocol(number).log;
+        let log = Self::all(registry).into_iter().find(|log| log.path == path)?;
+        let protocols = if log.ask == name { log.protocols } else { ProtocolSet::of(number) };
+        Some(Self { protocols, asked: protocols | registry.around(protocols), ..log })
     }
 
     /// Every log of sessions, in the order of the registry.
-    pub fn all() -> Vec<Self> {
+    pub fn all(registry: &SessionRegistry) -> Vec<Self> {
         let mut logs: Vec<Self> = vec![];
-        for (index, protocol) in PROTOCOLS.iter().enumerate() {
-            match logs.iter_mut().find(|log| log.path == protocol.log) {
-                Some(log) => log.protocols |= 1 << index,
-                None => logs.push(Self {
-                    path: protocol.log,
-                    ask: protocol.name,
-                    protocols: 1 << index,
-                    rows: Rows::Sessions(protocol),
-                    carrier: false,
-                }),
+        for protocol in registry.protocols() {
+            if logs.iter().any(|log| log.path == protocol.log) {
+                continue;
             }
+            let protocols = registry.where_(|other| other.log == protocol.log);
+            logs.push(Self {
+                path: protocol.log,
+                ask: protocol.name,
+                protocols,
+                asked: protocols | registry.around(protocols),
+                rows: Rows::Sessions(protocol),
+                carrier: false,
+            });
         }
         logs
     }
 
     /// Every log of parts of sessions, in the order of their registry.
-    pub fn of_parts() -> impl Iterator<Item = Self> {
-        PART_LOGS.iter().map(|log| {
-            let has_some = |protocol: &SessionProtocol| log.of.iter().any(|(name, _)| *name == protocol.name);
-            let numbered = PROTOCOLS.iter().enumerate().filter(|(_, protocol)| has_some(protocol));
-            let protocols = numbered.fold(0, |mask, (index, _)| mask | 1 << index);
-            Self { path: log.name, ask: log.name, protocols, rows: Rows::Parts(log), carrier: false }
+    pub fn of_parts(registry: &SessionRegistry) -> impl Iterator<Item = Self> {
+        registry.part_logs().iter().map(|log| {
+            let protocols = registry.where_(|protocol| log.of.iter().any(|(name, _)| *name == protocol.name));
+            let asked = protocols | registry.around(protocols);
+            Self { path: log.name, ask: log.name, protocols, asked, rows: Rows::Parts(log), carrier: false }
         })
     }
 
@@ -106,9 +110,8 @@ impl Log {
     }
 
     /// Protocols whose sessions are asked for, so that it has all its rows: its own, and those that theirs stand in.
-    pub fn asked(&self) -> u64 {
-        let carriers = WITHIN.iter().filter(|within| self.protocols >> index_of(within.protocol) & 1 == 1);
-        carriers.fold(self.protocols, |mask, within| mask | 1 << index_of(within.carrier))
+    pub fn asked(&self) -> ProtocolSet {
+        self.asked
     }
 
     /// What its rows are made of, for a question that asks for the sessions of its protocols.
@@ -145,19 +148,24 @@ impl Log {
         }
     }
 
-    /// Its parts as sessions of a protocol, for the names that filters on its rows know: its columns by its fields' names
-    /// and by their own behind the log's. `None`: it is of sessions, whose names all filters know.
-    pub(crate) fn as_protocol(&self) -> Option<SessionProtocol> {
-        static FIELDS: OnceLock<Vec<&'static [Field]>> = OnceLock::new();
+    /// Its columns as fields, by the names that filters on its rows know: its fields' names, and its columns' own behind the log's.
+    /// `None`: it is of sessions, whose names all filters know.
+    pub(crate) fn fields_of_parts(&self) -> Option<PartFields> {
+        static FIELDS: Mutex<Vec<(&str, &[Field])>> = Mutex::new(vec![]);
         let Rows::Parts(log) = self.rows else { return None };
-        let all = FIELDS.get_or_init(|| PART_LOGS.iter().map(|log| columns_as_fields(log)).collect());
-        let index = PART_LOGS.iter().position(|other| other.name == log.name)?;
-        Some(SessionProtocol { name: log.name, doc: log.doc, fields: all[index], ..*PROTOCOLS[0] })
+        let mut made = FIELDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let fields = made.iter().find(|(name, _)| *name == log.name).map(|(_, fields)| *fields);
+        let fields = fields.unwrap_or_else(|| {
+            let fields = columns_as_fields(log);
+            made.push((log.name, fields));
+            fields
+        });
+        Some(PartFields { name: log.name, doc: log.doc, fields })
     }
 
-    /// Where a row has the column that field `index` of [`as_protocol`](Self::as_protocol) is.
+    /// Where a row has the column that field `index` of [`fields_of_parts`](Self::fields_of_parts) is.
     pub(crate) fn column_of_field(&self, index: usize) -> Option<usize> {
-        let name = self.as_protocol()?.fields.get(index)?.column;
+        let name = self.fields_of_parts()?.fields.get(index)?.column;
         self.columns().iter().position(|column| column.name == name)
     }
 
@@ -176,20 +184,14 @@ impl Log {
     }
 }
 
-/// The index of a protocol that the registries name.
-fn index_of(name: &str) -> usize {
-    PROTOCOLS.iter().position(|protocol| protocol.name == name).unwrap_or_default()
-}
-
-/// The sessions of other protocols, a bit each in `rows`, that stand in one; each with its protocol.
+/// The sessions of other protocols, of those in `rows`, that stand in one; each with its protocol.
 pub(crate) fn within(
+    registry: &SessionRegistry,
     carrier: usize,
-    rows: u64,
+    rows: ProtocolSet,
     session: &dyn Session,
 ) -> impl Iterator<Item = (usize, Box<dyn Session>)> {
-    let here = WITHIN.iter().filter(move |within| within.carrier == PROTOCOLS[carrier].name);
-    let wanted =
-        here.map(|within| (index_of(within.protocol), within)).filter(move |(of, _)| rows >> of & 1 == 1);
+    let wanted = registry.within(carrier).filter(move |(of, _)| rows.contains(*of));
     wanted.flat_map(move |(of, within)| (within.sessions)(session).into_iter().map(move |one| (of, one)))
 }
 
@@ -327,10 +329,15 @@ pub(crate) fn says_carrier(fields: &[Field]) -> bool {
 }
 
 /// The row of a session.
-pub(crate) fn values(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Vec<Value<'static>> {
+pub(crate) fn values(
+    flow: &FlowView<'_>,
+    registry: &SessionRegistry,
+    protocol: usize,
+    session: &dyn Session,
+) -> Vec<Value<'static>> {
     let origin = Origin::of(flow, protocol, session);
     let mut row: Vec<_> = (0..CONNECTION.len()).map(|index| origin.value(index)).collect();
-    let fields = PROTOCOLS[protocol].fields;
+    let fields = registry.protocol(protocol).fields;
     row.extend(logged(fields, &[]).map(|(index, _)| origin.shown(fields, index, session)));
     row
 }
@@ -338,11 +345,12 @@ pub(crate) fn values(flow: &FlowView<'_>, protocol: usize, session: &dyn Session
 /// The rows of a session's parts.
 pub(crate) fn values_of_parts(
     flow: &FlowView<'_>,
-    protocol: usize,
+    (registry, protocol): (&SessionRegistry, usize),
     session: &dyn Session,
     log: &PartLog,
 ) -> Vec<Vec<Value<'static>>> {
-    let Some((_, parts_of)) = log.of.iter().find(|(name, _)| *name == PROTOCOLS[protocol].name) else {
+    let name = registry.protocol(protocol).name;
+    let Some((_, parts_of)) = log.of.iter().find(|(of, _)| *of == name) else {
         return vec![];
     };
     let parts = parts_of(session);
@@ -369,17 +377,23 @@ mod tests {
     use super::*;
 
     fn logs() -> impl Iterator<Item = Log> {
-        Log::all().into_iter().chain(Log::of_parts())
+        let registry = SessionRegistry::builtin();
+        Log::all(registry).into_iter().chain(Log::of_parts(registry))
     }
 
     #[test]
     fn protocols_that_share_a_log_have_the_same_columns() {
-        for log in Log::all() {
+        let registry = SessionRegistry::builtin();
+        for log in Log::all(registry) {
             let of = |p: &SessionProtocol| -> Vec<_> {
                 logged(p.fields, &[]).map(|(_, field)| (field.column, field.value_type)).collect()
             };
-            let first = PROTOCOLS.iter().find(|p| p.name == log.ask).expect("a log is its first protocol's");
-            for protocol in PROTOCOLS.iter().filter(|p| p.log == log.path) {
+            let first = registry
+                .protocols()
+                .iter()
+                .find(|p| p.name == log.ask)
+                .expect("a log is its first protocol's");
+            for protocol in registry.protocols().iter().filter(|p| p.log == log.path) {
                 assert_eq!(of(protocol), of(first), "{} and {}", protocol.name, first.name);
             }
         }
@@ -398,8 +412,9 @@ mod tests {
     #[test]
     fn what_hangs_on_the_connection_is_a_column_and_told_from_both_ends() {
         let fields = || {
-            let of_sessions = PROTOCOLS.iter().flat_map(|protocol| protocol.fields);
-            of_sessions.chain(PART_LOGS.iter().flat_map(|log| log.fields))
+            let registry = SessionRegistry::builtin();
+            let of_sessions = registry.protocols().iter().flat_map(|protocol| protocol.fields);
+            of_sessions.chain(registry.part_logs().iter().flat_map(|log| log.fields))
         };
         for (name, _) in OF_CONNECTION {
             assert!(fields().any(|field| field.name == *name && !field.column.is_empty()), "{name}");
@@ -429,8 +444,9 @@ mod tests {
 
     #[test]
     fn files_and_certificates_have_the_columns_of_zeek_in_its_order() {
-        let names = |log: &str| -> Vec<String> {
-            Log::of(log).expect("there is one").columns().iter().map(|c| c.name.to_string()).collect()
+        let log = |name: &str| Log::of(SessionRegistry::builtin(), name);
+        let names = |name: &str| -> Vec<String> {
+            log(name).expect("there is one").columns().iter().map(|c| c.name.to_string()).collect()
         };
         let files = "ts fuid uid id.orig_h id.orig_p id.resp_h id.resp_p source depth analyzers mime_type filename \
                      duration local_orig is_orig seen_bytes total_bytes missing_bytes overflow_bytes timedout \
@@ -442,10 +458,7 @@ mod tests {
                     certificate.curve san.dns san.uri san.email san.ip basic_constraints.ca \
                     basic_constraints.path_len host_cert client_cert";
         assert_eq!(names("x509").join(" "), x509);
-        assert_eq!(
-            (Log::of("x509").unwrap().known_by(), Log::of("files").unwrap().known_by()),
-            (Some(1), None)
-        );
-        assert_eq!(Log::of("x509").unwrap().protocols.count_ones(), 2, "of TLS and DTLS");
+        assert_eq!((log("x509").unwrap().known_by(), log("files").unwrap().known_by()), (Some(1), None));
+        assert_eq!(log("x509").unwrap().protocols.len(), 2, "of TLS and DTLS");
     }
 }

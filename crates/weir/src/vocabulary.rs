@@ -1,20 +1,30 @@
 //! Columns of connections and fields of sessions that have few words for values: a filter that asks for another one is probably
 //! wrong, and is told so.
 
-use crate::connection::{COLUMNS, CONN_STATES, proto_name, services};
+use crate::connection::{COLUMNS, CONN_STATES, proto_name};
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::{Diagnostic, suggest};
 use weir_lang::filter::{Catalog, Filter, Literal, Op};
 use weir_lang::model::Stack;
-use weir_sessions::{PROTOCOLS, SessionProtocol};
+use weir_sessions::SessionRegistry;
+
+/// What says which words there are.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub stack: &'a Stack,
+    pub catalog: &'a StackCatalog,
+    pub sessions: &'a SessionRegistry,
+}
 
 /// The words that a column can hold; none where it can hold any.
-fn words_of(column: &str, stack: &Stack) -> Vec<String> {
+fn words_of(column: &str, known: Known<'_>) -> Vec<String> {
     let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
     match column {
-        "proto" => protos(stack),
+        "proto" => protos(known.stack),
         "service" => {
-            let mut services: Vec<String> = PROTOCOLS.iter().map(|protocol| named(protocol)).collect();
+            let registry = known.sessions;
+            let mut services: Vec<String> =
+                registry.all().iter().map(|number| named(registry, number)).collect();
             services.dedup();
             services
         }
@@ -24,8 +34,8 @@ fn words_of(column: &str, stack: &Stack) -> Vec<String> {
 }
 
 /// What `conn.service` is where one protocol was recognised: `quic,ssl` of QUIC.
-fn named(protocol: &SessionProtocol) -> String {
-    services(protocol).collect::<Vec<_>>().join(",")
+fn named(registry: &SessionRegistry, number: usize) -> String {
+    registry.services(number).collect::<Vec<_>>().join(",")
 }
 
 /// The protocols whose instances have two sides.
@@ -42,15 +52,15 @@ fn protos(stack: &Stack) -> Vec<String> {
 }
 
 /// What a field is called, and the words that it can be; `None` where it can be any.
-fn named_words(key: FieldKey, name: &str, stack: &Stack) -> Option<(String, Words)> {
+fn named_words(key: FieldKey, name: &str, known: Known<'_>) -> Option<(String, Words)> {
     match key {
         FieldKey::Connection(column) => {
             let column = &*COLUMNS[usize::from(column)].name;
-            let words = words_of(column, stack);
+            let words = words_of(column, known);
             (!words.is_empty()).then(|| (format!("conn.{column}"), Words { list: words, others: &[] }))
         }
         FieldKey::SessionField(protocol, field) => {
-            let field = &PROTOCOLS[usize::from(protocol)].fields[usize::from(field)];
+            let field = &known.sessions.protocol(usize::from(protocol)).fields[usize::from(field)];
             let words = field.words?;
             let list = (words.list)().into_iter().map(str::to_string).collect();
             Some((name.to_string(), Words { list, others: words.others }))
@@ -84,12 +94,13 @@ impl Words {
 }
 
 /// A warning for every word that a filter wants of a field which never is it.
-pub(crate) fn unknown(filter: &Filter, catalog: &StackCatalog, stack: &Stack) -> Vec<Diagnostic> {
+pub(crate) fn unknown(filter: &Filter, known: Known<'_>) -> Vec<Diagnostic> {
+    let Known { catalog, sessions: registry, .. } = known;
     let mut warnings = vec![];
     for predicate in filter.predicates.iter().filter(|p| matches!(p.op, Op::Eq | Op::Ne | Op::In)) {
         let key = catalog.key(predicate.field);
         let name = &catalog.fields()[predicate.field].name;
-        let Some((field, words)) = named_words(key, name, stack) else { continue };
+        let Some((field, words)) = named_words(key, name, known) else { continue };
         for literal in &predicate.literals {
             let Literal::Text(text) = literal else { continue };
             // Services that followed on each other are joined by commas.
@@ -97,11 +108,12 @@ pub(crate) fn unknown(filter: &Filter, catalog: &StackCatalog, stack: &Stack) ->
                 continue;
             }
             // Services have Zeek's names, filters' protocols Wireshark's.
-            let other = PROTOCOLS.iter().find(|p| field == "conn.service" && p.name == text);
-            let help = match other.map(|p| named(p)).or_else(|| words.nearest(text).map(str::to_string)) {
-                Some(word) => format!("did you mean `{word}`?"),
-                None => format!("there are: {}", listed(&words.list)),
-            };
+            let other = registry.number_of(text).filter(|_| field == "conn.service");
+            let help =
+                match other.map(|p| named(registry, p)).or_else(|| words.nearest(text).map(str::to_string)) {
+                    Some(word) => format!("did you mean `{word}`?"),
+                    None => format!("there are: {}", listed(&words.list)),
+                };
             let message = format!("`{field}` is never `{text}`");
             warnings.push(Diagnostic::warning("W0196", message).at(predicate.span).help(help));
         }

@@ -22,7 +22,7 @@ use weir_io::packet_options;
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{Block, PacketMeta, Value};
-use weir_sessions::{Field, PROTOCOLS, Session};
+use weir_sessions::{Field, ProtocolSet, Session, SessionRegistry};
 
 /// What a worker says.
 #[derive(Debug)]
@@ -71,8 +71,10 @@ pub struct Presenter {
     pub outs: Vec<OutValue>,
     /// By question; of no events where it is about something else.
     pub events: Vec<EventRows>,
-    /// By question: protocols whose sessions have rows, a bit each.
-    pub sessions: Vec<u64>,
+    /// By question: protocols whose sessions have rows.
+    pub sessions: Vec<ProtocolSet>,
+    /// What the numbers of protocols mean.
+    pub registry: Arc<SessionRegistry>,
 }
 
 impl Presenter {
@@ -255,7 +257,8 @@ impl Subscriber for Collector {
         protocol: usize,
         session: &Arc<dyn Session>,
     ) {
-        let shape = self.presenter.shapes[question];
+        let presenter = Arc::clone(&self.presenter);
+        let (shape, registry) = (presenter.shapes[question], &presenter.registry);
         let carried = |mut row: Vec<Value<'static>>, fields: &[Field]| {
             if shape.carrier && !session_rows::says_carrier(fields) {
                 row.push(Value::Text(proto_name(flow.table_name())));
@@ -263,7 +266,7 @@ impl Subscriber for Collector {
             row
         };
         if let Some(log) = shape.parts {
-            for row in session_rows::values_of_parts(flow, protocol, &**session, log) {
+            for row in session_rows::values_of_parts(flow, (registry, protocol), &**session, log) {
                 let row = carried(row, log.fields);
                 if !self.is_counted(question) {
                     self.push(order, question, Item::Session(protocol, row));
@@ -283,22 +286,30 @@ impl Subscriber for Collector {
             }
             return;
         }
-        let rows = self.presenter.sessions[question];
-        if rows >> protocol & 1 == 1 && !self.is_counted(question) {
+        let rows = presenter.sessions[question];
+        if rows.contains(protocol) && !self.is_counted(question) {
             // Several questions may be given it one after the other; fingerprints and certificates cost something.
             let made = self.row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
-            let (_, row) = made
-                .unwrap_or_else(|| (Arc::clone(session), session_rows::values(flow, protocol, &**session)));
-            let others = self.presenter.sessions.get(question + 1..).unwrap_or_default();
-            if others.iter().any(|rows| rows >> protocol & 1 == 1) {
+            let make = || session_rows::values(flow, registry, protocol, &**session);
+            let row = made.map_or_else(make, |(_, row)| row);
+            let others = presenter.sessions.get(question + 1..).unwrap_or_default();
+            if others.iter().any(|rows| rows.contains(protocol)) {
                 self.row = Some((Arc::clone(session), row.clone()));
             }
-            self.push(order, question, Item::Session(protocol, carried(row, PROTOCOLS[protocol].fields)));
+            self.push(
+                order,
+                question,
+                Item::Session(protocol, carried(row, registry.protocol(protocol).fields)),
+            );
         }
-        for (within, session) in session_rows::within(protocol, rows, &**session) {
+        for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {
-                let row = session_rows::values(flow, within, &*session);
-                self.push(order, question, Item::Session(within, carried(row, PROTOCOLS[within].fields)));
+                let row = session_rows::values(flow, registry, within, &*session);
+                self.push(
+                    order,
+                    question,
+                    Item::Session(within, carried(row, registry.protocol(within).fields)),
+                );
             }
         }
     }

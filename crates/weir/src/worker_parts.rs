@@ -15,6 +15,7 @@ use weir_engine::worker::Worker;
 use weir_ir::abi::Program;
 use weir_ir::graph::Table;
 use weir_packet::{Burst, Poll, Source, SourceError};
+use weir_sessions::ProtocolSet;
 
 /// What each worker is made of.
 pub(crate) struct WorkerParts {
@@ -31,11 +32,12 @@ impl WorkerParts {
         let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
         let tables = (0..graph.tables.len() as u32).map(Table);
         let stack = &compiled.stack;
+        let registry = &compiled.plan.sessions;
         let asked = compiled.plan.questions.iter().zip(&shapes);
         let sessions = asked
             .map(|(question, shape)| match question.want {
                 Want::Sessions(protocols) => shape.rows.unwrap_or(protocols),
-                _ => 0,
+                _ => ProtocolSet::EMPTY,
             })
             .collect();
         let presenter = Presenter {
@@ -44,10 +46,11 @@ impl WorkerParts {
             outs: compiled.outs.clone(),
             events: compiled.events.iter().map(|&asked| EventRows::of_set(stack, asked)).collect(),
             sessions,
+            registry: Arc::clone(registry),
         };
         Self {
             presenter: Arc::new(presenter),
-            places: Arc::new(tables.map(|t| Places::of(graph, layout, t)).collect()),
+            places: Arc::new(tables.map(|t| Places::of(graph, layout, t, registry)).collect()),
             program: Arc::clone(&compiled.plan.program),
             sinks: compiled.sinks.clone(),
         }

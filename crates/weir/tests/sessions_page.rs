@@ -1,7 +1,7 @@
 //! `docs/sessions.md`: its table is that of the registry. `WEIR_BLESS=1` writes it anew.
 
 use std::fmt::Write as _;
-use weir::sessions::{PART_LOGS, PROTOCOLS};
+use weir::sessions::SessionRegistry;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sessions.md");
 const BEGIN: &str = "<!-- registry -->\n";
@@ -10,7 +10,8 @@ const END: &str = "<!-- end -->\n";
 #[test]
 fn every_protocol_of_the_registry_is_on_the_page() {
     let mut table = "| command | log, service | over | what | fields |\n|---|---|---|---|---|\n".to_string();
-    for protocol in PROTOCOLS {
+    let registry = SessionRegistry::builtin();
+    for protocol in registry.protocols() {
         let log = if protocol.log == protocol.service {
             format!("`{}`", protocol.log)
         } else {
@@ -19,7 +20,7 @@ fn every_protocol_of_the_registry_is_on_the_page() {
         let (name, over, doc) = (protocol.name, protocol.transports.join(", "), protocol.doc);
         let _ = writeln!(table, "| `weir {name}` | {log} | {over} | {doc} | {} |", protocol.fields.len());
     }
-    for log in PART_LOGS {
+    for log in registry.part_logs() {
         let of: Vec<&str> = log.of.iter().map(|(protocol, _)| *protocol).collect();
         let (name, doc) = (log.name, log.doc);
         let _ = writeln!(table, "| `weir {name}` | `{name}` | {} | {doc} | |", of.join(", "));

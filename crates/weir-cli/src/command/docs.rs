@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use weir::lang::{Library, reference};
 use weir::packet::ValueType;
-use weir::sessions::{Field, PART_LOGS, PROTOCOLS, SessionProtocol};
+use weir::sessions::{Field, SessionProtocol, SessionRegistry};
 use weir::{Compiler, Log};
 
 /// Arguments of `docs`.
@@ -57,7 +57,9 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn unknown(library: &Library, name: &str) -> String {
     let layers = library.protocols().map(|protocol| protocol.name.as_str());
     let stacks = library.stacks().iter().map(|stack| stack.name.as_str());
-    let sessions = PROTOCOLS.iter().map(|protocol| protocol.name).chain(PART_LOGS.iter().map(|log| log.name));
+    let registry = SessionRegistry::builtin();
+    let parts = registry.part_logs().iter().map(|log| log.name);
+    let sessions = registry.names(registry.all()).chain(parts);
     let listed = |names: &mut dyn Iterator<Item = &str>| {
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
@@ -76,9 +78,10 @@ fn unknown(library: &Library, name: &str) -> String {
 fn pages_of_log(name: &str) -> Vec<String> {
     let is_called = |protocol: &&&SessionProtocol| protocol.name == name;
     let is_of_log = |protocol: &&&SessionProtocol| [protocol.log, protocol.service].contains(&name);
-    let mut protocols: Vec<_> = PROTOCOLS.iter().filter(is_called).collect();
+    let known = SessionRegistry::builtin().protocols();
+    let mut protocols: Vec<_> = known.iter().filter(is_called).collect();
     if protocols.is_empty() {
-        protocols.extend(PROTOCOLS.iter().filter(is_of_log));
+        protocols.extend(known.iter().filter(is_of_log));
     }
     let pages = protocols.into_iter().map(|protocol| page_of_protocol(protocol));
     pages.chain(page_of_parts(name)).chain(page_of_connections(name)).collect()
@@ -117,7 +120,8 @@ fn page_of_connections(name: &str) -> Option<String> {
 
 /// The page of a log of parts of sessions.
 fn page_of_parts(name: &str) -> Option<String> {
-    let parts = PART_LOGS.iter().find(|log| log.name == name)?;
+    let registry = SessionRegistry::builtin();
+    let parts = registry.part_logs().iter().find(|log| log.name == name)?;
     let of: Vec<&str> = parts.of.iter().map(|(protocol, _)| *protocol).collect();
     let mut page = format!(
         "# {name}\n\n{}\n\n`weir {name}` prints {name}.log, of sessions of {}: filters ask for these (`weir docs {}`).\n",
@@ -126,7 +130,7 @@ fn page_of_parts(name: &str) -> Option<String> {
         of[0]
     );
     page.push_str("\n## Columns\n\n| column | type | meaning |\n|---|---|---|\n");
-    for column in Log::of(name)?.columns() {
+    for column in Log::of(registry, name)?.columns() {
         let kind = type_name(column.value_type);
         page.push_str(&reference::row([&column.name, &kind, &column.doc]));
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::io::CaptureReader;
 use weir::packet::{Burst, Poll, Source};
-use weir::sessions::PROTOCOLS;
+use weir::sessions::SessionRegistry;
 use weir::stream::StreamParams;
 use weir::{Ask, Compiler, EventRows, Log, Need, Want, explain};
 
@@ -77,8 +77,8 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// The types of data: the names of their commands.
 fn wanted() -> PossibleValuesParser {
-    let protocols = PROTOCOLS.iter().map(|protocol| protocol.name);
-    let logs = protocols.chain(Log::of_parts().map(|log| log.ask));
+    let registry = SessionRegistry::builtin();
+    let logs = registry.names(registry.all()).chain(Log::of_parts(registry).map(|log| log.ask));
     ["packets", "flows", "sessions", "streams", "events"].into_iter().chain(logs).collect::<Vec<_>>().into()
 }
 
@@ -94,12 +94,10 @@ fn asked(compiler: &Compiler, args: &Args) -> Result<Ask, Failure> {
             let rows = EventRows::of(compiler.stack(), &[]).map_err(Failure::new)?;
             (Need { events: rows.asked, ..none }, Want::Events)
         }
-        "sessions" => {
-            let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
-            (none, Want::Sessions(all))
-        }
+        "sessions" => (none, Want::Sessions(compiler.sessions().all())),
         name => {
-            let log = Log::of(name).ok_or_else(|| Failure::new(format!("there is no command `{name}`")))?;
+            let log = Log::of(compiler.sessions(), name)
+                .ok_or_else(|| Failure::new(format!("there is no command `{name}`")))?;
             // What asks for columns of the log chooses rows, and is no part of the program.
             filter = log.split_filter(compiler, &args.filter, args.program.bpf)?.0;
             (none, Want::Sessions(log.asked()))

@@ -45,7 +45,8 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     let prefix = args.prefix.as_deref().unwrap_or("");
     let mut found = 0;
     sink.begin(COLUMNS)?;
-    let of_parts: Vec<_> = Log::of_parts().flat_map(|log| log.filter_fields(&compiler)).collect();
+    let of_parts: Vec<_> =
+        Log::of_parts(compiler.sessions()).flat_map(|log| log.filter_fields(&compiler)).collect();
     for field in catalog.fields().iter().chain(&of_parts) {
         let starts = |name: &str| name.starts_with(prefix);
         if !starts(&field.name) && !field.aliases.iter().any(|a| starts(a)) {

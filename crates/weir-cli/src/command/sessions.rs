@@ -13,7 +13,7 @@ use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
 use std::io;
 use weir::io::Format;
 use weir::packet::Value;
-use weir::sessions::{PART_LOGS, PROTOCOLS, SessionProtocol};
+use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::{Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
 
 /// The subcommand for sessions of all protocols.
@@ -24,8 +24,10 @@ pub fn command() -> Subcommand {
 
 /// A subcommand for each session protocol, and for each log of parts of sessions.
 pub fn log_commands() -> impl Iterator<Item = Subcommand> {
-    let of_sessions = PROTOCOLS.iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
-    let of_parts = PART_LOGS.iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name)));
+    let registry = SessionRegistry::builtin();
+    let of_sessions = registry.protocols().iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
+    let of_parts =
+        registry.part_logs().iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name)));
     of_sessions.chain(of_parts).map(|(name, about)| {
         let command = of_name(name, about).with_question(QuestionKind { resolve: resolve_log, options: &[] });
         match rows_of_others(name) {
@@ -44,10 +46,9 @@ fn of_name(name: &'static str, about: String) -> Subcommand {
 
 /// The help on filtering rows of other protocols in this log: DTLS's, and the TLS in QUIC.
 fn rows_of_others(name: &str) -> Option<String> {
-    let asked = Log::of(name).filter(|_| PROTOCOLS.iter().any(|p| p.name == name))?.asked();
-    let is_other = |(index, p): &(usize, &&SessionProtocol)| asked >> index & 1 == 1 && p.name != name;
-    let others: Vec<&str> =
-        PROTOCOLS.iter().enumerate().filter(is_other).map(|(_, protocol)| protocol.name).collect();
+    let registry = SessionRegistry::builtin();
+    let own = ProtocolSet::of(registry.number_of(name)?);
+    let others: Vec<&str> = registry.names(Log::of(registry, name)?.asked() - own).collect();
     let fields = |names: &[&str]| names.iter().map(|n| format!("`{n}.…`")).collect::<Vec<_>>().join(" and ");
     (!others.is_empty()).then(|| {
         format!(
@@ -63,7 +64,7 @@ fn rows_of_others(name: &str) -> Option<String> {
 
 /// The rows of one log.
 fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
-    let log = Log::of(&spec.ask).expect("commands are made of the registries");
+    let log = Log::of(context.compiler.sessions(), &spec.ask).expect("commands are made of the registries");
     let log = if context.form.is(Format::Eve) { log.with_carrier() } else { log };
     let split = log.split_filter(context.compiler, &spec.filter, context.bpf).map_err(Failure::from);
     let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
@@ -99,7 +100,7 @@ impl Rows for LogRows {
 
 /// Says what filters on parts of sessions ask for, where one asks for something else.
 fn name_carriers(name: &str, wrong: Failure) -> Failure {
-    let parts = PART_LOGS.iter().find(|log| log.name == name);
+    let parts = SessionRegistry::builtin().part_logs().iter().find(|log| log.name == name);
     match (parts, wrong) {
         (Some(log), Failure::Mistakes(list)) => {
             let of: Vec<&str> = log.of.iter().map(|(protocol, _)| *protocol).collect();
@@ -117,7 +118,7 @@ fn name_carriers(name: &str, wrong: Failure) -> Failure {
 
 /// The rows of all logs.
 fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
-    let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
+    let all = context.compiler.sessions().all();
     let ask = weir::Ask { filter: spec.filter.clone(), need: Need::default(), want: Want::Sessions(all) };
     // Events say what carries a session.
     let carrier = context.form.is(Format::Eve);

@@ -57,7 +57,8 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         ..QuestionSpec::default()
     };
     let mut specs = vec![spec("conn", "flows")];
-    let logs = weir::Log::all().into_iter().chain(weir::Log::of_parts());
+    let registry = weir::sessions::SessionRegistry::builtin();
+    let logs = weir::Log::all(registry).into_iter().chain(weir::Log::of_parts(registry));
     specs.extend(logs.map(|log| spec(log.path, log.ask)));
     let asked = Asked {
         input: &args.input,

@@ -493,7 +493,7 @@ fn commands_say_by_which_fields_rows_of_other_protocols_are_chosen() {
 #[test]
 fn explain_knows_what_every_command_asks_for() {
     let states = |wants: &str, filter: &str| answer(&["explain", filter, "--wants", wants], 0);
-    for protocol in weir::sessions::PROTOCOLS {
+    for protocol in weir::sessions::SessionRegistry::builtin().protocols() {
         let said = states(protocol.name, "");
         let is_parsed =
             said.lines().any(|line| line.contains("to the parser of ") && line.contains(protocol.name));

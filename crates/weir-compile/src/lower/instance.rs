@@ -151,9 +151,7 @@ impl Lower<'_> {
 
     /// Somebody wants the bytes in order that a layer of this name carries.
     fn bytes_wanted(&self, layer: &str) -> bool {
-        let mut protocols = weir_sessions::PROTOCOLS.iter().enumerate();
-        let sessions = self.need.sessions;
-        self.need.streams || protocols.any(|(i, p)| sessions >> i & 1 == 1 && p.transports.contains(&layer))
+        self.need.streams || !(self.need.sessions & self.catalog.sessions_over(layer)).is_empty()
     }
 
     fn declare_table(&mut self, id: LayerId) -> Table {

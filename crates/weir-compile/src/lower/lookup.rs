@@ -68,9 +68,7 @@ impl Lower<'_> {
     /// What may carry the session that a predicate asks for.
     fn transports_of(&self, predicate: &Predicate) -> Option<&'static [&'static str]> {
         match self.catalog.key(predicate.field) {
-            FieldKey::Session(p) | FieldKey::SessionField(p, _) => {
-                Some(weir_sessions::PROTOCOLS[usize::from(p)].transports)
-            }
+            FieldKey::Session(p) | FieldKey::SessionField(p, _) => Some(self.catalog.transports_of(p)),
             _ => None,
         }
     }

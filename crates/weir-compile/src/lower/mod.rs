@@ -159,10 +159,11 @@ struct Lower<'a> {
 
 /// Bytes of streams beyond which nobody needs any; `None` where somebody needs all.
 fn cutoff_of(questions: &[Question]) -> Option<[u64; 2]> {
-    let cutoffs = questions.iter().map(|q| q.need).filter(Need::bytes).map(|need| match need.sessions {
-        0 => need.cutoff,
-        _ => None,
-    });
+    let cutoffs =
+        questions.iter().map(|q| q.need).filter(Need::bytes).map(|need| match need.sessions.is_empty() {
+            true => need.cutoff,
+            false => None,
+        });
     cutoffs.reduce(|a, b| a.zip(b).map(|([a, b], [c, d])| [a.max(c), b.max(d)])).flatten()
 }
 

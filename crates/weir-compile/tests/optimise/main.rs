@@ -49,7 +49,7 @@ fn needs() -> [(&'static str, Need); 6] {
         ("packets", Need { packets: true, ..Need::default() }),
         ("lines", Need { packets: true, lines: true, ..Need::default() }),
         ("flows", Need { connections: true, ..Need::default() }),
-        ("sessions", Need { sessions: 1, ..Need::default() }),
+        ("sessions", Need { sessions: weir_sessions::ProtocolSet::of(0), ..Need::default() }),
         (
             "streams and events",
             Need { streams: true, connections: true, events: EventSet::FULL, ..Need::default() },
@@ -62,7 +62,7 @@ fn needs() -> [(&'static str, Need); 6] {
 fn for_each_question(mut f: impl FnMut(&str, &Graph)) {
     let library = Library::builtin();
     let stack = library.stack("internet").expect("comes with Weir");
-    let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+    let catalog = StackCatalog::new(stack, &[], weir_sessions::SessionRegistry::builtin().protocols());
     let mut count = 0;
     for text in FILTERS {
         let filter = match weir_lang::filter::compile(text, &catalog) {

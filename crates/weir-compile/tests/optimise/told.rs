@@ -20,7 +20,7 @@ pub fn told(text: &str, stack: &str, filter: &str, frames: &[Vec<u8>]) -> Vec<Ve
     let mut library = Library::builtin();
     library.extend_with("mine.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
     let stack = library.stack(stack).expect("just added");
-    let catalog = StackCatalog::new(stack, &[], weir_sessions::PROTOCOLS);
+    let catalog = StackCatalog::new(stack, &[], weir_sessions::SessionRegistry::builtin().protocols());
     let filter = weir_lang::filter::compile(filter, &catalog).unwrap_or_else(|wrong| panic!("{wrong:?}"));
     let names: Vec<String> = events::events(stack).into_iter().map(|event| event.name).collect();
     let need = Need { packets: true, streams: true, events: EventSet::FULL, ..Need::default() };

@@ -9,20 +9,22 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use weir_engine::stream::Chunk;
-use weir_sessions::{PROTOCOLS, Session, SessionType};
+use weir_sessions::{ProtocolSet, Session, SessionRegistry, SessionType};
 
 /// What a subscription needs of the program.
 #[derive(Default)]
 pub struct Needs {
+    /// The session protocols that there are.
+    registry: Arc<SessionRegistry>,
     pub(super) packets: bool,
     pub(super) connections: bool,
-    pub(super) sessions: u64,
+    pub(super) sessions: ProtocolSet,
     pub(super) events: bool,
     /// Bytes of streams in order, in chunks of so many; 0: as packets bring them.
     pub(super) bytes: Option<u32>,
     pub(super) track: Option<MakeTrack>,
     /// Sessions that what is tracked is told of.
-    pub(super) track_sessions: u64,
+    pub(super) track_sessions: ProtocolSet,
     /// Types of sessions for each of which it is called once.
     pub(super) each_session: u8,
     /// Types of bytes, and of what is tracked.
@@ -31,12 +33,24 @@ pub struct Needs {
     pub(super) flow: bool,
     /// It is called when a connection is over.
     pub(super) at_end: bool,
+    /// It takes sessions of a type that no registered protocol yields.
+    is_unregistered: bool,
 }
 
 impl Needs {
+    /// Nothing yet, of an engine that knows these session protocols.
+    pub(super) fn over(registry: &Arc<SessionRegistry>) -> Self {
+        Self { registry: Arc::clone(registry), ..Self::default() }
+    }
+
     /// What of it can't be had together, or at all.
     pub(super) fn conflict(&self, every: Every) -> Option<&'static str> {
-        let of_connections = self.connections || self.sessions != 0;
+        if self.is_unregistered {
+            return Some(
+                "no protocol that is registered yields sessions of this type: `Engine::register` it first",
+            );
+        }
+        let of_connections = self.connections || !self.sessions.is_empty();
         let alone = [self.packets, self.events, self.bytes.is_some(), of_connections];
         match alone.iter().filter(|&&one| one).count() {
             0 => Some("a connection's name alone is given to nobody"),
@@ -68,7 +82,10 @@ impl Needs {
 
     /// Sessions of a type.
     pub fn sessions<T: SessionType>(&mut self) {
-        self.sessions |= protocols_of::<T>();
+        let mine = T::FIELDS.first().map(|field| field.name);
+        let of_type = self.registry.where_(|p| p.fields.first().map(|field| field.name) == mine);
+        self.is_unregistered |= of_type.is_empty();
+        self.sessions |= of_type;
     }
 
     /// Events of the stack.
@@ -80,19 +97,8 @@ impl Needs {
 impl std::fmt::Debug for Needs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { packets, connections, sessions, events, .. } = self;
-        write!(f, "packets {packets}, connections {connections}, sessions {sessions:#b}, events {events}")
+        write!(f, "packets {packets}, connections {connections}, sessions {sessions:?}, events {events}")
     }
-}
-
-/// The protocols whose sessions are of a type; a bit each.
-fn protocols_of<T: SessionType>() -> u64 {
-    let mine = T::FIELDS.first().map(|field| field.name);
-    let is_mine = |fields: &[weir_sessions::Field]| fields.first().map(|field| field.name) == mine;
-    PROTOCOLS
-        .iter()
-        .enumerate()
-        .filter(|(_, p)| is_mine(p.fields))
-        .fold(0, |mask, (index, _)| mask | 1 << index)
 }
 
 /// A type that callbacks can be given.
@@ -252,11 +258,7 @@ impl Datum for Flow {
 impl<T: Track> Datum for Tracked<T> {
     fn needs(needs: &mut Needs) {
         needs.connections();
-        for (index, protocol) in PROTOCOLS.iter().enumerate() {
-            if T::PROTOCOLS.contains(&protocol.name) {
-                needs.track_sessions |= 1 << index;
-            }
-        }
+        needs.track_sessions |= needs.registry.where_(|protocol| T::PROTOCOLS.contains(&protocol.name));
         needs.track = Some(Arc::new(|every| track_sink::<T>(every)));
         needs.kinds += 1;
     }

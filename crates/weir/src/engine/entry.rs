@@ -85,7 +85,7 @@ impl<'c> Entry<'c> {
             part.shape.frames = true;
             parts.push(part);
         }
-        if needs.sessions != 0 {
+        if !needs.sessions.is_empty() {
             parts.push(Question::whole(filter, Want::Sessions(needs.sessions)));
         }
         if needs.connections {

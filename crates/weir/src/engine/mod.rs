@@ -71,6 +71,7 @@ use weir_engine::stream::StreamParams;
 use weir_io::CaptureReader;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::Source;
+use weir_sessions::{RegisterError, SessionProtocol};
 
 /// Subscriptions, and the program that answers them all. `'c`: what callbacks borrow.
 pub struct Engine<'c> {
@@ -113,6 +114,15 @@ impl<'c> Engine<'c> {
         &self.compiler
     }
 
+    /// Adds a session protocol of one's own: its name and fields are known to filters from now on, callbacks can take its sessions, and they
+    /// have rows. Filters that `#[weir::subscribe]` checks know the protocols of this library only. Returns its number.
+    ///
+    /// # Errors
+    /// Why it can't stand beside the protocols that are known.
+    pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
+        self.compiler.register(protocol)
+    }
+
     /// Adds a callback: what it takes says what it is given (see [the table](self)).
     ///
     /// # Errors
@@ -140,7 +150,7 @@ impl<'c> Engine<'c> {
         F: Callback<A> + 'c,
         A: 'c,
     {
-        let mut needs = Needs::default();
+        let mut needs = Needs::over(self.compiler.sessions());
         F::needs(&mut needs);
         self.add_callback(filter, needs, every, callback::boxed(callback))
     }
@@ -180,7 +190,7 @@ impl<'c> Engine<'c> {
         F: Callback<A> + Clone + Send + 'static,
         A: 'static,
     {
-        let mut needs = Needs::default();
+        let mut needs = Needs::over(self.compiler.sessions());
         F::needs(&mut needs);
         let pool = callback::Pool::new(threads, room, move || callback::boxed_send(callback.clone()));
         self.add_callback(filter, needs, Every::Connection, Box::new(pool))
@@ -195,7 +205,7 @@ impl<'c> Engine<'c> {
         filter: &str,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Result<Subscription, Diagnostics> {
-        let mut needs = Needs::default();
+        let mut needs = Needs::over(self.compiler.sessions());
         H::needs(&mut needs);
         if needs.packets {
             // They are handed over where they are found: what is known only later can't choose them.

@@ -12,6 +12,7 @@ use weir_compile::Need;
 use weir_engine::plan::Want;
 use weir_packet::{Burst, PacketMeta, Poll, SourceError, Value};
 use weir_sessions::tls::TlsHandshake;
+use weir_sessions::{ProtocolSet, SessionRegistry};
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
 
@@ -89,7 +90,7 @@ fn replaced(programs: &[Compiled], every: usize, workers: usize) -> (Rows, Outco
 /// Questions that stay, and what comes and goes beside them.
 const STAYING: [(&str, Want); 4] = [
     ("", Want::Connections),
-    ("tls.sni contains \"example\"", Want::Sessions(1)),
+    ("tls.sni contains \"example\"", Want::Sessions(ProtocolSet::of(0))),
     ("tls.established == true and tcp", Want::Packets),
     ("conn.orig_bytes > 300 and conn.service == \"ssl\"", Want::Connections),
 ];
@@ -102,10 +103,10 @@ fn questions_that_stay_do_not_notice_that_others_come_and_go() {
     for other in [
         ("", Want::Packets),
         ("tls", Want::Packets),
-        ("udp", Want::Sessions(u64::MAX >> (64 - weir_sessions::PROTOCOLS.len()))),
+        ("udp", Want::Sessions(SessionRegistry::builtin().all())),
         ("tcp.port == 80", Want::Streams(StreamParams::default())),
         ("", Want::Events),
-        ("conn.resp_bytes > 10", Want::Tracked(1)),
+        ("conn.resp_bytes > 10", Want::Tracked(ProtocolSet::of(0))),
     ] {
         let with = compile(&[&STAYING[..], &[other]].concat());
         let without = compile(&[&STAYING[..], &[("", Want::Nothing)]].concat());
@@ -125,14 +126,14 @@ fn questions_that_share_predicates_with_others_do_not_notice_either() {
         ("tcp.port == 443 and tls.sni contains \"example\"", Want::Connections),
         ("tcp.port == 443 and tls.sni contains \"example\"", Want::Packets),
         ("conn.orig_bytes > 70 and conn.resp_bytes > 200 and not tls", Want::Connections),
-        ("tls and conn.orig_bytes > 300", Want::Sessions(1)),
+        ("tls and conn.orig_bytes > 300", Want::Sessions(ProtocolSet::of(0))),
     ];
     let (expected, _) = replaced(&[compile(&staying)], usize::MAX, 1);
     assert!(expected[..4].iter().all(|rows| rows.len() > 3), "each finds something");
     for before in
         ["tls.sni contains \"example\"", "conn.resp_bytes > 200", "not tls", "conn.orig_bytes > 300"]
     {
-        for want in [Want::Connections, Want::Packets, Want::Sessions(1)] {
+        for want in [Want::Connections, Want::Packets, Want::Sessions(ProtocolSet::of(0))] {
             // It stands before the others, so that what they share is found there first.
             let other = [(before, want)];
             let with = compile(&[&other[..], &staying].concat());
@@ -207,7 +208,7 @@ fn a_hundred_questions_are_answered_as_each_would_be_alone() {
     let mut questions: Vec<(&str, Want)> = vec![];
     for (n, size) in sizes.iter().enumerate() {
         questions.push((size, Want::Connections));
-        questions.push((&names[n % names.len()], [Want::Sessions(1), Want::Packets][n % 2]));
+        questions.push((&names[n % names.len()], [Want::Sessions(ProtocolSet::of(0)), Want::Packets][n % 2]));
     }
     let mut changes = Replaced {
         programs: &[compile(&questions)],

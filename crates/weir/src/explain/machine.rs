@@ -4,6 +4,7 @@
 use crate::compile::Compiled;
 use weir_engine::plan::{Plan, Want};
 use weir_ir::graph::{Graph, Terminator};
+use weir_sessions::ProtocolSet;
 
 fn has_lookup(graph: &Graph) -> bool {
     graph.blocks.iter().any(|block| matches!(block.terminator, Terminator::Lookup { .. }))
@@ -23,8 +24,8 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
     }
     let mut states = vec![];
     let carriers = carriers(plan, &tables);
-    if plan.probed != 0 {
-        let (parsed, named) = (names(plan, plan.parsed), names(plan, plan.probed & !plan.parsed));
+    if !plan.probed.is_empty() {
+        let (parsed, named) = (names(plan, plan.parsed), names(plan, plan.probed - plan.parsed));
         let bytes_max = plan.limits.probe_bytes_max;
         let all = if parsed.is_empty() { &named } else { &parsed };
         let then = if parsed.is_empty() { "over" } else { "parse" };
@@ -35,7 +36,7 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
         }
         states.push(("probe", text));
     }
-    if plan.parsed != 0 {
+    if !plan.parsed.is_empty() {
         let parsed = names(plan, plan.parsed);
         states.push((
             "parse",
@@ -46,7 +47,7 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
     if is_streamed {
         states.push(("stream", "bytes in order to their subscribers, up to their cutoffs → over".into()));
     }
-    if plan.probed != 0 || is_streamed {
+    if !plan.probed.is_empty() || is_streamed {
         states.push(("over", "no byte is put in order any more; packets are looked up and counted".into()));
     }
     if plan.holds_packets() {
@@ -63,16 +64,15 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
     states
 }
 
-/// Names of the protocols whose bits are set.
-fn names(plan: &Plan, mask: u64) -> String {
-    let all = plan.protocols.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1);
-    all.map(|(_, protocol)| protocol.name).collect::<Vec<_>>().join(", ")
+/// Names of protocols.
+fn names(plan: &Plan, protocols: ProtocolSet) -> String {
+    plan.sessions.names(protocols).collect::<Vec<_>>().join(", ")
 }
 
 /// The layers that may carry what is probed for.
 fn carriers(plan: &Plan, tables: &[&str]) -> String {
-    let all = plan.protocols.iter().enumerate().filter(|(index, _)| plan.probed >> index & 1 == 1);
-    let mut carriers: Vec<&str> = all.flat_map(|(_, protocol)| protocol.transports).copied().collect();
+    let all = plan.probed.iter().map(|number| plan.sessions.protocol(number));
+    let mut carriers: Vec<&str> = all.flat_map(|protocol| protocol.transports).copied().collect();
     carriers.retain(|carrier| tables.contains(carrier));
     carriers.sort_unstable();
     carriers.dedup();

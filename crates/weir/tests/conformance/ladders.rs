@@ -4,7 +4,8 @@
 use std::io::Cursor;
 use weir::io::CaptureReader;
 use weir::packet::Value;
-use weir::{Ask, Compiler, Connection, Item, Limits, Log, Need, Options, Want};
+use weir::sessions::SessionRegistry;
+use weir::{Ask, Compiler, Connection, Item, Limits, Need, Options, Want};
 
 /// Milliseconds between packets.
 const STEP_MS: u32 = 100;
@@ -269,8 +270,11 @@ fn what_is_behind_connect_is_the_same_whether_http_is_asked_for_or_not() {
     ];
     let need = || Need { service: true, ..Need::default() };
     let flows = || Ask { filter: String::new(), need: need(), want: Want::Connections };
-    let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
-    let sessions = Ask { filter: String::new(), need: Need::default(), want: Want::Sessions(all) };
+    let sessions = Ask {
+        filter: String::new(),
+        need: Need::default(),
+        want: Want::Sessions(SessionRegistry::builtin().all()),
+    };
     for (index, expected) in ["http,ssl", "http,ssl", "http"].into_iter().enumerate() {
         let (request, answer) = (requests[index], answers[index]);
         let at = |start: u32, bytes: &[u8]| start + bytes.len() as u32;

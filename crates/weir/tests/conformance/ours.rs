@@ -2,8 +2,10 @@
 
 use sha2::{Digest, Sha256};
 use std::path::Path;
+use std::sync::Arc;
 use weir::io::CaptureReader;
 use weir::packet::Value;
+use weir::sessions::SessionRegistry;
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams, Streams, Subscription};
 use weir::{
     Ask, Compiled, Compiler, Connection, Item, Limits, Log, Need, Options, Shape, Stats, Want, path_need,
@@ -69,15 +71,16 @@ impl Questions {
         let mut compiler = Compiler::default();
         compiler.use_stack(stack).expect("it is shipped");
         let ask = |filter: &str, need, want| Ask { filter: filter.to_string(), need, want };
-        let all = Log::all().iter().fold(0, |mask, log| mask | log.protocols);
+        let registry = Arc::clone(compiler.sessions());
         let mut asks = vec![
             ask("", path_need(), Want::Packets),
             ask("", Need::default(), Want::Connections),
-            ask("", Need { service: true, ..Need::default() }, Want::Sessions(all)),
+            ask("", Need { service: true, ..Need::default() }, Want::Sessions(registry.all())),
             ask("ip.flags.mf == 1 or ip.frag_offset > 0", path_need(), Want::Packets),
             ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", path_need(), Want::Packets),
         ];
-        let parts = Log::of_parts().map(|log| ask("", Need::default(), Want::Sessions(log.protocols)));
+        let parts =
+            Log::of_parts(&registry).map(|log| ask("", Need::default(), Want::Sessions(log.protocols)));
         asks.extend(parts);
         let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
         let options = Options { limits, ..Options::default() };
@@ -106,7 +109,7 @@ impl Questions {
             Ok::<(), std::convert::Infallible>(())
         };
         let mut shapes = vec![Shape::default(); PARTS];
-        shapes.extend(Log::of_parts().map(|log| log.shape()));
+        shapes.extend(Log::of_parts(self.compiler.sessions()).map(|log| log.shape()));
         let run = weir::run(&self.compiler, &self.compiled, &mut reader, &shapes, 1, &mut each, &mut |_| {});
         let outcome = match run {
             Ok(outcome) => outcome,
@@ -124,14 +127,15 @@ impl Questions {
             (PACKETS, Item::Packet { meta, path, .. }) => seen.stats.packet(&meta, path),
             (CONNECTIONS, Item::Connection(connection)) => seen.connections.push(*connection),
             (SESSIONS, Item::Session(protocol, row)) => {
-                let protocol = weir::sessions::PROTOCOLS[protocol];
+                let protocol = self.compiler.sessions().protocol(protocol);
                 if protocol.name == "tls" {
                     seen.tls.push(row.clone());
                 }
                 seen.sessions.push((protocol.log, row));
             }
             (part, Item::Session(_, row)) => {
-                let log = Log::of_parts().nth(part - PARTS).expect("a question for each");
+                let log =
+                    Log::of_parts(self.compiler.sessions()).nth(part - PARTS).expect("a question for each");
                 seen.sessions.push((log.path, row));
             }
             (version, Item::Packet { meta, path, .. }) if version >= FRAGMENTS => {
@@ -157,7 +161,7 @@ impl Questions {
 
 /// A column of a handshake's row as text; empty where absent.
 pub fn column(row: &[Value<'static>], name: &str) -> String {
-    let columns = Log::of("tls").expect("it is in the registry").columns();
+    let columns = Log::of(SessionRegistry::builtin(), "tls").expect("it is in the registry").columns();
     plain(&row[columns.iter().position(|c| c.name == name).expect("a column of the row")])
 }
 

@@ -6,13 +6,15 @@ use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use weir::Log;
 use weir::packet::Value;
+use weir::sessions::SessionRegistry;
 
 /// A row of ours, by column.
 type Row = BTreeMap<String, String>;
 
 /// Ours of Zeek's name.
 fn log_of(path: &str) -> Option<Log> {
-    Log::all().into_iter().chain(Log::of_parts()).find(|log| log.path == path)
+    let registry = SessionRegistry::builtin();
+    Log::all(registry).into_iter().chain(Log::of_parts(registry)).find(|log| log.path == path)
 }
 
 /// Our rows of a log.

@@ -1,7 +1,7 @@
 //! What the layers above a connection's say of it: a packet counts for the innermost of its connections as a whole, for
 //! another one as far as the next one within.
 
-use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
+use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::filters::filter;
 use crate::frames::{V4, arp, ethernet, ipv4, noise, udp, whole_within};
 use crate::streams::{CALM, streams_of};
@@ -201,7 +201,7 @@ fn sessions_of_a_first_packet_are_told_where_layers_above_decide() {
     let compiler = Compiler::default();
     let packets = read_capture(FIRST_LIGHT);
     let sessions = |filter: &str| {
-        let compiled = compile(&compiler, &[ask(filter, ALL_SESSIONS)], &Options::default());
+        let compiled = compile(&compiler, &[ask(filter, all_sessions())], &Options::default());
         let mut rows = rows(&compiler, &compiled, &packets, 1).0;
         rows.sort();
         rows

@@ -1,6 +1,6 @@
 //! Every packet that a source yields is counted once for what became of it, whatever that was.
 
-use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
+use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
 use crate::hostile::{FLOWS_MAX, attack};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ fn questions() -> Vec<Vec<Ask>> {
         vec![ask("not tls", Want::Packets), ask("udp", Want::Packets)],
         vec![ask("conn.proto == \"udp\"", Want::Packets), ask("tcp.port == 443", Want::Connections)],
         vec![ask("", Want::Connections)],
-        vec![ask("tls.sni contains \"a\"", ALL_SESSIONS)],
+        vec![ask("tls.sni contains \"a\"", all_sessions())],
         vec![ask("tcp.port == 80", Want::Streams(StreamParams::default())), ask("arp", Want::Packets)],
     ]
 }
@@ -117,7 +117,7 @@ fn what_bounds_cut_off_sessions() {
     let compiler = Compiler::default();
     let limits = Limits { probe_bytes_max: 6, ..Limits::default() };
     let options = Options { limits, ..Options::default() };
-    let compiled = compile(&compiler, &[ask("", ALL_SESSIONS)], &options);
+    let compiled = compile(&compiler, &[ask("", all_sessions())], &options);
     let segment = |port: u16, seq: u32, payload: &[u8]| {
         let segment = tcp((port, 443), seq, 1, ACK, &[], payload);
         Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))

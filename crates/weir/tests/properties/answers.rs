@@ -1,6 +1,6 @@
 //! Who asked and who answered, where the capture lacks packets.
 
-use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
+use crate::drive::{Packet, all_sessions, ask, compile, rows, seeds};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 use weir::{Compiler, Options, Want};
 use weir_testing::Random;
@@ -50,7 +50,7 @@ fn an_answer_does_not_belong_to_the_request_after_the_one_that_is_missing() {
     }
     // The request for `two` was not captured.
     talk.packets.remove(4);
-    let rows = talk.rows("http", ALL_SESSIONS);
+    let rows = talk.rows("http", all_sessions());
     for (path, status) in [("one", 201), ("three", 203), ("four", 204)] {
         let pair =
             rows.iter().filter(|row| row.contains(&format!("/{path}")) && row.contains(&status.to_string()));
@@ -73,7 +73,7 @@ fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() 
             let status = row.find("Unsigned(2), Unsigned(").expect("a status");
             (row[at..at + 5].to_owned(), row[status..status + 26].to_owned())
         };
-        talk.rows("http", ALL_SESSIONS).into_iter().map(pair).collect::<Vec<_>>()
+        talk.rows("http", all_sessions()).into_iter().map(pair).collect::<Vec<_>>()
     };
     let expected = pairs(conversation());
     assert_eq!(expected.len(), 12);

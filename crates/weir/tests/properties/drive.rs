@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use weir::packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
+use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::stream::Streams;
 use weir::{Ask, Compiled, Compiler, Item, Need, Options, Outcome, Shape, Want};
 
@@ -71,10 +72,12 @@ pub fn ask(filter: &str, want: Want) -> Ask {
 }
 
 /// The first session protocol of the registry.
-pub const TLS_SESSIONS: Want = Want::Sessions(1);
+pub const TLS_SESSIONS: Want = Want::Sessions(ProtocolSet::of(0));
 
 /// Every session protocol.
-pub const ALL_SESSIONS: Want = Want::Sessions(u64::MAX >> (64 - weir::sessions::PROTOCOLS.len()));
+pub fn all_sessions() -> Want {
+    Want::Sessions(SessionRegistry::builtin().all())
+}
 
 /// Runs, and checks that every packet and flow is accounted for. The items as text, in their order.
 ///

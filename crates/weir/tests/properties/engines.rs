@@ -1,6 +1,6 @@
 //! Native code does what the interpreter does, with the passes and without, for any filter.
 
-use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, read_capture, rows, seeds};
+use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, read_capture, rows, seeds};
 use crate::filters::filter;
 use crate::frames;
 use crate::traffic::{Network, conversation, mix};
@@ -52,7 +52,7 @@ fn native_and_interpreter_and_passes_agree() {
     let (mut asked, mut refused, mut matched) = (0, 0, 0);
     for seed in seeds(0..SEEDS) {
         let mut random = Random::new(seed);
-        let wants = [Want::Packets, Want::Connections, ALL_SESSIONS];
+        let wants = [Want::Packets, Want::Connections, all_sessions()];
         let asks: Vec<Ask> = (0..1 + random.below(3))
             .map(|_| {
                 let depth = random.below(4) as u32;

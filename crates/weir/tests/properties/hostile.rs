@@ -1,6 +1,6 @@
 //! Traffic that means harm: nothing panics, nothing grows without bound, all is accounted for.
 
-use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows, seeds};
+use crate::drive::{Packet, all_sessions, ask, compile, rows, seeds};
 use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
 use weir::stream::StreamParams;
 use weir::{Compiler, Counters, Executor, Limits, Options, Want};
@@ -125,7 +125,7 @@ fn hold(engine: Executor, usual: std::ops::Range<u64>, packets: usize) {
     let limits = Limits { flows_max: FLOWS_MAX, held_packets_max: 32, ..Limits::default() };
     let options = Options { engine, limits, ..Options::default() };
     let questions = [
-        vec![ask("", Want::Connections), ask("", ALL_SESSIONS)],
+        vec![ask("", Want::Connections), ask("", all_sessions())],
         vec![ask("tls.sni contains \"a\" or conn.orig_pkts > 3", Want::Packets)],
         vec![ask("", Want::Streams(StreamParams::default())), ask("tcp.port == 443", Want::Packets)],
     ];

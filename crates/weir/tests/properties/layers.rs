@@ -1,7 +1,7 @@
 //! Whatever is wrong with their packets, layers mean the same to the interpreter, the passes and native code:
 //! the captures beside the protocols, damaged and cut, over their stacks and with their filters.
 
-use crate::drive::{ALL_SESSIONS, Packet, ask, compile, read_capture, rows, seeds};
+use crate::drive::{Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::frames::{damage, give_times};
 use std::path::Path;
 use weir::{Ask, Compiler, Executor, Options, Want};
@@ -19,7 +19,7 @@ fn questions(path: &Path) -> (String, Vec<Ask>) {
         Some(ask(rest.split_once(' ')?.1, Want::Packets))
     };
     let mut asks: Vec<Ask> = text.lines().filter_map(counted).collect();
-    asks.extend([ask("", Want::Connections), ask("", ALL_SESSIONS)]);
+    asks.extend([ask("", Want::Connections), ask("", all_sessions())]);
     (stack, asks)
 }
 

@@ -7,6 +7,7 @@
 //! * `subscriptions`: several questions share one reassembly; cutoffs, chunks, classes, memory.
 //! * `packets`: the packets of a stream, in the order of its bytes.
 //! * `probing`: a protocol is recognised however its first bytes are cut.
+//! * `registry`: a registry of many session protocols.
 //! * `unions`: `A or B` is what `A` is and what `B` is; `not A` the rest.
 //! * `workers`: the same items in the same order, whatever the number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, once.
@@ -44,6 +45,7 @@ mod many;
 mod messages;
 mod packets;
 mod probing;
+mod registry;
 mod shipped;
 mod streams;
 mod strict;

@@ -1,6 +1,6 @@
 //! Messages of streams: those that were sent are read, however they are cut into segments and whatever happens to these.
 
-use crate::drive::{Packet, ask, compile, rows, rows as rows_of, seeds};
+use crate::drive::{Packet, TLS_SESSIONS, ask, compile, rows, rows as rows_of, seeds};
 use crate::frames::{ACK, PSH, RST, SYN, V4, ethernet, ipv4, tcp};
 use std::collections::BTreeMap;
 use weir::packet::LinkType;
@@ -238,7 +238,7 @@ fn what_nobody_reads_is_counted() {
     compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
     let events = of_event(&compiler, "note.noted");
     // Who asks for streams, too, is handed what waits when a connection ends.
-    let streams = Ask { want: Want::Sessions(1), ..ask("", Want::Packets) };
+    let streams = Ask { want: TLS_SESSIONS, ..ask("", Want::Packets) };
     let with_sessions = {
         let wanted = EventRows::of(compiler.stack(), &["note.noted".to_string()]).expect("it is declared");
         let need = Need { events: wanted.asked, ..Need::default() };

@@ -1,8 +1,8 @@
 //! Which protocol a connection speaks is told from its first bytes, however they are cut into segments.
 
-use crate::drive::{ALL_SESSIONS, Packet, ask, compile, rows};
+use crate::drive::{Packet, all_sessions, ask, compile, rows};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
-use weir::sessions::PROTOCOLS;
+use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::stream::{OverloadParams, StreamParams};
 use weir::{Ask, Compiler, Counters, Options, Want};
 use weir_testing::Random;
@@ -28,7 +28,7 @@ fn hello(kind: u8, bytes: usize) -> Vec<u8> {
 /// Handshakes found, and the counters.
 fn found(mut packets: Vec<Packet>) -> (u64, Counters) {
     let compiler = Compiler::default();
-    let compiled = compile(&compiler, &[ask("", ALL_SESSIONS)], &Options::default());
+    let compiled = compile(&compiler, &[ask("", all_sessions())], &Options::default());
     give_times(&mut Random::new(1), &mut packets);
     let outcome = rows(&compiler, &compiled, &packets, 1).1;
     (outcome.matched[0], outcome.counters)
@@ -94,14 +94,11 @@ fn protocols_that_share_datagrams_are_told_apart() {
     packets.push(datagram(1, &stun(0x0101, 8)));
     give_times(&mut Random::new(1), &mut packets);
     let compiler = Compiler::default();
-    let asks = ["stun", "rtp", ""].map(|filter| ask(filter, ALL_SESSIONS));
+    let asks = ["stun", "rtp", ""].map(|filter| ask(filter, all_sessions()));
     let compiled = compile(&compiler, &asks, &Options::default());
     assert_eq!(rows(&compiler, &compiled, &packets, 1).1.matched, [2, 1, 3]);
     // Where nobody asks for STUN it is looked through for RTP all the same.
-    let protocol = |name: &str| {
-        weir::sessions::PROTOCOLS.iter().position(|protocol| protocol.name == name).expect("it is there")
-    };
-    let alone = compile(&compiler, &[ask("", Want::Sessions(1 << protocol("rtp")))], &Options::default());
+    let alone = compile(&compiler, &[ask("", sessions_of("rtp"))], &Options::default());
     let (found, _) = rows(&compiler, &alone, &packets, 1);
     assert!(found.len() == 1 && found[0].contains("Unsigned(40)"), "{found:?}");
 }
@@ -126,10 +123,14 @@ fn what_waits_unwanted_holds_no_bytes() {
         let asks: Vec<Ask> = wants.iter().map(|&want| ask("tcp", want)).collect();
         rows(&compiler, &compile(&compiler, &asks, &options), &packets, 1).1.counters.sequence
     };
-    let tls = PROTOCOLS.iter().position(|protocol| protocol.name == "tls").expect("there is TLS");
-    for wants in [&[Want::Connections][..], &[Want::Connections, Want::Sessions(1 << tls)]] {
+    for wants in [&[Want::Connections][..], &[Want::Connections, sessions_of("tls")]] {
         let counters = counted(wants);
         assert_eq!((counters.queued, counters.copied), (40, 0));
     }
     assert!(counted(&[Want::Connections, Want::Streams(StreamParams::default())]).copied > 0);
+}
+
+/// The sessions of one protocol.
+fn sessions_of(name: &str) -> Want {
+    Want::Sessions(ProtocolSet::of(SessionRegistry::builtin().number_of(name).expect("it is there")))
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use weir::packet::Value;
+use weir::sessions::SessionRegistry;
 use weir::{Ask, Compiler, Connection, Item, Log, Options, Shape, Want};
 
 fn expectation() -> Json {
@@ -80,7 +81,14 @@ type Handshake = (String, String, String, String, String, String, bool);
 
 #[test]
 fn handshakes_are_those_that_the_servers_completed() {
-    let column = |name: &str| Log::of("tls").unwrap().columns().iter().position(|c| c.name == name).unwrap();
+    let column = |name: &str| {
+        Log::of(SessionRegistry::builtin(), "tls")
+            .unwrap()
+            .columns()
+            .iter()
+            .position(|c| c.name == name)
+            .unwrap()
+    };
     let mut found: Vec<Handshake> = vec![];
     let mut unfinished = 0;
     for item in items(&[ask("", TLS_SESSIONS)]) {

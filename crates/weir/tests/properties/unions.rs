@@ -1,7 +1,7 @@
 //! `A or B` is given what `A` is given and what `B` is given, and `not A` the rest, wherever the parts are
 //! asked: of packets, of connections, of sessions.
 
-use crate::drive::{ALL_SESSIONS, FIRST_LIGHT, Packet, ask, compile, read_capture, rows, seeds};
+use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiler, Need, Options, Want};
 use weir_testing::Random;
@@ -76,7 +76,7 @@ fn an_or_is_given_what_its_sides_are_given() {
     for seed in seeds(0..30) {
         let mut random = Random::new(seed);
         let (a, b) = (filter(&mut random, 1), filter(&mut random, 1));
-        for want in [ALL_SESSIONS, Want::Connections, Want::Packets] {
+        for want in [all_sessions(), Want::Connections, Want::Packets] {
             let one = |filter: &str| sets(&[whole(filter, want)], &packets).map(|mut sets| sets.remove(0));
             let (Some(of_a), Some(of_b)) = (one(&a), one(&b)) else { continue };
             let union: BTreeSet<String> = of_a.union(&of_b).cloned().collect();
@@ -112,7 +112,7 @@ fn a_session_is_given_by_any_alternative_of_its_connection() {
     let compiler = Compiler::default();
     let packets = read_capture(FIRST_LIGHT);
     let count = |filter: &str| {
-        let compiled = compile(&compiler, &[ask(filter, ALL_SESSIONS)], &Options::default());
+        let compiled = compile(&compiler, &[ask(filter, all_sessions())], &Options::default());
         rows(&compiler, &compiled, &packets, 1).1.matched[0]
     };
     let (bytes, duration) = ("conn.orig_bytes > 700", "conn.duration > 100");
@@ -139,11 +139,11 @@ fn many_questions_about_one_field_are_each_given_theirs() {
         .extend(["example.com", "www.example.com", "nowhere"].map(|name| format!("tls.sni == \"{name}\"")));
     filters.extend(["www.example.com", "nowhere"].map(|name| format!("tls.sni != \"{name}\"")));
     filters.push("tls.sni".into());
-    let asks: Vec<Ask> = filters.iter().map(|filter| ask(filter, ALL_SESSIONS)).collect();
+    let asks: Vec<Ask> = filters.iter().map(|filter| ask(filter, all_sessions())).collect();
     let together = sets(&asks, &packets).expect("they are right");
     let mut different = BTreeSet::new();
     for (filter, together) in filters.iter().zip(together) {
-        let alone = sets(&[ask(filter, ALL_SESSIONS)], &packets).expect("it is right").remove(0);
+        let alone = sets(&[ask(filter, all_sessions())], &packets).expect("it is right").remove(0);
         assert_eq!(together, alone, "{filter}");
         different.insert(alone.len());
     }

@@ -1,0 +1,186 @@
+//! The session protocols that a compiler knows: those of this crate, and those that its user registers.
+
+use crate::{
+    Field, PART_LOGS, PROTOCOLS, PROTOCOLS_MAX, PartLog, ProbeDecision, ProtocolSet, SessionProtocol, WITHIN,
+    Within,
+};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Session protocols by number, the logs of parts of their sessions, and which sessions stand within others. A protocol's number is
+/// its place: [`ProtocolSet`]s, plans and rows refer to protocols by it. Numbers never change once given.
+#[derive(Debug, Clone)]
+pub struct SessionRegistry {
+    protocols: Vec<&'static SessionProtocol>,
+    part_logs: &'static [&'static PartLog],
+    within: &'static [Within],
+    /// Made when a program first asks for it.
+    probes: OnceLock<Arc<ProbeDecision>>,
+}
+
+/// The protocols of this crate.
+impl Default for SessionRegistry {
+    fn default() -> Self {
+        Self { protocols: PROTOCOLS.to_vec(), part_logs: PART_LOGS, within: WITHIN, probes: OnceLock::new() }
+    }
+}
+
+impl SessionRegistry {
+    /// The protocols of this crate, shared: a compiler copies them once its user registers another one.
+    pub fn builtin() -> &'static Arc<Self> {
+        static BUILTIN: OnceLock<Arc<SessionRegistry>> = OnceLock::new();
+        BUILTIN.get_or_init(Arc::default)
+    }
+
+    /// Adds a protocol behind those that are known, and returns its number. It is probed after them.
+    ///
+    /// # Errors
+    /// Its name, or that of a field, is taken; it has no transport; it shares a log whose columns are others; or the registry is full.
+    pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
+        let wrong = |what| Err(RegisterError { protocol: protocol.name, what });
+        if self.protocols.len() == PROTOCOLS_MAX {
+            return wrong(Wrong::Full);
+        }
+        if protocol.transports.is_empty() {
+            return wrong(Wrong::NoTransport);
+        }
+        let names = || self.protocols.iter().flat_map(|known| [known.name, known.service, known.log]);
+        let of_logs = || self.part_logs.iter().map(|log| log.name);
+        for name in [protocol.name, protocol.service] {
+            if names().chain(of_logs()).any(|known| known == name) {
+                return wrong(Wrong::Taken(name));
+            }
+        }
+        let named = |field: &'static Field| field.aliases.iter().copied().chain([field.name]);
+        let fields = self.protocols.iter().flat_map(|known| known.fields);
+        let known: Vec<&str> = fields.flat_map(named).collect();
+        if let Some(name) = protocol.fields.iter().flat_map(named).find(|name| known.contains(name)) {
+            return wrong(Wrong::Taken(name));
+        }
+        let others = self.protocols.iter().find(|known| known.log == protocol.log);
+        if of_logs().any(|log| log == protocol.log)
+            || others.is_some_and(|of| !has_same_columns(of, protocol))
+        {
+            return wrong(Wrong::OtherColumns(protocol.log));
+        }
+        self.protocols.push(protocol);
+        self.probes = OnceLock::new();
+        Ok(self.protocols.len() - 1)
+    }
+
+    /// Every protocol, by number: in the order in which they are probed.
+    pub fn protocols(&self) -> &[&'static SessionProtocol] {
+        &self.protocols
+    }
+
+    /// The protocol of a number.
+    ///
+    /// # Panics
+    /// Where the registry gave no such number.
+    pub fn protocol(&self, number: usize) -> &'static SessionProtocol {
+        self.protocols[number]
+    }
+
+    /// The number of the protocol of this name.
+    pub fn number_of(&self, name: &str) -> Option<usize> {
+        self.protocols.iter().position(|protocol| protocol.name == name)
+    }
+
+    /// Every protocol.
+    pub fn all(&self) -> ProtocolSet {
+        (0..self.protocols.len()).collect()
+    }
+
+    /// The probes of all protocols, compiled into one decision.
+    pub fn probes(&self) -> Arc<ProbeDecision> {
+        Arc::clone(self.probes.get_or_init(|| Arc::new(ProbeDecision::of(&self.protocols))))
+    }
+
+    /// The protocols for which `is` holds.
+    pub fn where_(&self, is: impl Fn(&SessionProtocol) -> bool) -> ProtocolSet {
+        let numbered = self.protocols.iter().enumerate();
+        numbered.filter(|(_, protocol)| is(protocol)).map(|(number, _)| number).collect()
+    }
+
+    /// The names of the protocols of a set.
+    pub fn names(&self, set: ProtocolSet) -> impl Iterator<Item = &'static str> {
+        set.iter().map(|number| self.protocols[number].name)
+    }
+
+    /// The protocols that a layer of this name may carry.
+    pub fn carried_by(&self, layer: &str) -> ProtocolSet {
+        self.where_(|protocol| protocol.transports.contains(&layer))
+    }
+
+    /// Protocols that may hand over to one of these, or share a flow with one.
+    pub fn carriers_of(&self, protocols: ProtocolSet) -> ProtocolSet {
+        let is_wanted = |name: &str| self.number_of(name).is_some_and(|number| protocols.contains(number));
+        self.where_(|carrier| carrier.hands_over.iter().any(|name| is_wanted(name)))
+    }
+
+    /// Every log of parts of sessions.
+    pub fn part_logs(&self) -> &'static [&'static PartLog] {
+        self.part_logs
+    }
+
+    /// What stands within the sessions of a protocol: the number of the protocol that it is of, and how it is found.
+    pub fn within(&self, carrier: usize) -> impl Iterator<Item = (usize, &'static Within)> {
+        let name = self.protocols[carrier].name;
+        let here = self.within.iter().filter(move |within| within.carrier == name);
+        here.filter_map(|within| Some((self.number_of(within.protocol)?, within)))
+    }
+
+    /// Protocols in whose sessions those of one of these stand.
+    pub fn around(&self, protocols: ProtocolSet) -> ProtocolSet {
+        let numbers = 0..self.protocols.len();
+        numbers
+            .filter(|&carrier| self.within(carrier).any(|(number, _)| protocols.contains(number)))
+            .collect()
+    }
+
+    /// Zeek's names of a protocol and of those that stand within it: `quic` and `ssl`.
+    pub fn services(&self, number: usize) -> impl Iterator<Item = &'static str> {
+        let others = self.within(number).map(|(number, _)| self.protocols[number].service);
+        [self.protocols[number].service].into_iter().chain(others)
+    }
+}
+
+/// Whether the rows of two protocols can stand in one log.
+fn has_same_columns(one: &SessionProtocol, other: &SessionProtocol) -> bool {
+    let columns = |protocol: &SessionProtocol| -> Vec<_> {
+        let logged = protocol.fields.iter().filter(|field| !field.column.is_empty());
+        logged.map(|field| (field.column, field.value_type)).collect()
+    };
+    columns(one) == columns(other)
+}
+
+/// Why a protocol is not registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterError {
+    protocol: &'static str,
+    what: Wrong,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wrong {
+    Full,
+    NoTransport,
+    Taken(&'static str),
+    OtherColumns(&'static str),
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session protocol `{}`: ", self.protocol)?;
+        match self.what {
+            Wrong::Full => write!(f, "there are {PROTOCOLS_MAX} protocols; no more are possible"),
+            Wrong::NoTransport => write!(f, "name a layer that carries it in `transports`: \"tcp\", \"udp\""),
+            Wrong::Taken(name) => write!(f, "`{name}` is the name of something else; choose another one"),
+            Wrong::OtherColumns(log) => {
+                write!(f, "the rows of the log `{log}` have other columns; name a log of its own")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegisterError {}
