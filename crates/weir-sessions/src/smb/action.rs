@@ -10,37 +10,37 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use weir_packet::{Timestamp, Value};
 
-/// Who is logged in.
+/// A login and its user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SmbLogin {
-    /// How: `ntlm`, `kerberos`.
+    /// Mechanism: `ntlm`, `kerberos`.
     pub mechanism: Option<&'static str>,
-    /// The user, as NTLM has it; with Kerberos it is not in clear.
+    /// The user name, from NTLM; Kerberos encrypts it.
     pub user: Option<String>,
     /// The user's domain.
     pub domain: Option<String>,
-    /// The client's name of itself.
+    /// Name of the client's host.
     pub host: Option<String>,
-    /// The server's name for NetBIOS.
+    /// NetBIOS name of the server.
     pub server_netbios_name: Option<String>,
-    /// The server's name in DNS.
+    /// DNS name of the server.
     pub server_dns_name: Option<String>,
-    /// The server's forest.
+    /// DNS forest of the server.
     pub server_tree_name: Option<String>,
-    /// Let in as a guest, or as nobody.
+    /// Whether the login is a guest or anonymous login.
     pub is_guest: bool,
 }
 
-/// A share that is connected.
+/// A connected share.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SmbShare {
     /// `\\server\share`.
     pub path: Option<String>,
-    /// What it shares.
+    /// Type of the share.
     pub share_type: Option<ShareType>,
 }
 
-/// What a share shares.
+/// Type of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShareType {
     /// Files.
@@ -51,54 +51,54 @@ pub enum ShareType {
     Print,
 }
 
-/// Times of a file.
+/// Timestamps of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SmbTimes {
-    /// When it was made.
+    /// Creation.
     pub created: Option<Timestamp>,
-    /// When it was last read.
+    /// Last read access.
     pub accessed: Option<Timestamp>,
-    /// When it was last written.
+    /// Last write.
     pub modified: Option<Timestamp>,
-    /// When anything of it was last changed.
+    /// Last change of data or metadata.
     pub changed: Option<Timestamp>,
 }
 
-/// A file that was opened, and what was done to it.
+/// A file that was opened, and the operations on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SmbFile {
-    /// Its name within its share; where it was renamed the new one.
+    /// Name within the share; the new name if the file was renamed.
     pub name: Option<String>,
-    /// Its name before.
+    /// Name before the first rename.
     pub previous_name: Option<String>,
-    /// Bytes: as told when it was closed, else when it was opened, and what was written behind that.
+    /// Size, bytes: as reported by CLOSE, otherwise by CREATE, extended by later writes.
     pub size_bytes: Option<u64>,
-    /// Its times when it was opened.
+    /// Timestamps when the file was opened.
     pub times: SmbTimes,
-    /// It is a directory.
+    /// Whether it is a directory.
     pub is_directory: bool,
-    /// It was opened, made anew, or written over.
+    /// Whether CREATE succeeded.
     pub is_open: bool,
-    /// It is new.
+    /// Whether CREATE created the file.
     pub is_new: bool,
-    /// A directory was listed.
+    /// Whether a directory was listed.
     pub is_listed: bool,
-    /// Reads that brought something, and how much: bytes.
+    /// Number of successful reads, and bytes read.
     pub read: (u64, u64),
-    /// Writes, and how much: bytes.
+    /// Number of writes, and bytes written.
     pub written: (u64, u64),
-    /// Something of it was set: times, size.
+    /// Whether an attribute was set: times, size.
     pub is_set: bool,
-    /// Calls of another kind: to named pipes, copies within the server.
+    /// Whether there were IOCTLs: calls to named pipes, copies within the server.
     pub is_called: bool,
-    /// It was deleted.
+    /// Whether the file was deleted.
     pub is_deleted: bool,
-    /// It was closed.
+    /// Whether the file was closed.
     pub is_closed: bool,
 }
 
 impl SmbFile {
-    /// What was done: `open`, `read`, `rename`, in this order.
+    /// The operations on the file: `open`, `read`, `rename`, in a fixed order.
     pub fn actions(&self) -> impl Iterator<Item = &'static str> {
         [
             (self.is_open && !self.is_new, "open"),
@@ -117,20 +117,20 @@ impl SmbFile {
     }
 }
 
-/// What a row is about.
+/// Command that a row reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SmbCommand {
-    /// A dialect was agreed on.
+    /// Negotiation of a dialect.
     Negotiate,
-    /// A user logged in, or did not.
+    /// A login, successful or not.
     SessionSetup,
-    /// A share was connected, or was not.
+    /// Connection of a share, successful or not.
     TreeConnect,
-    /// A file was opened, or was not.
+    /// Opening of a file, successful or not.
     Create,
-    /// Messages that were encrypted.
+    /// Encrypted messages.
     Encrypted,
-    /// Messages that were compressed.
+    /// Compressed messages.
     Compressed,
 }
 
@@ -148,26 +148,26 @@ impl SmbCommand {
     }
 }
 
-/// Something that a client has done.
+/// An action of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmbAction {
-    /// When it was asked for.
+    /// Capture time of the request.
     pub time: Timestamp,
-    /// What it is.
+    /// Command.
     pub command: SmbCommand,
-    /// The dialect, where it was seen: `3.1.1`, of SMB 1 its own name.
+    /// The dialect, if it was seen: `3.1.1`; for SMB 1 the dialect's own name.
     pub dialect: Option<Arc<str>>,
-    /// Who did it.
+    /// The login it belongs to.
     pub login: Option<Arc<SmbLogin>>,
-    /// On which share.
+    /// The share it concerns.
     pub share: Option<Arc<SmbShare>>,
-    /// To which file.
+    /// The file it concerns.
     pub file: Option<Box<SmbFile>>,
-    /// How it went: 0 good; none where the answer was not seen.
+    /// Status of the response: 0 is success; `None` if the response was not seen.
     pub status: Option<u32>,
-    /// How long the answer took, nanoseconds.
+    /// Time from request to response, nanoseconds.
     pub rtt_ns: Option<u64>,
-    /// Messages, where it is for several.
+    /// Number of messages, for rows about encrypted or compressed ones.
     pub messages: u64,
 }
 
@@ -194,7 +194,7 @@ impl SmbAction {
         self.file.as_deref().map_or(Value::Absent, read)
     }
 
-    /// The login and the share are counted where they are kept.
+    /// Allocated bytes without login and share, which [`Tables`](super::tables::Tables) counts.
     pub(super) fn held_bytes(&self) -> usize {
         let file = self.file.as_deref().map_or(0, |file| {
             let names = [&file.name, &file.previous_name].into_iter().flatten();
@@ -254,12 +254,12 @@ fn time(time: Option<Timestamp>) -> Value<'static> {
     time.map_or(Value::Absent, Value::Time)
 }
 
-/// Whether it went well; a login that goes on is not known.
+/// Whether the action succeeded; a warning counts as success.
 fn success(action: &SmbAction) -> Value<'static> {
     action.status.map_or(Value::Absent, |status| Value::Bool(status >> 30 != 3))
 }
 
-/// What a row can be about.
+/// Names of commands.
 const COMMANDS: Words = Words {
     list: || {
         use SmbCommand::{Compressed, Create, Encrypted, Negotiate, SessionSetup, TreeConnect};
@@ -269,7 +269,7 @@ const COMMANDS: Words = Words {
     others: &[],
 };
 
-/// What can be done to a file.
+/// Names of operations on a file.
 const ACTIONS: Words = Words {
     list: || {
         let names = "open create list read write ioctl set_attribute rename delete close";
@@ -278,7 +278,7 @@ const ACTIONS: Words = Words {
     others: &[],
 };
 
-/// What can be shared.
+/// Names of share types.
 const SHARE_TYPES: Words = Words { list: || vec!["DISK", "PIPE", "PRINT"], others: &[] };
 
 session_fields! { SmbAction;
@@ -315,21 +315,21 @@ session_fields! { SmbAction;
 }
 
 impl SmbAction {
-    /// The name of its status, where it has one.
+    /// Name of the status.
     pub fn status_name(&self) -> Option<Cow<'static, str>> {
         self.status.map(status::name)
     }
 }
 
-/// What was read of and written to a file, as `files.log` has it: its bytes are counted, and not looked at. Who opened the
-/// connection is taken for the client.
+/// The data read from and written to a file, as rows of `files.log`. The contents are counted, not examined.
+/// The originator of the connection is assumed to be the client.
 pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     let Some((action, file)) =
         session.as_any().downcast_ref::<SmbAction>().and_then(|action| Some((action, action.file.as_ref()?)))
     else {
         return vec![];
     };
-    // Several may be opened by one packet.
+    // One packet may open several files, so the name is part of the number.
     let name = file.name.as_deref().unwrap_or_default();
     let number =
         name.bytes().fold(action.time.0 as u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));

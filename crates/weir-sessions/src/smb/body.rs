@@ -1,21 +1,21 @@
-//! What requests and responses say (MS-SMB2 §2.2). Places of names are told from the header's first byte on.
+//! Bodies of requests and responses (MS-SMB2 §2.2). Offsets of names count from the header's first byte.
 
 use super::action::{ShareType, SmbTimes};
 use super::header::{Message, read_u16, read_u32, read_u64};
 use crate::wire::read_utf16;
 use weir_packet::Timestamp;
 
-/// Longest name that is kept, units of UTF-16: the longest path of Windows.
+/// Longest name kept, UTF-16 units: the longest path of Windows.
 const NAME_UNITS_MAX: usize = 260;
 
-/// How a file is told from others: two numbers of eight bytes (§2.2.14.1).
+/// A file id: two numbers of eight bytes (§2.2.14.1).
 pub(super) type Handle = [u8; 16];
 
-/// In compounded requests: that of the CREATE before.
+/// The id in compounded requests that stands for the file of the preceding CREATE.
 pub(super) const RELATED: Handle = [0xff; 16];
 
 fn name(bytes: &[u8], at: usize, length: usize) -> Option<String> {
-    // What the capture or our bound cut off is left out.
+    // The name may be truncated by the capture or by our limit.
     let name = bytes.get(at..)?;
     Some(read_utf16(&name[..name.len().min(length)], NAME_UNITS_MAX))
 }
@@ -30,12 +30,12 @@ fn handle(body: &[u8], at: usize) -> Option<Handle> {
     body.get(at..)?.first_chunk().copied()
 }
 
-/// Dialect of a negotiation (§2.2.4).
+/// Dialect in a NEGOTIATE response (§2.2.4).
 pub(super) fn dialect(response: &Message<'_>) -> Option<u16> {
     read_u16(response.body(), 4)
 }
 
-/// The token of a login (§2.2.5, §2.2.6): GSS-API or NTLM, as far as it is at hand.
+/// Token of a login (§2.2.5, §2.2.6): GSS-API or NTLM, possibly truncated.
 pub(super) fn token<'a>(message: &Message<'a>) -> &'a [u8] {
     let place = if message.is_response { 4 } else { 12 };
     let read = |at| read_u16(message.body(), at).map(usize::from);
@@ -44,17 +44,17 @@ pub(super) fn token<'a>(message: &Message<'a>) -> &'a [u8] {
     &token[..token.len().min(length)]
 }
 
-/// What kind of session it has become (§2.2.6): 1 guest, 2 nobody, 4 encrypted.
+/// Flags of a session (§2.2.6): 1 guest, 2 anonymous, 4 encrypted.
 pub(super) fn session_flags(response: &Message<'_>) -> u16 {
     read_u16(response.body(), 2).unwrap_or(0)
 }
 
-/// The share of a TREE_CONNECT (§2.2.9): `\\server\share`.
+/// Path of the share in a TREE_CONNECT (§2.2.9): `\\server\share`.
 pub(super) fn share_path(request: &Message<'_>) -> Option<String> {
     named(request, 4)
 }
 
-/// What kind of share it is (§2.2.10).
+/// Type of the share (§2.2.10).
 pub(super) fn share_type(response: &Message<'_>) -> Option<ShareType> {
     match response.body().get(2)? {
         1 => Some(ShareType::Disk),
@@ -64,24 +64,24 @@ pub(super) fn share_type(response: &Message<'_>) -> Option<ShareType> {
     }
 }
 
-/// The name of a file to open, and whether it is deleted when it is closed (§2.2.13).
+/// Name of the file in a CREATE, and whether it is deleted on close (§2.2.13).
 pub(super) fn create_request(request: &Message<'_>) -> Option<(String, bool)> {
     const DELETE_ON_CLOSE: u32 = 0x1000;
     let options = read_u32(request.body(), 40)?;
     Some((named(request, 44)?, options & DELETE_ON_CLOSE != 0))
 }
 
-/// What is said of a file that was opened (§2.2.14).
+/// Contents of a CREATE response (§2.2.14).
 pub(super) struct Created {
     pub(super) handle: Handle,
-    /// 1: it was there; 2: it is new; 0 and 3: it was there and is written anew.
+    /// Create action: 0 superseded, 1 opened, 2 created, 3 overwritten.
     pub(super) how: u32,
     pub(super) times: SmbTimes,
     pub(super) size_bytes: u64,
     pub(super) is_directory: bool,
 }
 
-/// Reads the answer to a CREATE.
+/// Parses a CREATE response.
 pub(super) fn create_response(response: &Message<'_>) -> Option<Created> {
     let body = response.body();
     let time = |at| read_u64(body, at).and_then(read_time);
@@ -94,14 +94,14 @@ pub(super) fn create_response(response: &Message<'_>) -> Option<Created> {
     })
 }
 
-/// A time of Windows: tenths of microseconds since 1601; none where it is 0, or far beyond.
+/// Converts a Windows time, 100 ns units since 1601. `None` if it is 0 or out of range.
 fn read_time(ticks: u64) -> Option<Timestamp> {
     const EPOCH_TICKS: u64 = 116_444_736_000_000_000;
     let since = i64::try_from(ticks.checked_sub(EPOCH_TICKS)?).ok()?;
     since.checked_mul(100).map(Timestamp)
 }
 
-/// The file that a request is for: of CLOSE, READ, WRITE, IOCTL, QUERY_DIRECTORY, SET_INFO.
+/// File id in a CLOSE, READ, WRITE, IOCTL, QUERY_DIRECTORY or SET_INFO request.
 pub(super) fn request_handle(request: &Message<'_>) -> Option<Handle> {
     use super::header::command::{CLOSE, IOCTL, QUERY_DIRECTORY, READ, SET_INFO, WRITE};
     let at = match request.command {
@@ -112,35 +112,35 @@ pub(super) fn request_handle(request: &Message<'_>) -> Option<Handle> {
     handle(request.body(), at)
 }
 
-/// Where a WRITE begins in its file (§2.2.21); 0 of others.
+/// File offset of a WRITE (§2.2.21); 0 for other requests.
 pub(super) fn offset(request: &Message<'_>) -> u64 {
     let is_write = request.command == super::header::command::WRITE;
     is_write.then(|| read_u64(request.body(), 8)).flatten().unwrap_or(0)
 }
 
-/// The size at the end, where a CLOSE asked for it (§2.2.16).
+/// File size in a CLOSE response, if the client requested it (§2.2.16).
 pub(super) fn closed_size(response: &Message<'_>) -> Option<u64> {
     let is_told = read_u16(response.body(), 2)? & 1 != 0;
     is_told.then(|| read_u64(response.body(), 48)).flatten()
 }
 
-/// Bytes that were read (§2.2.20) or written (§2.2.22).
+/// Bytes read (§2.2.20) or written (§2.2.22).
 pub(super) fn moved_bytes(response: &Message<'_>) -> u64 {
     read_u32(response.body(), 4).unwrap_or(0).into()
 }
 
-/// What is set of a file (§2.2.39, MS-FSCC §2.4).
+/// A change made by SET_INFO (§2.2.39, MS-FSCC §2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Its name.
+    /// Rename.
     Name(String),
-    /// Whether it is deleted when it is closed.
+    /// Sets or clears deletion on close.
     Deletion(bool),
-    /// Something else.
+    /// Any other change.
     Other,
 }
 
-/// Reads a SET_INFO.
+/// Parses a SET_INFO.
 pub(super) fn change(request: &Message<'_>) -> Option<Change> {
     let body = request.body();
     let (kind, class) = (body.get(2)?, body.get(3)?);
@@ -155,7 +155,7 @@ pub(super) fn change(request: &Message<'_>) -> Option<Change> {
     }
 }
 
-/// The names of dialects that a NEGOTIATE of SMB 1 offers (MS-CIFS §2.2.4.52.1), in their order, 16 at most.
+/// Names of the dialects in an SMB 1 NEGOTIATE (MS-CIFS §2.2.4.52.1), in order, 16 at most.
 pub(super) fn old_dialects(message: &[u8]) -> Vec<String> {
     const PARTS_MAX: usize = 16;
     let parts = message.get(35..).unwrap_or_default().split(|byte| *byte == 2).skip(1);
@@ -166,7 +166,7 @@ pub(super) fn old_dialects(message: &[u8]) -> Vec<String> {
     parts.take(PARTS_MAX).map(name).collect()
 }
 
-/// The dialect that the answer takes of them (§2.2.4.52.2).
+/// Index of the dialect chosen in the SMB 1 response (§2.2.4.52.2).
 pub(super) fn old_choice(message: &[u8]) -> Option<usize> {
     let words = message.get(32)?;
     (*words > 0).then(|| read_u16(message, 33).map(usize::from)).flatten()

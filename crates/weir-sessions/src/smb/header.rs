@@ -1,21 +1,21 @@
-//! Messages in their frames (RFC 1002 §4.3.1, MS-SMB2 §2.1), the headers of SMB 2 (§2.2.1), and [`Seek`], which finds the
-//! next message after a gap.
+//! Frames of messages (RFC 1002 §4.3.1, MS-SMB2 §2.1), headers of SMB 2 (§2.2.1), and [`Seek`], which finds
+//! the next message after a gap.
 
 use crate::frames::Head;
 
-/// Bytes before a message: a type, and a length of three bytes.
+/// Length of a frame's head, bytes: a type, and a length of three bytes.
 pub(super) const FRAME_BYTES: usize = 4;
 
-/// Bytes of a header of SMB 2.
+/// Length of an SMB 2 header, bytes.
 pub(super) const HEADER_BYTES: usize = 64;
 
-/// Most messages in one frame (compounded, §3.2.4.1.4) that are looked at.
+/// Most compounded messages read of one frame (§3.2.4.1.4).
 const COMPOUNDED_MAX: usize = 64;
 
-/// What a header of SMB 2 begins with: its mark and its length.
+/// First bytes of an SMB 2 header: protocol id and structure size.
 pub(super) const MARK: &[u8] = b"\xfeSMB\x40\0";
 
-/// The length of a frame, its own head included.
+/// Measures a frame, its head included.
 pub(super) fn measure(bytes: &[u8]) -> Head {
     match bytes {
         [0 | 0x81..=0x85, a, b, c, ..] => {
@@ -26,22 +26,22 @@ pub(super) fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// What a frame holds.
+/// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
-    /// Messages of SMB 2, one behind the other.
+    /// One or more SMB 2 messages.
     Two(&'a [u8]),
-    /// A message of SMB 1.
+    /// An SMB 1 message.
     One(&'a [u8]),
-    /// Something encrypted (§2.2.41).
+    /// An encrypted message (§2.2.41).
     Encrypted,
-    /// Something compressed (§2.2.42).
+    /// A compressed message (§2.2.42).
     Compressed,
-    /// What NetBIOS says for itself, and what is not known.
+    /// NetBIOS session messages, and unknown ones.
     Other,
 }
 
-/// What kind of message a frame holds.
+/// Classifies the contents of a frame.
 pub(super) fn kind(frame: &[u8]) -> Kind<'_> {
     match frame.split_at_checked(FRAME_BYTES) {
         Some(([0, ..], message @ [0xfe, b'S', b'M', b'B', ..])) => Kind::Two(message),
@@ -52,7 +52,7 @@ pub(super) fn kind(frame: &[u8]) -> Kind<'_> {
     }
 }
 
-/// What is to be done (§2.2.1.2).
+/// Commands (§2.2.1.2).
 pub(super) mod command {
     pub(in super::super) const NEGOTIATE: u16 = 0;
     pub(in super::super) const SESSION_SETUP: u16 = 1;
@@ -66,20 +66,20 @@ pub(super) mod command {
     pub(in super::super) const SET_INFO: u16 = 17;
 }
 
-/// A header, and the message it stands before.
+/// An SMB 2 message: its header, and the bytes that contain it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Message<'a> {
     pub(super) command: u16,
     pub(super) is_response: bool,
     pub(super) status: u32,
     pub(super) number: u64,
-    /// The share it is for; none where it is answered later.
+    /// Tree id of the share; `None` in asynchronous responses.
     pub(super) tree: Option<u32>,
-    /// The session it is of.
+    /// Session id.
     pub(super) session: u64,
-    /// Another message stands behind it.
+    /// Whether another message follows in the frame.
     pub(super) is_followed: bool,
-    /// From the header's first byte on: what is told of places counts from there.
+    /// All bytes, header included; offsets in bodies count from here.
     pub(super) bytes: &'a [u8],
 }
 
@@ -99,13 +99,13 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     pub(super) fn body(&self) -> &'a [u8] {
         &self.bytes[HEADER_BYTES..]
     }
 }
 
-/// The messages of a frame, as far as they are at hand.
+/// The messages of a frame, up to the end of the captured bytes.
 pub(super) fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {
@@ -118,35 +118,36 @@ pub(super) fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     .take(COMPOUNDED_MAX)
 }
 
-/// A number in the order of Intel.
+/// Reads a little-endian number.
 pub(super) fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|number| u16::from_le_bytes(*number))
 }
 
-/// A number in the order of Intel.
+/// Reads a little-endian number.
 pub(super) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|number| u32::from_le_bytes(*number))
 }
 
-/// A number in the order of Intel.
+/// Reads a little-endian number.
 pub(super) fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|number| u64::from_le_bytes(*number))
 }
 
-/// Looks for the head of a frame with a message of SMB 2, in pieces of any size.
+/// Searches a stream, delivered in slices of any size, for a frame with an SMB 2 message.
 #[derive(Debug, Default)]
 pub(super) struct Seek {
-    /// The last bytes seen: fewer than what is looked for.
+    /// The last bytes seen, fewer than [`SOUGHT_BYTES`].
     kept: Vec<u8>,
 }
 
-/// Bytes of what is looked for.
+/// Length of the pattern, bytes: frame head and mark.
 const SOUGHT_BYTES: usize = FRAME_BYTES + MARK.len();
 
 impl Seek {
-    /// Looks through the next bytes. Where it is found: its bytes that came before, and how many of `bytes` it begins behind.
+    /// Searches the next bytes. If found, returns the frame's bytes from earlier slices, and the frame's
+    /// offset in `bytes`.
     pub(super) fn find(&mut self, bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
-        // What lies across the border first: fewer bytes than twice what is looked for.
+        // First search across the border of the slices.
         let border = self.kept.len();
         self.kept.extend_from_slice(&bytes[..bytes.len().min(SOUGHT_BYTES - 1)]);
         if let Some(at) = position(&self.kept).filter(|at| *at < border) {
@@ -207,7 +208,7 @@ mod tests {
         let bytes = [&first[..], &[0; HEADER_BYTES + 3]].concat();
         assert_eq!(messages(&bytes).map(|message| message.body().len()).collect::<Vec<_>>(), [8, 3]);
         assert_eq!(messages(&bytes[..HEADER_BYTES + 70]).count(), 1);
-        // One that points into itself is the last.
+        // An offset into the message itself ends the list.
         first[20] = 8;
         assert_eq!(messages(&first).count(), 1);
     }

@@ -1,22 +1,24 @@
-//! SMB 2 and 3 (MS-SMB2), over TCP as it is or in NetBIOS sessions (RFC 1002 §4.3).
+//! SMB 2 and 3 (MS-SMB2), directly over TCP or in NetBIOS sessions (RFC 1002 §4.3).
 //!
-//! One [`SmbAction`] for what a client has done: a dialect negotiated, a user logged in, a share connected, a file
-//! held open, from CREATE to CLOSE, with what was done to it. So its columns are those of Zeek's smb_files.log, smb_mapping.log
-//! and ntlm.log together; a file's reads and writes are summed up, not listed. From the bytes up:
+//! One [`SmbAction`] for each action of a client: a dialect negotiated, a user logged in, a share connected,
+//! a file kept open, from CREATE to CLOSE, with the operations on it. Its columns combine Zeek's
+//! smb_files.log, smb_mapping.log and ntlm.log; reads and writes of a file are summed up, not listed. From
+//! the bytes up:
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `probe` | is it SMB? |
-//! | `header` | bytes → messages, and what their headers say; where the next one begins after a gap |
-//! | `body` | what requests and responses say |
-//! | `ntlm` | who logs in, by NTLM (MS-NLMP) |
-//! | `status` | names of the codes of Windows |
-//! | `tables` | what is waiting for an answer; users, shares and files that are open |
-//! | `parser` | the order of it all |
-//! | `action` | what comes out, and its names in filters |
+//! | `header` | bytes → messages and their headers; finds the next message after a gap |
+//! | `body` | bodies of requests and responses |
+//! | `ntlm` | names in NTLM logins (MS-NLMP) |
+//! | `status` | names of Windows status codes |
+//! | `tables` | pending requests; logged-in users, connected shares, open files |
+//! | `parser` | drives the other files |
+//! | `action` | the output and its field names |
 //!
-//! What is read and written is skipped by counting. What is encrypted or compressed is counted, message by message, and a
-//! row at the end of the connection says how much it was. Of SMB 1 the dialect is told, and SMB 2 followed where that is it.
+//! File contents are skipped by their length. Encrypted and compressed messages are counted; a row at the end
+//! of the connection reports their number. Of SMB 1 only the dialect is read; if it is SMB 2, parsing
+//! continues.
 
 mod action;
 mod body;
@@ -51,7 +53,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: action::FIELDS,
 };
 
-/// A message, or a message of a NetBIOS session.
+/// The first byte of a message, or of a NetBIOS session message.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 0 | 0x81..=0x84)),

@@ -1,26 +1,28 @@
-//! Who logs in by NTLM (MS-NLMP §2.2.1): names out of the messages in the tokens of a login, wherever they lie in these.
+//! NTLM logins (MS-NLMP §2.2.1): finds the NTLM messages in login tokens, at any offset, and reads the names
+//! in them.
 
 use super::action::SmbLogin;
 use super::header::{read_u16, read_u32};
 use crate::wire::read_utf16;
 
-/// What a message begins with.
+/// First bytes of a message.
 const MARK: &[u8] = b"NTLMSSP\0";
 
-/// Longest name, units of UTF-16.
+/// Longest name kept, UTF-16 units.
 const NAME_UNITS_MAX: usize = 96;
 
-/// Most names of a server.
+/// Most names read of a server.
 const PAIRS_MAX: usize = 16;
 
-/// How Kerberos is called in GSS-API: 1.2.840.113554.1.2.2 (RFC 4121), and with Microsoft's slip of a bit.
+/// Object identifiers of Kerberos in GSS-API: 1.2.840.113554.1.2.2 (RFC 4121), and Microsoft's variant with
+/// one bit wrong.
 const KERBEROS: [&[u8]; 2] =
     [b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02", b"\x2a\x86\x48\x82\xf7\x12\x01\x02\x02"];
 
 /// Takes a token of either side.
 pub(super) fn take_token(token: &[u8], login: &mut SmbLogin) {
     let Some(at) = memchr::memmem::find(token, MARK) else {
-        // A server's first list of mechanisms says nothing of which is taken.
+        // A server's first token lists several mechanisms and does not show the chosen one.
         let is_kerberos = KERBEROS.iter().any(|name| memchr::memmem::find(token, name).is_some());
         if is_kerberos && login.mechanism.is_none() {
             login.mechanism = Some("kerberos");
@@ -36,14 +38,14 @@ pub(super) fn take_token(token: &[u8], login: &mut SmbLogin) {
     };
 }
 
-/// Bytes whose length and place stand at `at`.
+/// The bytes whose length and offset are stored at `at`.
 fn field(message: &[u8], at: usize) -> Option<&[u8]> {
     let length = usize::from(read_u16(message, at)?);
     let from = usize::try_from(read_u32(message, at + 4)?).ok()?;
     message.get(from..from.checked_add(length)?)
 }
 
-/// The names of the server (§2.2.1.2, §2.2.2.1).
+/// Reads the server's names (§2.2.1.2, §2.2.2.1).
 fn take_challenge(message: &[u8], login: &mut SmbLogin) -> Option<()> {
     let mut pairs = field(message, 40)?;
     for _ in 0..PAIRS_MAX {
@@ -62,7 +64,7 @@ fn take_challenge(message: &[u8], login: &mut SmbLogin) -> Option<()> {
     Some(())
 }
 
-/// Who it is (§2.2.1.3).
+/// Reads the user's and the host's names (§2.2.1.3).
 fn take_answer(message: &[u8], login: &mut SmbLogin) -> Option<()> {
     let is_unicode = read_u32(message, 60).is_none_or(|flags| flags & 1 != 0);
     let name = |at| {

@@ -1,4 +1,4 @@
-//! [`SmbParser`]: bytes of both directions in, actions out.
+//! [`SmbParser`]: parses bytes of both directions into actions.
 
 use super::action::{SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
 use super::body::{self, Change, Handle, RELATED};
@@ -10,39 +10,40 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::sync::Arc;
 use weir_packet::Timestamp;
 
-/// Bytes kept of a frame.
+/// Most bytes kept of a frame.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Bytes that are looked through for the next message: more than the longest frame.
+/// Most bytes searched for the next message: more than the longest frame.
 pub const SEEK_BYTES_MAX: u64 = 32 << 20;
 
-/// Where one direction stands.
+/// Parser state of one direction.
 #[derive(Debug, Default)]
 struct Side {
     frames: Frames,
-    /// Where a message begins is not known.
+    /// Set if message boundaries are unknown.
     seek: Option<Seek>,
     sought_bytes: u64,
 }
 
-/// Messages whose contents are not in clear.
+/// Count of encrypted or compressed messages.
 #[derive(Debug, Default, Clone, Copy)]
 struct Sealed {
     time: Option<Timestamp>,
     messages: u64,
 }
 
-/// Parses one connection. It need not know who is client: messages say whether they are answers.
+/// Parses one connection. Headers distinguish requests from responses, so the client's direction does not
+/// matter.
 #[derive(Debug, Default)]
 pub struct SmbParser {
     sides: [Side; 2],
     tables: Tables,
     dialect: Option<Arc<str>>,
-    /// Dialects that a NEGOTIATE of SMB 1 offers.
+    /// Dialects offered in an SMB 1 NEGOTIATE.
     old_dialects: Vec<String>,
-    /// When a NEGOTIATE was first seen that is not at its end.
+    /// Capture time of the first NEGOTIATE of a negotiation that is not complete.
     negotiate_time: Option<Timestamp>,
-    /// The file that was opened last, which compounded requests may mean.
+    /// The file opened last, which compounded requests may refer to.
     last_opened: Option<Handle>,
     encrypted: Sealed,
     compressed: Sealed,
@@ -67,7 +68,7 @@ impl SessionParser for SmbParser {
                     return Progress::Done;
                 };
                 *side = Side::default();
-                // Too few bytes for a frame.
+                // These bytes are shorter than a frame, so the result is always `More`.
                 let _ = side.frames.next(&mut &before[..], data.time, MESSAGE_BYTES_MAX, measure);
                 rest = &rest[behind..];
             }
@@ -154,7 +155,7 @@ impl SmbParser {
         Progress::Wanted
     }
 
-    /// A message of SMB 1: only what it says of the dialect is read.
+    /// Handles an SMB 1 message: only the negotiation of the dialect is read.
     fn take_old(&mut self, time: Timestamp, message: &[u8], sessions: &mut Sessions) -> Progress {
         const NEGOTIATE: u8 = 0x72;
         let (Some(command), Some(flags)) = (message.get(4), message.get(9)) else { return Progress::Wanted };
@@ -234,14 +235,14 @@ impl SmbParser {
         });
         match oldest {
             Some(Pending { asked: Asked::Row(row), .. }) => sessions.push(row),
-            // What it asked of a file is not known to have been done.
+            // The outcome of an evicted file operation is unknown.
             Some(_) => self.cut_off.parts += 1,
             None => {}
         }
     }
 
     fn take_response(&mut self, time: Timestamp, response: &Message<'_>, sessions: &mut Sessions) {
-        // It will be answered later.
+        // An interim response; the final one follows.
         if response.status == status::PENDING {
             return;
         }
@@ -291,7 +292,7 @@ impl SmbParser {
 
     fn take_dialect(&mut self, time: Timestamp, response: &Message<'_>, sessions: &mut Sessions) {
         let dialect = body::dialect(response).filter(|_| response.status == status::SUCCESS);
-        // Any of SMB 2: which one follows.
+        // "2.???" (any SMB 2): a second negotiation chooses the dialect.
         if dialect == Some(0x02ff) {
             return;
         }
@@ -304,7 +305,7 @@ impl SmbParser {
         sessions.push(Box::new(row));
     }
 
-    /// A login goes to and fro; the last answer makes the row.
+    /// A login takes several round trips; the final response yields the row.
     fn take_login(&mut self, mut row: Box<SmbAction>, response: &Message<'_>, sessions: &mut Sessions) {
         let mut login = row.login.take().map_or_else(SmbLogin::default, |login| (*login).clone());
         ntlm::take_token(body::token(response), &mut login);
@@ -356,15 +357,15 @@ impl SmbParser {
         }
     }
 
-    /// The file that a handle stands for; in compounded requests the one opened before.
+    /// Resolves a file id. In compounded requests it may stand for the file opened before.
     fn resolve(&self, handle: Handle) -> Option<Handle> {
         if handle == RELATED { self.last_opened } else { Some(handle) }
     }
 
-    /// Something has been done with a file, or was not.
+    /// Handles the response to an operation on a file.
     fn take_done(&mut self, handle: Handle, offset: u64, response: &Message<'_>, sessions: &mut Sessions) {
         let Some(handle) = self.resolve(handle) else { return };
-        // A read of a pipe may bring less than there is, which is a warning.
+        // A partial read of a pipe returns a warning, which counts as success.
         if response.status >> 30 > 2 {
             return;
         }
@@ -386,7 +387,7 @@ impl SmbParser {
                 file.written.0 += 1;
                 let moved = body::moved_bytes(response);
                 file.written.1 = file.written.1.saturating_add(moved);
-                // The longer of what it was and what is written.
+                // A write may extend the file.
                 file.size_bytes = file.size_bytes.map(|size| size.max(offset.saturating_add(moved)));
             }
             command::QUERY_DIRECTORY => file.is_listed = true,
@@ -419,7 +420,7 @@ impl Sealed {
     }
 }
 
-/// Dialects (MS-SMB2 §2.2.4).
+/// Names of dialects (MS-SMB2 §2.2.4).
 fn dialect_name(dialect: u16) -> Arc<str> {
     match dialect {
         0x0202 => "2.0.2".into(),

@@ -1,9 +1,9 @@
-//! Is it SMB? Told from the first frame of either side.
+//! Is it SMB? Recognised by the first frame of either side.
 
 use super::header::FRAME_BYTES;
 use crate::{Opening, Probe};
 
-/// Looks at the first bytes of both directions (either may be empty).
+/// Checks the first bytes of both directions; either may be empty.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
@@ -17,7 +17,7 @@ fn side(bytes: &[u8]) -> Probe {
         [] => Probe::Unsure,
         [0, ..] => message(&bytes[1..]),
         [0x81, ..] => session_request(&bytes[1..]),
-        // The answers to a request of a session: it is let in, it is not, it is to go elsewhere.
+        // Responses to a NetBIOS session request: positive, negative, retarget.
         [0x82, rest @ ..] => is_begin(rest, &[0, 0, 0]),
         [0x83, rest @ ..] => is_begin(rest, &[0, 0, 1]),
         [0x84, rest @ ..] => is_begin(rest, &[0, 0, 6]),
@@ -29,7 +29,7 @@ fn is_begin(bytes: &[u8], of: &[u8]) -> Probe {
     if Probe::of_word(bytes, of) == Probe::NotForUs { Probe::NotForUs } else { Probe::Unsure }
 }
 
-/// A mark, and the length of a header of SMB 2, or a NEGOTIATE of SMB 1.
+/// Recognises an SMB 2 header by its mark and length, or an SMB 1 NEGOTIATE.
 fn message(rest: &[u8]) -> Probe {
     let Some(message) = rest.get(FRAME_BYTES - 1..) else { return Probe::Unsure };
     let is_mark = |index: usize, byte: u8| match index {
@@ -41,7 +41,7 @@ fn message(rest: &[u8]) -> Probe {
     }
     match *message {
         [0xfe, _, _, _, 64, 0, ..] | [0xff, _, _, _, 0x72, ..] | [0xfc | 0xfd, _, _, _, ..] => Probe::Certain,
-        // In the middle of SMB 1, of which nothing is told.
+        // SMB 1 in mid-connection has nothing to report.
         [0xff, _, _, _, _, ..] => Probe::NotForUs,
         [0xfe, _, _, _, 64] | [0xfe, _, _, _] | [0xff, _, _, _] | [_] | [_, _] | [_, _, _] | [] => {
             Probe::Unsure
@@ -50,7 +50,7 @@ fn message(rest: &[u8]) -> Probe {
     }
 }
 
-/// Two names of 32 letters from A to P (RFC 1002 §4.3.2, RFC 1001 §14.1).
+/// Recognises a session request: two names of 32 letters from A to P (RFC 1002 §4.3.2, RFC 1001 §14.1).
 fn session_request(rest: &[u8]) -> Probe {
     const NAME: usize = 34;
     let fits = |(index, byte): (usize, &u8)| match index {

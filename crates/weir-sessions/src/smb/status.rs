@@ -1,4 +1,4 @@
-//! Codes of Windows (MS-ERREF §2.3): the commonest by name.
+//! Windows status codes (MS-ERREF §2.3): names of the most common ones.
 
 use crate::Words;
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ pub(super) const SUCCESS: u32 = 0;
 pub(super) const PENDING: u32 = 0x103;
 pub(super) const MORE_PROCESSING_REQUIRED: u32 = 0xc000_0016;
 
-/// Names in the order of their codes.
+/// Names, sorted by code.
 const NAMES: &[(u32, &str)] = &[
     (SUCCESS, "SUCCESS"),
     (PENDING, "PENDING"),
@@ -65,7 +65,7 @@ const NAMES: &[(u32, &str)] = &[
     (0xc000_035c, "NETWORK_SESSION_EXPIRED"),
 ];
 
-/// The name of a code: `ACCESS_DENIED`; of others the number.
+/// The name of a code, `ACCESS_DENIED`; the number if the code has no name here.
 pub(super) fn name(code: u32) -> Cow<'static, str> {
     match NAMES.binary_search_by_key(&code, |entry| entry.0) {
         Ok(at) => NAMES[at].1.into(),
@@ -73,7 +73,7 @@ pub(super) fn name(code: u32) -> Cow<'static, str> {
     }
 }
 
-/// What a code can be called.
+/// Names of status codes.
 pub(super) const WORDS: Words =
     Words { list: || NAMES.iter().map(|entry| entry.1).collect(), others: &["0x"] };
 

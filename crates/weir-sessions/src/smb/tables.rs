@@ -1,5 +1,5 @@
-//! What is remembered of a connection: requests that wait for their answers, users who are logged in, shares that are
-//! connected, files that are open. Each list has a bound; the oldest goes.
+//! State of a connection: pending requests, logged-in users, connected shares, open files. Each list is
+//! bounded and evicts its oldest entry.
 
 use super::action::{SmbAction, SmbLogin, SmbShare};
 use super::body::{Change, Handle};
@@ -7,30 +7,30 @@ use crate::waiting::Waiting;
 use std::sync::Arc;
 use weir_packet::Timestamp;
 
-/// Most requests that wait for their answers.
+/// Most pending requests.
 pub const WAITING_MAX: usize = 192;
 
-/// Most files that are open.
+/// Most open files.
 pub const FILES_MAX: usize = 192;
 
-/// Most shares that are connected.
+/// Most connected shares.
 pub const SHARES_MAX: usize = 64;
 
-/// Most users who are logged in.
+/// Most logged-in users.
 pub const LOGINS_MAX: usize = 32;
 
-/// What a request asks for.
+/// Purpose of a request.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// What becomes a row of its own.
+    /// A request that yields a row of its own.
     Row(Box<SmbAction>),
-    /// Something with a file, from so many bytes of it on.
+    /// An operation on a file, and its offset in the file.
     File(Handle, u64),
     /// A change of a file.
     Change(Handle, Box<Change>),
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) number: u64,
@@ -55,7 +55,7 @@ impl Pending {
     }
 }
 
-/// All that is remembered.
+/// All state of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) waiting: Waiting<Pending, WAITING_MAX>,
@@ -65,30 +65,30 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Who is logged in.
+    /// The login of a session.
     pub(super) fn login(&mut self, session: u64) -> Option<Arc<SmbLogin>> {
         self.logins.find(|(key, _)| *key == session).map(|(_, login)| Arc::clone(login))
     }
 
-    /// Takes note of who is logged in.
+    /// Stores the login of a session.
     pub(super) fn set_login(&mut self, session: u64, login: &Arc<SmbLogin>) {
         self.logins.take(|(key, _)| *key == session);
         let _ = self.logins.push((session, Arc::clone(login)));
     }
 
-    /// The share that a request is for.
+    /// The share with this session and tree id.
     pub(super) fn share(&mut self, session: u64, tree: Option<u32>) -> Option<Arc<SmbShare>> {
         let wanted = (session, tree?);
         self.shares.find(|(key, _)| *key == wanted).map(|(_, share)| Arc::clone(share))
     }
 
-    /// Takes note of a share.
+    /// Stores a share.
     pub(super) fn set_share(&mut self, session: u64, tree: u32, share: &Arc<SmbShare>) {
         self.shares.take(|(key, _)| *key == (session, tree));
         let _ = self.shares.push(((session, tree), Arc::clone(share)));
     }
 
-    /// A file that is open.
+    /// The open file with this id.
     pub(super) fn file(&mut self, handle: &Handle) -> Option<&mut SmbAction> {
         self.files.find(|(key, _)| key == handle).map(|(_, action)| &mut **action)
     }

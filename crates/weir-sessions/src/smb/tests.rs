@@ -1,4 +1,4 @@
-//! Conversations as ladders: what client and server say, and what comes out.
+//! Conversations as ladders: messages of client and server, and the output.
 
 use super::PROTOCOL;
 use crate::conversation::rows;
@@ -10,7 +10,7 @@ fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// A header and what follows it; flag 1: an answer.
+/// A header with a body; flag 1 marks a response.
 fn message(command: u16, flags: u32, status: u32, number: u8, body: &[u8]) -> Vec<u8> {
     let mut header =
         [&b"\xfeSMB\x40\0\0\0"[..], &status.to_le_bytes(), &command.to_le_bytes(), &[1, 0]].concat();
@@ -43,7 +43,7 @@ fn answer(command: u16, status: u32, number: u8, body: &[u8]) -> String {
     frame('<', &[message(command, 1, status, number, body)])
 }
 
-/// A body of a fixed part, with a name behind it whose place and length are told at `place`.
+/// A body of a fixed part and a name; the name's offset and length are stored at `place`.
 fn with_name(mut fixed: Vec<u8>, place: usize, name: &[u8]) -> Vec<u8> {
     let at = 64 + fixed.len() as u16;
     fixed[place..place + 2].copy_from_slice(&at.to_le_bytes());
@@ -122,7 +122,7 @@ fn created(how: u8, size: u8, handle: u8) -> Vec<u8> {
     body
 }
 
-/// A request for a file, whose handle stands at `place`.
+/// A request on a file, with the file id at `place`.
 fn for_file(place: usize, handle: u8, more: &[u8]) -> Vec<u8> {
     let mut body = vec![0; place];
     body.extend([handle; 16]);
@@ -303,7 +303,7 @@ fn after_a_gap_the_next_message_is_found() {
     let before =
         ask(5, 4, &create("a")) + "< gap 50\n< 000000 ff 01020304\n" + &answer(5, 0, 4, &created(1, 9, 1));
     assert_eq!(rows(&PROTOCOL, &before, &["name", "size"]), ["a | 9"]);
-    // Within what is read nothing is lost.
+    // A gap within read data is harmless.
     let read = message(
         8,
         1,
