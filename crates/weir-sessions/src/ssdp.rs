@@ -1,7 +1,7 @@
-//! SSDP, by which devices of UPnP find each other (UPnP Device Architecture 2.0 §1): one [`SsdpMessage`] a datagram.
+//! SSDP, the discovery protocol of UPnP (UPnP Device Architecture 2.0 §1): one [`SsdpMessage`] per datagram.
 //!
-//! Its messages are heads of HTTP, and read as such. A search goes to a group of addresses, its answers come from the devices'
-//! own, so that they are flows of their own.
+//! Messages are HTTP heads and are parsed as such. A search goes to a multicast group, and devices answer
+//! from their own addresses, so the answers are flows of their own.
 
 use crate::http::Head;
 use crate::line::text as lossy;
@@ -29,7 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// `M-SEARCH`, `NOTIFY`, `HTTP/`.
+/// The first byte of `M-SEARCH`, `NOTIFY` or `HTTP/`.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, b'M' | b'N' | b'H')),
@@ -37,55 +37,55 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Bytes of a datagram that are read.
+/// Most bytes read of a datagram.
 pub const MESSAGE_BYTES_MAX: usize = 8192;
 
-/// Bytes kept of a value.
+/// Most bytes kept of a value.
 pub const TEXT_BYTES_MAX: usize = 512;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SsdpMessage {
-    /// When it came.
+    /// Capture time.
     pub time: Timestamp,
-    /// Who sent it.
+    /// Direction of the sender.
     pub from: Direction,
-    /// `M-SEARCH`, `NOTIFY`; none of an answer.
+    /// `M-SEARCH`, `NOTIFY`; `None` for a response.
     pub method: Option<String>,
-    /// What it is for: `*`.
+    /// Request target: `*`.
     pub uri: Option<String>,
-    /// Code of an answer: 200.
+    /// Status code of a response: 200.
     pub status: Option<u16>,
-    /// HOST: the group it goes to.
+    /// HOST: the multicast group.
     pub host: Option<String>,
-    /// ST: what is searched for, or was found.
+    /// ST: the search target, or what was found.
     pub search_target: Option<String>,
-    /// NT: what is announced.
+    /// NT: the announced device or service.
     pub notification_type: Option<String>,
     /// NTS: `ssdp:alive`, `ssdp:byebye`, `ssdp:update`.
     pub notification_subtype: Option<String>,
-    /// USN: which device, and what of it.
+    /// USN: unique name of the device or service.
     pub usn: Option<String>,
-    /// LOCATION: where it is described.
+    /// LOCATION: URL of the device description.
     pub location: Option<String>,
-    /// SERVER: what the device is.
+    /// SERVER: software of the device.
     pub server: Option<String>,
-    /// USER-AGENT: what the searcher is.
+    /// USER-AGENT: software of the searcher.
     pub user_agent: Option<String>,
-    /// CACHE-CONTROL: how long it holds, seconds.
+    /// CACHE-CONTROL: validity, seconds.
     pub max_age_s: Option<u32>,
-    /// MX: how long answers may take, seconds.
+    /// MX: longest delay of responses, seconds.
     pub wait_max_s: Option<u32>,
 }
 
-/// The number that a text begins with.
+/// The number at the beginning of a text.
 fn number(text: &[u8]) -> Option<u32> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
 }
 
 impl SsdpMessage {
-    /// Reads a datagram, and how many parts were not kept; `None` where it is no SSDP.
+    /// Parses a datagram. Also returns how many values were truncated. `None` if it is not SSDP.
     fn parse(data: &Data<'_>) -> Option<(Self, u64)> {
         if side(data.bytes) != Probe::Certain {
             return None;
@@ -127,7 +127,7 @@ impl SsdpMessage {
     }
 }
 
-/// Told from the beginning of a datagram; of an answer also from what only SSDP has.
+/// Recognises the first bytes of a request; of a response also a header that only SSDP has.
 fn side(datagram: &[u8]) -> Probe {
     const BEGINNINGS: [&[u8]; 2] = [b"M-SEARCH * HTTP/1.", b"NOTIFY * HTTP/1."];
     let begins = |beginning: &&[u8]| datagram.starts_with(beginning);
@@ -148,7 +148,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// Parses the messages of one flow. Holds nothing.
+/// Parses the messages of one flow. Stateless.
 #[derive(Debug, Default)]
 pub struct SsdpParser {
     cut_off: CutOff,

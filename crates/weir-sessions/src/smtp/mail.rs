@@ -1,6 +1,6 @@
-//! The mail itself (RFC 5322): the header lines that are kept, and where it ends (RFC 5321 §4.5.2).
+//! The mail (RFC 5322): the header fields that are kept, and the mail's end (RFC 5321 §4.5.2).
 //!
-//! Of the body nothing is kept; `parts` looks at what is in it.
+//! The body is not kept; `parts` examines its contents.
 
 use super::parts::Parts;
 use crate::line::{Lines, UntilDot, text};
@@ -8,11 +8,11 @@ use memchr::memchr;
 use std::net::IpAddr;
 use weir_packet::Timestamp;
 
-/// Longest header field that is kept, bytes, folded lines included.
+/// Most bytes kept of a header field, folded lines included.
 pub const FIELD_BYTES_MAX: usize = 4096;
 /// Most addresses of a list.
 pub const ADDRESSES_MAX: usize = 256;
-/// Most bytes of a mail's header fields that are looked at.
+/// Most header bytes read of a mail.
 pub const HEADER_BYTES_MAX: u64 = 256 * 1024;
 
 /// Header fields of a mail, each at most [`FIELD_BYTES_MAX`] bytes.
@@ -20,7 +20,7 @@ pub const HEADER_BYTES_MAX: u64 = 256 * 1024;
 pub struct MailHeader {
     /// Date.
     pub date: Option<String>,
-    /// From, as it stands there.
+    /// From, unparsed.
     pub from: Option<String>,
     /// Addresses of To.
     pub to: Vec<String>,
@@ -36,17 +36,17 @@ pub struct MailHeader {
     pub subject: Option<String>,
     /// X-Originating-IP.
     pub x_originating_ip: Option<IpAddr>,
-    /// The last Received: the first station of the mail.
+    /// The last Received field, added by the first relay.
     pub first_received: Option<String>,
-    /// The last Received but one.
+    /// The last Received field but one.
     pub second_received: Option<String>,
-    /// Addresses in brackets in Received fields, in their order.
+    /// Bracketed addresses in the Received fields, in order.
     pub path: Vec<String>,
     /// User-Agent or X-Mailer.
     pub user_agent: Option<String>,
     /// Content-Type.
     pub content_type: Option<String>,
-    /// Parts that were not kept: too long, or too many.
+    /// Number of values that were dropped or truncated.
     pub(super) parts_cut: u64,
 }
 
@@ -82,7 +82,7 @@ impl MailHeader {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [
             &self.date,
@@ -106,8 +106,8 @@ fn is_address(text: &str) -> bool {
     text.trim_start_matches("IPv6:").parse::<IpAddr>().is_ok()
 }
 
-/// Adds the addresses of a list (RFC 5322 §3.4): what stands in angles, else the word with an `@`. How many were
-/// too many.
+/// Adds the addresses of a list (RFC 5322 §3.4): the text in angle brackets, otherwise the word with an `@`.
+/// Returns how many did not fit.
 fn push_addresses(list: &mut Vec<String>, value: &str) -> u64 {
     let mut cut = 0;
     let mut is_quoted = false;
@@ -128,16 +128,16 @@ fn push_addresses(list: &mut Vec<String>, value: &str) -> u64 {
     cut
 }
 
-/// Reads one mail.
+/// Parses one mail.
 #[derive(Debug, Default)]
 pub(super) struct Mail {
     pub(super) header: MailHeader,
-    /// Bytes of it, header and body, with the line of the dot.
+    /// Length of header and body, bytes, including the final dot line.
     pub(super) length_bytes: u64,
     lines: Lines,
-    /// The header field that may go on in the next line: its name and value.
+    /// Name and value of the current header field, which the next line may continue.
     field: Option<(Vec<u8>, Vec<u8>)>,
-    /// Bytes of the lines of the header so far.
+    /// Header bytes so far.
     header_bytes: u64,
     is_body: bool,
     end: UntilDot,
@@ -145,7 +145,7 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    /// Takes bytes up to the line of the dot; whether that was found.
+    /// Takes bytes up to the final dot line. Returns whether it was found.
     pub(super) fn take_until_dot(&mut self, bytes: &mut &[u8], time: Timestamp) -> bool {
         let before = bytes.len();
         while !self.is_body {
@@ -168,7 +168,7 @@ impl Mail {
         is_end
     }
 
-    /// Takes bytes of a chunk (RFC 3030), which has no dots.
+    /// Takes bytes of a chunk (RFC 3030), which has no dot line.
     pub(super) fn take_chunk(&mut self, mut bytes: &[u8], time: Timestamp) {
         self.length_bytes += bytes.len() as u64;
         while !self.is_body {
@@ -180,7 +180,7 @@ impl Mail {
         self.parts.take(bytes, time, false);
     }
 
-    /// Bytes are missing: what follows counts as body.
+    /// Handles a loss: all following bytes count as body.
     pub(super) fn lose(&mut self, length_bytes: u64) {
         self.end_field();
         self.lines.lose();
@@ -192,7 +192,7 @@ impl Mail {
         self.length_bytes = self.length_bytes.saturating_add(length_bytes);
     }
 
-    /// The mail is over: the field that is open is whole.
+    /// Completes the current header field.
     pub(super) fn end_field(&mut self) {
         if let Some((name, value)) = self.field.take() {
             self.header.take(&name, &value);
@@ -200,7 +200,7 @@ impl Mail {
         }
     }
 
-    /// Bytes held.
+    /// Allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let field = self.field.as_ref().map_or(0, |(name, value)| name.capacity() + value.capacity());
         self.lines.held_bytes() + field + self.header.held_bytes() + self.parts.held_bytes()
@@ -227,7 +227,7 @@ impl Mail {
             Some(colon) if colon > 0 && self.header_bytes < HEADER_BYTES_MAX => {
                 self.field = Some((line[..colon].to_vec(), line[colon + 1..].trim_ascii().to_vec()));
             }
-            // An empty line ends the header; so does a line that is none of it.
+            // An empty line ends the header, as does a line that is no header field.
             _ => {
                 self.is_body = true;
                 self.end = UntilDot::default();

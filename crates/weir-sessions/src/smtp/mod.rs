@@ -3,10 +3,10 @@
 //! | file | what it does |
 //! |---|---|
 //! | `probe` | is it SMTP? |
-//! | `parser` | commands and their replies, where a mail begins and ends, STARTTLS |
+//! | `parser` | commands and replies, mail boundaries, STARTTLS |
 //! | `mail` | header fields of a mail |
-//! | `parts` | what its body holds: the parts of MIME as files |
-//! | `transaction` | what comes out, and its names in filters |
+//! | `parts` | the MIME parts of a body, as files |
+//! | `transaction` | the output and its field names |
 
 mod mail;
 mod parser;
@@ -37,7 +37,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: transaction::FIELDS,
 };
 
-/// The code of a greeting, or the first letter of a command.
+/// The first byte of a greeting's code or of a command.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| {

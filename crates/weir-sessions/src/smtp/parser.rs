@@ -1,8 +1,8 @@
-//! [`SmtpParser`]: commands and replies in, [`SmtpTransaction`]s out.
+//! [`SmtpParser`]: parses commands and replies into [`SmtpTransaction`]s.
 //!
-//! Who sends replies, which begin with three digits, is the server. Commands wait for their replies in order
-//! (pipelining, RFC 2920). A transaction is over with the reply to its mail, with the MAIL that begins the next, or
-//! with the connection.
+//! The side that sends replies, which begin with three digits, is the server. Commands wait for their replies
+//! in order (pipelining, RFC 2920). A transaction ends with the reply to its mail, with the MAIL that begins
+//! the next one, or with the connection.
 
 use super::mail::{ADDRESSES_MAX, Mail};
 use super::transaction::SmtpTransaction;
@@ -11,11 +11,11 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
-/// Longest command and reply line that is kept, bytes (RFC 5321 §4.5.3.1 asks for 512).
+/// Most bytes kept of a command or reply line (RFC 5321 §4.5.3.1 requires 512).
 pub const LINE_BYTES_MAX: usize = 2048;
-/// Most commands that wait for their reply.
+/// Most commands that wait for their replies.
 const WAITING_MAX: usize = 256;
-/// Verbs that are kept.
+/// Verbs that are reported.
 const VERBS: &[&[u8]] = &[
     b"HELO",
     b"EHLO",
@@ -63,9 +63,9 @@ enum Waiting {
 enum Mode {
     #[default]
     Commands,
-    /// Answers to the challenges of AUTH.
+    /// Responses to challenges of AUTH.
     Auth,
-    /// DATA is not answered yet.
+    /// DATA waits for its reply.
     DataAsked,
     Mail,
     /// A chunk of a mail (RFC 3030).
@@ -85,15 +85,15 @@ pub struct SmtpParser {
     waiting: VecDeque<Waiting>,
     mail: Option<Box<Mail>>,
     current: Option<Box<SmtpTransaction>>,
-    /// The server said something.
+    /// Whether the server has sent a reply.
     has_replies: bool,
-    /// The client said LHLO: a mail has a reply for each receiver that was taken (RFC 2033 §4.2).
+    /// The client sent LHLO: a mail has one reply per accepted recipient (RFC 2033 §4.2).
     is_lmtp: bool,
     receivers_taken: usize,
     cut_off: CutOff,
 }
 
-/// What a line leads to.
+/// Action after a line.
 enum Next {
     GoOn,
     HandOver,
@@ -104,7 +104,7 @@ impl SessionParser for SmtpParser {
         let mut rest = data.bytes;
         while !rest.is_empty() {
             if self.client == Some(data.from) && self.begins_tls(data.from, rest) {
-                // The reply to STARTTLS was not seen.
+                // The reply to STARTTLS was missed.
                 self.go_over_to_tls(sessions);
                 return Progress::HandOver { rest_bytes: rest.len() };
             }
@@ -139,7 +139,7 @@ impl SessionParser for SmtpParser {
         }
         if self.client != Some(from) {
             self.replies.lose();
-            // Nobody knows which commands were answered.
+            // Pending commands can no longer be matched to replies.
             self.waiting.clear();
             return Progress::Wanted;
         }
@@ -178,9 +178,10 @@ impl SessionParser for SmtpParser {
     }
 }
 
-// The client.
+// Client.
 impl SmtpParser {
-    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) behind STARTTLS.
+    /// Whether the client begins TLS instead of sending a command: a handshake record (RFC 8446 §5.1) after
+    /// STARTTLS.
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
         rest[0] == 22
             && self.mode == Mode::Commands
@@ -188,7 +189,7 @@ impl SmtpParser {
             && self.lines[from as usize].is_between()
     }
 
-    /// Takes bytes of a mail off the front; whether there is one.
+    /// Takes bytes of a mail off the front of `rest`. Returns whether a mail is open.
     fn take_mail(&mut self, rest: &mut &[u8], time: Timestamp) -> bool {
         match &mut self.mode {
             Mode::Commands | Mode::Auth => return false,
@@ -223,9 +224,9 @@ impl SmtpParser {
         }
     }
 
-    /// The mail is whole; it waits for its reply.
+    /// Ends a mail, which then waits for its reply.
     fn end_mail(&mut self) {
-        // A chunk's command waits already.
+        // For a chunk, BDAT itself waits for the reply.
         if self.mode == Mode::Mail {
             self.wait(Waiting::Mail);
             let more = if self.is_lmtp { self.receivers_taken.saturating_sub(1) } else { 0 };
@@ -235,7 +236,7 @@ impl SmtpParser {
         self.keep_mail();
     }
 
-    /// What the mail says goes into its transaction.
+    /// Moves the contents of the mail into its transaction.
     fn keep_mail(&mut self) {
         let Some(mut mail) = self.mail.take() else { return };
         mail.end_field();
@@ -261,7 +262,7 @@ impl SmtpParser {
         upper.copy_from_slice(verb);
         upper.make_ascii_uppercase();
         if upper == b"MAIL" && self.current.as_ref().is_some_and(|current| current.mail_from.is_some()) {
-            // The last one was never answered, or given up.
+            // The previous transaction was not answered, or was abandoned.
             self.yield_current(sessions);
         }
         let current = self.current();
@@ -269,7 +270,7 @@ impl SmtpParser {
             current.time = time;
         }
         current.is_active |= !matches!(&*upper, b"QUIT" | b"RSET" | b"NOOP");
-        // Others are not kept: where the server is not seen they may be what AUTH is answered with.
+        // Other words may be responses to AUTH challenges, if the server's side was not captured.
         if VERBS.contains(&&*upper) {
             note(&mut current.commands, text(upper, 16), VERBS.len());
         }
@@ -319,7 +320,7 @@ impl SmtpParser {
         self.end_chunk();
     }
 
-    /// An answer to a challenge, or what came with AUTH itself: of it the user's name is read, nothing else.
+    /// Handles a response of AUTH, or AUTH's initial response. Only the user name is read.
     fn take_auth(&mut self, line: &[u8]) {
         let current = self.current();
         if current.auth_user.is_some() || line.is_empty() {
@@ -330,14 +331,14 @@ impl SmtpParser {
 
     fn wait(&mut self, waiting: Waiting) {
         if self.waiting.len() >= WAITING_MAX {
-            // Of a server that is not seen nobody waits for replies.
+            // If the server's side was not captured, commands accumulate.
             self.waiting.pop_front();
         }
         self.waiting.push_back(waiting);
     }
 }
 
-// The server.
+// Server.
 impl SmtpParser {
     fn take_reply(&mut self, line: &[u8], sessions: &mut Vec<Box<dyn Session>>) -> Next {
         let Some(reply) = self.replies.read(line) else { return Next::GoOn };
@@ -355,7 +356,7 @@ impl SmtpParser {
         }
         current.last_reply = Some((reply.code, reply_text));
         if is_greeting {
-            // The client may not have waited for it, or its bytes are handed on first.
+            // The greeting answers no command, but pipelined or reordered commands may already wait.
             return Next::GoOn;
         }
         match (self.waiting.pop_front(), reply.code) {
@@ -375,7 +376,7 @@ impl SmtpParser {
                 return Next::HandOver;
             }
             (Some(Waiting::Mail), 200..) => self.yield_current(sessions),
-            // Its end is missing, but the server has it.
+            // The end of the mail was lost, but the server has received it.
             (None, 200..=353 | 355..) if self.mode == Mode::Mail && self.has_gap() => {
                 self.mode = Mode::Commands;
                 self.keep_mail();
@@ -401,7 +402,7 @@ impl SmtpParser {
         self.current.get_or_insert_with(|| Box::new(SmtpTransaction::new(1, client)))
     }
 
-    /// The transaction is over.
+    /// Ends the transaction.
     fn yield_current(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         self.keep_mail();
         let Some(current) = self.current.take() else { return };
@@ -414,7 +415,7 @@ impl SmtpParser {
     }
 }
 
-/// The address of `FROM:<address> …` or `TO:<address> …`; `<>` where it is empty.
+/// The address in `FROM:<address> …` or `TO:<address> …`; `<>` if it is empty.
 fn path(argument: &[u8]) -> Option<String> {
     let colon = memchr::memchr(b':', argument)?;
     let rest = argument[colon + 1..].trim_ascii();

@@ -1,50 +1,50 @@
-//! The parts of a mail (MIME: RFC 2045, RFC 2046): where each begins and ends, what it is called, how much it holds.
+//! The parts of a mail (MIME: RFC 2045, RFC 2046): their boundaries, names and sizes.
 //!
 //! ```text
 //! mail    = header parts            header = fields, then an empty line
-//! parts   = content                 what is no multipart is a file
-//!         | preamble (--boundary header parts)* --boundary-- epilogue
+//! parts   = content                 a file, unless it is a multipart
+//! | preamble (--boundary header parts)* --boundary-- epilogue
 //! ```
 //!
-//! Contents are decoded (base64, quoted-printable) to count them and to look at how they begin; nothing more of them is
-//! kept. The line end before a boundary belongs to that.
+//! Contents are decoded (base64, quoted-printable) to count them and to detect the media type from their
+//! first bytes; no more is kept. The line end before a boundary belongs to the boundary.
 
 use crate::files::{hex_byte, name_in_header, parameter};
 use crate::http::sniff;
 use memchr::memchr;
 use weir_packet::Timestamp;
 
-/// Files of a mail at most.
+/// Most files of a mail.
 pub const FILES_MAX: usize = 64;
-/// Multiparts within each other at most.
+/// Deepest nesting of multiparts.
 const NESTED_MAX: usize = 8;
-/// Longest boundary that is kept, bytes (RFC 2046 §5.1.1 has 70).
+/// Longest boundary kept, bytes (RFC 2046 §5.1.1 allows 70).
 const BOUNDARY_BYTES_MAX: usize = 128;
-/// Bytes of a line that are kept to see whether it is a boundary, or a field of a header; longer ones are contents.
+/// Most bytes of a line that are kept to recognise a boundary or a header field; longer lines are content.
 const LINE_BYTES_MAX: usize = 1024;
-/// Longest field of a part's header that is kept, bytes.
+/// Most bytes kept of a field in a part's header.
 const FIELD_BYTES_MAX: usize = 4096;
-/// Bytes of a file by which its type is told.
+/// Bytes of a file used to detect its media type.
 const START_BYTES_MAX: usize = 512;
 
-/// A part of a mail that is no multipart.
+/// A part of a mail that is not a multipart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MailFile {
-    /// Which one of the mail's parts it is, multiparts counted, too, from 1.
+    /// Number of the part in the mail, from 1, multiparts included.
     pub part: u64,
-    /// The name that it has.
+    /// File name.
     pub name: Option<String>,
-    /// The media type by its first bytes.
+    /// Media type, detected from the first bytes.
     pub media_type: Option<&'static str>,
-    /// When its first and its last bytes came.
+    /// Capture times of its first and last bytes.
     pub times: Option<(Timestamp, Timestamp)>,
-    /// Bytes of it that came, decoded.
+    /// Decoded bytes seen.
     pub seen_bytes: u64,
-    /// Bytes of its lines that the capture lacks, as they were sent.
+    /// Encoded bytes missing from the capture.
     pub missing_bytes: u64,
 }
 
-/// How a content is coded (RFC 2045 §6).
+/// Transfer encoding of a content (RFC 2045 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Coding {
     #[default]
@@ -53,7 +53,7 @@ enum Coding {
     QuotedPrintable,
 }
 
-/// What a part's header says.
+/// Contents of a part's header.
 #[derive(Debug, Default)]
 struct Head {
     boundary: Option<Vec<u8>>,
@@ -62,40 +62,40 @@ struct Head {
     coding: Coding,
 }
 
-/// What the next line is of.
+/// What the next line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
     #[default]
     Header,
     Content,
-    /// Before, between and behind parts.
+    /// Text before, between and after parts.
     Nothing,
 }
 
-/// Reads the parts of one mail, whose own header somebody else reads.
+/// Parses the parts of one mail. The mail's own header is parsed by the caller.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// The boundaries of the multiparts that are open, the outermost first.
+    /// Boundaries of the open multiparts, outermost first.
     boundaries: Vec<Vec<u8>>,
     place: Place,
     head: Head,
-    /// A field of a part's header, which may go on in the next line.
+    /// The current field of a part's header, which the next line may continue.
     field: Vec<u8>,
-    /// The beginning of a line.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
-    /// When the last bytes came.
+    /// Capture time of the last bytes.
     time: Timestamp,
-    /// The beginning of the line was taken already.
+    /// Whether the beginning of the line has already been processed.
     is_mid_line: bool,
     open: Option<Open>,
     files: Vec<MailFile>,
-    /// Parts so far.
+    /// Number of parts so far.
     count: u64,
-    /// Parts and fields that were not kept.
+    /// Number of parts and fields that were not kept.
     pub(super) cut: u64,
 }
 
-/// The file that is read.
+/// The file being read.
 #[derive(Debug, Default)]
 struct Open {
     file: MailFile,
@@ -103,7 +103,7 @@ struct Open {
     start: Vec<u8>,
     /// Line ends that may belong to a boundary.
     newlines: u64,
-    /// Bits of base64 that make no byte yet.
+    /// Base64 bits that do not yet fill a byte.
     bits: u32,
     bits_count: u32,
 }
@@ -127,7 +127,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// A field of the header of the part at hand.
+    /// Takes a header field of the current part.
     pub(super) fn take_field(&mut self, name: &[u8], value: &[u8]) {
         let head = &mut self.head;
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
@@ -150,7 +150,7 @@ impl Parts {
         }
     }
 
-    /// The header of the part at hand is over.
+    /// Ends the header of the current part.
     pub(super) fn end_header(&mut self) {
         self.end_field();
         let head = std::mem::take(&mut self.head);
@@ -168,7 +168,8 @@ impl Parts {
         }
     }
 
-    /// Takes bytes behind the mail's header. `is_stuffed`: lines that begin with a dot have one more (RFC 5321 §4.5.2).
+    /// Takes bytes after the mail's header. `is_stuffed`: lines that begin with a dot have one more (RFC 5321
+    /// §4.5.2).
     pub(super) fn take(&mut self, mut bytes: &[u8], time: Timestamp, is_stuffed: bool) {
         self.time = time;
         while !bytes.is_empty() {
@@ -185,7 +186,7 @@ impl Parts {
                 continue;
             }
             let mut line = std::mem::take(&mut self.line);
-            // Perhaps one of the line's end.
+            // This byte may belong to the line end.
             let has_return = newline.is_none() && line.pop_if(|byte| *byte == b'\r').is_some();
             self.take_line(&line, time, is_stuffed);
             line.clear();
@@ -194,7 +195,7 @@ impl Parts {
         }
     }
 
-    /// Bytes are missing.
+    /// Handles a loss.
     pub(super) fn lose(&mut self, length_bytes: u64) {
         self.take_rest();
         self.is_mid_line = true;
@@ -204,14 +205,14 @@ impl Parts {
         }
     }
 
-    /// The mail is over: its files, and how many parts it had.
+    /// Ends the mail. Returns its files, and the number of its parts.
     pub(super) fn finish(&mut self) -> (Vec<MailFile>, u64) {
         self.take_rest();
         self.close();
         (std::mem::take(&mut self.files), self.count)
     }
 
-    /// What is kept of a line is all that comes of it.
+    /// Processes an incomplete line.
     fn take_rest(&mut self) {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -219,7 +220,7 @@ impl Parts {
         }
     }
 
-    /// Bytes held.
+    /// Allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let names = self.files.iter().filter_map(|file| file.name.as_ref()).map(String::capacity);
         self.line.capacity()
@@ -233,7 +234,7 @@ impl Parts {
 
 // Lines.
 impl Parts {
-    /// A line with its end, or a piece of one without.
+    /// Takes a line with its end, or a piece of a long line.
     fn take_line(&mut self, line: &[u8], time: Timestamp, is_stuffed: bool) {
         let is_ended = line.ends_with(b"\n");
         let is_start = !std::mem::replace(&mut self.is_mid_line, !is_ended);
@@ -275,7 +276,7 @@ impl Parts {
         }
     }
 
-    /// Whether the line is a boundary of a multipart that is open; those within it end with it.
+    /// Whether the line is a boundary of an open multipart. A boundary also ends the multiparts nested in it.
     fn take_boundary(&mut self, line: &[u8]) -> bool {
         let Some(rest) = line.strip_prefix(b"--") else { return false };
         let behind = |boundary: &Vec<u8>| {
@@ -311,7 +312,7 @@ impl Parts {
         })
     }
 
-    /// The file at hand is whole.
+    /// Ends the current file.
     fn close(&mut self) {
         let Some(file) = self.open.take().and_then(Open::finish) else { return };
         if self.files.len() < FILES_MAX {
@@ -398,10 +399,10 @@ impl Open {
         self.start.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// The file, where there is anything of it.
+    /// The file. `None` if it has no bytes.
     fn finish(mut self) -> Option<MailFile> {
         if self.file.seen_bytes > 0 {
-            // The last one belongs to the boundary, or to the end of the mail.
+            // The last line end belongs to the boundary, or to the end of the mail.
             self.keep_newlines(self.newlines.saturating_sub(1));
         }
         let file = MailFile { media_type: sniff(&self.start, None), ..self.file };
@@ -409,7 +410,7 @@ impl Open {
     }
 }
 
-/// Quoted-printable undone (RFC 2045 §6.7), of a line without its end.
+/// Decodes a line of quoted-printable (RFC 2045 §6.7), without its line end.
 fn unquote(line: &[u8]) -> Vec<u8> {
     let (mut plain, mut rest) = (Vec::with_capacity(line.len()), line);
     while let Some((first, behind)) = rest.split_first() {
@@ -424,7 +425,7 @@ fn unquote(line: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The parts of a mail behind its header, which has this Content-Type, cut into pieces of so many bytes.
+    /// Parses the parts of a mail body with this Content-Type, in pieces of `piece_bytes` bytes.
     fn parts(kind: &str, body: &str, piece_bytes: usize) -> (Vec<MailFile>, u64, u64) {
         let mut parts = Parts::default();
         parts.take_field(b"Content-Type", kind.as_bytes());
@@ -437,7 +438,7 @@ mod tests {
         (files, count, parts.cut)
     }
 
-    /// Number, name, type and bytes of each.
+    /// Number, name, type and bytes of each file.
     fn told(kind: &str, body: &str) -> Vec<String> {
         let whole = parts(kind, body, 1 << 20);
         for piece_bytes in [1, 2, 7, 100] {
@@ -477,7 +478,7 @@ mod tests {
         assert_eq!(part("quoted-printable", "a=3D=\nb =20\nc"), ["2 - text/plain 8"], "a=b  , CRLF, c");
         assert_eq!(part("BASE64", "YQ==\nYWJj"), ["2 - text/plain 4"]);
         assert_eq!(part("8bit", "\n\n"), [""; 0], "nothing but line ends");
-        // Longer than a line that is kept, with what looks like a boundary inside.
+        // Longer than the part of a line that is kept, with the text of a boundary inside.
         let long = format!("{}--b", "x".repeat(3 * LINE_BYTES_MAX));
         assert_eq!(part("8bit", &long), [format!("2 - text/plain {}", long.len())]);
     }

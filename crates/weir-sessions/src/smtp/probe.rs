@@ -1,14 +1,15 @@
-//! Is it SMTP? A greeting that says so, or a client that says HELO. FTP greets with the same code.
+//! Is it SMTP? Recognised by a greeting that names SMTP, or a client's HELO. FTP's greeting has the same
+//! code.
 
 use crate::{Opening, Probe};
 use memchr::{memchr, memmem};
 
-/// Ports of servers: a greeting there that says nothing is taken for SMTP's.
+/// Ports of servers. There a greeting that names no protocol is SMTP.
 const PORTS: &[u16] = &[25, 587, 2525];
-/// FTP's port of servers: its greeting has the same code.
+/// FTP's port. Its greeting has the same code.
 const FTP_PORT: u16 = 21;
 
-/// Looks at the first bytes of both directions.
+/// Checks the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let sides = [(opening.originator, opening.ports[0]), (opening.responder, opening.ports[1])];
     let mut found = Probe::Unsure;
@@ -43,7 +44,7 @@ fn greeting(bytes: &[u8], port: u16) -> Probe {
     };
     match (says(&bytes[..newline]), says(bytes)) {
         (Says::Nothing, _) if PORTS.contains(&port) => Probe::Certain,
-        // FTP is certain of it there, whatever the lines behind say.
+        // On this port FTP's probe is certain after the first line, so later lines must not decide for SMTP.
         (Says::Nothing, _) if port == FTP_PORT => Probe::Unsure,
         (_, Says::Nothing) => Probe::Unsure,
         (_, Says::Smtp) => Probe::Certain,
@@ -51,7 +52,7 @@ fn greeting(bytes: &[u8], port: u16) -> Probe {
     }
 }
 
-/// What a greeting says of itself.
+/// The protocol that a greeting names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Says {
     Nothing,
@@ -59,7 +60,7 @@ pub(crate) enum Says {
     Ftp,
 }
 
-/// The protocol whose name comes first in a greeting: what follows changes nothing.
+/// The protocol named first in a greeting.
 pub(crate) fn says(greeting: &[u8]) -> Says {
     let upper = greeting[..greeting.len().min(1024)].to_ascii_uppercase();
     let names = [(&b"SMTP"[..], Says::Smtp), (b"LMTP", Says::Smtp), (b"FTP", Says::Ftp)];
@@ -87,7 +88,7 @@ fn command(bytes: &[u8]) -> Probe {
         (None, _) => Probe::NotForUs,
         (Some(_), None) if word.len() < 16 => Probe::Unsure,
         (Some((verb, behind)), Some(end)) if upper == *verb && behind.contains(&word[end]) => {
-            // NOOP and QUIT are of many protocols.
+            // Other protocols have NOOP and QUIT, too.
             if matches!(*verb, b"NOOP" | b"QUIT" | b"STARTTLS") { Probe::Unsure } else { Probe::Certain }
         }
         _ => Probe::NotForUs,

@@ -1,4 +1,4 @@
-//! [`SmtpTransaction`]: a mail with its envelope, or a connection that had none; and its fields.
+//! [`SmtpTransaction`]: a mail with its envelope, or a connection without mail; and its fields.
 
 use super::mail::MailHeader;
 use super::parts::MailFile;
@@ -9,46 +9,46 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// One mail transaction (RFC 5321 §3.3), or what there was of one.
+/// One mail transaction (RFC 5321 §3.3), as far as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmtpTransaction {
-    /// When its first command came.
+    /// Capture time of its first command.
     pub time: Timestamp,
-    /// Which one it is of its connection, counted from 1.
+    /// Number of the transaction in its connection, from 1.
     pub depth: u32,
-    /// Who sends commands: the originator of the connection, as a rule.
+    /// Direction of the client: the originator of the connection, as a rule.
     pub client: Direction,
-    /// The name that the client gives itself: argument of HELO, EHLO or LHLO.
+    /// The client's name for itself: argument of HELO, EHLO or LHLO.
     pub helo: Option<String>,
-    /// The address of MAIL; `<>` where it is the empty one.
+    /// The address of MAIL; `<>` if it is empty.
     pub mail_from: Option<String>,
     /// The addresses of RCPT.
     pub recipients: Vec<String>,
     /// Header fields of the mail.
     pub header: MailHeader,
-    /// Length of the mail, bytes, with the line that ends it.
+    /// Length of the mail, including the line that ends it, bytes.
     pub mail_bytes: u64,
-    /// Its parts that are no multiparts, 64 at most.
+    /// Parts that are not multiparts, 64 at most.
     pub files: Vec<MailFile>,
-    /// Parts of the mail, multiparts counted, too; and of those before it in the connection.
+    /// Number of parts, multiparts included.
     pub parts: u64,
-    /// Those of the mails before it.
+    /// Number of parts in earlier mails of the connection.
     pub parts_before: u64,
     /// Code and text of the last reply.
     pub last_reply: Option<(u16, String)>,
-    /// Whether the connection went over to TLS.
+    /// Whether the connection switched to TLS.
     pub is_tls: bool,
     /// The server's greeting.
     pub greeting: Option<String>,
-    /// Verbs of the commands, in order, each once.
+    /// Verbs of the commands, without repetitions, in order of first use.
     pub commands: Vec<String>,
     /// Mechanism of AUTH (RFC 4954).
     pub auth_mechanism: Option<String>,
-    /// Name of the user that authenticates itself, where the mechanism shows it.
+    /// User name, if the mechanism sends it in clear.
     pub auth_user: Option<String>,
-    /// Bytes of it are missing.
+    /// Whether bytes of it are missing.
     pub has_gap: bool,
-    /// Whether the client did anything that is worth a row.
+    /// Whether the client did anything worth reporting.
     pub(super) is_active: bool,
 }
 
@@ -77,7 +77,7 @@ impl SmtpTransaction {
         }
     }
 
-    /// What goes over to the next transaction of the connection.
+    /// Starts the next transaction with the state it inherits.
     pub(super) fn next(&self) -> Self {
         Self {
             helo: self.helo.clone(),
@@ -89,7 +89,7 @@ impl SmtpTransaction {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let lists = self.recipients.iter().chain(&self.commands);
         size_of::<Self>()
@@ -135,12 +135,14 @@ session_fields! { SmtpTransaction;
     "smtp.has_gap" [] _: Bool, "Whether bytes of it are missing" => |s| Value::Bool(s.has_gap);
 }
 
-/// The number of a part among the files of its connection. Behind STARTTLS mails would be counted anew, and can't be read.
+/// Number of a part among the files of its connection. STARTTLS would restart the count, but the mails after
+/// it are encrypted.
 fn number(transaction: &SmtpTransaction, file: &MailFile) -> u64 {
     transaction.parts_before.saturating_add(file.part)
 }
 
-/// The parts of a mail as `files.log` has them. Their depth is Zeek's: how many parts the connection had so far.
+/// The parts of a mail as rows of `files.log`. Their depth is Zeek's: the number of parts in the connection
+/// so far.
 pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     let Some(mail) = session.as_any().downcast_ref::<SmtpTransaction>() else { return vec![] };
     let file = |part: &MailFile| File {

@@ -1,37 +1,37 @@
-//! Messages of SNMP (RFC 1157, RFC 3416, RFC 3412) in the Basic Encoding Rules of ASN.1 (X.690).
+//! SNMP messages (RFC 1157, RFC 3416, RFC 3412) in the Basic Encoding Rules of ASN.1 (X.690).
 
 use crate::der::{Elements, INTEGER, OBJECT, OCTETS, SEQUENCE, integer, object};
 use crate::values::readable;
 
-/// Variables kept of one message.
+/// Most variables kept of a message.
 const VARIABLES_MAX: usize = 16;
 
-/// Bytes kept of a text: community, user, value.
+/// Most bytes kept of a text: community, user, value.
 const TEXT_BYTES_MAX: usize = 255;
 
 const TIME_TICKS: u8 = 0x43;
 
-/// What is asked for, or answered (RFC 3416 §3).
+/// PDU types (RFC 3416 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Pdu {
-    /// Values of these variables.
+    /// Requests values of variables.
     Get,
-    /// Those that follow these.
+    /// Requests the variables that follow.
     GetNext,
-    /// The answer.
+    /// Response.
     Response,
-    /// New values.
+    /// Sets values.
     Set,
-    /// Something happened, of version 1.
+    /// Notification, version 1.
     TrapV1,
-    /// Many that follow these.
+    /// Requests many variables that follow.
     GetBulk,
-    /// Something happened, and be it confirmed.
+    /// Notification that must be confirmed.
     Inform,
-    /// Something happened.
+    /// Notification.
     Trap,
-    /// Between engines of version 3.
+    /// Report between engines, version 3.
     Report,
 }
 
@@ -48,7 +48,7 @@ impl Pdu {
         Self::Report,
     ];
 
-    /// Its name: `get-request`.
+    /// The name of the type: `get-request`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get-request",
@@ -64,38 +64,38 @@ impl Pdu {
     }
 }
 
-/// A variable and its value, where that is shown.
+/// A variable, and its value if it is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name: `1.3.6.1.2.1.1.1.0`.
+    /// Object identifier: `1.3.6.1.2.1.1.1.0`.
     pub name: String,
-    /// Its value, where it is text.
+    /// The value, if it is text.
     pub text: Option<String>,
-    /// Its value, where it is a time in hundredths of a second.
+    /// The value, if it is a time in hundredths of a second.
     pub ticks: Option<u32>,
 }
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The number of the version: 0 is version 1, 1 version 2c, 3 version 3.
+    /// Version number: 0 is version 1, 1 version 2c, 3 version 3.
     pub version: u8,
-    /// The community, which is the password; of versions 1 and 2c.
+    /// The community, which serves as a password; versions 1 and 2c.
     pub community: Option<String>,
-    /// The user, of version 3.
+    /// The user; version 3.
     pub user: Option<String>,
-    /// What it is; none where it is encrypted.
+    /// PDU type. `None` if the PDU is encrypted.
     pub pdu: Option<Pdu>,
-    /// What went wrong (RFC 3416 §3): 0 nothing.
+    /// Error status (RFC 3416 §3): 0 is no error.
     pub error: u32,
     /// Variables, 16 at most.
     pub variables: Vec<Variable>,
-    /// How many there are.
+    /// Number of variables, including those not kept.
     pub variables_count: u32,
 }
 
 impl Message {
-    /// Reads a datagram; `None` where it is none of SNMP.
+    /// Parses a datagram. `None` if it is not SNMP.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut outer = Elements::new(datagram);
         let mut inner = Elements::new(outer.next_of(SEQUENCE)?);
@@ -121,11 +121,11 @@ impl Message {
         Some(message)
     }
 
-    /// Header, security parameters, and what they are for (RFC 3412 §6, RFC 3414 §2.4).
+    /// Parses header, security parameters and scoped PDU (RFC 3412 §6, RFC 3414 §2.4).
     fn take_v3(&mut self, inner: &mut Elements<'_>) -> Option<()> {
         let mut header = Elements::new(inner.next_of(SEQUENCE)?);
-        header.next_of(INTEGER)?; // number of the message
-        header.next_of(INTEGER)?; // longest answer
+        header.next_of(INTEGER)?; // message id
+        header.next_of(INTEGER)?; // longest response
         header.next_of(OCTETS)?; // flags
         let mut security = Elements::new(inner.next_of(OCTETS)?);
         if integer(header.next_of(INTEGER)?)? == 3
@@ -138,7 +138,7 @@ impl Message {
         let (tag, content) = inner.next()?;
         if tag == SEQUENCE {
             let mut scoped = Elements::new(content);
-            scoped.next_of(OCTETS)?; // engine
+            scoped.next_of(OCTETS)?; // engine id
             scoped.next_of(OCTETS)?; // context
             let (tag, pdu) = scoped.next()?;
             self.take_pdu(tag, pdu)?;
@@ -153,12 +153,12 @@ impl Message {
         if pdu == Pdu::TrapV1 {
             fields.next_of(OBJECT)?; // enterprise
             for _ in 0..4 {
-                fields.next()?; // agent, two numbers, time
+                fields.next()?; // agent, generic and specific trap, time
             }
         } else {
-            fields.next_of(INTEGER)?; // number of the request
+            fields.next_of(INTEGER)?; // request id
             let error = integer(fields.next_of(INTEGER)?)?;
-            // Of a bulk request the two are other numbers.
+            // GetBulk has other numbers in place of the error.
             if pdu != Pdu::GetBulk {
                 self.error = u32::try_from(error).unwrap_or(0);
             }

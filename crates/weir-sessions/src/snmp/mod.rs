@@ -1,5 +1,5 @@
-//! SNMP (RFC 1157, RFC 3416, RFC 3412): one [`SnmpConversation`] for what two sides say in a flow, as Zeek has
-//! it, yielded when the flow ends, or has had [`MESSAGES_MAX`] messages. `message` reads datagrams.
+//! SNMP (RFC 1157, RFC 3416, RFC 3412): one [`SnmpConversation`] per flow, as in Zeek, yielded at the end of
+//! the flow or after [`MESSAGES_MAX`] messages. `message` parses datagrams.
 
 mod message;
 
@@ -29,7 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// A sequence.
+/// First byte of an ASN.1 sequence.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte == 0x30),
@@ -37,40 +37,40 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Messages after which a conversation is yielded, and another begins.
+/// Messages after which a conversation is yielded and the next one begins.
 pub const MESSAGES_MAX: u64 = 4096;
 
-/// Variables, communities and users kept of a conversation.
+/// Most variables, communities and users kept of a conversation.
 const NAMES_MAX: usize = 64;
 
-/// What two sides say.
+/// The messages of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SnmpConversation {
-    /// When the first message came.
+    /// Capture time of the first message.
     pub time: Timestamp,
-    /// When the last one came.
+    /// Capture time of the last message.
     pub last_time: Timestamp,
-    /// The number of the version of the first message: 0 is version 1, 1 version 2c, 3 version 3.
+    /// Version number of the first message: 0 is version 1, 1 version 2c, 3 version 3.
     pub version: u8,
-    /// The communities that were named, in their order.
+    /// Communities, in order of first use.
     pub communities: Vec<String>,
-    /// The users that were named, of version 3.
+    /// Users; version 3.
     pub users: Vec<String>,
-    /// Messages of each kind, by [`Pdu`]; the last those that are encrypted.
+    /// Number of messages by [`Pdu`]; the last entry counts encrypted ones.
     pub messages: [u64; 10],
-    /// Variables in messages of each kind.
+    /// Number of variables in messages of each type.
     pub variables: [u64; 10],
-    /// Names of variables asked for or told, 64 at most.
+    /// Names of the variables in requests and responses, 64 at most.
     pub names: Vec<String>,
-    /// What the device says it is: `sysDescr` (RFC 3418).
+    /// Description of the device: `sysDescr` (RFC 3418).
     pub description: Option<String>,
-    /// Since when it is up, by `sysUpTime`.
+    /// Start time of the device, from `sysUpTime`.
     pub up_since: Option<Timestamp>,
-    /// Errors other than 0 that were answered.
+    /// Error status codes of responses, other than 0.
     pub errors: Vec<u32>,
 }
 
-/// Told from a message that is whole to its last byte.
+/// Recognises a message that fills its datagram.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_snmp = |datagram| {
         Message::parse(datagram).is_some_and(|message| message.pdu.is_some() || message.version == 3)
@@ -186,7 +186,7 @@ impl Session for SnmpConversation {
     }
 }
 
-/// What versions can be called.
+/// Names of versions.
 const VERSIONS: Words = Words { list: || vec!["1", "2c", "3"], others: &[] };
 
 session_fields! { SnmpConversation;
@@ -234,7 +234,7 @@ mod tests {
         [&[tag, content.len() as u8][..], &content].concat()
     }
 
-    /// A message of version 2c with variables of `mgmt.1.1`: last two parts and value.
+    /// A message of version 2c with variables below `mgmt.1.1`: last two identifiers and value.
     fn message(pdu: u8, error: u8, variables: &[(u8, Vec<u8>)]) -> Vec<u8> {
         let variable = |(part, value): &(u8, Vec<u8>)| {
             element(0x30, &[&element(6, &[&[0x2b, 6, 1, 2, 1, 1, *part, 0]]), value])
