@@ -1,7 +1,7 @@
-//! STUN and TURN over UDP (RFC 8489, RFC 8656): one [`StunTransaction`] for each request with its answer.
+//! STUN and TURN over UDP (RFC 8489, RFC 8656): one [`StunTransaction`] for each request with its response.
 //!
-//! Indications that carry other people's data (Send, Data) are passed over: each would be a session of its own.
-//! Where DTLS follows in the same flow (RFC 7983) it is handed over.
+//! Indications that carry relayed data (Send, Data) are skipped: each would be a session of its own. If DTLS
+//! follows in the same flow (RFC 7983), the parser hands over.
 
 use crate::pairing::{Exchange, Pairing};
 use crate::session::{Words, named, session_fields};
@@ -31,7 +31,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// Two bits of zero, and the first half of the cookie.
+/// Two zero bits first, and the first half of the magic cookie.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte & 0xc0 == 0),
@@ -40,28 +40,28 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// What every message has at its fifth byte.
+/// Magic cookie, at the fifth byte of every message.
 const COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
 
-/// Most requests of a flow that wait for their answers.
+/// Most requests of a flow that wait for their responses.
 pub const WAITING_MAX: usize = 64;
 
-/// Attributes whose types are kept of a message.
+/// Most attribute types kept of a message.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// Bytes kept of a text: as many as one may have (§14).
+/// Most bytes kept of a text: the protocol's maximum (§14).
 const TEXT_BYTES_MAX: usize = 763;
 
 /// A message (§5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Message {
-    /// What is asked for: 1 Binding, 3 Allocate …
+    /// Method: 1 Binding, 3 Allocate …
     pub method: u16,
-    /// 0 a request, 1 an indication, 2 success, 3 an error.
+    /// Class: 0 request, 1 indication, 2 success, 3 error.
     pub class: u8,
-    /// Number of the transaction.
+    /// Transaction id.
     pub transaction: [u8; 12],
-    /// Types of its attributes, in order.
+    /// Types of the attributes, in order.
     pub attributes: Vec<u16>,
     /// USERNAME.
     pub username: Option<String>,
@@ -69,22 +69,23 @@ pub struct Message {
     pub realm: Option<String>,
     /// SOFTWARE.
     pub software: Option<String>,
-    /// How the server sees the client: (XOR-)MAPPED-ADDRESS.
+    /// The client's address as the server sees it: (XOR-)MAPPED-ADDRESS.
     pub mapped: Option<(IpAddr, u16)>,
-    /// The address that the server lends the client: XOR-RELAYED-ADDRESS.
+    /// The relay address allocated for the client: XOR-RELAYED-ADDRESS.
     pub relayed: Option<(IpAddr, u16)>,
-    /// The peer a permission or a channel is for: XOR-PEER-ADDRESS.
+    /// The peer of a permission or a channel: XOR-PEER-ADDRESS.
     pub peer: Option<(IpAddr, u16)>,
     /// ERROR-CODE with its reason.
     pub error: Option<(u16, String)>,
 }
 
-/// A request with its response, or the one of them that was seen; an indication is a request that nobody answers.
+/// A request with its response, or either alone if the other was not seen; an indication is a request without
+/// a response.
 pub type StunTransaction = Exchange<Message>;
 
 impl Message {
-    /// Reads a datagram; `None` where it is no STUN, or its length is not its own. Attributes are read up to
-    /// the first that is cut.
+    /// Parses a datagram. `None` if it is not STUN, or its length field does not fit. Attributes are read up
+    /// to the first truncated one.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let (kind, length) = (reader.u16()?, reader.u16()?);
@@ -96,7 +97,7 @@ impl Message {
         if !is_padded && datagram.len() != 20 + usize::from(length) {
             return None;
         }
-        // The two bits of the class lie between those of the method.
+        // The two bits of the class are interleaved with those of the method.
         let method = kind & 0xf | kind >> 1 & 0x70 | kind >> 2 & 0xf80;
         let class = (kind >> 4 & 1 | kind >> 7 & 2) as u8;
         let mut message = Self { method, class, transaction: reader.array()?, ..Self::default() };
@@ -126,7 +127,7 @@ impl Message {
             0x0012 => self.peer = self.peer.or(read_address(value, Some(&self.transaction))),
             0x0014 => self.realm = text(),
             0x0016 => self.relayed = read_address(value, Some(&self.transaction)),
-            // The second is Microsoft's number for it.
+            // 0x8020 is Microsoft's number of the attribute.
             0x0020 | 0x8020 => self.mapped = read_address(value, Some(&self.transaction)),
             0x8022 => self.software = text(),
             _ => {}
@@ -134,7 +135,7 @@ impl Message {
         Some(())
     }
 
-    /// Whether it only carries other people's data.
+    /// Whether the message only carries relayed data.
     fn is_cargo(&self) -> bool {
         self.class == 1 && matches!(self.method, 6 | 7)
     }
@@ -146,8 +147,8 @@ impl Message {
     }
 }
 
-/// An address with its port (§14.1); with the transaction's number, one that is hidden from those who rewrite
-/// addresses (§14.2).
+/// Reads an address and port (§14.1). With a transaction id, reverses the XOR that protects it from address
+/// rewriting (§14.2).
 fn read_address(value: &[u8], transaction: Option<&[u8; 12]>) -> Option<(IpAddr, u16)> {
     let mut mask = [0; 16];
     if let Some(transaction) = transaction {
@@ -184,7 +185,7 @@ pub fn method_name(method: u16) -> Cow<'static, str> {
     }
 }
 
-/// Told from the cookie and the length.
+/// Recognises the cookie and the length.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_stun = |datagram| Message::parse(datagram).is_some();
     if opening.is_datagram && (is_stun(opening.originator) || is_stun(opening.responder)) {
@@ -235,7 +236,7 @@ impl SessionParser for StunParser {
 impl StunParser {
     fn take_message(&mut self, data: &Data<'_>, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
         let Data { from, time, .. } = *data;
-        // A request that is sent again has the number of the first (§6.2.1), and its response has it, too.
+        // A retransmission has the transaction id of the first request (§6.2.1), as has the response.
         let same = |one: &Message, other: &Message| one.transaction == other.transaction;
         match message.class {
             0 => {
@@ -253,7 +254,7 @@ impl StunTransaction {
         self.messages().find_map(|message| read(message).as_deref())
     }
 
-    /// How it went: `success`, `error`, `indication`, `unanswered`.
+    /// Result: `success`, `error`, `indication`, `unanswered`.
     pub fn result(&self) -> &'static str {
         match (&self.request, &self.response) {
             (_, Some(response)) if response.class == 2 => "success",
@@ -278,7 +279,7 @@ impl Session for StunTransaction {
     }
 }
 
-/// What can be asked for.
+/// Names of methods.
 const METHODS: Words = Words { list: || named(0..=u16::MAX, method_name), others: &["unknown-"] };
 
 session_fields! { StunTransaction;
@@ -333,7 +334,7 @@ mod tests {
         let mut parser = StunParser::default();
         assert!(take(&mut parser, C, 0, &message(1, 7, &[0, 6, 0, 3, b'a', b':', b'b', 0])).is_empty());
         assert!(take(&mut parser, C, 5, &message(1, 7, &[])).is_empty(), "again");
-        // 192.0.2.1 port 32853, hidden.
+        // 192.0.2.1 port 32853, XORed.
         let mapped = [0, 0x20, 0, 8, 0, 1, 0x80 ^ 0x21, 0x55 ^ 0x12, 192 ^ 0x21, 0x12, 2 ^ 0xa4, 1 ^ 0x42];
         let sessions = take(&mut parser, S, 30, &message(0x0101, 7, &mapped));
         let session = sessions[0].as_ref();

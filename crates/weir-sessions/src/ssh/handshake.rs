@@ -1,4 +1,4 @@
-//! [`SshHandshake`]: what two sides say before they encrypt, and its names in filters.
+//! [`SshHandshake`]: the unencrypted messages of both sides, and its fields.
 
 use super::kex::{self, KexInit, agreed, agreed_both};
 use crate::session::session_fields;
@@ -7,27 +7,27 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// Messages whose numbers are kept.
+/// Most message numbers kept.
 pub const MESSAGES_MAX: usize = 32;
 
-/// The beginning of a connection, as much of it as is in clear and was seen.
+/// The unencrypted beginning of a connection, as far as it was seen.
 ///
-/// Memory is bounded: two banners and two lists of names, each from a packet of at most 64 KiB.
+/// Memory is bounded: two banners and two KEXINIT offers, each from a packet of at most 64 KiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshHandshake {
-    /// When the first banner came.
+    /// Capture time of the first banner.
     pub time: Option<Timestamp>,
-    /// Who is the client: who began the key exchange; before it, the originator.
+    /// Direction of the client, from the key exchange; before it, the originator.
     pub client: Direction,
-    /// The versions both sides say they are, `SSH-2.0-OpenSSH_9.6`: the client's and the server's.
+    /// Banners of client and server: `SSH-2.0-OpenSSH_9.6`.
     pub banners: [Option<String>; 2],
-    /// What both sides offer: the client and the server.
+    /// Offers of client and server.
     pub offers: [Option<KexInit>; 2],
-    /// Kind of the server's key: `ssh-ed25519`.
+    /// Type of the server's key: `ssh-ed25519`.
     pub host_key_type: Option<String>,
-    /// SHA-256 of the server's key, as OpenSSH writes it: `SHA256:` and base64.
+    /// SHA-256 of the server's key in OpenSSH's format: `SHA256:` and base64.
     pub host_key_fingerprint: Option<String>,
-    /// Numbers of the messages in clear (RFC 4250 §4.1), in the order they were seen, [`MESSAGES_MAX`] at most.
+    /// Numbers of the unencrypted messages (RFC 4250 §4.1), in order, [`MESSAGES_MAX`] at most.
     pub messages: Vec<u8>,
 }
 
@@ -46,11 +46,11 @@ impl Default for SshHandshake {
 }
 
 impl SshHandshake {
-    /// The version of the protocol: 2, 1, or 0 where the sides have none in common; none before a banner. 1.99
-    /// is both (RFC 4253 §5.1).
+    /// The protocol version: 2, 1, or 0 if the sides have none in common. `None` without a banner. 1.99
+    /// supports both (RFC 4253 §5.1).
     pub fn version(&self) -> Option<u64> {
         let version = |banner: &str| match banner.get(4..) {
-            Some(rest) if rest.starts_with("1.99") => 3, // a bit each
+            Some(rest) if rest.starts_with("1.99") => 3, // one bit per version
             Some(rest) if rest.starts_with("1.") => 1,
             Some(rest) if rest.starts_with("2.") => 2,
             _ => 0,
@@ -65,27 +65,27 @@ impl SshHandshake {
         read(client, server)
     }
 
-    /// The key exchange both sides agree on.
+    /// The negotiated key exchange.
     pub fn kex_algorithm(&self) -> Option<String> {
         self.agreed(|client, server| agreed(&client.kex, &server.kex).map(str::to_owned))
     }
 
-    /// The kind of host key they agree on.
+    /// The negotiated host key algorithm.
     pub fn host_key_algorithm(&self) -> Option<String> {
         self.agreed(|client, server| agreed(&client.host_keys, &server.host_keys).map(str::to_owned))
     }
 
-    /// The cipher they agree on.
+    /// The negotiated cipher.
     pub fn cipher(&self) -> Option<String> {
         self.agreed(|client, server| agreed_both(&client.ciphers, &server.ciphers))
     }
 
-    /// The message authentication they agree on, needed or not by the cipher.
+    /// The negotiated message authentication code, even if the cipher does not need it.
     pub fn mac(&self) -> Option<String> {
         self.agreed(|client, server| agreed_both(&client.macs, &server.macs))
     }
 
-    /// The compression they agree on.
+    /// The negotiated compression.
     pub fn compression(&self) -> Option<String> {
         self.agreed(|client, server| agreed_both(&client.compressions, &server.compressions))
     }
@@ -116,7 +116,7 @@ impl Session for SshHandshake {
 }
 
 session_fields! { SshHandshake;
-    // In the log.
+    // Columns of the log.
     "ssh.version" [] version: Unsigned, "Version of the protocol: 2 or 1; 0 where the sides have none in common" => |h| unsigned(h.version());
     "ssh.auth_success" [] auth_success: Bool, "Whether the client was let in; never told, as it is encrypted" => |_| Value::Absent;
     "ssh.auth_attempts" [] auth_attempts: Unsigned, "How often it tried; never told" => |_| Value::Absent;
@@ -131,7 +131,7 @@ session_fields! { SshHandshake;
     "ssh.host_key.fingerprint" ["ssh.host_key"] host_key_fingerprint: Text, "SHA-256 of the server's key, as OpenSSH writes it" => |h| text(h.host_key_fingerprint.as_deref());
     "ssh.kex.hassh" ["ssh.hassh"] hassh: Text, "HASSH of the client: MD5, hexadecimal" => |h| made(h.hassh());
     "ssh.kex.hasshserver" ["ssh.hassh_server"] hassh_server: Text, "HASSH of the server: MD5, hexadecimal" => |h| made(h.hassh_server());
-    // What the client offers.
+    // The client's offer.
     "ssh.protocol" [] _: Texts, "Versions that both sides say they are" => |h| owned_texts(h.banners.iter().flatten().cloned().collect());
     "ssh.kex_algorithms" ["ssh.client.kex_algorithms"] _: Texts, "Key exchanges the client offers" => |h| offered(h, 0, |o| &o.kex);
     "ssh.server_host_key_algorithms" ["ssh.client.host_key_algorithms"] _: Texts, "Kinds of host keys the client takes" => |h| offered(h, 0, |o| &o.host_keys);
@@ -141,13 +141,13 @@ session_fields! { SshHandshake;
     "ssh.mac_algorithms_server_to_client" [] _: Texts, "Message authentication the client offers for what it gets" => |h| offered(h, 0, |o| &o.macs[1]);
     "ssh.compression_algorithms_client_to_server" ["ssh.client.compressions"] _: Texts, "Compression the client offers for what it sends" => |h| offered(h, 0, |o| &o.compressions[0]);
     "ssh.compression_algorithms_server_to_client" [] _: Texts, "Compression the client offers for what it gets" => |h| offered(h, 0, |o| &o.compressions[1]);
-    // What the server offers.
+    // The server's offer.
     "ssh.server.kex_algorithms" [] _: Texts, "Key exchanges the server offers" => |h| offered(h, 1, |o| &o.kex);
     "ssh.server.host_key_algorithms" [] _: Texts, "Kinds of host keys the server has" => |h| offered(h, 1, |o| &o.host_keys);
     "ssh.server.ciphers" [] _: Texts, "Ciphers the server offers for what it sends" => |h| offered(h, 1, |o| &o.ciphers[1]);
     "ssh.server.macs" [] _: Texts, "Message authentication the server offers for what it sends" => |h| offered(h, 1, |o| &o.macs[1]);
     "ssh.server.compressions" [] _: Texts, "Compression the server offers for what it sends" => |h| offered(h, 1, |o| &o.compressions[1]);
-    // How it went.
+    // Results.
     "ssh.host_key.type" [] _: Text, "Kind of the server's key: ssh-ed25519" => |h| text(h.host_key_type.as_deref());
     "ssh.message_code" [] _: Numbers, "Numbers of the messages in clear, in the order they were seen" => |h| numbers(&h.messages);
     "ssh.kex.hassh_algorithms" [] _: Text, "The text that HASSH is the hash of" => |h| made(h.offers[0].as_ref().map(KexInit::hassh_text));

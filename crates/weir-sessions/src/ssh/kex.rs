@@ -1,32 +1,33 @@
-//! The first messages of a key exchange (RFC 4253 §7): what each side offers, what follows from it, and HASSH.
+//! KEXINIT, the first message of a key exchange (RFC 4253 §7): the offer of each side, the negotiated
+//! algorithms, and HASSH.
 
 use crate::values::readable;
 use crate::wire::{Reader, hex};
 use md5::{Digest, Md5};
 
-/// Names kept of one list; clients that offer everything offer some forty.
+/// Most names kept of a list; the longest real lists have some forty.
 pub const NAMES_MAX: usize = 256;
 
-/// What one side offers (RFC 4253 §7.1): lists of names in its order.
+/// The offer of one side (RFC 4253 §7.1): lists of names in order of preference.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KexInit {
-    /// Key exchanges, and names that stand for extensions.
+    /// Key exchanges, and names of extensions.
     pub kex: Vec<String>,
-    /// Kinds of host keys.
+    /// Host key algorithms.
     pub host_keys: Vec<String>,
-    /// Ciphers from client to server, and back.
+    /// Ciphers, client to server and server to client.
     pub ciphers: [Vec<String>; 2],
-    /// Message authentication from client to server, and back.
+    /// Message authentication codes, client to server and server to client.
     pub macs: [Vec<String>; 2],
-    /// Compression from client to server, and back.
+    /// Compression methods, client to server and server to client.
     pub compressions: [Vec<String>; 2],
-    /// Names that were not kept.
+    /// Number of names that were not kept.
     pub omitted: u64,
 }
 
 impl KexInit {
-    /// Reads the payload of a KEXINIT behind its number. Lists are read up to the first that is cut; `None`
-    /// where that is the first.
+    /// Parses the payload of a KEXINIT after its message number. Lists are read up to the first truncated
+    /// one; `None` if that is the first list.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(payload);
         reader.take(16)?; // cookie
@@ -44,7 +45,7 @@ impl KexInit {
         Some(())
     }
 
-    /// A name-list (RFC 4251 §5).
+    /// Reads a name-list (RFC 4251 §5).
     fn read_names(&mut self, reader: &mut Reader<'_>) -> Option<Vec<String>> {
         let list = read_string(reader)?;
         if list.is_empty() {
@@ -57,13 +58,13 @@ impl KexInit {
         Some(kept)
     }
 
-    /// The text that HASSH is the hash of, of a client's offer (Salesforce, 2018): key exchanges, and what it
-    /// offers for what it sends.
+    /// The text hashed by a client's HASSH (Salesforce, 2018): key exchanges, and the algorithms of the
+    /// client's direction.
     pub fn hassh_text(&self) -> String {
         self.hash_text(0)
     }
 
-    /// The same of a server's offer.
+    /// The text hashed by a server's HASSH.
     pub fn hassh_server_text(&self) -> String {
         self.hash_text(1)
     }
@@ -74,7 +75,7 @@ impl KexInit {
         lists.map(|list| list.join(",")).join(";")
     }
 
-    /// Bytes it holds, about.
+    /// Approximate memory, bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let both = [&self.ciphers, &self.macs, &self.compressions].into_iter().flatten();
         let names = both.chain([&self.kex, &self.host_keys]).flatten();
@@ -82,17 +83,17 @@ impl KexInit {
     }
 }
 
-/// HASSH of the text of either side: MD5, hexadecimal.
+/// HASSH of a text: MD5, hexadecimal.
 pub fn hassh(text: &str) -> String {
     hex(&Md5::digest(text.as_bytes()))
 }
 
-/// What both sides agree on: the first of the client's names that the server has as well (RFC 4253 §7.1).
+/// The negotiated name: the client's first that the server has, too (RFC 4253 §7.1).
 pub fn agreed<'a>(client: &'a [String], server: &[String]) -> Option<&'a str> {
     client.iter().find(|name| server.contains(name)).map(String::as_str)
 }
 
-/// What both sides agree on for both directions; where these differ, both, as Zeek writes it.
+/// The negotiated names of both directions: one if they are equal, otherwise both, in Zeek's format.
 pub fn agreed_both(client: &[Vec<String>; 2], server: &[Vec<String>; 2]) -> Option<String> {
     let [there, back] = [0, 1].map(|way| agreed(&client[way], &server[way]));
     match (there, back) {
@@ -102,7 +103,7 @@ pub fn agreed_both(client: &[Vec<String>; 2], server: &[Vec<String>; 2]) -> Opti
     }
 }
 
-/// A string (RFC 4251 §5).
+/// Reads a string (RFC 4251 §5).
 pub(super) fn read_string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = u32::from_be_bytes(reader.array()?);
     reader.take(usize::try_from(length).ok()?)

@@ -1,7 +1,7 @@
-//! SSH: banners and key exchange (RFC 4253), as far as they are in clear.
+//! SSH: banners and key exchange (RFC 4253), as far as they are unencrypted.
 //!
-//! One [`SshHandshake`] a connection, with HASSH of both sides and the fingerprint of the server's key. `kex`
-//! reads the offers, `parser` lines and packets, `handshake` is what comes out, and its names in filters.
+//! One [`SshHandshake`] per connection, with HASSH of both sides and the fingerprint of the server's key.
+//! `kex` parses offers, `parser` parses lines and packets, `handshake` has the output and its field names.
 
 mod handshake;
 mod kex;
@@ -30,7 +30,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: handshake::FIELDS,
 };
 
-/// The banner.
+/// The beginning of a banner.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match b"SSH-".get(place.at) {
         Some(&letter) => ByteSet::of(|byte| byte == letter),
@@ -38,7 +38,7 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Told from the banner of either side. A server that sends other lines before it is known by its client.
+/// Recognises the banner of either side. A server that sends other lines first is recognised by its client.
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| {
         const BEGINNING: &[u8] = b"SSH-";

@@ -1,11 +1,11 @@
-//! [`SshParser`]: both directions of a connection in, one [`SshHandshake`] out.
+//! [`SshParser`]: parses both directions of a connection into one [`SshHandshake`].
 //!
-//! Who is the client the bytes do not say before the key exchange: its messages have even numbers from the
-//! client and odd ones from the server (RFC 4253 §8, RFC 4419 §5, RFC 5656 §7.1). The handshake is over, and
+//! The client's direction is unknown until the key exchange: its messages have even numbers from the client
+//! and odd ones from the server (RFC 4253 §8, RFC 4419 §5, RFC 5656 §7.1). The handshake is over, and
 //! yielded, when
-//! * the server's key has been read, or a side says that it goes over to encryption (NEWKEYS) and both offers are read;
-//! * the banners are those of version 1, which is not read further;
-//! * nothing more can be had: bytes are missing, or are no SSH;
+//! * both offers have been read, and the server's key or a NEWKEYS, after which a side encrypts;
+//! * the banners are those of version 1, whose packets are not read;
+//! * both directions are encrypted, lost or not SSH;
 //! * the connection ended.
 
 use super::handshake::{MESSAGES_MAX, SshHandshake};
@@ -18,13 +18,14 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use sha2::{Digest, Sha256};
 use weir_packet::Timestamp;
 
-/// Longest packet that is read, bytes. 35 000 must be taken (RFC 4253 §6.1); offers have one to three thousand.
+/// Longest packet read, bytes. Implementations must accept 35 000 (RFC 4253 §6.1); offers have one to three
+/// thousand.
 pub const PACKET_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest line before a packet, bytes. A banner has 255 at most (§4.2).
+/// Longest line before a packet, bytes. A banner has at most 255 (§4.2).
 const LINE_BYTES_MAX: usize = 2048;
 
-/// Most lines that a server sends before its banner.
+/// Most lines before a server's banner.
 const LINES_MAX: u32 = 64;
 
 /// Most packets read of one side before it encrypts; five are usual.
@@ -33,25 +34,25 @@ const PACKETS_MAX: u32 = 64;
 const DISCONNECT: u8 = 1;
 const KEXINIT: u8 = 20;
 const NEWKEYS: u8 = 21;
-/// Messages of the key exchange itself.
+/// Message numbers of the key exchange method.
 const KEX: std::ops::RangeInclusive<u8> = 30..=49;
 
-/// Where one direction stands.
+/// Stage of one direction.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// In lines of text, of which one is the banner.
+    /// Lines of text, one of which is the banner.
     #[default]
     Lines,
-    /// In packets in clear.
+    /// Unencrypted packets.
     Packets,
-    /// Nothing more can be read: it is encrypted, or lost.
+    /// Nothing more can be read: encrypted or lost.
     Over,
 }
 
 #[derive(Debug, Default)]
 struct Side {
     stage: Stage,
-    /// The beginning of a line or a packet that is not whole.
+    /// The beginning of an incomplete line or packet.
     kept: Vec<u8>,
     lines: u32,
     packets: u32,
@@ -60,12 +61,12 @@ struct Side {
     offer: Option<KexInit>,
 }
 
-/// Parses the handshake of one connection. Holds at most two unfinished packets of 64 KiB and the offers.
+/// Parses the handshake of one connection. Holds at most two incomplete packets of 64 KiB and the offers.
 #[derive(Debug, Default)]
 pub struct SshParser {
     sides: [Side; 2],
     handshake: SshHandshake,
-    /// The client is known from the key exchange.
+    /// Whether the key exchange has shown which side is the client.
     is_client_known: bool,
     has_kex_reply: bool,
     kept_bytes: usize,
@@ -133,14 +134,14 @@ impl SshParser {
         }
         let banner = line.trim_ascii_end();
         side.banner = Some(readable(banner).into_owned());
-        // Behind the banner of version 1 its own packets follow.
+        // Version 1 has another packet format.
         let is_first_version = banner.starts_with(b"SSH-1.") && !banner.starts_with(b"SSH-1.99");
         side.stage = if is_first_version { Stage::Over } else { Stage::Packets };
         self.kept_bytes += banner.len();
         self.handshake.time.get_or_insert(time);
     }
 
-    /// Takes a packet (RFC 4253 §6): its length, that of its padding, payload, padding.
+    /// Takes a packet (RFC 4253 §6): length, padding length, payload, padding.
     fn take_packet(&mut self, from: Direction, rest: &mut &[u8]) {
         let mut kept = std::mem::take(&mut self.sides[from as usize].kept);
         let length = |bytes: &[u8]| {
@@ -149,7 +150,7 @@ impl SshParser {
         let known = if kept.is_empty() { rest.len() } else { kept.len() };
         let wanted = match if kept.is_empty() { length(rest) } else { length(&kept) } {
             _ if known < 4 => 4,
-            // One byte tells the padding, of which there are four at least.
+            // One byte for the padding length, at least four of padding, and one of payload.
             length @ 6..=PACKET_BYTES_MAX => 4 + length,
             length => {
                 self.cut_off.parts += u64::from(length > PACKET_BYTES_MAX && length < 1 << 20);
@@ -208,7 +209,7 @@ impl SshParser {
             self.handshake.client = if is_from_client { from } else { other(from) };
         }
         let is_group_exchange = self.offers_agree_on("diffie-hellman-group-exchange");
-        // Of a group exchange 31 is the group, and 33 the reply.
+        // In a group exchange 31 is the group, and 33 the reply.
         if is_from_client || (is_group_exchange && number == 31) {
             return;
         }
@@ -235,7 +236,7 @@ impl SshParser {
     }
 }
 
-// The whole.
+// End of the handshake.
 impl SshParser {
     fn judge(&mut self) {
         let has_offers = self.sides.iter().all(|side| side.offer.is_some());

@@ -1,4 +1,4 @@
-//! Connections as ladders: what each side sends, what comes out.
+//! Connections as ladders: the bytes of each side, and the output.
 
 use super::*;
 use crate::conversation::{Conversation, run};
@@ -23,7 +23,7 @@ fn offer(kex: &str, cipher: &str) -> Vec<u8> {
     packet(&[&[20][..], &[7; 16], &lists, &[0; 5]].concat())
 }
 
-/// KEX_ECDH_REPLY and its relatives: the host key first.
+/// KEX_ECDH_REPLY and similar messages: the host key comes first.
 fn reply(number: u8) -> Vec<u8> {
     let key = [string(b"ssh-ed25519"), string(&[5; 32])].concat();
     packet(&[&[number][..], &string(&key), &string(b"q"), &string(b"sig")].concat())
@@ -84,7 +84,7 @@ fn a_key_exchange_is_read_up_to_the_servers_key() {
 
 #[test]
 fn the_client_is_who_begins_the_key_exchange() {
-    // The TCP connection was opened by the server.
+    // The server opened the TCP connection.
     let (sessions, is_done) = feed(&[
         (C, SERVER.to_vec()),
         (S, CLIENT.to_vec()),
